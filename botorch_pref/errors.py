@@ -1,0 +1,23 @@
+"""Errors and warnings of the package: what was wrong, where, and what to do."""
+
+
+class BotorchPrefError(Exception):
+    """Base class of every error that this package raises on purpose."""
+
+
+class FeedbackError(BotorchPrefError, ValueError):
+    """Feedback, datapoints or likelihood parameters that cannot mean anything.
+
+    The message names the row and the remedy.
+    """
+
+
+class UnsupportedFeedbackError(BotorchPrefError):
+    """A feedback type, likelihood and engine that do not go together.
+
+    The message names the engines that do take it.
+    """
+
+
+class InferenceWarning(UserWarning):
+    """Inference that did not converge; the message says by how much."""
