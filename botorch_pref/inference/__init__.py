@@ -1,0 +1,1 @@
+"""Engines: posteriors and evidences of utilities, on tensors and never on models."""

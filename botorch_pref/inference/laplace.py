@@ -1,0 +1,170 @@
+r"""Laplace's approximation: the mode by damped Newton, the curvature there.
+
+With ``u = A (f - mean) = C a`` the negative log posterior is
+:math:`\frac12 a' C a - \sum_i \log p(y_i \mid z_i)`, convex for log-concave factors.
+Newton's step conditions on sites of precision :math:`\tau = -\partial^2 \log p` and
+shift :math:`\tau u + \partial \log p` (Rasmussen and Williams 2006, algorithm 3.1;
+Chu and Ghahramani 2005 for pairs).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from botorch_pref.inference.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.site_solver import SiteFactor, SiteSolver, site_solver
+from botorch_pref.likelihoods.factors import Factors, LogDerivatives
+
+_MAX_ITERATIONS = 100
+_MAX_HALVINGS = 40
+_ARMIJO = 1e-4
+
+
+def _objective(factors: Factors, prior: Tensor, a: Tensor, u: Tensor) -> Tensor:
+    """Log posterior of the utilities up to a constant, ``batch_shape``."""
+    return factors.log_prob(prior + u).value.sum(-1) - 0.5 * (a * u).sum(-1)
+
+
+def _line_search(
+    factors: Factors,
+    prior: Tensor,
+    point: tuple[Tensor, Tensor],
+    step: tuple[Tensor, Tensor],
+    slope: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Halves the step until the objective gains enough (Armijo), per batch element.
+
+    Along the segment both ``a`` and ``u = C a`` are linear, so a trial costs ``O(m)``.
+    """
+    (a, u), (da, du) = point, step
+    start = _objective(factors, prior, a, u)
+    slack = 10 * torch.finfo(start.dtype).eps * (1 + start.abs())
+    size = torch.ones_like(start)
+    for _ in range(_MAX_HALVINGS):
+        t = size.unsqueeze(-1)
+        gain = _objective(factors, prior, a + t * da, u + t * du) - start
+        enough = gain >= _ARMIJO * size * slope - slack
+        if bool(enough.all()):
+            break
+        size = torch.where(enough, size, 0.5 * size)
+    t = size.unsqueeze(-1)
+    return a + t * da, u + t * du
+
+
+def _find_mode(
+    solver: SiteSolver,
+    prior: Tensor,
+    factors: Factors,
+    a: Tensor,
+    tolerance: float,
+) -> tuple[Tensor, LogDerivatives, SiteFactor, Tensor, int]:
+    u = solver.covariance_times(a)
+    iterations = 0
+    while True:
+        log_prob = factors.log_prob(prior + u)
+        tau = -log_prob.second
+        factor = solver.factor(tau)
+        nu = tau * u + log_prob.first
+        new_u = factor.mean(nu)
+        new_a = nu - tau * new_u
+        du, da = new_u - u, new_a - a
+        # The Newton decrement: the length of the step in posterior standard deviations.
+        slope = ((log_prob.first - a) * du).sum(-1)
+        residual = slope.clamp_min(0.0).sqrt()
+        if iterations == _MAX_ITERATIONS or bool((residual <= tolerance).all()):
+            return u, log_prob, factor, residual, iterations
+        a, u = _line_search(factors, prior, (a, u), (da, du), slope)
+        iterations += 1
+
+
+def _surrogate(
+    covar: Tensor,
+    mean: Tensor,
+    factors: Factors,
+    z: Tensor,
+    factor: SiteFactor,
+    weights: Tensor,
+    log_prob: LogDerivatives,
+) -> Tensor:
+    r"""The gradient with the mode's own motion (Rasmussen and Williams 2006, 5.22-24).
+
+    With :math:`s_i = \frac12 \Sigma_{ii} \partial^3 \log p_i`, the derivative of
+    :math:`-\frac12 \log |B|` in the mode, and :math:`q = (I - W C) s`,
+
+    .. math::
+        d \log Z = \tfrac12 \langle w w' - A' W A, dK \rangle + (A' q)' dK w
+        + (w + A' q)' dm + \sum_i \partial_\theta \big[ \log p_i
+        + \tfrac12 \Sigma_{ii} \partial^2 \log p_i
+        + (\Sigma s)_i \partial \log p_i \big] d\theta.
+    """
+    with torch.no_grad():
+        variance = factor.variance()
+        s = 0.5 * variance * log_prob.third
+        moved = factor.mean(s)
+        q = factors.rows.adjoint(s + log_prob.second * moved)
+        left = weights + 2 * q
+        covar_gradient = 0.5 * (
+            left.unsqueeze(-1) * weights.unsqueeze(-2) - factor.precision()
+        )
+    at_mode = factors.log_prob(z)
+    likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
+    return (
+        (covar_gradient * covar).sum((-2, -1))
+        + ((weights + q) * mean).sum(-1)
+        + likelihood.sum(-1)
+    )
+
+
+def laplace(
+    covar: Tensor,
+    mean: Tensor,
+    factors: Factors,
+    initial_sites: tuple[Tensor, Tensor] | None = None,
+) -> GaussianResult:
+    """The Laplace posterior and evidence of utilities given answers.
+
+    Args:
+        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
+        mean: Prior mean, ``batch_shape x n``.
+        factors: m log-concave factors on rows of the n points.
+        initial_sites: Precisions and shifts of an earlier solution to start from, each
+            ``batch_shape x m``; none start at the prior mean.
+
+    Returns:
+        The result; ``converged`` says whether the last Newton step, in posterior
+        standard deviations, was below the square root of the precision of the dtype.
+    """
+    tolerance = math.sqrt(torch.finfo(covar.dtype).eps)
+    rows = factors.rows
+    with torch.no_grad():
+        solver = site_solver(covar, rows)
+        prior = rows.apply(mean)
+        batch = torch.broadcast_shapes(covar.shape[:-2], prior.shape[:-1])
+        if initial_sites is None:
+            a = covar.new_zeros(*batch, rows.num_rows)
+        else:
+            tau, nu = initial_sites
+            a = nu - tau * (prior + solver.factor(tau).mean(nu - tau * prior))
+        u, log_prob, factor, residual, iterations = _find_mode(
+            solver, prior, factors, a, tolerance
+        )
+        z, gradient = prior + u, log_prob.first
+        weights = rows.adjoint(gradient)
+        value = (
+            log_prob.value.sum(-1) - 0.5 * (gradient * u).sum(-1) - 0.5 * factor.log_det
+        )
+    surrogate = _surrogate(covar, mean, factors, z, factor, weights, log_prob)
+    return GaussianResult(
+        weights=weights,
+        log_evidence=with_gradient_of(value, surrogate),
+        site_precision=-log_prob.second,
+        site_shift=gradient - log_prob.second * z,
+        factor=factor,
+        converged=bool((residual <= tolerance).all()),
+        iterations=iterations,
+        residual=float(residual.max()),
+    )

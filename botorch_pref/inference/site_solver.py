@@ -1,0 +1,233 @@
+r"""Gaussian conditioning on sites, in the smaller of rows and points.
+
+Symbols: ``K`` (n x n) prior covariance of the utilities ``f``, ``A`` (m x n) sparse
+rows, ``C = A K A'`` prior covariance of ``u = A (f - mean)``, sites
+:math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)`` non-negative. Then
+
+.. math::
+    \Sigma = (C^{-1} + T)^{-1}, \qquad E[u] = \Sigma \nu, \qquad
+    W = (C + T^{-1})^{-1} = T^{1/2} B^{-1} T^{1/2}, \qquad
+    B = I + T^{1/2} C T^{1/2},
+
+and for utilities anywhere, with ``k = K(x, X)``,
+
+.. math::
+    E[f(x)] = m(x) + k A' (\nu - T E[u]), \qquad
+    \mathrm{cov} = K_{**} - k A' W A k'.
+
+Neither ``K`` nor ``C`` is ever inverted, so duplicate points, repeated answers and
+answers that contradict each other are ordinary input. See Rasmussen and Williams
+(2006), section 3.4.3 and algorithm 3.5, for the row space.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.numerics.psd_root import psd_root
+
+
+_ROUNDING = 16.0
+
+
+def _plus_identity(matrix: Tensor) -> Tensor:
+    out = matrix.clone()
+    out.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return out
+
+
+def _log_det(cholesky: Tensor) -> Tensor:
+    return 2.0 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class SiteFactor(ABC):
+    """The posterior of one choice of site precisions ``tau``: one Cholesky, reused."""
+
+    log_det: Tensor
+    """``log |B|``, ``batch_shape``."""
+
+    @abstractmethod
+    def mean(self, nu: Tensor) -> Tensor:
+        """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
+
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The diagonal of ``Sigma``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def root(self) -> Tensor:
+        """``Q`` with ``A' W A = Q Q'``, ``batch_shape x n x r``."""
+
+    @abstractmethod
+    def precision(self) -> Tensor:
+        """``A' W A``, ``batch_shape x n x n``."""
+
+    @abstractmethod
+    def row_root(self) -> Tensor:
+        """``H`` with ``Sigma = H H'``, ``batch_shape x m x k``."""
+
+
+class SiteSolver(ABC):
+    """Everything about ``K`` and ``A`` that does not change with the sites."""
+
+    def __init__(self, covar: Tensor, rows: SparseRows) -> None:
+        self._points, self._rows = covar, rows
+
+    def rounding(self) -> Tensor:
+        """The rounding error of prior row variances, ``batch_shape x m``.
+
+        A row whose variance is below this has none: it compares duplicates.
+        """
+        squares = SparseRows(
+            self._rows.indices,
+            self._rows.coefficients.square(),
+            self._rows.num_points,
+        )
+        terms = squares.apply(self._points.diagonal(dim1=-2, dim2=-1))
+        return _ROUNDING * torch.finfo(terms.dtype).eps * terms
+
+    @abstractmethod
+    def factor(self, tau: Tensor) -> SiteFactor:
+        """Conditions on sites of precision ``tau``: ``batch_shape x m``."""
+
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The diagonal of ``C``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """``C values``, both ``batch_shape x m``."""
+
+
+class _RowFactor(SiteFactor):
+    def __init__(self, rows: SparseRows, covar: Tensor, tau: Tensor) -> None:
+        self._rows, self._covar = rows, covar
+        self._scale = tau.sqrt()
+        scaled = self._scale.unsqueeze(-1) * covar
+        b = _plus_identity(scaled * self._scale.unsqueeze(-2))
+        self._cholesky = torch.linalg.cholesky(b)
+        self._scaled = scaled
+        self.log_det = _log_det(self._cholesky)
+
+    def mean(self, nu: Tensor) -> Tensor:
+        prior = self._covar @ nu.unsqueeze(-1)
+        inner = self._scale.unsqueeze(-1) * prior
+        inner = torch.cholesky_solve(inner, self._cholesky)
+        return (prior - self._scaled.mT @ inner).squeeze(-1)
+
+    def variance(self) -> Tensor:
+        v = torch.linalg.solve_triangular(self._cholesky, self._scaled, upper=False)
+        return self._covar.diagonal(dim1=-2, dim2=-1) - v.square().sum(-2)
+
+    def root(self) -> Tensor:
+        scale = torch.diag_embed(self._scale)
+        y = torch.linalg.solve_triangular(self._cholesky, scale, upper=False)
+        return self._rows.adjoint_matrix(y.mT)
+
+    def precision(self) -> Tensor:
+        inverse = torch.cholesky_inverse(self._cholesky)
+        w = inverse * (self._scale.unsqueeze(-1) * self._scale.unsqueeze(-2))
+        return self._rows.adjoint_congruence(w)
+
+    def row_root(self) -> Tensor:
+        return _conditioned_root(psd_root(self._covar), self._scale)
+
+
+class RowSolver(SiteSolver):
+    """Works on ``C``, m x m: for fewer rows than points."""
+
+    def __init__(self, covar: Tensor, rows: SparseRows) -> None:
+        super().__init__(covar, rows)
+        self._covar = rows.congruence(covar)
+
+    def factor(self, tau: Tensor) -> SiteFactor:
+        """See base class."""
+        return _RowFactor(self._rows, self._covar, tau)
+
+    def variance(self) -> Tensor:
+        """See base class."""
+        return self._covar.diagonal(dim1=-2, dim2=-1)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        return (self._covar @ values.unsqueeze(-1)).squeeze(-1)
+
+
+def _conditioned_root(root: Tensor, scale: Tensor) -> Tensor:
+    """``H = S L^-T`` with ``L L' = I + S' T S``, for ``C = S S'``."""
+    scaled = scale.unsqueeze(-1) * root
+    cholesky = torch.linalg.cholesky(_plus_identity(scaled.mT @ scaled))
+    return torch.linalg.solve_triangular(cholesky, root.mT, upper=False).mT
+
+
+class _PointFactor(SiteFactor):
+    def __init__(
+        self, rows: SparseRows, covar: Tensor, root: Tensor, tau: Tensor
+    ) -> None:
+        self._rows, self._covar = rows, covar
+        self._gram = rows.gram(tau)
+        self._cholesky = torch.linalg.cholesky(
+            _plus_identity(root.mT @ self._gram @ root)
+        )
+        self._half = torch.linalg.solve_triangular(
+            self._cholesky, root.mT, upper=False
+        )
+        self.log_det = _log_det(self._cholesky)
+
+    def mean(self, nu: Tensor) -> Tensor:
+        inner = self._half @ self._rows.adjoint(nu).unsqueeze(-1)
+        return self._rows.apply((self._half.mT @ inner).squeeze(-1))
+
+    def variance(self) -> Tensor:
+        return self.row_root().square().sum(-1)
+
+    def root(self) -> Tensor:
+        u = psd_root(self._gram)
+        cholesky = torch.linalg.cholesky(_plus_identity(u.mT @ self._covar @ u))
+        return torch.linalg.solve_triangular(cholesky, u.mT, upper=False).mT
+
+    def precision(self) -> Tensor:
+        half = self._half @ self._gram
+        return self._gram - half.mT @ half
+
+    def row_root(self) -> Tensor:
+        return self._rows.apply_matrix(self._half.mT)
+
+
+class PointSolver(SiteSolver):
+    """Works on ``K``, n x n: for fewer points than rows."""
+
+    def __init__(self, covar: Tensor, rows: SparseRows) -> None:
+        super().__init__(covar, rows)
+        self._root = psd_root(covar)
+
+    def factor(self, tau: Tensor) -> SiteFactor:
+        """See base class."""
+        return _PointFactor(self._rows, self._points, self._root, tau)
+
+    def variance(self) -> Tensor:
+        """See base class."""
+        return self._rows.apply_matrix(self._root).square().sum(-1)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        inner = self._points @ self._rows.adjoint(values).unsqueeze(-1)
+        return self._rows.apply(inner.squeeze(-1))
+
+
+def site_solver(covar: Tensor, rows: SparseRows) -> SiteSolver:
+    """The solver of the smaller space.
+
+    Args:
+        covar: ``K``, ``batch_shape x n x n``.
+        rows: ``A``, m rows over n points.
+
+    Returns:
+        A :class:`RowSolver` when ``m <= n``, else a :class:`PointSolver`.
+    """
+    solver = RowSolver if rows.num_rows <= rows.num_points else PointSolver
+    return solver(covar, rows)

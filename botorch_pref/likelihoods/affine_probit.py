@@ -1,0 +1,60 @@
+"""The likelihood of valid and failed trials on the shared utility."""
+
+from __future__ import annotations
+
+import torch
+from gpytorch.priors import Prior
+from torch import Tensor
+from torch.distributions import Bernoulli
+
+from botorch_pref.feedback.feedback import Feedback
+from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.feedback.validity import Validity
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.preference_likelihood import (
+    PositiveParameter,
+    PreferenceLikelihood,
+)
+
+
+class AffineProbitLikelihood(PreferenceLikelihood):
+    r"""A trial is valid where its utility, heard with noise, is above zero.
+
+    .. math::
+        P(\mathrm{valid} \mid f_i) = \Phi(f_i / \sigma_c), \qquad
+        P(\mathrm{failed} \mid f_i) = \Phi(-f_i / \sigma_c)
+
+    (Benavoli et al. 2021, section 3.2.)
+
+    Args:
+        noise: :math:`\sigma_c^2`, positive. Fixed unless it has a prior.
+        noise_prior: A prior on the noise, which is then learned.
+
+    Raises:
+        FeedbackError: The noise is not positive.
+    """
+
+    feedback_type = Validity
+    noise = PositiveParameter()
+
+    def __init__(
+        self, noise: float | Tensor = 1.0, *, noise_prior: Prior | None = None
+    ) -> None:
+        super().__init__()
+        self._register_positive(
+            "noise", noise, noise_prior, learned=noise_prior is not None
+        )
+
+    def factors(self, feedback: Feedback, num_points: int) -> BoxFactors:
+        """See base class."""
+        noise = self.noise.unsqueeze(-1)
+        sign = torch.where(feedback.valid, 1.0, -1.0).to(noise)
+        rows = SparseRows(feedback.indices.unsqueeze(-1), sign.unsqueeze(-1), num_points)
+        batch = torch.broadcast_shapes(noise.shape[:-1], sign.shape[:-1])
+        variance = noise.expand(*batch, sign.shape[-1])
+        lower = torch.zeros_like(variance)
+        return BoxFactors(rows, variance, lower, torch.full_like(lower, torch.inf))
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        """See base class: the probability that a trial is valid."""
+        return Bernoulli(probs=torch.special.ndtr(function_samples / self.noise.sqrt()))

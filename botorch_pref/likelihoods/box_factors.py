@@ -1,0 +1,58 @@
+"""Boxed Gaussian ("Thurstonian") factors: noise plus an interval."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.likelihoods.factors import Factors, LogDerivatives, LogPartition
+from botorch_pref.numerics.normal import interval_derivatives
+
+
+def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
+    """``(bound - z) / scale``; an infinite bound has no gradient, not a NaN one."""
+    finite = bound.isfinite()
+    return torch.where(finite, (torch.where(finite, bound, z) - z) * inverse, bound)
+
+
+class BoxFactors(Factors):
+    r"""Rows ``v = A f(X) + e`` with independent noise that fell into an interval.
+
+    .. math::
+        p(y_i \mid z_i) = P(l_i \le z_i + e_i \le u_i)
+        = \Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
+        - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big), \quad e_i \sim N(0, r_i).
+
+    A win has the interval ``[0, inf)``, a tie ``[-delta, delta]``.
+
+    Args:
+        rows: ``A``, m rows.
+        variance: ``r``, ``batch_shape x m``, positive.
+        lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
+        upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
+    """
+
+    def __init__(
+        self, rows: SparseRows, variance: Tensor, lower: Tensor, upper: Tensor
+    ) -> None:
+        self.rows = rows
+        self.variance, self.lower, self.upper = variance, lower, upper
+
+    def _shifted(self, z: Tensor, variance: Tensor) -> LogDerivatives:
+        """Log probability of the box for ``N(z, variance)`` and derivatives in z."""
+        inverse = variance.rsqrt()
+        value, first, second, third = interval_derivatives(
+            _standardise(self.lower, z, inverse), _standardise(self.upper, z, inverse)
+        )
+        return LogDerivatives(
+            value, -first * inverse, second * inverse**2, -third * inverse**3
+        )
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return self._shifted(z, self.variance)
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class; closed form, since noise and cavity variances add."""
+        return LogPartition(*self._shifted(mean, self.variance + variance)[:3])

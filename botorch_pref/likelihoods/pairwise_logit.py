@@ -1,0 +1,45 @@
+"""Bradley and Terry's likelihood of duels."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.comparisons import Comparisons
+from botorch_pref.feedback.feedback import Feedback
+from botorch_pref.feedback.sparse_rows import pair_rows
+from botorch_pref.likelihoods.logit_factors import LogitFactors
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+
+
+class PairwiseLogitLikelihood(PreferenceLikelihood):
+    r"""A duel is won with probability :math:`P(w \succ l) = 1 / (1 + e^{-(f_w - f_l)})`.
+
+    It has no noise parameter: the kernel's output scale is the only scale. (Bradley and
+    Terry 1952.)
+    """
+
+    feedback_type = Comparisons
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("_like", torch.zeros(()), persistent=False)
+
+    def factors(self, feedback: Feedback, num_points: int) -> LogitFactors:
+        """See base class.
+
+        Raises:
+            FeedbackError: There are ties, which it has no probability for.
+        """
+        if feedback.ties is not None:
+            raise FeedbackError(
+                "PairwiseLogitLikelihood has no probability for ties; use "
+                "PairwiseProbitLikelihood(tie_threshold=...)."
+            )
+        return LogitFactors(pair_rows(feedback.pairs, num_points, self._like))
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        """See base class: the probability that the first item wins."""
+        return Bernoulli(logits=function_samples)

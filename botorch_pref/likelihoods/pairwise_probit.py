@@ -1,0 +1,123 @@
+"""Thurstone's likelihood of duels, with ties."""
+
+from __future__ import annotations
+
+import torch
+from gpytorch.priors import Prior
+from torch import Tensor
+from torch.distributions import Bernoulli
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.comparisons import Comparisons
+from botorch_pref.feedback.feedback import Feedback
+from botorch_pref.feedback.sparse_rows import SparseRows, pair_rows, stack_rows
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.preference_likelihood import (
+    PositiveParameter,
+    PreferenceLikelihood,
+)
+
+
+class PairwiseProbitLikelihood(PreferenceLikelihood):
+    r"""Each presented item's utility is heard with Gaussian noise; the larger one wins.
+
+    .. math::
+        P(w \succ l) = \Phi\Big(\frac{f_w - f_l - \delta}{\sqrt{2 \sigma^2}}\Big),
+        \qquad
+        P(a \sim b) = \Phi\Big(\frac{\delta - f_a + f_b}{\sqrt{2 \sigma^2}}\Big)
+        - \Phi\Big(\frac{-\delta - f_a + f_b}{\sqrt{2 \sigma^2}}\Big)
+
+    (Thurstone 1927; Chu and Ghahramani 2005; equation 3 of Jensen and Nielsen 2014; the
+    threshold is that of Glenn and David 1960).
+
+    Args:
+        noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
+            unless it has a prior: only its ratio to the kernel's output scale is
+            identified. ``raw_noise.requires_grad_(True)`` learns it without a prior.
+        tie_threshold: :math:`\delta`, positive: a difference below it is a tie. Learned.
+            None if there are no ties.
+        noise_prior: A prior on the noise, which is then learned.
+        tie_threshold_prior: A prior on the threshold.
+
+    Raises:
+        FeedbackError: A parameter that is not positive, or a prior on no threshold.
+    """
+
+    feedback_type = Comparisons
+    noise = PositiveParameter()
+
+    def __init__(
+        self,
+        noise: float | Tensor = 1.0,
+        tie_threshold: float | Tensor | None = None,
+        *,
+        noise_prior: Prior | None = None,
+        tie_threshold_prior: Prior | None = None,
+    ) -> None:
+        super().__init__()
+        self._register_positive(
+            "noise", noise, noise_prior, learned=noise_prior is not None
+        )
+        self._has_ties = tie_threshold is not None
+        if tie_threshold is not None:
+            self._register_positive(
+                "tie_threshold", tie_threshold, tie_threshold_prior, learned=True
+            )
+        elif tie_threshold_prior is not None:
+            raise FeedbackError(
+                "tie_threshold_prior without a tie_threshold: pass its initial value."
+            )
+
+    @property
+    def tie_threshold(self) -> Tensor:
+        r""":math:`\delta`; zero where the likelihood has none."""
+        if not self._has_ties:
+            return torch.zeros_like(self.noise)
+        return self.raw_tie_threshold_constraint.transform(self.raw_tie_threshold)
+
+    @tie_threshold.setter
+    def tie_threshold(self, value: float | Tensor) -> None:
+        raw = self.raw_tie_threshold
+        tensor = torch.as_tensor(value).to(raw).expand_as(raw)
+        inverse = self.raw_tie_threshold_constraint.inverse_transform(tensor)
+        self.initialize(raw_tie_threshold=inverse)
+
+    def factors(self, feedback: Feedback, num_points: int) -> BoxFactors:
+        """See base class.
+
+        Raises:
+            FeedbackError: There are ties but no tie threshold.
+        """
+        if feedback.ties is not None and not self._has_ties:
+            raise FeedbackError(
+                "Comparisons has ties, but the likelihood has no tie threshold; pass "
+                "likelihood=PairwiseProbitLikelihood(tie_threshold=...), for example "
+                "0.1 times the spread of utilities: it is learned from there."
+            )
+        threshold = self.tie_threshold.unsqueeze(-1)
+        blocks, lower, upper = [], [], []
+        if feedback.pairs is not None:
+            shape = feedback.pairs.shape[:-1]
+            blocks.append(pair_rows(feedback.pairs, num_points, threshold))
+            lower.append(threshold.expand(*_batch(threshold, shape), shape[-1]))
+            upper.append(torch.full_like(lower[-1], torch.inf))
+        if feedback.ties is not None:
+            shape = feedback.ties.shape[:-1]
+            blocks.append(pair_rows(feedback.ties, num_points, threshold))
+            upper.append(threshold.expand(*_batch(threshold, shape), shape[-1]))
+            lower.append(-upper[-1])
+        rows = stack_rows(blocks)
+        ends = torch.cat(lower, dim=-1), torch.cat(upper, dim=-1)
+        variance = (2 * self.noise).unsqueeze(-1).expand_as(ends[0])
+        return BoxFactors(rows, variance, *ends)
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        """See base class: the probability that the first item wins."""
+        scale = (2 * self.noise).sqrt()
+        return Bernoulli(
+            probs=torch.special.ndtr((function_samples - self.tie_threshold) / scale)
+        )
+
+
+def _batch(parameter: Tensor, rows: torch.Size) -> torch.Size:
+    return torch.broadcast_shapes(parameter.shape[:-1], rows[:-1])

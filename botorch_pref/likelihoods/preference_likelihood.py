@@ -1,0 +1,98 @@
+"""What every likelihood has in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+from gpytorch.constraints import Positive
+from gpytorch.likelihoods import Likelihood
+from gpytorch.priors import Prior
+from torch import Tensor
+from torch.distributions import Bernoulli
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.feedback import Feedback
+from botorch_pref.likelihoods.factors import Factors
+
+
+class PreferenceLikelihood(Likelihood):  # type: ignore[misc]
+    """A likelihood that turns answers of one kind into factors of rows of utilities.
+
+    Attributes:
+        feedback_type: The container whose answers it explains.
+    """
+
+    feedback_type: ClassVar[type[Feedback]]
+
+    @abstractmethod
+    def factors(self, feedback: Feedback, num_points: int) -> Factors:
+        """The rows and factors of a block of answers.
+
+        Args:
+            feedback: Answers, of type :attr:`feedback_type`.
+            num_points: ``n``, the number of datapoints.
+        """
+
+    @abstractmethod
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        """The answer's distribution given what it depends on.
+
+        Args:
+            function_samples: ``z``, any shape: the difference of two utilities for
+                duels, one utility for validity.
+        """
+
+    def _register_positive(
+        self, name: str, value: float | Tensor, prior: Prior | None, *, learned: bool
+    ) -> None:
+        """A positive parameter under a GPyTorch constraint, with an optional prior."""
+        tensor = torch.as_tensor(value, dtype=torch.get_default_dtype())
+        if not bool((tensor.isfinite() & (tensor > 0)).all()):
+            raise FeedbackError(
+                f"{type(self).__name__}: {name} must be positive and finite, "
+                f"got {value}."
+            )
+        raw = f"raw_{name}"
+        self.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
+        self.register_constraint(raw, Positive())
+        self.initialize(**{name: tensor})
+        getattr(self, raw).requires_grad_(learned)
+        if prior is not None:
+            self.register_prior(f"{name}_prior", prior, *_closures(name))
+
+
+def _closures(name: str) -> tuple[Callable[..., Tensor], Callable[..., None]]:
+    def get(module: PreferenceLikelihood) -> Tensor:
+        return getattr(module, name)  # type: ignore[no-any-return]
+
+    def set_(module: PreferenceLikelihood, value: Tensor) -> None:
+        module.initialize(**{name: value})
+
+    return get, set_
+
+
+class PositiveParameter:
+    """The natural value of a constrained ``raw_`` parameter, read and written."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Remembers the name."""
+        self._name, self._raw = name, f"raw_{name}"
+
+    def __get__(
+        self, instance: PreferenceLikelihood | None, owner: type
+    ) -> Tensor:
+        """The constrained value."""
+        if instance is None:
+            return self  # type: ignore[return-value]
+        constraint = getattr(instance, f"{self._raw}_constraint")
+        return constraint.transform(getattr(instance, self._raw))  # type: ignore[no-any-return]
+
+    def __set__(self, instance: PreferenceLikelihood, value: float | Tensor) -> None:
+        """Sets the parameter from its natural value."""
+        raw = getattr(instance, self._raw)
+        tensor = torch.as_tensor(value).to(raw).expand_as(raw)
+        constraint = getattr(instance, f"{self._raw}_constraint")
+        instance.initialize(**{self._raw: constraint.inverse_transform(tensor)})
