@@ -1,0 +1,1 @@
+"""Pure tensor functions: no models, no state."""

@@ -1,0 +1,1 @@
+"""Posteriors of preference models, and what is read off any posterior."""

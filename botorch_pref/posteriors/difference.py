@@ -1,0 +1,54 @@
+"""The difference of two utilities under any posterior of a preference model."""
+
+from __future__ import annotations
+
+from botorch.exceptions.errors import UnsupportedError
+from botorch.posteriors import GPyTorchPosterior, Posterior
+from torch import Tensor
+
+from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+
+
+def difference_mixture(
+    posterior: Posterior, first: int = 0, second: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Distribution of ``f(x_first) - f(x_second)``: a mixture with one variance.
+
+        m_s = m_s,first - m_s,second,    variance = C_ff + C_ss - 2 C_fs.
+
+    The variance is the difference of larger numbers where the two utilities move
+    together. It is at least 0 in exact arithmetic, so that what comes out below 0 is
+    rounding, of size eps (C_ff + C_ss), and is set to 0, with derivative 0.
+
+    Args:
+        posterior: Joint posterior over ``q >= 2`` points with one output: a
+            `SkewNormalPosterior`, or BoTorch's Gaussian ``GPyTorchPosterior``, which
+            is a mixture of one component.
+        first: Position of the first point among the ``q``.
+        second: Position of the second point among the ``q``.
+
+    Returns:
+        Means, ``num_components x batch_shape``, and the variance within components,
+        ``batch_shape``: the arguments of `botorch_pref.numerics.gaussian_mixture`.
+
+    Raises:
+        UnsupportedError: If the posterior is neither, or has several outputs.
+    """
+    if isinstance(posterior, SkewNormalPosterior):
+        means, covariance = posterior.component_means, posterior.component_covariance
+    elif isinstance(posterior, GPyTorchPosterior) and not posterior._is_mt:
+        means = posterior.distribution.mean.unsqueeze(0)
+        covariance = posterior.distribution.covariance_matrix
+    else:
+        raise UnsupportedError(
+            f"The difference of two points under a {type(posterior).__name__} is not a "
+            "Gaussian mixture with one variance; give a single-output "
+            "GPyTorchPosterior or a SkewNormalPosterior."
+        )
+    variance = (
+        covariance[..., first, first]
+        + covariance[..., second, second]
+        - covariance[..., first, second]
+        - covariance[..., second, first]
+    )
+    return means[..., first] - means[..., second], variance.clamp_min(0.0)
