@@ -1,0 +1,1 @@
+"""Held-out scores of models and baselines, and what drives a preference."""

@@ -1,0 +1,109 @@
+"""Scores of predictions of answers that were held out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_pref.datasets import ComparisonData
+
+Predictor = Callable[[ComparisonData, Tensor, Tensor], Tensor]
+"""Maps training comparisons and two `t x d` tables to `t` log probabilities that the
+first is preferred."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How well each held-out answer was predicted.
+
+    Attributes:
+        log_probability: `m` log probabilities of the answers that were given.
+        groups: `m` long numbers of what is independent: the rater, or the answer.
+    """
+
+    log_probability: Tensor
+    groups: Tensor
+
+    @property
+    def log_loss(self) -> float:
+        """Mean negative log probability of the answer, in nats."""
+        return -float(self.log_probability.mean())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of answers thought the likelier; an undecided one counts half."""
+        excess = self.log_probability - math.log(0.5)
+        undecided = excess.abs() < 1e-12
+        right = torch.where(undecided, 0.5, (excess > 0).to(excess))
+        return float(right.mean())
+
+    def gain_over(self, other: HeldOut) -> tuple[float, float]:
+        """Log-loss saved against another prediction of the same answers.
+
+        Returns:
+            The mean difference (positive where this one is better) and its standard
+            error, answers of one group being taken as dependent.
+        """
+        return clustered_mean(self.log_probability - other.log_probability, self.groups)
+
+
+def clustered_mean(values: Tensor, groups: Tensor) -> tuple[float, float]:
+    """Mean of dependent values and its standard error.
+
+    Values of one group may depend on each other, groups are independent. With group
+    sums `S_g` of the residuals, `se^2 = G / (G - 1) sum_g S_g^2 / m^2` (Liang and
+    Zeger, 1986).
+
+    Args:
+        values: `m` values.
+        groups: `m` long group numbers in `0 .. G - 1`.
+
+    Returns:
+        The mean and its standard error, which is infinite for a single group.
+    """
+    mean = values.mean()
+    num_groups = int(groups.max()) + 1
+    if num_groups == 1:
+        return float(mean), math.inf
+    sums = torch.zeros(num_groups).to(values).index_add(0, groups, values - mean)
+    variance = sums.square().sum() * num_groups / (num_groups - 1)
+    return float(mean), float(variance.sqrt()) / len(values)
+
+
+def coin(train: ComparisonData, first: Tensor, second: Tensor) -> Tensor:
+    """Predicts every answer with probability one half."""
+    return first.new_full(first.shape[:1], math.log(0.5))
+
+
+def cross_validate(
+    data: ComparisonData,
+    folds: Tensor,
+    predictor: Predictor,
+    train_rows: Callable[[int], Tensor] | None = None,
+) -> HeldOut:
+    """Predicts each fold from the others.
+
+    Args:
+        data: The comparisons.
+        folds: `m` long fold numbers in `0 .. F - 1`.
+        predictor: What is scored.
+        train_rows: Maps a fold to the rows to learn from, none of them in the fold;
+            all rows outside the fold by default.
+
+    Returns:
+        The score of every answer.
+    """
+    log_probability = torch.empty(len(data), dtype=data.datapoints.dtype)
+    for fold in range(int(folds.max()) + 1):
+        test = folds == fold
+        train = data.subset(~test if train_rows is None else train_rows(fold))
+        log_probability[test] = predictor(train, data.winners[test], data.losers[test])
+    if data.raters is None:
+        groups = torch.arange(len(data))
+    else:
+        groups = torch.unique(data.raters, return_inverse=True)[1]
+    return HeldOut(log_probability, groups)
