@@ -1,0 +1,141 @@
+"""R-hat and effective sample size against processes whose values are known."""
+
+import math
+
+import pytest
+import torch
+
+from botorch_pref.numerics.mcmc_diagnostics import (
+    effective_sample_size,
+    split_r_hat,
+)
+
+
+def autoregressive(rho, steps, chains, batch=(), seed=0):
+    """Stationary AR(1) chains with variance 1: autocorrelation ``rho^t``."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(steps, chains, *batch, generator=generator, dtype=torch.float64)
+    draws = [noise[0]]
+    for innovation in noise[1:]:
+        draws.append(rho * draws[-1] + math.sqrt(1 - rho**2) * innovation)
+    return torch.stack(draws)
+
+
+@pytest.mark.parametrize("rho", [-0.4, 0.0, 0.3, 0.6, 0.9])
+def test_effective_size_of_autoregressive_chains(rho) -> None:
+    # sum over lags of rho^|t| = (1 + rho) / (1 - rho).
+    steps, chains, repeats = 1_000, 8, 64
+    sizes = effective_sample_size(autoregressive(rho, steps, chains, (repeats,)))
+    expected = steps * chains * (1 - rho) / (1 + rho)
+    assert sizes.shape == (repeats,)
+    # Truncating at the first negative pair overestimates times by a few percent, and
+    # the estimate of one run scatters by some sqrt(lags summed / draws).
+    assert float(sizes.mean()) == pytest.approx(expected, rel=0.06)
+    assert float(sizes.std()) < 0.15 * expected
+
+
+def test_effective_size_is_that_of_the_mean() -> None:
+    """The definition itself: variance of the mean over many independent runs."""
+    steps, chains, repeats = 400, 4, 4_000
+    draws = autoregressive(0.5, steps, chains, (repeats,))
+    size = effective_sample_size(draws)
+    by_definition = 1 / draws.mean(dim=(0, 1)).var()
+    # The variance of 4,000 means is known to sqrt(2 / 4000) = 2.2 %.
+    assert float(size.median()) == pytest.approx(float(by_definition), rel=0.1)
+
+
+def test_size_of_alternating_chains_is_bounded() -> None:
+    draws = autoregressive(-0.99, 200, 4)
+    size = float(effective_sample_size(draws))
+    assert 800 < size <= 800 * math.log10(800) * (1 + 1e-12)
+
+
+def test_size_follows_a_direct_sum_over_lags() -> None:
+    """The transform agrees with the autocovariance by its definition."""
+    draws = autoregressive(0.7, 41, 3, seed=5)
+    chains = torch.cat([draws[:20], draws[-20:]], dim=1)
+    centred = chains - chains.mean(0)
+    covariance = torch.stack(
+        [(centred[: 20 - t] * centred[t:]).sum(0).mean() / 20 for t in range(20)]
+    )
+    within = chains.var(0).mean()
+    total = within * 19 / 20 + chains.mean(0).var()
+    rho = 1 - (within - covariance) / total
+    rho[0] = 1.0
+    time, least = -1.0, math.inf
+    for pair in rho.view(-1, 2).sum(1).tolist():
+        if pair < 0:
+            break
+        least = min(least, pair)
+        time += 2 * least
+    assert float(effective_sample_size(draws)) == pytest.approx(120 / time, rel=1e-10)
+
+
+def test_r_hat_of_independent_draws_is_one() -> None:
+    steps, chains = 500, 8
+    generator = torch.Generator().manual_seed(1)
+    draws = torch.randn(steps, chains, 200, generator=generator, dtype=torch.float64)
+    r_hat = split_r_hat(draws)
+    # var+ / W - 1 = (B / W - 1) / N, with B / W about chi2(15) / 15.
+    noise = 0.5 * math.sqrt(2 / 15) / 250
+    assert float((r_hat - 1).abs().max()) < 5 * noise
+    assert float((r_hat - 1).mean().abs()) < 5 * noise / math.sqrt(200)
+
+
+def test_r_hat_of_separated_chains() -> None:
+    """Chains at different places: R-hat^2 tends to 1 + var(places) / W."""
+    draws = autoregressive(0.0, 4_000, 4)
+    shift = torch.tensor([-1.0, 1.0, -1.0, 1.0], dtype=torch.float64)
+    places = torch.cat([shift, shift]).var()
+    expected = math.sqrt(1 + float(places))
+    assert float(split_r_hat(draws + shift)) == pytest.approx(expected, rel=0.02)
+    # Nothing but the places counts: about one draw a chain.
+    assert float(effective_sample_size(draws + 100 * shift)) < 20
+
+
+def test_r_hat_sees_a_common_drift() -> None:
+    """Chains that all travel together differ only between their halves."""
+    drift = torch.linspace(-3.0, 3.0, 400, dtype=torch.float64).unsqueeze(-1)
+    draws = autoregressive(0.0, 400, 4) + drift
+    assert float(split_r_hat(draws)) > 1.3
+
+
+def test_stuck_chains() -> None:
+    places = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64)
+    stuck = places.expand(50, 3)
+    assert float(split_r_hat(stuck)) == math.inf
+    assert float(effective_sample_size(stuck)) < 8
+    constant = torch.ones(50, 3, dtype=torch.float64)
+    assert split_r_hat(constant).isnan()
+    assert effective_sample_size(constant).isnan()
+
+
+@pytest.mark.parametrize("steps", [4, 5, 7, 50])
+def test_batches_equal_one_at_a_time(steps) -> None:
+    draws = autoregressive(0.5, steps, 6, (2, 3))
+    for function in (split_r_hat, effective_sample_size):
+        together = function(draws)
+        assert together.shape == (2, 3)
+        for i in range(2):
+            for j in range(3):
+                torch.testing.assert_close(together[i, j], function(draws[:, :, i, j]))
+
+
+def test_invariant_to_place_and_scale_in_single_precision() -> None:
+    draws = autoregressive(0.3, 200, 8)
+    moved = (100.0 + 5.0 * draws).float()
+    torch.testing.assert_close(
+        effective_sample_size(moved).double(),
+        effective_sample_size(draws),
+        rtol=1e-2,
+        atol=0.0,
+    )
+    torch.testing.assert_close(
+        split_r_hat(moved).double(), split_r_hat(draws), rtol=1e-4, atol=0.0
+    )
+
+
+@pytest.mark.parametrize("function", [split_r_hat, effective_sample_size])
+def test_too_few_steps(function) -> None:
+    with pytest.raises(ValueError, match="at least 4 steps"):
+        function(torch.zeros(3, 2))
