@@ -20,7 +20,7 @@ from torch.quasirandom import SobolEngine
 
 from botorch_pref.numerics import gaussian_mixture
 from botorch_pref.numerics.narrowest_interval import narrowest_interval
-from botorch_pref.numerics.symmetric_root import symmetric_root
+from `botorch_pref.numerics.semidefinite_cholesky` import semidefinite_cholesky
 
 
 class SkewNormalPosterior(Posterior):
@@ -39,9 +39,12 @@ class SkewNormalPosterior(Posterior):
     normal base samples will do, and Sobol points are stratified over the components.
     It comes first to stay where it is when ``q`` grows.
 
-    **Root.** The Gaussian part is ``C^(1/2) z`` with the symmetric root, which is
-    continuous and right to rounding where points coincide, with no jitter, and moves
-    with the points if they are permuted. It is computed once, at the first sample.
+    **Root.** The Gaussian part is ``L z`` with the Cholesky factor of ``C``, so that
+    the samples at a point do not depend on the points behind it: BoTorch's noisy
+    improvements rely on this and cut the gradient of their baseline, which a symmetric
+    root gets wrong. Where points coincide the factor is singular and right to
+    rounding, with no jitter (``botorch_pref.numerics.semidefinite_cholesky``). It is
+    computed once, at the first sample.
 
     Args:
         component_means: ``num_components x batch_shape x q``.
@@ -237,7 +240,7 @@ class SkewNormalPosterior(Posterior):
     def _root(self) -> Tensor:
         # The first sample may be drawn without a graph, and a later one with it.
         with torch.enable_grad():
-            return symmetric_root(self.component_covariance)
+            return semidefinite_cholesky(self.component_covariance)
 
 
 @GetSampler.register(SkewNormalPosterior)

@@ -1,0 +1,352 @@
+import math
+
+import pytest
+import torch
+from botorch.acquisition.logei import (
+    qLogExpectedImprovement,
+    qLogNoisyExpectedImprovement,
+)
+from botorch.acquisition.monte_carlo import qSimpleRegret
+from botorch.acquisition.objective import LearnedObjective
+from botorch.acquisition.preference import qExpectedUtilityOfBestOption
+from botorch.models import SingleTaskGP
+from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
+from botorch.sampling.get_sampler import get_sampler
+from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
+from botorch.utils.probability.truncated_multivariate_normal import (
+    TruncatedMultivariateNormal,
+)
+from botorch.utils.probability.unified_skew_normal import UnifiedSkewNormal
+from gpytorch.distributions import MultivariateNormal
+from torch import Tensor
+
+from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+
+F64 = torch.float64
+
+
+def _half_normal_quantiles(count: int) -> Tensor:
+    """Midpoint quantiles of |N(0, 1)|: its moments to O(1 / count)."""
+    levels = (torch.arange(count, dtype=F64) + 0.5) / count
+    return torch.special.ndtri(0.5 + 0.5 * levels)
+
+
+def _skew_normal(count: int, slopes: Tensor, within: Tensor) -> SkewNormalPosterior:
+    """``X = slopes |N(0, 1)| + N(0, within)``: one latent dimension, known shape."""
+    latent = _half_normal_quantiles(count)
+    means = latent.reshape(-1, *[1] * slopes.dim()) * slopes
+    return SkewNormalPosterior(means, within)
+
+
+class SkewModel(Model):
+    """A fake model: half-normal draws of one latent variable, smooth in X."""
+
+    num_outputs = 1
+    dim = 2
+    _is_fully_bayesian = False
+
+    def __init__(self, count: int = 64) -> None:
+        super().__init__()
+        self.count = count
+        self.train_inputs = (torch.rand(3, 2, dtype=F64),)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return torch.Size()
+
+    @property
+    def dtypes_of_buffers(self) -> set[torch.dtype]:
+        return {F64}
+
+    def posterior(
+        self, X: Tensor, *args: object, **kwargs: object
+    ) -> SkewNormalPosterior:
+        slopes = torch.sin(3 * X).sum(-1)
+        distances = (X.unsqueeze(-2) - X.unsqueeze(-3)).square().sum(-1)
+        return _skew_normal(self.count, slopes, torch.exp(-distances))
+
+
+def test_moments_are_those_of_the_skew_normal():
+    # |N(0, 1)| has mean sqrt(2 / pi), variance 1 - 2 / pi and third central moment
+    # (4 / pi - 1) sqrt(2 / pi).
+    slopes = torch.tensor([[1.5, -0.7, 0.0], [0.2, 3.0, -2.0]], dtype=F64)
+    within = torch.eye(3, dtype=F64) * 0.3 + 0.2
+    posterior = _skew_normal(200_000, slopes, within.expand(2, 3, 3))
+    between = (1 - 2 / math.pi) * slopes.unsqueeze(-1) * slopes.unsqueeze(-2)
+    third = (4 / math.pi - 1) * math.sqrt(2 / math.pi) * slopes.pow(3)
+    variance = (1 - 2 / math.pi) * slopes.square() + 0.5
+    tolerance = {"rtol": 0, "atol": 2e-4}  # the midpoint rule at 200,000 quantiles
+    torch.testing.assert_close(
+        posterior.mean, math.sqrt(2 / math.pi) * slopes.unsqueeze(-1), **tolerance
+    )
+    torch.testing.assert_close(
+        posterior.covariance_matrix, within + between, **tolerance
+    )
+    torch.testing.assert_close(posterior.variance.squeeze(-1), variance, **tolerance)
+    torch.testing.assert_close(
+        posterior.skewness.squeeze(-1), third / variance.pow(1.5), **tolerance
+    )
+
+
+def test_density_agrees_with_the_unified_skew_normal_of_botorch():
+    # Y | X > 0 for X, Y jointly normal, Cov(X, Y) = slopes, Var(X) = 1.
+    slopes = torch.tensor([0.8, -0.5], dtype=F64)
+    within = torch.tensor([[0.4, 0.1], [0.1, 0.6]], dtype=F64)
+    total = within + slopes.unsqueeze(-1) * slopes
+    posterior = _skew_normal(20_000, slopes, within)
+    values = torch.linspace(-3, 3, 13, dtype=F64)
+    for point in range(2):
+        truth = UnifiedSkewNormal(
+            trunc=TruncatedMultivariateNormal(
+                loc=torch.zeros(1, dtype=F64),
+                covariance_matrix=torch.ones(1, 1, dtype=F64),
+                bounds=torch.tensor([[0.0, math.inf]], dtype=F64),
+                validate_args=False,
+            ),
+            gauss=torch.distributions.MultivariateNormal(
+                torch.zeros(1, dtype=F64), total[point, point].reshape(1, 1)
+            ),
+            cross_covariance_matrix=slopes[point].reshape(1, 1),
+            validate_args=False,
+        )
+        log_prob = truth.log_prob(values.unsqueeze(-1))
+        torch.testing.assert_close(
+            posterior.density(values)[:, point, 0],
+            log_prob.exp(),
+            rtol=1e-3,
+            atol=1e-5,
+        )
+
+
+def test_joint_density_of_samples_agrees_with_three_dimensional_unified_skew_normal():
+    slopes = torch.tensor([0.8, -0.5, 0.3], dtype=F64)
+    within = torch.eye(3, dtype=F64) * 0.5 + 0.1
+    posterior = _skew_normal(5_000, slopes, within)
+    truth = UnifiedSkewNormal(
+        trunc=TruncatedMultivariateNormal(
+            loc=torch.zeros(1, dtype=F64),
+            covariance_matrix=torch.ones(1, 1, dtype=F64),
+            bounds=torch.tensor([[0.0, math.inf]], dtype=F64),
+            validate_args=False,
+        ),
+        gauss=torch.distributions.MultivariateNormal(
+            torch.zeros(3, dtype=F64), within + slopes.unsqueeze(-1) * slopes
+        ),
+        cross_covariance_matrix=slopes.unsqueeze(0),
+        validate_args=False,
+    )
+    values = torch.randn(20, 3, dtype=F64, generator=torch.Generator().manual_seed(0))
+    components = torch.distributions.MultivariateNormal(
+        posterior.component_means.unsqueeze(1), posterior.component_covariance
+    )
+    mixture = components.log_prob(values).logsumexp(0) - math.log(5_000)
+    torch.testing.assert_close(mixture, truth.log_prob(values), rtol=0, atol=2e-3)
+
+
+def test_cdf_quantile_and_interval_agree_with_the_density():
+    posterior = _skew_normal(
+        512,
+        torch.tensor([2.0, -0.3], dtype=F64),
+        0.2 * torch.eye(2, dtype=F64) + 0.1,
+    )
+    grid = torch.linspace(-6, 12, 3_001, dtype=F64)
+    cumulative = torch.cumulative_trapezoid(posterior.density(grid), grid, dim=0)
+    torch.testing.assert_close(posterior.cdf(grid)[1:], cumulative, rtol=0, atol=1e-5)
+    levels = torch.tensor([[0.01, 0.3], [0.5, 0.999]], dtype=F64)
+    quantiles = posterior.quantile(levels)
+    assert quantiles.shape == (2, 2, 2, 1)
+    for row in range(2):
+        for column in range(2):
+            level, at = levels[row, column], quantiles[row, column]
+            for point in range(2):
+                torch.testing.assert_close(
+                    posterior.cdf(at[point])[point, 0], level, rtol=1e-12, atol=0
+                )
+    lower, upper = posterior.interval(0.9)
+    for point in range(2):
+        inside = posterior.cdf(upper[point]) - posterior.cdf(lower[point])
+        torch.testing.assert_close(inside[point, 0], torch.tensor(0.9, dtype=F64))
+        heights = [posterior.density(end[point])[point] for end in (lower, upper)]
+        torch.testing.assert_close(*heights)
+
+
+def test_one_component_is_the_gaussian_posterior_of_botorch():
+    mean = torch.tensor([[0.3, -1.0], [2.0, 5.0]], dtype=F64)
+    covariance = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=F64).expand(2, 2, 2)
+    ours = SkewNormalPosterior(mean.unsqueeze(0), covariance)
+    theirs = GPyTorchPosterior(MultivariateNormal(mean, covariance))
+    values = torch.tensor([0.1, 0.5, 0.7], dtype=F64)
+    for value in (values, values[:1], values[0]):
+        torch.testing.assert_close(ours.quantile(value), theirs.quantile(value))
+        torch.testing.assert_close(ours.density(value), theirs.density(value))
+    torch.testing.assert_close(ours.mean, theirs.mean)
+    torch.testing.assert_close(ours.variance, theirs.variance)
+    torch.testing.assert_close(ours.covariance_matrix, theirs.covariance_matrix)
+    assert torch.equal(ours.skewness, torch.zeros_like(theirs.mean))
+
+
+@pytest.mark.parametrize("sampler_type", [IIDNormalSampler, SobolQMCNormalSampler])
+def test_samples_have_the_moments_of_the_posterior(sampler_type):
+    count = 2**15
+    posterior = _skew_normal(
+        1_000,
+        torch.tensor([[2.0, -0.5], [1.0, 1.0]], dtype=F64),
+        torch.tensor([[0.5, 0.2], [0.2, 0.1]], dtype=F64).expand(2, 2, 2),
+    )
+    sampler = sampler_type(torch.Size([count]), seed=5)
+    samples = sampler(posterior).squeeze(-1)
+    deviation = posterior.variance.squeeze(-1).sqrt()
+    centered = samples - posterior.mean.squeeze(-1)
+    # Five standard errors of IID draws: of the mean, and of second and third moments
+    # whose own variances are those of moments four and six (at most 4 and 40 here).
+    bound = 5 / math.sqrt(count)
+    assert (centered.mean(0).abs() <= bound * deviation).all()
+    second = centered.unsqueeze(-1) * centered.unsqueeze(-2)
+    scale = deviation.unsqueeze(-1) * deviation.unsqueeze(-2)
+    error = (second.mean(0) - posterior.covariance_matrix).abs() / scale
+    assert (error <= 2 * bound).all()
+    third = (centered / deviation).pow(3).mean(0)
+    assert ((third - posterior.skewness.squeeze(-1)).abs() <= 6.3 * bound).all()
+
+
+def test_samples_without_a_sampler_take_base_samples_or_draw_them():
+    posterior = _skew_normal(
+        10, torch.ones(3, 2, dtype=F64), torch.eye(2, dtype=F64).expand(3, 2, 2)
+    )
+    assert posterior.rsample().shape == (1, 3, 2, 1)
+    shape = torch.Size([4, 5])
+    base = torch.randn(
+        4, 5, 1, 3, dtype=F64, generator=torch.Generator().manual_seed(0)
+    )
+    samples = posterior.rsample(shape, base)
+    # All three t-batches are the same problem and share their base samples.
+    assert torch.equal(samples[:, :, 0], samples[:, :, 2])
+    single = posterior.rsample(torch.Size(), base[1, 2].expand(3, 3))
+    torch.testing.assert_close(single, samples[1, 2])
+    with pytest.raises(RuntimeError, match="disagrees"):
+        posterior.rsample_from_base_samples(torch.Size([7]), base)
+
+
+def test_component_of_a_sample_does_not_depend_on_the_batch():
+    model = SkewModel()
+    generator = torch.Generator().manual_seed(3)
+    X = torch.rand(6, 2, 2, generator=generator, dtype=F64)
+    sampler = get_sampler(model.posterior(X), torch.Size([32]), seed=0)
+    assert isinstance(sampler, SobolQMCNormalSampler)
+    together = sampler(model.posterior(X))
+    for i in range(6):
+        alone = sampler(model.posterior(X[i : i + 1]))
+        torch.testing.assert_close(together[:, i : i + 1], alone)
+
+
+def test_components_are_taken_equally_often_by_sobol_points():
+    means = torch.arange(256, dtype=F64).unsqueeze(-1)
+    posterior = SkewNormalPosterior(means, torch.zeros(1, 1, dtype=F64))
+    samples = SobolQMCNormalSampler(torch.Size([256]), seed=1)(posterior)
+    # Scrambled Sobol points put one point in each of 256 equal cells; BoTorch moves
+    # them by rounding to keep them inside (0, 1).
+    missing = 256 - samples.flatten().unique().numel()
+    assert missing <= 2
+
+
+def test_too_many_points_for_sobol_fall_back_to_iid_samples(caplog):
+    means = torch.zeros(1, 1, dtype=F64).expand(2, 22_000)
+    covariance = torch.zeros(1, 1, dtype=F64).expand(22_000, 22_000)
+    sampler = get_sampler(SkewNormalPosterior(means, covariance), torch.Size([2]))
+    assert isinstance(sampler, IIDNormalSampler)
+
+
+def test_samples_are_right_where_points_coincide():
+    x = torch.tensor([0.2, 0.7, 0.2, 0.7], dtype=F64)
+    covariance = torch.exp(-((x.unsqueeze(-1) - x).square()))
+    posterior = SkewNormalPosterior(x.expand(8, 4), covariance)
+    samples = posterior.rsample(torch.Size([100])).squeeze(-1)
+    torch.testing.assert_close(samples[:, 0], samples[:, 2], rtol=0, atol=1e-14)
+    torch.testing.assert_close(samples[:, 1], samples[:, 3], rtol=0, atol=1e-14)
+
+
+def test_first_sample_without_a_graph_does_not_cut_the_graph_of_later_ones():
+    covariance = torch.eye(2, dtype=F64, requires_grad=True)
+    posterior = SkewNormalPosterior(torch.zeros(3, 2, dtype=F64), covariance)
+    assert not posterior.sample(torch.Size([2])).requires_grad
+    samples = posterior.rsample(torch.Size([2]))
+    (gradient,) = torch.autograd.grad(samples.square().sum(), covariance)
+    assert (gradient.diagonal() > 0).all()
+
+
+def test_shapes_that_disagree_are_refused():
+    with pytest.raises(ValueError, match="num_components x batch_shape x q"):
+        SkewNormalPosterior(torch.zeros(5, 2, 3), torch.eye(3))
+
+
+@pytest.mark.parametrize("name", ["simple_regret", "expected_improvement", "noisy"])
+def test_monte_carlo_acquisition_runs_with_exact_gradients(name):
+    model = SkewModel()
+    sampler = SobolQMCNormalSampler(torch.Size([32]), seed=0)
+    acquisition = {
+        "simple_regret": lambda: qSimpleRegret(model, sampler),
+        "expected_improvement": lambda: qLogExpectedImprovement(model, 0.5, sampler),
+        "noisy": lambda: qLogNoisyExpectedImprovement(
+            model,
+            torch.tensor([[0.1, 0.2], [0.8, 0.3]], dtype=F64),
+            sampler,
+            cache_root=False,
+        ),
+    }[name]()
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(3, 2, 2, generator=generator, dtype=F64, requires_grad=True)
+    torch.testing.assert_close(acquisition(X)[1:2], acquisition(X[1:2]))
+    assert torch.autograd.gradcheck(acquisition, (X,), atol=1e-6)
+
+
+def test_best_of_two_options_equals_its_closed_form_per_component():
+    # E max(f1, f2) = m1 Phi(d / s) + m2 Phi(-d / s) + s phi(d / s), averaged over the
+    # components, with d = m1 - m2 and s^2 the variance of the difference.
+    model = SkewModel()
+    X = torch.tensor([[[0.1, 0.2], [0.8, 0.6]]], dtype=F64)
+    sampler = SobolQMCNormalSampler(torch.Size([4096]), seed=0)
+    value = qExpectedUtilityOfBestOption(model, sampler=sampler)(X)
+    posterior = model.posterior(X)
+    first, second = posterior.component_means.unbind(-1)
+    covariance = posterior.component_covariance
+    deviation = (2 - 2 * covariance[..., 0, 1]).sqrt()
+    score = (first - second) / deviation
+    normal = torch.distributions.Normal(0.0, 1.0)
+    best = (
+        first * normal.cdf(score)
+        + second * normal.cdf(-score)
+        + deviation * normal.log_prob(score).exp()
+    )
+    # Four standard errors of 4,096 IID draws; quasi-random ones do better.
+    error = 4 * posterior.variance.amax().sqrt() / 64
+    assert (value - best.mean(0)).abs() <= error
+
+
+def test_learned_objective_of_preference_exploration_runs():
+    objective = LearnedObjective(SkewModel(), sample_shape=torch.Size([8]), seed=0)
+    observed = torch.tensor([[0.1, 0.2], [0.9, 0.4], [0.5, 0.8]], dtype=F64)
+    outcomes = SingleTaskGP(observed, observed.square() - 0.4)
+    acquisition = qSimpleRegret(
+        outcomes, SobolQMCNormalSampler(torch.Size([4]), seed=0), objective
+    )
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(3, 2, 2, generator=generator, dtype=F64, requires_grad=True)
+    torch.testing.assert_close(acquisition(X)[1:2], acquisition(X[1:2]))
+    assert torch.autograd.gradcheck(acquisition, (X,), atol=1e-6)
+
+
+def test_float32_samples_follow_float64_ones():
+    model = SkewModel()
+    X = torch.tensor([[0.1, 0.2], [0.8, 0.6]], dtype=F64)
+    posterior = model.posterior(X)
+    single = SkewNormalPosterior(
+        posterior.component_means.float(), posterior.component_covariance.float()
+    )
+    base = torch.randn(64, 3, dtype=F64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        single.rsample(torch.Size([64]), base.float()).double(),
+        posterior.rsample(torch.Size([64]), base),
+        rtol=1e-5,
+        atol=1e-5,
+    )
