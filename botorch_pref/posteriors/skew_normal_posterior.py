@@ -20,7 +20,7 @@ from torch.quasirandom import SobolEngine
 
 from botorch_pref.numerics import gaussian_mixture
 from botorch_pref.numerics.narrowest_interval import narrowest_interval
-from `botorch_pref.numerics.semidefinite_cholesky` import semidefinite_cholesky
+from botorch_pref.numerics.semidefinite_cholesky import semidefinite_cholesky
 
 
 class SkewNormalPosterior(Posterior):
@@ -43,7 +43,7 @@ class SkewNormalPosterior(Posterior):
     the samples at a point do not depend on the points behind it: BoTorch's noisy
     improvements rely on this and cut the gradient of their baseline, which a symmetric
     root gets wrong. Where points coincide the factor is singular and right to
-    rounding, with no jitter (``botorch_pref.numerics.semidefinite_cholesky``). It is
+    rounding, with no jitter (`botorch_pref.numerics.semidefinite_cholesky`). It is
     computed once, at the first sample.
 
     Args:
