@@ -50,6 +50,15 @@ class SparseRows:
     def _terms(self) -> list[tuple[Tensor, Tensor]]:
         return list(zip(self.indices.unbind(-1), self.coefficients.unbind(-1)))
 
+    def reindex(self, inverse: Tensor, num_points: int) -> SparseRows:
+        """The same rows over points that are counted once.
+
+        Args:
+            inverse: ``n`` long, for each point its place among the distinct points.
+            num_points: The number of distinct points.
+        """
+        return SparseRows(inverse[self.indices], self.coefficients, num_points)
+
     def apply(self, values: Tensor) -> Tensor:
         """``A values``.
 

@@ -59,6 +59,17 @@ class SiteFactor(ABC):
         """The diagonal of ``Sigma``, ``batch_shape x m``."""
 
     @abstractmethod
+    def weights(self, targets: Tensor) -> Tensor:
+        """``A' W t`` for values ``t`` of ``u`` seen with noise ``1 / tau``.
+
+        Args:
+            targets: ``batch_shape x m x k``, a column a set of values.
+
+        Returns:
+            ``batch_shape x n x k``.
+        """
+
+    @abstractmethod
     def root(self) -> Tensor:
         """``Q`` with ``A' W A = Q Q'``, ``batch_shape x n x r``."""
 
@@ -123,6 +134,11 @@ class _RowFactor(SiteFactor):
         v = torch.linalg.solve_triangular(self._cholesky, self._scaled, upper=False)
         return self._covar.diagonal(dim1=-2, dim2=-1) - v.square().sum(-2)
 
+    def weights(self, targets: Tensor) -> Tensor:
+        scale = self._scale.unsqueeze(-1)
+        inner = torch.cholesky_solve(scale * targets, self._cholesky)
+        return self._rows.adjoint_matrix(scale * inner)
+
     def root(self) -> Tensor:
         scale = torch.diag_embed(self._scale)
         y = torch.linalg.solve_triangular(self._cholesky, scale, upper=False)
@@ -168,7 +184,7 @@ class _PointFactor(SiteFactor):
     def __init__(
         self, rows: SparseRows, covar: Tensor, root: Tensor, tau: Tensor
     ) -> None:
-        self._rows, self._covar = rows, covar
+        self._rows, self._covar, self._tau = rows, covar, tau
         self._gram = rows.gram(tau)
         self._cholesky = torch.linalg.cholesky(
             _plus_identity(root.mT @ self._gram @ root)
@@ -184,6 +200,10 @@ class _PointFactor(SiteFactor):
 
     def variance(self) -> Tensor:
         return self.row_root().square().sum(-1)
+
+    def weights(self, targets: Tensor) -> Tensor:
+        scaled = self._rows.adjoint_matrix(self._tau.unsqueeze(-1) * targets)
+        return scaled - self._gram @ (self._half.mT @ (self._half @ scaled))
 
     def root(self) -> Tensor:
         u = psd_root(self._gram)

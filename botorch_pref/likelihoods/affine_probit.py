@@ -55,6 +55,11 @@ class AffineProbitLikelihood(PreferenceLikelihood):
         lower = torch.zeros_like(variance)
         return BoxFactors(rows, variance, lower, torch.full_like(lower, torch.inf))
 
+    @property
+    def observation_variance(self) -> Tensor:
+        """The noise of one point."""
+        return self.noise
+
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that a trial is valid."""
         return Bernoulli(probs=torch.special.ndtr(function_samples / self.noise.sqrt()))

@@ -14,12 +14,40 @@ from botorch_pref.numerics.log_concave_quadrature import (
 )
 
 
-class LogitFactors(Factors):
-    r"""Rows whose answer is a win with probability :math:`1 / (1 + e^{-z_i})`.
+def logit_log_prob(z: Tensor) -> LogDerivatives:
+    r""":math:`\log \sigma(z)` and its derivatives.
 
-    With :math:`p` the probability of a loss, the derivatives of
-    :math:`\log p(y_i \mid z_i)` are :math:`p`, :math:`-p (1 - p)` and
+    With :math:`p` the probability of a loss these are :math:`p`, :math:`-p (1 - p)` and
     :math:`p (1 - p) (1 - 2 p)`.
+
+    Args:
+        z: Any shape.
+    """
+    win, loss = torch.sigmoid(z), torch.sigmoid(-z)
+    curvature = win * loss
+    return LogDerivatives(logsigmoid(z), loss, -curvature, curvature * (win - loss))
+
+
+def logit_partition(mean: Tensor, variance: Tensor) -> LogPartition:
+    r""":math:`\log \int \sigma(z) N(z; \mu, s) dz` and its derivatives in the mean.
+
+    By quadrature, see :func:`log_concave_integral`.
+
+    Args:
+        mean: ``mu``, any shape.
+        variance: ``s``, positive, like ``mean``.
+    """
+    with torch.no_grad():
+        mode = tilted_mode(
+            lambda z: logit_log_prob(z)[1:3], mean.detach(), variance.detach()
+        )
+    return LogPartition(
+        *log_concave_integral(lambda z: logit_log_prob(z)[:3], mean, variance, mode)
+    )
+
+
+class LogitFactors(Factors):
+    r"""Rows whose answer is a win with probability :math:`\sigma(z_i)`.
 
     Args:
         rows: ``A``, m rows.
@@ -30,20 +58,8 @@ class LogitFactors(Factors):
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        win, loss = torch.sigmoid(z), torch.sigmoid(-z)
-        curvature = win * loss
-        return LogDerivatives(
-            logsigmoid(z), loss, -curvature, curvature * (win - loss)
-        )
+        return logit_log_prob(z)
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
-        """See base class; by quadrature, see :func:`log_concave_integral`."""
-        with torch.no_grad():
-            mode = tilted_mode(
-                lambda z: self.log_prob(z)[1:3], mean.detach(), variance.detach()
-            )
-        return LogPartition(
-            *log_concave_integral(
-                lambda z: self.log_prob(z)[:3], mean, variance, mode
-            )
-        )
+        """See base class."""
+        return logit_partition(mean, variance)

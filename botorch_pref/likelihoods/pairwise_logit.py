@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.distributions import Bernoulli
@@ -10,7 +12,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.comparisons import Comparisons
 from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.feedback.sparse_rows import pair_rows
-from botorch_pref.likelihoods.logit_factors import LogitFactors
+from botorch_pref.likelihoods.logit_factors import LogitFactors, logit_partition
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
 
@@ -39,6 +41,21 @@ class PairwiseLogitLikelihood(PreferenceLikelihood):
                 "PairwiseProbitLikelihood(tie_threshold=...)."
             )
         return LogitFactors(pair_rows(feedback.pairs, num_points, self._like))
+
+    @property
+    def observation_variance(self) -> Tensor:
+        r"""That of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
+        return torch.full_like(self._like, math.pi**2 / 6)
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that the first of two items wins.
+
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, broadcastable with ``mean``.
+        """
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        return logit_partition(mean, variance).value.exp()
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""

@@ -111,6 +111,21 @@ class PairwiseProbitLikelihood(PreferenceLikelihood):
         variance = (2 * self.noise).unsqueeze(-1).expand_as(ends[0])
         return BoxFactors(rows, variance, *ends)
 
+    @property
+    def observation_variance(self) -> Tensor:
+        """The noise of one presented item."""
+        return self.noise
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that the first of two items wins, ties being no wins.
+
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, broadcastable with ``mean``.
+        """
+        scale = (variance + 2 * self.noise).sqrt()
+        return torch.special.ndtr((mean - self.tie_threshold) / scale)
+
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""
         scale = (2 * self.noise).sqrt()

@@ -1,0 +1,43 @@
+"""Preferential Bayesian optimisation in BoTorch.
+
+Finding the best design when the only measurement is what a person says of it.
+"""
+
+from botorch_pref.errors import (
+    BotorchPrefError,
+    FeedbackError,
+    InferenceWarning,
+    UnsupportedFeedbackError,
+)
+from botorch_pref.feedback import Comparisons, Validity
+from botorch_pref.likelihoods import (
+    AffineProbitLikelihood,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+)
+from botorch_pref.models import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PreferenceMarginalLogLikelihood,
+    SkewPreferenceGP,
+)
+from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AffineProbitLikelihood",
+    "BotorchPrefError",
+    "Comparisons",
+    "EPPreferenceGP",
+    "FeedbackError",
+    "InferenceWarning",
+    "LaplacePreferenceGP",
+    "PairwiseLogitLikelihood",
+    "PairwiseProbitLikelihood",
+    "PreferenceMarginalLogLikelihood",
+    "SkewNormalPosterior",
+    "SkewPreferenceGP",
+    "UnsupportedFeedbackError",
+    "Validity",
+]

@@ -1,0 +1,160 @@
+r"""The exact posterior of boxed answers: a unified skew-normal, through draws of ``v``.
+
+Boxed rows ``v = A f(X) + e`` make ``f`` given ``v`` Gaussian and ``v`` a truncated
+Gaussian with covariance :math:`\Gamma = A K A' + R` (Benavoli et al. 2021, theorem 1
+and proposition 1, where ``R = I``). For each draw of ``v``, utilities are a Gaussian
+process regression on ``v`` with noise ``R``: the same weights and root as for sites of
+precision :math:`R^{-1}`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_pref.inference.box_log_ratio import LogRatio, box_log_ratio
+from botorch_pref.inference.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.site_solver import SiteFactor, site_solver
+from botorch_pref.inference.split_hamiltonian import LatentDraws, sample_latent
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.numerics.truncated_normal import sample_truncated_normal
+
+
+@dataclass(frozen=True)
+class SkewResult:
+    r"""Draws that make a unified skew-normal posterior a mixture of Gaussians.
+
+    Attributes:
+        weights: ``w``, ``batch_shape x n x num_draws``: component means are
+            :math:`m(x) + K(x, X) w`.
+        factor: ``factor.root()`` is ``Q`` of the shared covariance.
+        boxed: Draws of ``v``, ``num_draws x batch_shape x m``.
+        latent: Draws of ``z = A f(X)`` and the sampler's diagnostics.
+    """
+
+    weights: Tensor
+    factor: SiteFactor
+    boxed: Tensor
+    latent: LatentDraws
+
+
+def _approximation(
+    factors: BoxFactors, mean: Tensor, approximation: GaussianResult
+) -> tuple[LogRatio, Tensor, Tensor]:
+    """The log ratio to the EP Gaussian of the rows, its mean and its root."""
+    tau, nu = approximation.site_precision, approximation.site_shift
+    prior = factors.rows.apply(mean)
+    centre = prior + approximation.factor.mean(nu - tau * prior)
+    ratio = box_log_ratio(factors.variance, factors.lower, factors.upper, nu, tau)
+    return ratio, centre, approximation.factor.row_root()
+
+
+@torch.no_grad()
+def skew_gaussian(
+    covar: Tensor,
+    mean: Tensor,
+    factors: BoxFactors,
+    approximation: GaussianResult,
+    num_draws: int,
+    generator: torch.Generator,
+) -> SkewResult:
+    """The exact posterior of utilities given boxed answers.
+
+    Args:
+        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
+        mean: Prior mean, ``batch_shape x n``.
+        factors: m boxed factors on rows of the n points.
+        approximation: The EP result for the same arguments, where chains start.
+        num_draws: How many draws of ``v``.
+        generator: The source of randomness, on the device of ``covar``.
+
+    Returns:
+        The result; ``latent.converged`` says whether the chains mixed.
+    """
+    ratio, centre, root = _approximation(factors, mean, approximation)
+    latent = sample_latent(
+        ratio, centre, root, num_draws=num_draws, generator=generator
+    )
+    boxed = sample_truncated_normal(
+        latent.draws, factors.variance, factors.lower, factors.upper, generator
+    )
+    solver = site_solver(covar, factors.rows)
+    batch = boxed.shape[1:]
+    factor = solver.factor(factors.variance.reciprocal().expand(batch))
+    targets = (boxed - factors.rows.apply(mean)).movedim(0, -1)
+    return SkewResult(factor.weights(targets), factor, boxed, latent)
+
+
+def exact_log_evidence(
+    covar: Tensor,
+    mean: Tensor,
+    factors: BoxFactors,
+    approximation: GaussianResult,
+    result: SkewResult,
+    generator: torch.Generator,
+) -> Tensor:
+    r"""The evidence without approximation: estimates of its value and its gradient.
+
+    The value is importance sampling from the EP Gaussian,
+    :math:`\log Z = \log \int N(z) \prod_i \mathrm{site}_i(z_i) dz
+    + \log E[e^{\ell(z)}]`, with as many draws as ``result`` has. The gradient is Fisher's
+    identity, the expected gradient of the complete log likelihood over the posterior
+    draws that prediction uses anyway,
+
+    .. math::
+        \nabla \log p(\mathcal{Y}) = E\Big[\tfrac12 \langle w w' - A' \Gamma^{-1} A,
+        \nabla K \rangle + w' \nabla m
+        + \sum_i \nabla_\theta \log p(y_i \mid z_i)\Big].
+
+    Args:
+        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
+        mean: Prior mean, ``batch_shape x n``.
+        factors: m boxed factors on rows of the n points.
+        approximation: The EP result for the same arguments.
+        result: The exact result for the same arguments.
+        generator: The source of randomness, on the device of ``covar``.
+
+    Returns:
+        ``batch_shape``.
+    """
+    with torch.no_grad():
+        value = _importance_estimate(
+            mean, factors, approximation, len(result.boxed), generator
+        )
+        w = result.weights
+        second_moment = w @ w.mT / w.shape[-1]
+        covar_gradient = 0.5 * (second_moment - result.factor.precision())
+    likelihood = factors.log_prob(result.latent.draws).value.sum(-1).mean(0)
+    surrogate = (
+        (covar_gradient * covar).sum((-2, -1))
+        + (w.mean(-1) * mean).sum(-1)
+        + likelihood
+    )
+    return with_gradient_of(value, surrogate)
+
+
+def _importance_estimate(
+    mean: Tensor,
+    factors: BoxFactors,
+    approximation: GaussianResult,
+    num_draws: int,
+    generator: torch.Generator,
+) -> Tensor:
+    ratio, centre, root = _approximation(factors, mean, approximation)
+    tau, nu = approximation.site_precision, approximation.site_shift
+    prior = factors.rows.apply(mean)
+    linear = nu - tau * prior
+    log_sites = (
+        nu * prior - 0.5 * tau * prior.square() + 0.5 * linear * (centre - prior)
+    ).sum(-1) - 0.5 * approximation.factor.log_det
+    shape = (num_draws, *root.shape[:-2], root.shape[-1], 1)
+    normal = torch.randn(
+        shape, generator=generator, dtype=root.dtype, device=root.device
+    )
+    log_weights, _ = ratio(centre + (root @ normal).squeeze(-1))
+    log_count = torch.tensor(float(num_draws), dtype=root.dtype).log()
+    return log_sites + torch.logsumexp(log_weights, dim=0) - log_count.to(root)
+

@@ -1,0 +1,17 @@
+"""Preference models behind BoTorch's and GPyTorch's interfaces."""
+
+from botorch_pref.models.ep_preference_gp import EPPreferenceGP
+from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
+from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.preference_marginal_log_likelihood import (
+    PreferenceMarginalLogLikelihood,
+)
+from botorch_pref.models.skew_preference_gp import SkewPreferenceGP
+
+__all__ = [
+    "EPPreferenceGP",
+    "LaplacePreferenceGP",
+    "PreferenceGP",
+    "PreferenceMarginalLogLikelihood",
+    "SkewPreferenceGP",
+]

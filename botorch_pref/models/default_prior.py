@@ -1,0 +1,46 @@
+"""The prior of utilities where the user names none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.means import ConstantMean, Mean, ZeroMean
+from gpytorch.priors import GammaPrior
+
+from botorch_pref.feedback import Comparisons, Feedback
+
+_ONLY_DIFFERENCES: tuple[type[Feedback], ...] = (Comparisons,)
+
+
+def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -> Mean:
+    """Zero where only differences are seen, a learned constant where zero has a meaning.
+
+    Args:
+        feedback: The blocks of answers.
+        batch_shape: Of the model.
+    """
+    if all(isinstance(block, _ONLY_DIFFERENCES) for block in feedback):
+        return ZeroMean(batch_shape=batch_shape)
+    return ConstantMean(batch_shape=batch_shape)
+
+
+def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
+    """A scaled RBF-ARD kernel with BoTorch's dimension-scaled lengthscale prior.
+
+    The output scale is learned: it says how far utilities spread beside the noise of the
+    answers, which is fixed. Its prior is the Gamma(2, 0.15) that BoTorch gives output
+    scales.
+
+    Args:
+        dim: ``d``; None where it is not known yet: one lengthscale for all features.
+        batch_shape: Of the model.
+    """
+    base = get_covar_module_with_dim_scaled_prior(
+        ard_num_dims=1 if dim is None else dim, batch_shape=batch_shape
+    )
+    return ScaleKernel(
+        base, batch_shape=batch_shape, outputscale_prior=GammaPrior(2.0, 0.15)
+    )

@@ -1,0 +1,48 @@
+"""What hyper-parameters maximise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.mlls import MarginalLogLikelihood
+from torch import Tensor
+
+from botorch_pref.models.preference_gp import PreferenceGP
+
+
+class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):  # type: ignore[misc]
+    r"""The log evidence of all answers plus the log priors of hyper-parameters.
+
+    .. math:: \log p(\mathcal{Y} \mid \theta) + \sum_j \log p(\theta_j),
+
+    the regularised evidence of Jensen and Nielsen (2014), section 5. One class for every
+    model; use it with ``fit_gpytorch_mll``.
+
+    Args:
+        likelihood: ``model.likelihood``, as GPyTorch asks for.
+        model: The model.
+    """
+
+    model: PreferenceGP
+
+    def forward(
+        self, function_dist: MultivariateNormal, target: Tensor | None, **kwargs: Any
+    ) -> Tensor:
+        """The objective at the present hyper-parameters.
+
+        Args:
+            function_dist: The prior at the training inputs; the evidence evaluates the
+                prior itself, at distinct points.
+            target: The comparisons; the model knows all answers itself.
+            kwargs: Ignored.
+
+        Returns:
+            ``batch_shape``.
+        """
+        objective = self.model.log_evidence()
+        for _, module, prior, closure, _ in self.model.named_priors():
+            log_prior = prior.log_prob(closure(module))
+            batch = objective.dim()
+            objective = objective + log_prior.sum(dim=tuple(range(batch, log_prior.dim())))
+        return objective

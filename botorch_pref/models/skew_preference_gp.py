@@ -1,0 +1,164 @@
+"""Preference learning with the exact posterior."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.models.transforms.input import InputTransform
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+
+from botorch_pref.errors import InferenceWarning, UnsupportedFeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.expectation_propagation import expectation_propagation
+from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.skew_gaussian import (
+    SkewResult,
+    exact_log_evidence,
+    skew_gaussian,
+)
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.resolve import LikelihoodArgument
+from botorch_pref.models.prediction import Moments, PosteriorTerms
+from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+
+
+class SkewPreferenceGP(PreferenceGP):
+    r"""A preference model with the exact, unified skew-normal posterior.
+
+    Skew Gaussian processes (Benavoli et al. 2021) for every boxed kind of feedback.
+    What the answers leave open is sampled once per fit, ``num_draws`` draws of the
+    truncated ``v``; given them the posterior anywhere is a mixture of Gaussians in
+    closed form, smooth in ``x``.
+
+    Hyper-parameters maximise EP's evidence, which is within 0.3 nats of the exact one,
+    or the exact evidence with ``exact_evidence=True``, which samples at every step.
+
+    Args:
+        datapoints: ``batch_shape x n x d``; None for a model of the prior alone.
+        comparisons: ``batch_shape x m x 2`` integers into ``datapoints``, winner first.
+        feedback: Other answers, at most one container of a kind.
+        likelihood: A likelihood instead of the default of its kind of feedback, or a
+            mapping from kinds to likelihoods.
+        mean_module: The prior mean; see :class:`PreferenceGP`.
+        covar_module: The kernel; see :class:`PreferenceGP`.
+        input_transform: Applied to all inputs.
+        num_draws: Draws of ``v``. Means carry a sampling error of at most one posterior
+            standard deviation over the square root of it.
+        seed: Of the draws. Equal seeds give equal results; the global random state is
+            neither read nor changed.
+        exact_evidence: Whether ``log_evidence`` is exact up to sampling error (value by
+            importance sampling, gradient by Fisher's identity) instead of EP's.
+    """
+
+    def __init__(
+        self,
+        datapoints: Tensor | None = None,
+        comparisons: Tensor | Comparisons | None = None,
+        *,
+        feedback: Sequence[Feedback] = (),
+        likelihood: LikelihoodArgument = None,
+        mean_module: Mean | None = None,
+        covar_module: Kernel | None = None,
+        input_transform: InputTransform | None = None,
+        num_draws: int = 1024,
+        seed: int = 0,
+        exact_evidence: bool = False,
+    ) -> None:
+        super().__init__(
+            datapoints,
+            comparisons,
+            feedback=feedback,
+            likelihood=likelihood,
+            mean_module=mean_module,
+            covar_module=covar_module,
+            input_transform=input_transform,
+        )
+        self.num_draws, self.seed, self.exact_evidence = num_draws, seed, exact_evidence
+        self._skew: SkewResult | None = None
+
+    def _check_factors(self, factors: Factors) -> None:
+        if not isinstance(factors, BoxFactors):
+            names = ", ".join(type(module).__name__ for module in self.likelihoods.values())
+            raise UnsupportedFeedbackError(
+                f"SkewPreferenceGP is exact for boxed Gaussian feedback only, not for "
+                f"{names}; LaplacePreferenceGP and EPPreferenceGP take it."
+            )
+
+    def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
+        return expectation_propagation(covar, mean, factors, self._sites)
+
+    def _generator(self) -> torch.Generator:
+        device = self.train_inputs[0].device
+        return torch.Generator(device=device).manual_seed(self.seed)
+
+    def _sample(self, approximation: GaussianResult) -> SkewResult:
+        prior = self._prior(self._points())
+        result = skew_gaussian(
+            prior.covariance_matrix,
+            prior.mean,
+            self._factors(),
+            approximation,
+            self.num_draws,
+            self._generator(),
+        )
+        if not result.latent.converged:
+            size = float(result.latent.effective_sample_size.min())
+            warnings.warn(
+                f"SkewPreferenceGP did not converge: R-hat is "
+                f"{float(result.latent.r_hat.max()):.3f} and the smallest effective "
+                f"sample size {size:.0f} of {self.num_draws} draws. Its means and "
+                "variances are less exact than they claim.",
+                InferenceWarning,
+                stacklevel=3,
+            )
+        return result
+
+    def log_evidence(self) -> Tensor:
+        """See base class; EP's evidence, or the exact one with ``exact_evidence``."""
+        approximation = self._solve()
+        if not self.exact_evidence:
+            return approximation.log_evidence
+        prior = self._prior(self._points())
+        return exact_log_evidence(
+            prior.covariance_matrix,
+            prior.mean,
+            self._factors(),
+            approximation,
+            self._sample(approximation),
+            self._generator(),
+        )
+
+    def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
+        self._skew = self._sample(result)
+        return PosteriorTerms(
+            self._points(), self._skew.weights, self._skew.factor.root()
+        )
+
+    def diagnostics(self) -> dict[str, Any]:
+        """See base class.
+
+        Returns:
+            Besides what EP says: ``r_hat`` and ``effective_sample_size`` of the worst
+            row, ``acceptance_rate`` and ``num_draws``.
+        """
+        known = super().diagnostics()
+        if self._skew is None:
+            return known
+        latent = self._skew.latent
+        return known | {
+            "converged": known["converged"] and latent.converged,
+            "r_hat": float(latent.r_hat.max()),
+            "effective_sample_size": float(latent.effective_sample_size.min()),
+            "acceptance_rate": float(latent.acceptance_rate.min()),
+            "num_draws": self.num_draws,
+        }
+
+    def _make_posterior(self, moments: Moments) -> SkewNormalPosterior:
+        return SkewNormalPosterior(moments.means, moments.covariance)

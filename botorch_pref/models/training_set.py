@@ -1,0 +1,125 @@
+"""Datapoints and everything that was said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Validated training data of a model.
+
+    Attributes:
+        datapoints: ``batch_shape x n x d``, floating point.
+        feedback: Blocks of answers, at most one of a kind.
+
+    Raises:
+        FeedbackError: Datapoints of the wrong type or shape or not finite, an index that
+            points to none of them, or two blocks of the same kind.
+    """
+
+    datapoints: Tensor
+    feedback: tuple[Feedback, ...]
+
+    def __post_init__(self) -> None:
+        """Validates."""
+        _check_datapoints(self.datapoints)
+        kinds = [type(block) for block in self.feedback]
+        for kind in kinds:
+            if kinds.count(kind) > 1:
+                raise FeedbackError(
+                    f"feedback holds {kinds.count(kind)} blocks of {kind.__name__}; "
+                    "concatenate them into one (the comparisons= argument counts)."
+                )
+        for block in self.feedback:
+            block.check_indices(self.datapoints.shape[-2])
+            self._check_batch(block)
+
+    def _check_batch(self, block: Feedback) -> None:
+        batch = self.datapoints.shape[:-2]
+        try:
+            torch.broadcast_shapes(batch, block.batch_shape)
+        except RuntimeError as error:
+            raise FeedbackError(
+                f"{type(block).__name__} has batch shape {tuple(block.batch_shape)}, "
+                f"which does not broadcast with {tuple(batch)} of the datapoints."
+            ) from error
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """The joint batch shape of datapoints and answers."""
+        shapes = [block.batch_shape for block in self.feedback]
+        return torch.broadcast_shapes(self.datapoints.shape[:-2], *shapes)
+
+    @property
+    def comparisons(self) -> Comparisons | None:
+        """The block of comparisons, if there is one."""
+        for block in self.feedback:
+            if isinstance(block, Comparisons):
+                return block
+        return None
+
+    def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """The same data with ``function`` applied to every tensor.
+
+        Args:
+            function: Takes and returns a tensor, for example ``lambda t: t.cuda()``.
+        """
+        feedback = tuple(block.map_tensors(function) for block in self.feedback)
+        return type(self)(function(self.datapoints), feedback)
+
+
+def _check_datapoints(datapoints: object) -> None:
+    if not isinstance(datapoints, Tensor) or not datapoints.is_floating_point():
+        kind = getattr(datapoints, "dtype", type(datapoints).__name__)
+        raise FeedbackError(
+            f"datapoints must be a floating point tensor, got {kind}; "
+            "use for example datapoints.double()."
+        )
+    if datapoints.dim() < 2 or 0 in datapoints.shape:
+        raise FeedbackError(
+            f"datapoints has shape {tuple(datapoints.shape)}, expected "
+            "batch_shape x n x d with at least one point and one feature."
+        )
+    bad = ~datapoints.isfinite()
+    if bool(bad.any()):
+        where = bad.nonzero()[0].tolist()
+        value = float(datapoints[tuple(where)])
+        raise FeedbackError(
+            f"datapoints{where} is {value}: row {where[-2]} needs finite features; "
+            "remove the point together with the answers about it, or impute it."
+        )
+
+
+def collect_feedback(
+    comparisons: Tensor | Comparisons | None, feedback: Sequence[Feedback]
+) -> tuple[Feedback, ...]:
+    """The ``comparisons=`` and ``feedback=`` arguments of a model as one sequence.
+
+    Args:
+        comparisons: ``batch_shape x m x 2`` integers, winner first; or a container; or
+            None.
+        feedback: Other containers.
+
+    Raises:
+        FeedbackError: Something in ``feedback`` is not a container.
+    """
+    for block in feedback:
+        if not isinstance(block, Feedback):
+            raise FeedbackError(
+                f"feedback holds a {type(block).__name__}; wrap answers in a container "
+                "such as botorch_pref.Validity."
+            )
+    if comparisons is None:
+        return tuple(feedback)
+    if not isinstance(comparisons, Comparisons):
+        comparisons = Comparisons(comparisons)
+    return (comparisons, *feedback)
