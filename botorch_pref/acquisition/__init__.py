@@ -1,0 +1,7 @@
+"""Acquisition functions of duels against the best point so far."""
+
+from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
+from botorch_pref.acquisition.dueling_ucb import DuelingUCB
+from botorch_pref.acquisition.incumbent import incumbent
+
+__all__ = ["DuelingEIIG", "DuelingUCB", "incumbent"]

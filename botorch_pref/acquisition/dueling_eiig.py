@@ -1,0 +1,66 @@
+"""Probability of improvement and information gained by a duel with the reference."""
+
+from __future__ import annotations
+
+import math
+
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_pref.acquisition.dueling_acquisition import DuelingAcquisition
+from botorch_pref.likelihoods.answer_link import answer_link
+from botorch_pref.numerics.duel_link import DuelLink, binary_entropy
+
+
+class DuelingEIIG(DuelingAcquisition):
+    r"""Dueling expected improvement and information gain.
+
+    .. math::
+        \alpha(x) = k \log P(x \succ x_r) + IG(x, x_r), \qquad
+        IG = h\big(P(x \succ x_r)\big) - E[h(g(f(x) - f(x_r)))],
+
+    maximised, where :math:`P(x \succ x_r) = E[g(f(x) - f(x_r))]` includes the noise of
+    the answer, :math:`g` is the link of the likelihood and :math:`h` the binary entropy
+    in nats (Benavoli, Azzimonti and Piga 2021, section 5, where the information gain is
+    printed with the opposite sign). Both terms are closed forms, see
+    :mod:`botorch_pref.numerics.duel_link`.
+
+    Args:
+        model: Any BoTorch model whose posterior `difference_mixture` takes.
+        X_ref: The reference point, ``1 x d``; see :class:`DuelingAcquisition`, also for
+            pending points.
+        k: Weight of improvement, nonnegative: 0.1 explores more than 0.5.
+        link: How the answer follows from the difference of utilities. By default that
+            of ``model.likelihood``, see
+            :func:`botorch_pref.likelihoods.answer_link.answer_link`.
+
+    Raises:
+        UnsupportedFeedbackError: If no link is given and the likelihood has none.
+        ValueError: If ``k`` is negative or ``X_ref`` holds several points.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        X_ref: Tensor,
+        k: float = 0.1,
+        link: DuelLink | None = None,
+    ) -> None:
+        if not k >= 0:
+            raise ValueError(f"k is {k}; give a weight of at least 0.")
+        super().__init__(model, X_ref)
+        self.k = k
+        self.link = answer_link(model.likelihood) if link is None else link
+
+    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        log_win = _log_mean(self.link.log_win_probability(means, variance))
+        log_loss = _log_mean(self.link.log_win_probability(-means, variance))
+        remaining = self.link.expected_entropy(means, variance).mean(0)
+        return self.k * log_win + binary_entropy(log_win, log_loss) - remaining
+
+
+def _log_mean(log_values: Tensor) -> Tensor:
+    """Logarithm of the mean over the first dimension."""
+    if log_values.shape[0] == 1:
+        return log_values[0]
+    return log_values.logsumexp(0) - math.log(log_values.shape[0])

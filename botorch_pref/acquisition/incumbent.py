@@ -1,0 +1,78 @@
+"""The best point so far, as far as answers can tell."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from botorch.models.model import Model
+from botorch.sampling.pathwise.utils import get_train_inputs
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.posteriors.difference import difference_mixture
+
+# Mixture components times pairs of points that are worked on at once: 32 MB in float64.
+_CHUNK_ELEMENTS = 2**22
+
+
+def incumbent(model: Model) -> Tensor:
+    r"""The observed point most likely to be better than the others.
+
+    It maximises the expected fraction of the other observed points that it is better
+    than, under their joint posterior,
+
+    .. math:: \frac{1}{n - 1} \sum_{j \ne i} P(f(x_i) > f(x_j) \mid D),
+
+    the soft Copeland score of Gonzalez et al. (2017) over observed points; it is the
+    reference point of Benavoli, Azzimonti and Piga (2021, section 5). Two points whose
+    utilities are surely equal each win half of their duels. Among equal scores the
+    earliest point is taken.
+
+    Args:
+        model: Any BoTorch model with training inputs whose posterior
+            `difference_mixture` takes; `PairwiseGP` included.
+
+    Returns:
+        The point as it was given to the model, before any input transform:
+        ``1 x d``, or ``batch_shape x 1 x d`` for a batch of models.
+
+    Raises:
+        FeedbackError: If the model has no training inputs.
+    """
+    if not model.train_inputs:
+        raise FeedbackError(
+            "incumbent needs a model with observed points; this one has none. Ask a "
+            "first duel of two points of your choice."
+        )
+    with torch.no_grad():
+        (points,) = get_train_inputs(model, transformed=False)
+        best = _copeland_scores(model, points).argmax(-1)
+        index = best[..., None, None].expand(*best.shape, 1, points.shape[-1])
+        expanded = points.expand(*best.shape, *points.shape[-2:])
+        return expanded.gather(-2, index).clone()
+
+
+def _copeland_scores(model: Model, points: Tensor) -> Tensor:
+    """Expected number of points that each point is better than, ``batch_shape x n``."""
+    n = points.shape[-2]
+    posterior = model.posterior(points)
+    first, second = torch.triu_indices(n, n, offset=1, device=points.device)
+    probe, _ = difference_mixture(posterior, 0, 0)
+    size = max(1, _CHUNK_ELEMENTS // probe.numel())
+    scores = points.new_zeros(*probe.shape[1:], n)
+    for i, j in zip(first.split(size), second.split(size), strict=True):
+        wins = _probability_of_positive(*difference_mixture(posterior, i, j))
+        scores.index_add_(-1, i, wins)
+        scores.index_add_(-1, j, 1 - wins)
+    return scores
+
+
+def _probability_of_positive(means: Tensor, variance: Tensor) -> Tensor:
+    """P(u > 0) + P(u = 0) / 2 of a mixture, ``num_components x ...`` and ``...``."""
+    positive = variance > 0
+    scale = torch.where(positive, 2 * variance, 1.0).sqrt()
+    smooth = 0.5 * torch.erfc(-means / scale).mean(0)
+    if bool(positive.all()):
+        return smooth
+    return torch.where(positive, smooth, 0.5 + 0.5 * means.sign().mean(0))
