@@ -35,7 +35,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "plotting",
         "simulation",
     ),
-    "__main__": ("commands",),
+    "__main__": ("commands", "simulation"),
 }
 
 # Third-party packages of the extras, and the only parts that may import them.

@@ -83,16 +83,15 @@ def cross_validate(
     data: ComparisonData,
     folds: Tensor,
     predictor: Predictor,
-    train_rows: Callable[[int], Tensor] | None = None,
+    train_rows: Callable[[int], Tensor],
 ) -> HeldOut:
-    """Predicts each fold from the others.
+    """Predicts each fold from rows outside it.
 
     Args:
         data: The comparisons.
         folds: `m` long fold numbers in `0 .. F - 1`.
         predictor: What is scored.
-        train_rows: Maps a fold to the rows to learn from, none of them in the fold;
-            all rows outside the fold by default.
+        train_rows: Maps a fold to the long rows to learn from, none of them in it.
 
     Returns:
         The score of every answer.
@@ -100,7 +99,7 @@ def cross_validate(
     log_probability = torch.empty(len(data), dtype=data.datapoints.dtype)
     for fold in range(int(folds.max()) + 1):
         test = folds == fold
-        train = data.subset(~test if train_rows is None else train_rows(fold))
+        train = data.subset(train_rows(fold))
         log_probability[test] = predictor(train, data.winners[test], data.losers[test])
     if data.raters is None:
         groups = torch.arange(len(data))

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -17,6 +18,10 @@ def held_out(probabilities: list[float]) -> HeldOut:
     return HeldOut(values, torch.arange(len(values)))
 
 
+def outside(folds: torch.Tensor) -> Callable[[int], torch.Tensor]:
+    return lambda fold: (folds != fold).nonzero()[:, 0]
+
+
 def table(raters: torch.Tensor | None = None) -> ComparisonData:
     items = torch.arange(24.0).double().reshape(12, 2)
     return ComparisonData.from_pairs(items[:, :1], items[:, 1:], ("size",), raters)
@@ -30,7 +35,8 @@ def test_scores_by_hand() -> None:
 
 
 def test_a_coin_scores_log_two_and_one_half() -> None:
-    scores = cross_validate(table(), torch.arange(12) % 3, coin)
+    folds = torch.arange(12) % 3
+    scores = cross_validate(table(), folds, coin, outside(folds))
     assert scores.log_loss == pytest.approx(math.log(2))
     assert scores.accuracy == 0.5
 
@@ -64,7 +70,7 @@ def test_no_answer_of_a_fold_is_learnt_from() -> None:
         seen.append(asked)
         return -first[:, 0]
 
-    scores = cross_validate(data, folds, spy)
+    scores = cross_validate(data, folds, spy, outside(folds))
     assert len(seen) == 3
     assert torch.equal(scores.log_probability, -data.winners[:, 0])
     assert scores.groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
@@ -78,5 +84,4 @@ def test_chosen_training_rows_are_those_learnt_from() -> None:
         return first.new_zeros(len(first))
 
     folds = torch.arange(12) % 2
-    rows = lambda fold: (folds != fold).nonzero()[:2, 0]  # noqa: E731
-    cross_validate(table(), folds, spy, rows)
+    cross_validate(table(), folds, spy, lambda fold: outside(folds)(fold)[:2])

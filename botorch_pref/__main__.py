@@ -1,0 +1,129 @@
+"""Optimises by duels, or explains choices: `python -m botorch_pref --help`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.simulation.problems import PROBLEM_NAMES
+
+DEFAULTS: dict[str, Any] = {
+    "problem": "hartmann6",
+    "model": "ep",
+    "acquisition": "eiig",
+    "duels": 40,
+    "noise": 0.0,
+    "seed": 0,
+}
+NUM_RANDOM_DUELS = 5
+
+# The options that each way to run takes; any other is refused rather than ignored.
+OPTIMISE = {*DEFAULTS, "out"}
+DATA = {"data", "model", "seed", "out"}
+REPLAY = {"replay", "out"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+        argv: The arguments; those of the process by default.
+
+    Returns:
+        Exit status: 0, or 2 for input that cannot be used.
+
+    Raises:
+        SystemExit: With status 2, by argparse, for arguments that it refuses.
+    """
+    parser = _make_parser()
+    given = vars(parser.parse_args(argv))
+    taken = DATA if "data" in given else REPLAY if "replay" in given else OPTIMISE
+    for name in given.keys() - taken:
+        main_option = "--data" if "data" in given else "--replay"
+        parser.error(f"--{name} has no meaning together with {main_option}")
+    try:
+        _run(given)
+    except (BotorchPrefError, OSError) as error:
+        print(f"botorch_pref: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _run(given: dict[str, Any]) -> None:
+    # Imported here, so that a missing extra ends in a message like any other error.
+    from botorch_pref.commands.choices import explain_choices
+
+    from botorch_pref.commands.optimise import optimise, replay
+    from botorch_pref.simulation.run_log import RunSettings
+
+    if "replay" in given:
+        log: Path = given["replay"]
+        replay(log, given.get("out", log.parent / "replay"))
+        return
+    options = DEFAULTS | given
+    if "data" in given:
+        out = given.get("out", Path("runs", Path(given["data"]).stem))
+        explain_choices(given["data"], options["model"], options["seed"], out)
+        return
+    out = options.pop("out", None)
+    settings = RunSettings(random_duels=NUM_RANDOM_DUELS, **options)
+    name = f"{settings.problem}-{settings.model}-{settings.acquisition}-{settings.seed}"
+    optimise(settings, out or Path("runs", name))
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m botorch_pref",
+        description="Optimise a test function by duels with a simulated judge "
+        "(the default), explain real choices (--data), or repeat a run (--replay).",
+        argument_default=argparse.SUPPRESS,
+    )
+    add = parser.add_argument
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument(
+        "--problem", metavar="NAME", help="one of " + ", ".join(PROBLEM_NAMES)
+    )
+    way.add_argument(
+        "--data",
+        metavar="FILE.csv|train",
+        help="a table with columns winner_<feature> and loser_<feature>, and perhaps "
+        "rater; or the choices between train journeys",
+    )
+    way.add_argument(
+        "--replay", type=Path, metavar="run.jsonl", help="the log of a run to repeat"
+    )
+    add("--model", choices=("ep", "skew", "laplace"), help="default: ep")
+    add("--acquisition", choices=("ucb", "thompson", "eiig"), help="default: eiig")
+    add("--duels", type=_positive_int, metavar="N", help="default: 40")
+    add(
+        "--noise",
+        type=_variance,
+        metavar="VARIANCE",
+        help="of the judge, per presented item; default: 0, always right",
+    )
+    add("--seed", type=int, help="default: 0")
+    add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
+    return parser
+
+
+def _positive_int(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+def _variance(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite variance >= 0")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The two halves of `python -m botorch_pref`."""

@@ -1,0 +1,123 @@
+"""Fits a table of choices, scores it on held-out answers and draws what drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor
+from tqdm import tqdm
+
+from botorch_pref.commands.registry import MODELS
+from botorch_pref.datasets import ComparisonData, assign_folds, load_csv, load_train
+from botorch_pref.evaluation.bradley_terry import bradley_terry
+from botorch_pref.evaluation.choice_model import (
+    fit_pairwise_gp,
+    fit_preference_gp,
+    predict_with,
+)
+from botorch_pref.evaluation.drivers import feature_effect
+from botorch_pref.evaluation.held_out import HeldOut, Predictor, coin, cross_validate
+from botorch_pref.plotting.drivers_figure import draw_drivers
+
+NUM_FOLDS = 5
+FEW = 150
+"""Comparisons that `PairwiseGP` learns from: at 1,000 it takes minutes a fit."""
+
+FIGURE_NAME = "drivers.png"
+COIN, LINEAR, PAIRWISE = "coin", "Bradley-Terry", "PairwiseGP"
+
+
+def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
+    """Scores models on held-out choices; prints the scores, draws the drivers.
+
+    Args:
+        source: A CSV file (see `load_csv`), or `train`.
+        model_name: Which of our models.
+        seed: Seed of the folds and of every other draw.
+        out: Folder for `drivers.png`; made if needed.
+
+    Raises:
+        BotorchPrefError: If the table cannot be used.
+        OSError: If a file cannot be read or written.
+    """
+    data = load_train() if source == "train" else load_csv(source)
+    out.mkdir(parents=True, exist_ok=True)
+    generator = Generator().manual_seed(seed)
+    num_groups = len(data) if data.raters is None else data.raters.unique().numel()
+    folds = assign_folds(data, min(NUM_FOLDS, num_groups), generator)
+    fit = partial(fit_preference_gp, MODELS[model_name], generator=generator)
+    ours = MODELS[model_name].__name__
+
+    _print_data(data, folds)
+    everyone = {COIN: coin, LINEAR: bradley_terry, ours: predict_with(fit)}
+    scores = _score(data, folds, everyone, lambda fold: (folds != fold).nonzero()[:, 0])
+    _print_scores("learning from all answers outside the fold", scores, ours)
+
+    few = everyone | {PAIRWISE: predict_with(fit_pairwise_gp)}
+    drawn = [
+        _draw_rows(folds != fold, FEW, generator)
+        for fold in range(int(folds.max()) + 1)
+    ]
+    scores = _score(data, folds, few, lambda fold: drawn[fold])
+    _print_scores(
+        f"learning from {len(drawn[0])} answers drawn outside the fold, as {PAIRWISE} "
+        "takes minutes beyond",
+        scores,
+        ours,
+    )
+
+    model = fit(data)
+    effects = [
+        feature_effect(model, data.datapoints, data.feature_names, feature, generator)
+        for feature in range(len(data.feature_names))
+    ]
+    draw_drivers(effects, f"What drives the choices: {source}", out / FIGURE_NAME)
+    print(f"written: {out / FIGURE_NAME}")
+
+
+def _draw_rows(allowed: Tensor, number: int, generator: Generator) -> Tensor:
+    rows = allowed.nonzero()[:, 0]
+    return rows[torch.randperm(len(rows), generator=generator)[:number]]
+
+
+def _score(
+    data: ComparisonData,
+    folds: Tensor,
+    predictors: dict[str, Predictor],
+    train_rows: Callable[[int], Tensor],
+) -> dict[str, HeldOut]:
+    """Cross-validates each predictor, with a progress bar."""
+    bar = tqdm(predictors.items(), desc="held-out scores", leave=False)
+    return {
+        name: cross_validate(data, folds, predictor, train_rows)
+        for name, predictor in bar
+    }
+
+
+def _print_data(data: ComparisonData, folds: Tensor) -> None:
+    num_folds = int(folds.max()) + 1
+    print(
+        f"{len(data)} answers about {len(data.datapoints)} items, features: "
+        + ", ".join(data.feature_names)
+    )
+    if data.raters is None:
+        print(f"{num_folds} folds by answer; each is predicted from the others")
+        return
+    print(
+        f"{num_folds} folds by person ({data.raters.unique().numel()} people): every "
+        "answer is predicted from other people's answers alone"
+    )
+
+
+def _print_scores(title: str, scores: dict[str, HeldOut], ours: str) -> None:
+    print(f"\nheld out, {title}:")
+    print(f"  {'':24s} log-loss  accuracy  gain over {LINEAR} (s.e.)")
+    for name, score in scores.items():
+        gain, error = score.gain_over(scores[LINEAR])
+        told = "" if name == LINEAR else f"{gain:+.4f} ({error:.4f})"
+        print(f"  {name:24s} {score.log_loss:.4f}    {score.accuracy:.4f}    {told}")
+    better = scores[ours].log_loss < scores[LINEAR].log_loss
+    print(f"  {ours} {'beats' if better else 'does not beat'} {LINEAR} in log-loss")

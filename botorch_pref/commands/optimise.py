@@ -1,0 +1,134 @@
+"""Optimises a test function by duels with a simulated judge, or replays a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Generator
+from tqdm import tqdm
+
+from botorch_pref.commands.registry import ACQUISITIONS, make_fit
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.plotting.run_figure import draw_run
+from botorch_pref.simulation.duel_loop import Duel, run_duels
+from botorch_pref.simulation.judge import ProbitJudge
+from botorch_pref.simulation.problems import Problem, make_problem
+from botorch_pref.simulation.proposals import ChosenDuels, RecordedDuels
+from botorch_pref.simulation.run_log import (
+    LoggedDuel,
+    RunSettings,
+    duel_line,
+    largest_difference,
+    read_log,
+    settings_line,
+)
+
+LOG_NAME = "run.jsonl"
+FIGURE_NAME = "run.png"
+REPLAY_TOLERANCE = 1e-6
+"""Two machines round differently; a different model differs by far more."""
+
+
+def optimise(settings: RunSettings, out: Path) -> None:
+    """Runs the duels of some settings; prints each, writes the log and the figure.
+
+    Args:
+        settings: What to run.
+        out: Folder for `run.jsonl` and `run.png`; made if needed.
+
+    Raises:
+        BotorchPrefError: If the settings name an unknown problem or a negative noise.
+        OSError: If the folder cannot be written.
+    """
+    problem = make_problem(settings.problem)
+    seeds = torch.randint(2**62, (2,), generator=Generator().manual_seed(settings.seed))
+    for_duels, for_judge = (Generator().manual_seed(int(seed)) for seed in seeds)
+    propose = ChosenDuels(
+        dim=problem.dim,
+        num_random=settings.random_duels,
+        acquisition=settings.acquisition,
+        make_acquisition=ACQUISITIONS[settings.acquisition],
+        generator=for_duels,
+    )
+    judge = ProbitJudge(problem.utility, settings.noise, for_judge)
+    duels = run_duels(propose, judge, make_fit(settings.model), settings.duels)
+    _follow(problem, settings, duels, out)
+
+
+def replay(log: Path, out: Path) -> None:
+    """Repeats a recorded run without its judge and checks that its figures come out.
+
+    The recorded duels and answers are given to a fresh model after each other; its
+    probabilities, incumbents and regrets must be those on record.
+
+    Args:
+        log: The `run.jsonl` of a run.
+        out: Folder for the repeated log and figure; made if needed.
+
+    Raises:
+        BotorchPrefError: If the log is not one of ours or its figures do not come out.
+        OSError: If a file cannot be read or written.
+    """
+    settings, recorded = read_log(log)
+    problem = make_problem(settings.problem)
+    answers = iter(recorded)
+    repeated = _follow(
+        problem,
+        settings,
+        run_duels(
+            RecordedDuels([logged.duel.proposal for logged in recorded]),
+            lambda first, second: next(answers).duel.challenger_won,
+            make_fit(settings.model),
+            len(recorded),
+        ),
+        out,
+    )
+    difference = largest_difference(recorded, repeated)
+    if difference > REPLAY_TOLERANCE:
+        raise BotorchPrefError(
+            f"the replay of {log} differs from its record by {difference:.2g}: it was "
+            "written by other versions, or edited"
+        )
+    print(f"replay of {log}: same figures (largest difference {difference:.1g})")
+
+
+def _follow(
+    problem: Problem, settings: RunSettings, duels: Iterator[Duel], out: Path
+) -> list[LoggedDuel]:
+    """Prints, logs and draws duels as they come."""
+    out.mkdir(parents=True, exist_ok=True)
+    done: list[LoggedDuel] = []
+    with (out / LOG_NAME).open("w", encoding="utf-8") as file:
+        file.write(settings_line(settings) + "\n")
+        for duel in tqdm(duels, total=settings.duels, desc="duels", unit="duel"):
+            logged = LoggedDuel(duel, float(problem.regret(duel.incumbent)))
+            file.write(duel_line(logged) + "\n")
+            file.flush()
+            tqdm.write(_describe(logged))
+            done.append(logged)
+    draw_run(settings, done, out / FIGURE_NAME)
+    _print_result(problem, done, out)
+    return done
+
+
+def _describe(logged: LoggedDuel) -> str:
+    duel = logged.duel
+    answer = "won" if duel.challenger_won else "lost"
+    return (
+        f"duel {duel.number + 1:3d}  {duel.proposal.source:8s}  "
+        f"P(challenger wins) {duel.probability:.2f}, it {answer:4s}  "
+        f"regret of the winner so far {logged.regret:.4g}"
+    )
+
+
+def _print_result(problem: Problem, done: Sequence[LoggedDuel], out: Path) -> None:
+    last = done[-1]
+    inputs = ", ".join(f"{value:.4f}" for value in last.duel.incumbent.tolist())
+    print(f"recommended: [{inputs}] of the unit cube")
+    print(
+        f"utility {problem.best - last.regret:.4g} of at most {problem.best:.4g}, "
+        f"simple regret {last.regret:.4g}"
+    )
+    print(f"written: {out / LOG_NAME}, {out / FIGURE_NAME}")

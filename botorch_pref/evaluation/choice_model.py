@@ -1,0 +1,148 @@
+"""Preference Gaussian processes of choices between items with features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import PairwiseGP
+from botorch.models.model import Model
+from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
+from botorch.models.transforms.input import Normalize
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.kernels import AdditiveKernel, Kernel, ScaleKernel
+from gpytorch.priors import GammaPrior
+from torch import Generator, Tensor
+from torch.special import log_ndtr
+
+from botorch_pref.datasets import ComparisonData
+from botorch_pref.evaluation.held_out import Predictor
+from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
+
+MAX_LEARN = 500
+"""Comparisons, drawn at random, from which kernel parameters are learned; the posterior
+uses all."""
+
+
+def main_effects_kernel(dim: int) -> Kernel:
+    """A kernel of one effect per feature and one of all features together.
+
+    `k(x, x') = sum_j s_j RBF(x_j, x'_j) + s RBF-ARD(x, x')`: the additive Gaussian
+    process of Duvenaud, Nickisch and Rasmussen (2011) at first order, with the full
+    kernel for interactions. Priors are BoTorch's: dimension-scaled lengthscales and a
+    Gamma(2, 0.15) of the output scales.
+
+    Args:
+        dim: Number of features `d`, scaled to the unit interval.
+
+    Returns:
+        The kernel.
+    """
+    groups = [(feature,) for feature in range(dim)]
+    if dim > 1:
+        groups.append(tuple(range(dim)))
+    parts = [
+        ScaleKernel(
+            get_covar_module_with_dim_scaled_prior(
+                ard_num_dims=len(group), active_dims=group
+            ),
+            outputscale_prior=GammaPrior(2.0, 0.15),
+        )
+        for group in groups
+    ]
+    return AdditiveKernel(*parts)
+
+
+def fit_preference_gp(
+    model_class: type[PreferenceGP], train: ComparisonData, generator: Generator
+) -> PreferenceGP:
+    """Fits one of this package's models with the kernel of main effects.
+
+    Kernel parameters are learned from at most `MAX_LEARN` comparisons: a Cholesky takes
+    the cube of their number and learning needs hundreds. The posterior uses them all.
+
+    Args:
+        model_class: The model.
+        train: The comparisons.
+        generator: Source of the draw of comparisons.
+
+    Returns:
+        The model of all comparisons.
+    """
+    dim = train.datapoints.shape[-1]
+    kernel = main_effects_kernel(dim)
+    scaling = _scaling(train)
+    drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]
+    few = train if len(train) <= MAX_LEARN else train.subset(drawn)
+    model = model_class(
+        few.datapoints, few.comparisons, covar_module=kernel, input_transform=scaling
+    )
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    if few is train:
+        return model
+    return model_class(
+        train.datapoints,
+        train.comparisons,
+        covar_module=kernel,
+        input_transform=scaling,
+    )
+
+
+def fit_pairwise_gp(train: ComparisonData) -> PairwiseGP:
+    """Fits BoTorch's model as its tutorial does.
+
+    Args:
+        train: The comparisons.
+
+    Returns:
+        The fitted model.
+    """
+    model = PairwiseGP(
+        train.datapoints, train.comparisons, input_transform=_scaling(train)
+    )
+    fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+def _scaling(train: ComparisonData) -> Normalize:
+    """Maps the range of each feature in the data to the unit interval."""
+    low, high = train.datapoints.amin(0), train.datapoints.amax(0)
+    high = torch.where(high > low, high, low + 1)
+    return Normalize(len(low), bounds=torch.stack([low, high]))
+
+
+def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
+    """Makes a predictor of the function that fits a model.
+
+    A utility difference with posterior mean `m` and variance `s^2` is answered in
+    favour of the first with probability `Phi(m / sqrt(s^2 + 2))` under unit noise.
+
+    Args:
+        fit: Fits a model; one of ours, or one with a joint Gaussian posterior and
+            unit noise per presented item.
+
+    Returns:
+        The predictor.
+    """
+
+    def predict(train: ComparisonData, first: Tensor, second: Tensor) -> Tensor:
+        model = fit(train)
+        with torch.no_grad():
+            if isinstance(model, PreferenceGP):
+                return model.duel_probability(
+                    first, second, observation_noise=True
+                ).log()
+            return _unit_noise_log_probability(model, first, second)
+
+    return predict
+
+
+def _unit_noise_log_probability(model: Model, first: Tensor, second: Tensor) -> Tensor:
+    posterior = model.posterior(torch.cat([first, second]))
+    mean_first, mean_second = posterior.mean.squeeze(-1).chunk(2)
+    covariance = posterior.distribution.covariance_matrix
+    var_first, var_second = covariance.diagonal().chunk(2)
+    between = covariance.diagonal(offset=len(first))
+    variance = var_first + var_second - 2 * between
+    return log_ndtr((mean_first - mean_second) / (variance + 2).sqrt())

@@ -1,0 +1,10 @@
+"""Figures; needs matplotlib, the extra `plot`."""
+
+from botorch_pref.errors import BotorchPrefError
+
+try:
+    import matplotlib  # noqa: F401
+except ImportError as error:
+    raise BotorchPrefError(
+        "figures need matplotlib: pip install 'botorch-pref[plot]'"
+    ) from error

@@ -1,0 +1,1 @@
+"""Preferential optimisation of known functions with a simulated judge."""

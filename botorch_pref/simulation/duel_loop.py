@@ -1,0 +1,116 @@
+"""The loop of preferential optimisation: propose a duel, ask, fit, repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from botorch_pref.acquisition import incumbent
+from botorch_pref.models import PreferenceGP
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A duel to ask.
+
+    Attributes:
+        challenger: `d` inputs.
+        opponent: `d` inputs, not equal to the challenger's.
+        source: What chose the challenger: `"random"` or the acquisition's name.
+    """
+
+    challenger: Tensor
+    opponent: Tensor
+    source: str
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A duel that was answered, and what the model made of it.
+
+    Attributes:
+        number: Position in the run, from 0.
+        proposal: Who met whom, and why.
+        probability: The model's probability, before the answer, that the challenger is
+            preferred, noise of the answer included; 0.5 where there was no model yet.
+        challenger_won: The answer.
+        incumbent: `d` inputs of the winner so far, by the model after the answer.
+    """
+
+    number: int
+    proposal: Proposal
+    probability: float
+    challenger_won: bool
+    incumbent: Tensor
+
+
+class Propose(Protocol):
+    """Chooses the next duel."""
+
+    def __call__(self, number: int, model: PreferenceGP | None) -> Proposal:
+        """Proposes duel `number`, given the model of the answers so far, if any."""
+        ...
+
+
+Answer = Callable[[Tensor, Tensor], bool]
+"""Says whether the first of two points is preferred."""
+
+Fit = Callable[[Tensor, Tensor], PreferenceGP]
+"""Fits a model to `n x d` datapoints and `m x 2` comparisons, winner first."""
+
+
+def run_duels(
+    propose: Propose, answer: Answer, fit: Fit, num_duels: int
+) -> Iterator[Duel]:
+    """Runs duels one after another, refitting the model after every answer.
+
+    Args:
+        propose: Chooses each duel.
+        answer: The judge.
+        fit: Makes the model of all answers so far.
+        num_duels: How many duels to run.
+
+    Yields:
+        Each duel as soon as it is answered and the model fitted.
+    """
+    model: PreferenceGP | None = None
+    winners: list[Tensor] = []
+    losers: list[Tensor] = []
+    for number in range(num_duels):
+        proposal = propose(number, model)
+        first, second = proposal.challenger, proposal.opponent
+        probability = 0.5 if model is None else predict_win(model, first, second)
+        challenger_won = answer(first, second)
+        winners.append(first if challenger_won else second)
+        losers.append(second if challenger_won else first)
+        model = fit(*index_pairs(torch.stack(winners), torch.stack(losers)))
+        best = incumbent(model).reshape(-1)
+        yield Duel(number, proposal, probability, challenger_won, best)
+
+
+def predict_win(model: PreferenceGP, first: Tensor, second: Tensor) -> float:
+    """Probability that a model gives to the answer "the first of two `d`-points"."""
+    with torch.no_grad():
+        return float(
+            model.duel_probability(first[None], second[None], observation_noise=True)
+        )
+
+
+def index_pairs(winners: Tensor, losers: Tensor) -> tuple[Tensor, Tensor]:
+    """Turns `m` pairs of points into distinct points and indices.
+
+    Args:
+        winners: `m x d`.
+        losers: `m x d`.
+
+    Returns:
+        Distinct points `n x d`, and comparisons `m x 2` among them, winner first.
+    """
+    points, inverse = torch.unique(
+        torch.cat([winners, losers]), dim=0, return_inverse=True
+    )
+    return points, inverse.reshape(2, -1).T.contiguous()

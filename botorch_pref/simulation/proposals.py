@@ -1,0 +1,81 @@
+"""Who meets whom next: at random, by an acquisition function, or as on record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import manual_seed
+from torch import Generator, Tensor
+
+from botorch_pref.acquisition import incumbent
+from botorch_pref.models import PreferenceGP
+from botorch_pref.simulation.duel_loop import Proposal
+
+MakeAcquisition = Callable[[PreferenceGP, Tensor], AcquisitionFunction]
+"""Makes the acquisition function of a model and the incumbent, `1 x d`."""
+
+NUM_RESTARTS = 4
+RAW_SAMPLES = 256
+
+
+@dataclass(frozen=True)
+class ChosenDuels:
+    """Random duels first, then a challenger chosen against the incumbent.
+
+    Attributes:
+        dim: Number of inputs `d`; points are drawn from the unit cube.
+        num_random: How many duels start the run at random.
+        acquisition: Its name, for the record.
+        make_acquisition: Makes it.
+        generator: Source of every draw.
+    """
+
+    dim: int
+    num_random: int
+    acquisition: str
+    make_acquisition: MakeAcquisition
+    generator: Generator
+
+    def __call__(self, number: int, model: PreferenceGP | None) -> Proposal:
+        """Proposes the next duel.
+
+        A challenger equal to the incumbent would teach nothing, so a random point takes
+        its place; the proposal's source says so.
+        """
+        if model is None or number < self.num_random:
+            return Proposal(self._random_point(), self._random_point(), "random")
+        opponent = incumbent(model).reshape(1, -1)
+        challenger = self._optimize(self.make_acquisition(model, opponent))
+        if torch.equal(challenger, opponent[0]):
+            return Proposal(self._random_point(), opponent[0], "random")
+        return Proposal(challenger, opponent[0], self.acquisition)
+
+    def _random_point(self) -> Tensor:
+        return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
+
+    def _optimize(self, acquisition: AcquisitionFunction) -> Tensor:
+        # optimize_acqf draws from torch's global generator, here seeded and restored.
+        with manual_seed(int(torch.randint(2**31, (), generator=self.generator))):
+            candidates, _ = optimize_acqf(
+                acquisition,
+                bounds=torch.tensor([[0.0], [1.0]]).double().expand(2, self.dim),
+                q=1,
+                num_restarts=NUM_RESTARTS,
+                raw_samples=RAW_SAMPLES,
+            )
+        return candidates[0].detach()
+
+
+@dataclass(frozen=True)
+class RecordedDuels:
+    """The duels of a finished run, in their order."""
+
+    proposals: Sequence[Proposal]
+
+    def __call__(self, number: int, model: PreferenceGP | None) -> Proposal:
+        """Repeats duel `number`, whatever the model is."""
+        return self.proposals[number]

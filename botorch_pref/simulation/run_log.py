@@ -1,0 +1,163 @@
+"""A run as JSON lines: the settings first, then one line a duel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.simulation.duel_loop import Duel, Proposal
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a simulated run is determined by.
+
+    Attributes:
+        problem: Name of the problem.
+        model: Name of the model.
+        acquisition: Name of the acquisition function.
+        duels: Number of duels.
+        random_duels: How many of them start the run at random.
+        noise: Variance of the judge's noise per presented item.
+        seed: Seed of every draw.
+    """
+
+    problem: str
+    model: str
+    acquisition: str
+    duels: int
+    random_duels: int
+    noise: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class LoggedDuel:
+    """A duel with the simple regret of the winner so far."""
+
+    duel: Duel
+    regret: float
+
+
+def settings_line(settings: RunSettings) -> str:
+    """The first line of a log."""
+    return json.dumps({"record": "settings", **asdict(settings)})
+
+
+def duel_line(logged: LoggedDuel) -> str:
+    """The line of a duel; floats are written so that they read back exactly."""
+    duel = logged.duel
+    return json.dumps(
+        {
+            "record": "duel",
+            "number": duel.number,
+            "source": duel.proposal.source,
+            "challenger": duel.proposal.challenger.tolist(),
+            "opponent": duel.proposal.opponent.tolist(),
+            "probability": duel.probability,
+            "challenger_won": duel.challenger_won,
+            "incumbent": duel.incumbent.tolist(),
+            "regret": logged.regret,
+        }
+    )
+
+
+def read_log(path: Path) -> tuple[RunSettings, list[LoggedDuel]]:
+    """Reads a log back.
+
+    Args:
+        path: The JSON lines of one run.
+
+    Returns:
+        The settings and the duels in their order.
+
+    Raises:
+        BotorchPrefError: If a line is not of such a log; the message names it.
+        OSError: If the file cannot be read.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if not lines:
+        raise BotorchPrefError(f"{path} is empty: give the run.jsonl of a run")
+    settings = RunSettings(**_fields(lines[0], "settings", f"{path}, line 1"))
+    duels = [
+        _read_duel(line, f"{path}, line {number}")
+        for number, line in enumerate(lines[1:], start=2)
+    ]
+    if not duels:
+        raise BotorchPrefError(f"{path} holds no duels: give the run.jsonl of a run")
+    return settings, duels
+
+
+_KEYS = {
+    "settings": set(RunSettings.__dataclass_fields__),
+    "duel": {
+        "number",
+        "source",
+        "challenger",
+        "opponent",
+        "probability",
+        "challenger_won",
+        "incumbent",
+        "regret",
+    },
+}
+
+
+def _fields(line: str, record: str, where: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise BotorchPrefError(f"{where}: not JSON ({error})") from None
+    if not isinstance(fields, dict) or fields.pop("record", None) != record:
+        raise BotorchPrefError(f"{where}: expected a record of {record!r}")
+    if fields.keys() != _KEYS[record]:
+        wrong = ", ".join(sorted(fields.keys() ^ _KEYS[record]))
+        raise BotorchPrefError(f"{where}: missing or unknown fields: {wrong}")
+    return fields
+
+
+def _read_duel(line: str, where: str) -> LoggedDuel:
+    fields = _fields(line, "duel", where)
+    try:
+        challenger, opponent, best = (
+            torch.tensor([float(value) for value in fields[name]], dtype=torch.double)
+            for name in ("challenger", "opponent", "incumbent")
+        )
+        duel = Duel(
+            number=int(fields["number"]),
+            proposal=Proposal(challenger, opponent, str(fields["source"])),
+            probability=float(fields["probability"]),
+            challenger_won=bool(fields["challenger_won"]),
+            incumbent=best,
+        )
+        return LoggedDuel(duel, float(fields["regret"]))
+    except (TypeError, ValueError) as error:
+        raise BotorchPrefError(f"{where}: {error}") from None
+
+
+def largest_difference(
+    first: Iterable[LoggedDuel], second: Iterable[LoggedDuel]
+) -> float:
+    """Largest difference between two runs in probability, incumbent or regret.
+
+    Args:
+        first: Duels of one run.
+        second: Duels of the other; as many.
+
+    Returns:
+        The largest absolute difference, in the units of each figure.
+    """
+    return max(
+        max(
+            abs(one.duel.probability - other.duel.probability),
+            float((one.duel.incumbent - other.duel.incumbent).abs().max()),
+            abs(one.regret - other.regret),
+        )
+        for one, other in zip(first, second, strict=True)
+    )
