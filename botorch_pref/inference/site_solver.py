@@ -30,7 +30,6 @@ from torch import Tensor
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.numerics.psd_root import psd_root
 
-
 _ROUNDING = 16.0
 
 
@@ -189,9 +188,7 @@ class _PointFactor(SiteFactor):
         self._cholesky = torch.linalg.cholesky(
             _plus_identity(root.mT @ self._gram @ root)
         )
-        self._half = torch.linalg.solve_triangular(
-            self._cholesky, root.mT, upper=False
-        )
+        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
         self.log_det = _log_det(self._cholesky)
 
     def mean(self, nu: Tensor) -> Tensor:

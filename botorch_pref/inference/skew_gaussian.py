@@ -157,4 +157,3 @@ def _importance_estimate(
     log_weights, _ = ratio(centre + (root @ normal).squeeze(-1))
     log_count = torch.tensor(float(num_draws), dtype=root.dtype).log()
     return log_sites + torch.logsumexp(log_weights, dim=0) - log_count.to(root)
-

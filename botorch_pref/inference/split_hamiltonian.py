@@ -224,6 +224,10 @@ def _worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
     return r_hat.amax(-1), size.amin(-1)
 
 
+def _reached(r_hat: Tensor, size: Tensor, num_draws: int) -> bool:
+    return bool(((size >= num_draws) & (r_hat <= _R_HAT_TARGET)).all())
+
+
 def sample_latent(
     log_ratio: LogRatio,
     mean: Tensor,
@@ -232,14 +236,14 @@ def sample_latent(
     num_draws: int,
     generator: torch.Generator | None,
     num_chains: int = 64,
-    max_steps: int = 1024,
+    max_doublings: int = 4,
 ) -> LatentDraws:
     r"""Exact draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
     All chains start at independent draws of the Gaussian. Warm-up adds kicks to the
     quarter-turn trajectory until 85 % of the proposals are accepted and then leaves
     them. The run doubles until the worst row has ``num_draws`` effective draws and an
-    R-hat of at most 1.05, or until ``max_steps``.
+    R-hat of at most 1.05, or ``max_doublings`` are spent.
 
     Args:
         log_ratio: From ``z``, ``num_chains x batch_shape x m``, to the pair of
@@ -251,8 +255,8 @@ def sample_latent(
         generator: Source of randomness on the device of ``mean``; ``None`` for torch's
             own.
         num_chains: How many chains run side by side.
-        max_steps: At most so many steps a chain after warm-up, or as many as
-            ``num_draws`` needs.
+        max_doublings: How often the run may double. The first has half as many steps
+            again as independent transitions would need.
 
     Returns:
         The draws, with ``converged=False`` where a target was missed.
@@ -263,14 +267,13 @@ def sample_latent(
     steps = max(_MIN_STEPS, math.ceil(_LENGTH_FACTOR * num_draws / num_chains))
     rows, rate = chains.run(steps)
     fixed = (root == 0).all(dim=-1)
-    while True:
-        r_hat, size = _worst_row(rows, fixed)
-        reached = (size >= num_draws) & (r_hat <= _R_HAT_TARGET)
-        converged = bool(reached.all())
-        if converged or 2 * rows.shape[0] > max_steps:
+    r_hat, size = _worst_row(rows, fixed)
+    for _ in range(max_doublings):
+        if _reached(r_hat, size, num_draws):
             break
         more, more_rate = chains.run(rows.shape[0])
         rows, rate = torch.cat([rows, more]), 0.5 * (rate + more_rate)
+        r_hat, size = _worst_row(rows, fixed)
     flat = rows.movedim(-2, 1).flatten(0, 1)
     picked = torch.arange(num_draws, device=flat.device) * flat.shape[0] // num_draws
     return LatentDraws(
@@ -280,5 +283,5 @@ def sample_latent(
         effective_sample_size=size,
         num_steps=rows.shape[0],
         num_kicks=chains.num_kicks,
-        converged=converged,
+        converged=_reached(r_hat, size, num_draws),
     )

@@ -49,7 +49,9 @@ class AffineProbitLikelihood(PreferenceLikelihood):
         """See base class."""
         noise = self.noise.unsqueeze(-1)
         sign = torch.where(feedback.valid, 1.0, -1.0).to(noise)
-        rows = SparseRows(feedback.indices.unsqueeze(-1), sign.unsqueeze(-1), num_points)
+        rows = SparseRows(
+            feedback.indices.unsqueeze(-1), sign.unsqueeze(-1), num_points
+        )
         batch = torch.broadcast_shapes(noise.shape[:-1], sign.shape[:-1])
         variance = noise.expand(*batch, sign.shape[-1])
         lower = torch.zeros_like(variance)

@@ -39,5 +39,5 @@ def _(likelihood: PairwiseProbitLikelihood) -> DuelLink:
 
 
 @answer_link.register
-def _(likelihood: botorch_pairwise.PairwiseProbitLikelihood) -> DuelLink:  # noqa: ARG001
+def _(likelihood: botorch_pairwise.PairwiseProbitLikelihood) -> DuelLink:
     return ProbitLink(1.0)

@@ -10,7 +10,7 @@ from torch.distributions import Bernoulli
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.comparisons import Comparisons
 from botorch_pref.feedback.feedback import Feedback
-from botorch_pref.feedback.sparse_rows import SparseRows, pair_rows, stack_rows
+from botorch_pref.feedback.sparse_rows import pair_rows, stack_rows
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.likelihoods.preference_likelihood import (
     PositiveParameter,

@@ -81,9 +81,7 @@ class PositiveParameter:
         """Remembers the name."""
         self._name, self._raw = name, f"raw_{name}"
 
-    def __get__(
-        self, instance: PreferenceLikelihood | None, owner: type
-    ) -> Tensor:
+    def __get__(self, instance: PreferenceLikelihood | None, owner: type) -> Tensor:
         """The constrained value."""
         if instance is None:
             return self  # type: ignore[return-value]

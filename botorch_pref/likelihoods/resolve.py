@@ -56,5 +56,7 @@ def resolve_likelihoods(
 
 
 def _names(kind: type[Feedback]) -> str:
-    known = [c for c in PreferenceLikelihood.__subclasses__() if c.feedback_type == kind]
+    known = [
+        c for c in PreferenceLikelihood.__subclasses__() if c.feedback_type == kind
+    ]
     return " or ".join(sorted(cls.__name__ for cls in known))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
-from botorch.models.model import FantasizeMixin, Model
+from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
 from botorch.posteriors import Posterior
-from botorch.utils.datasets import RankingDataset, SupervisedDataset
+from botorch.utils.datasets import SupervisedDataset
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
@@ -35,12 +35,13 @@ from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 from botorch_pref.likelihoods.resolve import LikelihoodArgument, resolve_likelihoods
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
-from botorch_pref.models.distinct_points import DistinctPoints, distinct_points
 from botorch_pref.models.prediction import Moments, PosteriorTerms, contrast, predict
+from botorch_pref.models.ranking_inputs import inputs_from_ranking
+from botorch_pref.models.training_data_mixin import TrainingDataMixin
 from botorch_pref.models.training_set import TrainingSet, collect_feedback
 
 
-class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
+class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
     r"""Utilities ``f ~ GP(m, k)`` seen through what people say of them.
 
     Subclasses name an engine. Everything else, from validation to prediction, is here
@@ -80,98 +81,22 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
             raise FeedbackError("There is feedback but there are no datapoints.")
         chosen = resolve_likelihoods(blocks, likelihood)
         self.likelihoods = ModuleDict({k.__name__: v for k, v in chosen.items()})
-        self._data: TrainingSet | None = None
-        self._distinct: DistinctPoints | None = None
         self._terms: PosteriorTerms | None = None
         self._fingerprint: list[Tensor] = []
         self._result: GaussianResult | None = None
         self._sites: tuple[Tensor, Tensor] | None = None
         if datapoints is not None:
             self._set_data(TrainingSet(datapoints, blocks))
-        batch, dim = self.batch_shape, getattr(self, "dim", None)
+        batch = self.batch_shape
         self.mean_module = mean_module or default_mean_module(blocks, batch)
-        self.covar_module = covar_module or default_covar_module(dim, batch)
+        self.covar_module = covar_module or default_covar_module(self.dim, batch)
         if input_transform is not None:
             self.input_transform = input_transform
         if datapoints is not None:
             self.to(datapoints)
             self._factors()
 
-    # Data
-
-    def _set_data(self, data: TrainingSet) -> None:
-        like = data.datapoints
-        self._data = data.map_tensors(lambda t: t.to(like.device))
-        self._distinct = distinct_points(like)
-        self.dim = like.shape[-1]
-        self._forget()
-
-    def _forget(self) -> None:
-        self._terms = self._result = self._sites = None
-
-    def set_train_data(
-        self,
-        datapoints: Tensor | None = None,
-        comparisons: Tensor | Comparisons | None = None,
-        strict: bool = False,
-        *,
-        feedback: Sequence[Feedback] | None = None,
-    ) -> None:
-        """Replaces training data; hyper-parameters stay.
-
-        Args:
-            datapoints: ``batch_shape x n x d``; None keeps the present ones.
-            comparisons: ``batch_shape x m x 2``; None keeps the present ones.
-            strict: Whether shapes must stay as they are.
-            feedback: All other answers; None keeps the present ones.
-
-        Raises:
-            FeedbackError: Data that cannot mean anything, or of another shape under
-                ``strict``.
-        """
-        old = self._data
-        if datapoints is None:
-            if old is None:
-                raise FeedbackError("There are no datapoints yet; pass datapoints=.")
-            datapoints = old.datapoints
-        if strict and (old is None or datapoints.shape != old.datapoints.shape):
-            raise FeedbackError(
-                f"strict=True, but datapoints has shape {tuple(datapoints.shape)}."
-            )
-        blocks = old.feedback if old is not None else ()
-        if comparisons is None:
-            comparisons = old.comparisons if old is not None else None
-        if feedback is None:
-            feedback = [b for b in blocks if not isinstance(b, Comparisons)]
-        self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
-
-    @property
-    def train_inputs(self) -> tuple[Tensor, ...]:
-        """The datapoints in a tuple, transformed in eval mode (GPyTorch's contract)."""
-        return () if self._data is None else (self._data.datapoints,)
-
-    @property
-    def train_targets(self) -> Tensor | None:
-        """The comparisons, ``batch_shape x m x 2``, where there are any."""
-        block = None if self._data is None else self._data.comparisons
-        return None if block is None else block.pairs
-
-    @property
-    def datapoints(self) -> Tensor | None:
-        """``batch_shape x n x d``, as they were given."""
-        if self._has_transformed_inputs:
-            return self._original_train_inputs
-        return None if self._data is None else self._data.datapoints
-
-    @property
-    def comparisons(self) -> Tensor | None:
-        """``batch_shape x m x 2``, winner first, where there are any."""
-        return self.train_targets
-
-    @property
-    def feedback(self) -> tuple[Feedback, ...]:
-        """Every block of answers."""
-        return () if self._data is None else self._data.feedback
+    # Inference
 
     @property
     def likelihood(self) -> PreferenceLikelihood:
@@ -180,30 +105,8 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         name = Comparisons.__name__
         return self.likelihoods[name if name in self.likelihoods else first]
 
-    @property
-    def num_outputs(self) -> int:
-        """One: the utility."""
-        return 1
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """The batch shape of the training data."""
-        return torch.Size() if self._data is None else self._data.batch_shape
-
-    @property
-    def has_feedback(self) -> bool:
-        """Whether anything was said; the posterior is the prior where not."""
-        return bool(self.feedback)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
-        if self._data is not None:
-            self._data = self._data.map_tensors(fn)
-            self._distinct = distinct_points(self._data.datapoints)
-        self._forget()
-        return self
-
-    # Inference
+    def _forget(self) -> None:
+        self._terms = self._result = self._sites = None
 
     @abstractmethod
     def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
@@ -214,7 +117,7 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         """Raises `UnsupportedFeedbackError` for what the engine does not take."""
 
     def _factors(self) -> Factors | None:
-        if self._data is None or not self.has_feedback:
+        if self._data is None or not self.feedback:
             return None
         n = self._data.datapoints.shape[-2]
         missing = [type(b).__name__ for b in self.feedback]
@@ -231,13 +134,6 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
             factors.rows = factors.rows.reindex(inverse, len(first))
         self._check_factors(factors)
         return factors
-
-    def _points(self) -> Tensor:
-        """The distinct training inputs, transformed."""
-        (points,) = self.train_inputs
-        if self._distinct is not None:
-            points = points[self._distinct.first]
-        return points if self._has_transformed_inputs else self.transform_inputs(points)
 
     def _solve(self) -> GaussianResult:
         factors = self._factors()
@@ -294,7 +190,7 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
 
     def _posterior_terms(self) -> PosteriorTerms | None:
         """Cached; computed anew when a hyper-parameter has changed."""
-        if not self.has_feedback:
+        if not self.feedback:
             return None
         parameters = [p.detach() for p in self.parameters()]
         stale = len(parameters) != len(self._fingerprint) or any(
@@ -328,9 +224,7 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
     def _moments(self, X: Tensor) -> Moments:
         self.eval()
         X = self.transform_inputs(X)
-        return predict(
-            self.mean_module, self.covar_module, self._posterior_terms(), X
-        )
+        return predict(self.mean_module, self.covar_module, self._posterior_terms(), X)
 
     @abstractmethod
     def _make_posterior(self, moments: Moments) -> Posterior:
@@ -405,17 +299,18 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         Returns:
             ``batch_shape x q``.
         """
-        batch = torch.broadcast_shapes(X1.shape[:-2], X2.shape[:-2])
-        both = torch.cat(
-            [X1.expand(*batch, -1, -1), X2.expand(*batch, -1, -1)], dim=-2
-        )
-        moments = contrast(self._moments(both), X1.shape[-2])
-        variance = moments.covariance.diagonal(dim1=-2, dim2=-1)
+        first, second = torch.broadcast_tensors(X1, X2)
+        # Each pair is a batch element of its own: no covariance between pairs is needed.
+        pairs = torch.stack([first, second], dim=-2).movedim(-3, 0)
+        moments = contrast(self._moments(pairs), 1)
+        means, variance = moments.means.squeeze(-1), moments.covariance[..., 0, 0]
         if observation_noise:
-            win = self.likelihood.win_probability(moments.means, variance)
+            win = self.likelihood.win_probability(means, variance)
         else:
-            win = torch.special.ndtr(moments.means / variance.sqrt())
-        return win.mean(0)
+            # Of equal points variance and mean are zero, and the probability a half.
+            tiny = torch.finfo(variance.dtype).tiny
+            win = torch.special.ndtr(means / variance.clamp_min(tiny).sqrt())
+        return win.mean(0).movedim(0, -1)
 
     # BoTorch's protocol
 
@@ -442,21 +337,12 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         """
         new = deepcopy(self)
         new.train()
-        offset = 0 if new._data is None else new._data.datapoints.shape[-2]
-        pairs = Comparisons(Y).pairs + offset
-        batch = torch.broadcast_shapes(X.shape[:-2], pairs.shape[:-2], self.batch_shape)
-        points, answers = [X], [pairs]
-        if new._data is not None:
-            points.insert(0, new._data.datapoints)
-        if new.train_targets is not None:
-            answers.insert(0, new.train_targets)
-        old = None if new._data is None else new._data.comparisons
-        comparisons = Comparisons(
-            torch.cat([a.expand(*batch, *a.shape[-2:]) for a in answers], dim=-2),
-            None if old is None else old.ties,
+        pairs = Comparisons(Y).pairs
+        new._set_data(
+            TrainingSet(X, (Comparisons(pairs),))
+            if new._data is None
+            else new._data.with_comparisons(X, pairs)
         )
-        joined = torch.cat([p.expand(*batch, *p.shape[-2:]) for p in points], dim=-2)
-        new.set_train_data(joined, comparisons)
         return new.train(self.training)
 
     @classmethod
@@ -469,19 +355,4 @@ class PreferenceGP(Model, GP, FantasizeMixin):  # type: ignore[misc]
         Raises:
             UnsupportedFeedbackError: Another data set, or rankings of three and more.
         """
-        if not isinstance(training_data, RankingDataset):
-            raise UnsupportedFeedbackError(
-                f"{cls.__name__} needs a RankingDataset, got "
-                f"{type(training_data).__name__}."
-            )
-        order = training_data.Y
-        if order.shape[-1] != 2:
-            raise UnsupportedFeedbackError(
-                f"The RankingDataset ranks {order.shape[-1]} items at a time; "
-                f"{cls.__name__}.construct_inputs takes pairs."
-            )
-        indices = training_data._X.indices
-        return {
-            "datapoints": training_data._X.values,
-            "comparisons": torch.gather(indices, dim=-1, index=order),
-        }
+        return inputs_from_ranking(training_data)

@@ -44,5 +44,7 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):  # type: ignore[mi
         for _, module, prior, closure, _ in self.model.named_priors():
             log_prior = prior.log_prob(closure(module))
             batch = objective.dim()
-            objective = objective + log_prior.sum(dim=tuple(range(batch, log_prior.dim())))
+            objective = objective + log_prior.sum(
+                dim=tuple(range(batch, log_prior.dim()))
+            )
         return objective

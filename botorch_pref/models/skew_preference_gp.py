@@ -80,12 +80,15 @@ class SkewPreferenceGP(PreferenceGP):
             covar_module=covar_module,
             input_transform=input_transform,
         )
-        self.num_draws, self.seed, self.exact_evidence = num_draws, seed, exact_evidence
+        self._num_draws, self._seed = num_draws, seed
+        self.exact_evidence = exact_evidence
         self._skew: SkewResult | None = None
 
     def _check_factors(self, factors: Factors) -> None:
         if not isinstance(factors, BoxFactors):
-            names = ", ".join(type(module).__name__ for module in self.likelihoods.values())
+            names = ", ".join(
+                type(module).__name__ for module in self.likelihoods.values()
+            )
             raise UnsupportedFeedbackError(
                 f"SkewPreferenceGP is exact for boxed Gaussian feedback only, not for "
                 f"{names}; LaplacePreferenceGP and EPPreferenceGP take it."
@@ -96,7 +99,7 @@ class SkewPreferenceGP(PreferenceGP):
 
     def _generator(self) -> torch.Generator:
         device = self.train_inputs[0].device
-        return torch.Generator(device=device).manual_seed(self.seed)
+        return torch.Generator(device=device).manual_seed(self._seed)
 
     def _sample(self, approximation: GaussianResult) -> SkewResult:
         prior = self._prior(self._points())
@@ -105,7 +108,7 @@ class SkewPreferenceGP(PreferenceGP):
             prior.mean,
             self._factors(),
             approximation,
-            self.num_draws,
+            self._num_draws,
             self._generator(),
         )
         if not result.latent.converged:
@@ -113,7 +116,7 @@ class SkewPreferenceGP(PreferenceGP):
             warnings.warn(
                 f"SkewPreferenceGP did not converge: R-hat is "
                 f"{float(result.latent.r_hat.max()):.3f} and the smallest effective "
-                f"sample size {size:.0f} of {self.num_draws} draws. Its means and "
+                f"sample size {size:.0f} of {self._num_draws} draws. Its means and "
                 "variances are less exact than they claim.",
                 InferenceWarning,
                 stacklevel=3,
@@ -157,7 +160,7 @@ class SkewPreferenceGP(PreferenceGP):
             "r_hat": float(latent.r_hat.max()),
             "effective_sample_size": float(latent.effective_sample_size.min()),
             "acceptance_rate": float(latent.acceptance_rate.min()),
-            "num_draws": self.num_draws,
+            "num_draws": self._num_draws,
         }
 
     def _make_posterior(self, moments: Moments) -> SkewNormalPosterior:

@@ -67,6 +67,21 @@ class TrainingSet:
                 return block
         return None
 
+    def with_comparisons(self, datapoints: Tensor, pairs: Tensor) -> Self:
+        """The same data and more comparisons, of more points.
+
+        Args:
+            datapoints: ``batch_shape x n' x d``.
+            pairs: ``batch_shape x m' x 2`` integers into these, winner first.
+        """
+        old = self.comparisons
+        shifted = pairs + self.datapoints.shape[-2]
+        if old is not None and old.pairs is not None:
+            shifted = _cat_rows(old.pairs, shifted)
+        block = Comparisons(shifted, None if old is None else old.ties)
+        others = [b for b in self.feedback if not isinstance(b, Comparisons)]
+        return type(self)(_cat_rows(self.datapoints, datapoints), (block, *others))
+
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The same data with ``function`` applied to every tensor.
 
@@ -75,6 +90,12 @@ class TrainingSet:
         """
         feedback = tuple(block.map_tensors(function) for block in self.feedback)
         return type(self)(function(self.datapoints), feedback)
+
+
+def _cat_rows(first: Tensor, second: Tensor) -> Tensor:
+    batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    parts = [t.expand(*batch, *t.shape[-2:]) for t in (first, second)]
+    return torch.cat(parts, dim=-2)
 
 
 def _check_datapoints(datapoints: object) -> None:

@@ -1,0 +1,125 @@
+"""How a model holds its training data: GPyTorch's and BoTorch's protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import torch
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.models.distinct_points import DistinctPoints, distinct_points
+from botorch_pref.models.training_set import TrainingSet, collect_feedback
+
+
+class TrainingDataMixin(Model):
+    """Datapoints and answers of a model, its ``train_inputs`` and ``train_targets``."""
+
+    _data: TrainingSet | None = None
+    _distinct: DistinctPoints | None = None
+    dim: int | None = None
+    """``d``, the number of features; None without datapoints."""
+
+    def _forget(self) -> None:
+        """Drops everything computed from the data."""
+        raise NotImplementedError
+
+    def _set_data(self, data: TrainingSet) -> None:
+        device = data.datapoints.device
+        self._data = data.map_tensors(lambda t: t.to(device))
+        self._distinct = distinct_points(data.datapoints)
+        self.dim = data.datapoints.shape[-1]
+        self._forget()
+
+    def set_train_data(
+        self,
+        datapoints: Tensor | None = None,
+        comparisons: Tensor | Comparisons | None = None,
+        strict: bool = False,
+        *,
+        feedback: Sequence[Feedback] | None = None,
+    ) -> None:
+        """Replaces training data; hyper-parameters stay.
+
+        Args:
+            datapoints: ``batch_shape x n x d``; None keeps the present ones.
+            comparisons: ``batch_shape x m x 2``; None keeps the present ones.
+            strict: Whether shapes must stay as they are.
+            feedback: All other answers; None keeps the present ones.
+
+        Raises:
+            FeedbackError: Data that cannot mean anything, or of another shape under
+                ``strict``.
+        """
+        old = self._data
+        if datapoints is None:
+            if old is None:
+                raise FeedbackError("There are no datapoints yet; pass datapoints=.")
+            datapoints = old.datapoints
+        if strict and (old is None or datapoints.shape != old.datapoints.shape):
+            raise FeedbackError(
+                f"strict=True, but datapoints has shape {tuple(datapoints.shape)}."
+            )
+        if comparisons is None and old is not None:
+            comparisons = old.comparisons
+        if feedback is None:
+            feedback = [b for b in self.feedback if not isinstance(b, Comparisons)]
+        self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
+
+    @property
+    def train_inputs(self) -> tuple[Tensor, ...]:
+        """The datapoints in a tuple, transformed in eval mode (GPyTorch's contract)."""
+        return () if self._data is None else (self._data.datapoints,)
+
+    @property
+    def train_targets(self) -> Tensor | None:
+        """The comparisons, ``batch_shape x m x 2``, where there are any."""
+        block = None if self._data is None else self._data.comparisons
+        return None if block is None else block.pairs
+
+    @property
+    def datapoints(self) -> Tensor | None:
+        """``batch_shape x n x d``, as they were given."""
+        if self._has_transformed_inputs:
+            return self._original_train_inputs
+        return None if self._data is None else self._data.datapoints
+
+    @property
+    def comparisons(self) -> Tensor | None:
+        """``batch_shape x m x 2``, winner first, where there are any."""
+        return self.train_targets
+
+    @property
+    def feedback(self) -> tuple[Feedback, ...]:
+        """Every block of answers; without any the posterior is the prior."""
+        return () if self._data is None else self._data.feedback
+
+    @property
+    def num_outputs(self) -> int:
+        """One: the utility."""
+        return 1
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """The batch shape of the training data."""
+        return torch.Size() if self._data is None else self._data.batch_shape
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        if self._data is not None:
+            self._data = self._data.map_tensors(fn)
+            self._distinct = distinct_points(self._data.datapoints)
+        if self._original_train_inputs is not None:
+            self._original_train_inputs = fn(self._original_train_inputs)
+        self._forget()
+        return self
+
+    def _points(self) -> Tensor:
+        """The distinct training inputs, transformed."""
+        (points,) = self.train_inputs
+        if self._distinct is not None:
+            points = points[self._distinct.first]
+        return points if self._has_transformed_inputs else self.transform_inputs(points)
