@@ -26,12 +26,13 @@ def _split(draws: Tensor) -> Tensor:
     return torch.cat([draws[:half], draws[-half:]], dim=1)
 
 
-def _variances(chains: Tensor) -> tuple[Tensor, Tensor]:
-    """Within-chain variance ``W`` and the pooled estimate ``var+`` (eq. 1 to 3)."""
+def _variances(chains: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Chains less their means; ``W`` within them and pooled ``var+`` (eq. 1 to 3)."""
     steps = chains.shape[0]
-    within = chains.var(dim=0).mean(dim=0)
-    between = chains.mean(dim=0).var(dim=0)
-    return within, within * ((steps - 1) / steps) + between
+    means = chains.mean(dim=0)
+    centred = chains - means
+    within = centred.square().sum(dim=0).mean(dim=0) / (steps - 1)
+    return centred, within, within * ((steps - 1) / steps) + means.var(dim=0)
 
 
 def split_r_hat(draws: Tensor) -> Tensor:
@@ -50,17 +51,43 @@ def split_r_hat(draws: Tensor) -> Tensor:
     Raises:
         ValueError: On fewer than four steps.
     """
-    within, total = _variances(_split(draws))
+    _, within, total = _variances(_split(draws))
     return (total / within).sqrt()
 
 
-def _mean_autocovariance(chains: Tensor) -> Tensor:
-    """Autocovariance averaged over chains, biased (divided by the number of steps)."""
-    steps = chains.shape[0]
-    centred = chains - chains.mean(dim=0)
-    spectrum = torch.fft.rfft(centred.movedim(0, -1), n=2 * steps)
-    power = torch.view_as_real(spectrum).square().sum(-1).mean(dim=0)
-    return torch.fft.irfft(power, n=2 * steps)[..., :steps].movedim(-1, 0) / steps
+def _autocovariance(centred: Tensor, lag: int) -> Tensor:
+    """Averaged over chains, biased (divided by the number of steps)."""
+    steps, chains = centred.shape[:2]
+    product = centred[: steps - lag] * centred[lag:]
+    return product.sum(dim=(0, 1)) / (steps * chains)
+
+
+def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Tensor:
+    """Sum of Geyer's initial monotone sequence; all of ``num_quantities``.
+
+    Lag by lag, because chains that mix need few: quantities that have seen a negative
+    pair are dropped once they are half of what is left.
+    """
+    steps = centred.shape[0]
+    time = torch.full_like(total, -1.0)
+    smallest = torch.full_like(total, torch.inf)
+    going = torch.arange(total.shape[0], device=total.device)
+    for lag in range(0, steps - 1, 2):
+        # rho_t = 1 - (W - gamma_t) / var+, and rho_0 = 1.
+        odd = 1 - (within - _autocovariance(centred, lag + 1)) / total
+        even = 1 - (within - _autocovariance(centred, lag)) / total if lag else 1.0
+        pair = even + odd
+        smallest = torch.minimum(smallest, pair)
+        # Once negative, the smallest stays so.
+        ended = ~(smallest >= 0)
+        time[going] += 2 * smallest.masked_fill(ended, 0.0)
+        if 2 * int(ended.sum()) >= len(going):
+            kept = ~ended
+            going, centred = going[kept], centred[..., kept]
+            within, total, smallest = within[kept], total[kept], smallest[kept]
+        if not len(going):
+            break
+    return time
 
 
 def effective_sample_size(draws: Tensor) -> Tensor:
@@ -85,17 +112,10 @@ def effective_sample_size(draws: Tensor) -> Tensor:
         ValueError: On fewer than four steps.
     """
     chains = _split(draws)
-    steps, count = chains.shape[0], chains.shape[0] * chains.shape[1]
-    within, total = _variances(chains)
-    covariance = _mean_autocovariance(chains)
-    correlation = 1 - (within - covariance) / total
-    correlation[0] = torch.where(total.isnan() | (total == 0), torch.nan, 1.0)
-    even = steps - steps % 2
-    pairs = correlation[:even].unflatten(0, (-1, 2)).sum(dim=1)
-    positive = (pairs >= 0).cumprod(dim=0).bool()
-    monotone = pairs.cummin(dim=0).values
-    kept = torch.where(positive, monotone, torch.zeros_like(pairs))
-    time = -1 + 2 * kept.sum(dim=0)
-    time = torch.where(pairs[0].isnan(), pairs[0], time)
+    batch_shape, count = chains.shape[2:], chains.shape[0] * chains.shape[1]
+    centred, within, total = _variances(chains.reshape(*chains.shape[:2], -1))
+    time = _autocorrelation_time(centred, within, total)
     shortest = 1 / torch.log10(time.new_tensor(float(count)))
-    return count / torch.maximum(time, shortest)
+    size = count / torch.maximum(time, shortest)
+    # Equal draws have no variance to compare.
+    return size.masked_fill(total.isnan() | (total == 0), torch.nan).view(batch_shape)
