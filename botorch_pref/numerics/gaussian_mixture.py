@@ -23,9 +23,9 @@ import math
 import torch
 from torch import Tensor
 
+from botorch_pref.numerics.mixture_quantile_solver import solve_quantile
+
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-_MAX_ITERATIONS = 200
-_UNGUARDED_ITERATIONS = 8
 
 
 def standard_deviation(variance: Tensor) -> Tensor:
@@ -53,11 +53,13 @@ def central_moments(means: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         variance: ``batch_shape``.
 
     Returns:
-        Variance and skewness, each ``batch_shape``. The skewness of a point mass is 0.
+        Variance and skewness, each ``batch_shape``. The skewness is 0 for a point mass:
+        where the standard deviation is within four roundings of the mean.
     """
-    deviation = means - means.mean(0)
+    center = means.mean(0)
+    deviation = means - center
     total = variance + deviation.square().mean(0)
-    positive = total > 0
+    positive = total > (4 * torch.finfo(means.dtype).eps * center.detach()).square()
     safe_total = torch.where(positive, total, 1.0)
     # Standardise first: the cube of a small deviation would underflow in float32.
     skewness = (deviation / safe_total.sqrt()).pow(3).mean(0)
@@ -110,8 +112,9 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
 
     Halley steps on ``log F`` (on the smaller tail) from a Cornish-Fisher start, inside
     the bracket ``min_s m_s + z_p sigma <= x <= max_s m_s + z_p sigma``; one component
-    closes the bracket, so a Gaussian gets ``m + z_p sigma`` exactly. Bisection takes
-    over where components are so far apart that steps do not contract.
+    closes the bracket, so a Gaussian gets ``m + z_p sigma`` exactly. Where
+    components are so far apart that steps do not contract, order statistics tighten
+    the bracket and bisections alternate with the steps.
 
     The derivative follows from ``F(x; m, sigma) = p``: with responsibilities
     ``w_s = phi(u_s) / sum_t phi(u_t)`` and density ``f``,
@@ -194,123 +197,6 @@ def attach_root(
     """
     shift = (mean_coefficients * (means - means.detach())).sum(0)
     return root + shift + deviation_coefficient * (deviation - deviation.detach())
-
-
-def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Quantiles of a flat batch, without a graph; see `quantile`.
-
-    Args:
-        p: ``n``.
-        means: ``num_components x n``.
-        deviation: ``n``, nonnegative.
-
-    Returns:
-        Quantiles, ``n``.
-    """
-    # Mirror the columns above the median: then the tail asked for is the lower one.
-    sign = torch.where(p > 0.5, -1.0, 1.0).to(means)
-    return sign * _solve_lower_quantile(
-        torch.where(p > 0.5, 1 - p, p), sign * means, deviation
-    )
-
-
-def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Safeguarded Halley iteration on ``log F(x) - log p`` for ``p <= 1/2``."""
-    z = torch.special.ndtri(p)
-    low = means.amin(0) + z * deviation
-    high = means.amax(0) + z * deviation
-    root = low.clone()
-    active = (low < high) & (deviation > 0)
-    if bool((deviation == 0).any()):
-        root = torch.where(deviation == 0, _order_statistic(p, means), root)
-    if not bool(active.any()):
-        return root
-    tolerance = torch.finfo(means.dtype).eps
-    x = _cornish_fisher(z, means, deviation).clamp(low, high)
-    index = active.nonzero().squeeze(-1)
-    state = [x, low, high, p.log(), deviation]
-    if len(index) < len(p):
-        state, means = [t[index] for t in state], means[:, index]
-    for iteration in range(_MAX_ITERATIONS):
-        x, low, high, log_p, deviation = state
-        excess, rate, slope = _log_cdf_terms(x, means, deviation)
-        excess = excess - log_p
-        low, high = torch.where(excess <= 0, x, low), torch.where(excess > 0, x, high)
-        step = excess / rate
-        bend = (1 - 0.5 * step * (slope - rate)).clamp(min=0.5)
-        proposal = x - step / bend
-        inside = (proposal >= low) & (proposal <= high)
-        if iteration > _UNGUARDED_ITERATIONS and iteration % 2:
-            inside = torch.zeros_like(inside)
-        middle = low + 0.5 * (high - low)
-        new = torch.where(inside, proposal, middle)
-        # Cubic convergence: a step taken from this near lands at rounding.
-        solved = inside & (excess.abs() <= tolerance**0.4)
-        closed = high - low <= 2 * tolerance * torch.maximum(low.abs(), high.abs())
-        done = solved | closed
-        root[index] = new
-        if bool(done.all()):
-            break
-        state = [new, low, high, log_p, deviation]
-        if bool(done.any()):
-            keep = ~done
-            index, means = index[keep], means[:, keep]
-            state = [t[keep] for t in state]
-    return root
-
-
-def _log_cdf_terms(
-    x: Tensor, means: Tensor, deviation: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``log F``, its derivative ``f / F`` and the slope ``(log f)'`` at ``x``."""
-    u = (x - means) / deviation
-    lower = torch.erfc(u * -math.sqrt(0.5)).mean(0).mul_(0.5)
-    log_f, slope = log_density_terms(u, deviation)
-    return lower.log(), (log_f - lower.log()).exp(), slope
-
-
-def log_density_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
-    """Log density and its derivative from standardised distances.
-
-    Args:
-        u: ``num_components x batch_shape``, ``(x - m_s) / sigma``; not kept.
-        deviation: ``batch_shape``, positive.
-
-    Returns:
-        ``log f(x)`` and ``(log f)'(x) = -sum_s w_s u_s / sigma``, ``batch_shape`` each.
-    """
-    exponent = u.square().mul_(-0.5)
-    largest = exponent.amax(0)
-    weights = exponent.sub_(largest).exp_()
-    total = weights.sum(0)
-    slope = -(weights.mul_(u)).sum(0) / (total * deviation)
-    log_f = largest + (total / u.shape[0]).log() - deviation.log() - _LOG_SQRT_2PI
-    return log_f, slope
-
-
-def _cornish_fisher(z: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Third-order Cornish-Fisher quantile from the mixture's first four moments."""
-    center = means.mean(0)
-    offset = means - center
-    square = offset.square()
-    second = square.mean(0)
-    total = deviation.square() + second
-    skewness = (square * offset).mean(0) / total.pow(1.5)
-    kurtosis = (square.square().mean(0) - 3 * second.square()) / total.square()
-    normal_score = (
-        z
-        + skewness * (z.square() - 1) / 6
-        + kurtosis * (z.pow(3) - 3 * z) / 24
-        - skewness.square() * (2 * z.pow(3) - 5 * z) / 36
-    )
-    return center + total.sqrt() * normal_score
-
-
-def _order_statistic(p: Tensor, means: Tensor) -> Tensor:
-    """Smallest mean with at least a fraction ``p`` of the means at or below it."""
-    count = means.shape[0]
-    rank = (p * count).ceil().long().clamp(1, count) - 1
-    return means.sort(dim=0).values.gather(0, rank.unsqueeze(0)).squeeze(0)
 
 
 def _align(means: Tensor, dim: int) -> Tensor:

@@ -13,14 +13,18 @@ from torch import Tensor
 from botorch_pref.numerics.gaussian_mixture import (
     attach_root,
     central_moments,
-    log_density_terms,
     responsibilities,
-    solve_quantile,
     standard_deviation,
+)
+from botorch_pref.numerics.mixture_quantile_solver import (
+    log_density_terms,
+    solve_quantile,
+    tail_terms,
 )
 
 _MAX_NEWTON_STEPS = 10
-_MAX_BISECTIONS = 64
+_MAX_ROUNDS = 8
+_BISECTIONS_PER_ROUND = 8
 
 
 def narrowest_interval(
@@ -143,9 +147,9 @@ def _newton(
     index = torch.arange(len(lower), device=lower.device)
     a, b = lower, upper
     for _ in range(_MAX_NEWTON_STEPS):
-        tail_a, log_f_a, slope_a = _tail_terms(a, means, deviation)
+        tail_a, log_f_a, slope_a = tail_terms((a - means) / deviation, deviation)
         # The upper tail at b is the lower tail of the mirrored mixture at -b.
-        tail_b, log_f_b, mirrored = _tail_terms(-b, means, deviation, mirror=True)
+        tail_b, log_f_b, mirrored = tail_terms((means - b) / deviation, deviation)
         slope_b = -mirrored
         tail = tail_a + tail_b
         rate_a, rate_b = log_f_a.exp() / tail, log_f_b.exp() / tail
@@ -168,16 +172,6 @@ def _newton(
     return lower, upper, good
 
 
-def _tail_terms(
-    x: Tensor, means: Tensor, deviation: Tensor, mirror: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``F``, ``log f`` and ``(log f)'`` at ``x``, of the mirrored mixture if asked."""
-    u = (x + means if mirror else x - means) / deviation
-    tail = torch.erfc(u * -math.sqrt(0.5)).mean(0).mul_(0.5)
-    log_f, slope = log_density_terms(u, deviation)
-    return tail, log_f, slope
-
-
 def _descend(
     lower: Tensor, upper: Tensor, means: Tensor, deviation: Tensor, level: float
 ) -> tuple[Tensor, Tensor]:
@@ -185,31 +179,57 @@ def _descend(
 
     With ``b(a)`` set by the level, the width has the slope ``f(a) / f(b) - 1``. After
     mirroring, the slope at the central interval is negative and the minimum lies at a
-    greater ``a``; beyond ``a = F^-1(1 - level)`` no interval exists. Bisection keeps
-    the slope negative at its left end and, at its right end, either the slope positive
-    or the width greater: the width at the left end only falls.
+    greater ``a``; beyond ``a = F^-1(1 - level)`` no interval exists. Bisection brackets
+    a minimum, and Newton steps finish it once they lead to one that is no wider.
     """
     log_f_low = log_density_terms((lower - means) / deviation, deviation)[0]
     log_f_up = log_density_terms((upper - means) / deviation, deviation)[0]
     mirror = log_f_low > log_f_up
-    sign = torch.where(mirror, -1.0, 1.0).to(means)
-    means = sign * means
-    left = torch.where(mirror, -upper, lower)
-    end = torch.where(mirror, -lower, upper)
-    right = solve_quantile(torch.full_like(left, 1 - level), means, deviation)
-    for _ in range(_MAX_BISECTIONS):
+    means = torch.where(mirror, -means, means)
+    a = torch.where(mirror, -upper, lower)
+    b = torch.where(mirror, -lower, upper)
+    right = solve_quantile(torch.full_like(a, 1 - level), means, deviation)
+    index = torch.arange(len(a), device=a.device)
+    left, end = a.clone(), b.clone()
+    slack = 1 + 4 * torch.finfo(means.dtype).eps
+    for _ in range(_MAX_ROUNDS):
+        left, end, right = _bisect(left, end, right, means, deviation, level)
+        near_a, near_b, good = _newton(left, end, means, deviation, level)
+        good = good & (near_b - near_a <= slack * (end - left))
+        a[index] = torch.where(good, near_a, left)
+        b[index] = torch.where(good, near_b, end)
+        if bool(good.all()):
+            break
+        index, left, end, right = (t[~good] for t in (index, left, end, right))
+        means, deviation = means[:, ~good], deviation[~good]
+    return torch.where(mirror, -b, a), torch.where(mirror, -a, b)
+
+
+def _bisect(
+    left: Tensor,
+    end: Tensor,
+    right: Tensor,
+    means: Tensor,
+    deviation: Tensor,
+    level: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Halve the bracket ``[left, right]`` of the lower end ``a`` a few times.
+
+    The width falls to the right of ``left``, whose upper end is ``end``; at ``right``
+    it rises, or is greater than at ``left``. Both stay true, so that a minimum lies
+    between them and the width at ``left`` only falls.
+    """
+    for _ in range(_BISECTIONS_PER_ROUND):
         middle = left + 0.5 * (right - left)
-        below, log_f_low, _ = _tail_terms(middle, means, deviation)
+        below, log_f_low, _ = tail_terms((middle - means) / deviation, deviation)
         above = (1 - level - below).clamp(min=torch.finfo(means.dtype).tiny)
         opposite = -solve_quantile(above, -means, deviation)
         log_f_up = log_density_terms((opposite - means) / deviation, deviation)[0]
         advance = (log_f_low < log_f_up) & (opposite - middle < end - left)
-        left, end = (
-            torch.where(advance, middle, left),
-            torch.where(advance, opposite, end),
-        )
+        left = torch.where(advance, middle, left)
+        end = torch.where(advance, opposite, end)
         right = torch.where(advance, right, middle)
-    return torch.where(mirror, -end, left), torch.where(mirror, -left, end)
+    return left, end, right
 
 
 def _shortest_window(means: Tensor, level: float) -> tuple[Tensor, Tensor]:

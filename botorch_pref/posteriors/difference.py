@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from botorch.exceptions.errors import UnsupportedError
-from botorch.posteriors import GPyTorchPosterior, Posterior
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior

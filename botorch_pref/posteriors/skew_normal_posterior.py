@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 from botorch.logging import logger
-from botorch.posteriors import Posterior
+from botorch.posteriors.posterior import Posterior
 from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import (
     IIDNormalSampler,
