@@ -40,14 +40,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     def __init__(self, model: Model, X_ref: Tensor) -> None:
         super().__init__(model=model)
-        if X_ref.dim() == 1:
-            X_ref = X_ref.unsqueeze(0)
-        if X_ref.dim() < 2 or X_ref.shape[-2] != 1:
-            raise ValueError(
-                f"X_ref has shape {tuple(X_ref.shape)}; give one reference point, "
-                "1 x d, or batch_shape x 1 x d."
-            )
-        self.register_buffer("X_ref", X_ref.detach().clone())
+        self.register_buffer("X_ref", reference_point(X_ref))
         self.X_pending: Tensor | None = None
 
     @abstractmethod
@@ -81,6 +74,27 @@ class DuelingAcquisition(AcquisitionFunction):
             for opponent in range(num_opponents)
         ]
         return torch.stack(values).amin(0) if num_opponents > 1 else values[0]
+
+
+def reference_point(X_ref: Tensor) -> Tensor:
+    """A detached copy of the reference point with its ``q`` dimension.
+
+    Args:
+        X_ref: ``d`` or ``batch_shape x 1 x d``.
+
+    Returns:
+        ``batch_shape x 1 x d``.
+
+    Raises:
+        ValueError: If ``X_ref`` holds several points.
+    """
+    points = X_ref.unsqueeze(0) if X_ref.dim() == 1 else X_ref
+    if points.dim() < 2 or points.shape[-2] != 1:
+        raise ValueError(
+            f"X_ref has shape {tuple(X_ref.shape)}; give one reference point, 1 x d, "
+            "or batch_shape x 1 x d."
+        )
+    return points.detach().clone()
 
 
 def append_reference(X: Tensor, X_ref: Tensor) -> Tensor:
