@@ -6,6 +6,7 @@ from typing import ClassVar, Protocol
 
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
+from linear_operator import to_linear_operator
 from torch import Tensor
 
 from botorch_pref.inference.gaussian_result import GaussianResult
@@ -39,6 +40,6 @@ class GaussianPreferenceGP(PreferenceGP):
         """All log-concave factors of rows are taken."""
 
     def _make_posterior(self, moments: Moments) -> GPyTorchPosterior:
-        return GPyTorchPosterior(
-            MultivariateNormal(moments.means[0], moments.covariance)
-        )
+        # An operator, because a tensor is factored at once, needed or not.
+        covariance = to_linear_operator(moments.covariance)
+        return GPyTorchPosterior(MultivariateNormal(moments.means[0], covariance))

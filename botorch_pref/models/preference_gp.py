@@ -19,6 +19,7 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from gpytorch.models import GP
+from linear_operator import to_linear_operator
 from torch import Tensor
 from torch.nn import ModuleDict
 
@@ -219,7 +220,8 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         if self.training:
             return self._prior(self.transform_inputs(x))
         moments = self._moments(x)
-        return MultivariateNormal(moments.means[0], moments.covariance)
+        covariance = to_linear_operator(moments.covariance)
+        return MultivariateNormal(moments.means[0], covariance)
 
     def _moments(self, X: Tensor) -> Moments:
         self.eval()
