@@ -119,5 +119,9 @@ def _print_scores(title: str, scores: dict[str, HeldOut], ours: str) -> None:
         gain, error = score.gain_over(scores[LINEAR])
         told = "" if name == LINEAR else f"{gain:+.4f} ({error:.4f})"
         print(f"  {name:24s} {score.log_loss:.4f}    {score.accuracy:.4f}    {told}")
-    better = scores[ours].log_loss < scores[LINEAR].log_loss
-    print(f"  {ours} {'beats' if better else 'does not beat'} {LINEAR} in log-loss")
+    gain, error = scores[ours].gain_over(scores[LINEAR])
+    verdict = "better" if gain > 0 else "worse"
+    print(
+        f"  {ours} is {verdict} than {LINEAR} by {abs(gain):.4f} nats an answer, "
+        f"{abs(gain) / error:.1f} standard errors"
+    )

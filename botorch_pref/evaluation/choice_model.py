@@ -10,9 +10,6 @@ from botorch.models import PairwiseGP
 from botorch.models.model import Model
 from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
 from botorch.models.transforms.input import Normalize
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
-from gpytorch.kernels import AdditiveKernel, Kernel, ScaleKernel
-from gpytorch.priors import GammaPrior
 from torch import Generator, Tensor
 from torch.special import log_ndtr
 
@@ -25,39 +22,10 @@ MAX_LEARN = 500
 uses all."""
 
 
-def main_effects_kernel(dim: int) -> Kernel:
-    """A kernel of one effect per feature and one of all features together.
-
-    `k(x, x') = sum_j s_j RBF(x_j, x'_j) + s RBF-ARD(x, x')`: the additive Gaussian
-    process of Duvenaud, Nickisch and Rasmussen (2011) at first order, with the full
-    kernel for interactions. Priors are BoTorch's: dimension-scaled lengthscales and a
-    Gamma(2, 0.15) of the output scales.
-
-    Args:
-        dim: Number of features `d`, scaled to the unit interval.
-
-    Returns:
-        The kernel.
-    """
-    groups = [(feature,) for feature in range(dim)]
-    if dim > 1:
-        groups.append(tuple(range(dim)))
-    parts = [
-        ScaleKernel(
-            get_covar_module_with_dim_scaled_prior(
-                ard_num_dims=len(group), active_dims=group
-            ),
-            outputscale_prior=GammaPrior(2.0, 0.15),
-        )
-        for group in groups
-    ]
-    return AdditiveKernel(*parts)
-
-
 def fit_preference_gp(
     model_class: type[PreferenceGP], train: ComparisonData, generator: Generator
 ) -> PreferenceGP:
-    """Fits one of this package's models with the kernel of main effects.
+    """Fits one of this package's models as it comes, on features scaled to [0, 1].
 
     Kernel parameters are learned from at most `MAX_LEARN` comparisons: a Cholesky takes
     the cube of their number and learning needs hundreds. The posterior uses them all.
@@ -70,21 +38,17 @@ def fit_preference_gp(
     Returns:
         The model of all comparisons.
     """
-    dim = train.datapoints.shape[-1]
-    kernel = main_effects_kernel(dim)
     scaling = _scaling(train)
     drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]
     few = train if len(train) <= MAX_LEARN else train.subset(drawn)
-    model = model_class(
-        few.datapoints, few.comparisons, covar_module=kernel, input_transform=scaling
-    )
+    model = model_class(few.datapoints, few.comparisons, input_transform=scaling)
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     if few is train:
         return model
     return model_class(
         train.datapoints,
         train.comparisons,
-        covar_module=kernel,
+        covar_module=model.covar_module,
         input_transform=scaling,
     )
 

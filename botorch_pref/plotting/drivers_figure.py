@@ -33,8 +33,11 @@ def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> No
     figure.suptitle(title)
     panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
     _draw_bars(panels[0], effects)
-    for axes, effect in zip(panels[1:], effects, strict=False):
+    curves = panels[1 : len(effects) + 1]
+    for axes, effect in zip(curves, effects, strict=True):
         _draw_curve(axes, effect)
+        # One scale for all, so that a feature that matters little looks like it.
+        axes.sharey(curves[0])
     for axes in panels[len(effects) + 1 :]:
         axes.set_visible(False)
     figure.savefig(path, dpi=150, format="png")
