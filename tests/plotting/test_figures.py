@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import matplotlib.image
+import torch
+
+from botorch_pref.evaluation.drivers import FeatureEffect
+from botorch_pref.plotting.drivers_figure import draw_drivers
+from botorch_pref.plotting.run_figure import draw_run
+from botorch_pref.simulation.duel_loop import Duel, Proposal
+from botorch_pref.simulation.run_log import LoggedDuel, RunSettings
+
+BLUE = torch.tensor([0x00, 0x72, 0xB2]) / 255
+ORANGE = torch.tensor([0xD5, 0x5E, 0x00]) / 255
+
+
+def count(image: torch.Tensor, colour: torch.Tensor) -> int:
+    """Number of pixels of a colour."""
+    return int(((image[..., :3] - colour).abs().amax(-1) < 0.01).sum())
+
+
+def read(path: Path) -> torch.Tensor:
+    """Pixels of a PNG file, `height x width x 4`."""
+    return torch.tensor(matplotlib.image.imread(path))
+
+
+def duel(number: int, won: bool, regret: float) -> LoggedDuel:
+    point = torch.tensor([0.5]).double()
+    proposal = Proposal(point, point + 0.1, "random")
+    return LoggedDuel(Duel(number, proposal, 0.7, won, point), regret)
+
+
+def test_run_figure_shows_both_answers(tmp_path: Path) -> None:
+    settings = RunSettings("branin", "ep", "ucb", 2, 5, 0.0, 0)
+    won, both = tmp_path / "won.png", tmp_path / "both.png"
+    # A regret of zero cannot be drawn on a logarithmic axis.
+    draw_run(settings, [duel(0, True, 1.0), duel(1, True, 0.0)], won)
+    draw_run(settings, [duel(0, True, 1.0), duel(1, False, 1.0)], both)
+    image_won, image_both = read(won), read(both)
+    assert count(image_both, ORANGE) > count(image_won, ORANGE) > 0
+    assert count(image_won, BLUE) > 0
+
+
+def test_drivers_figure_draws_every_feature(tmp_path: Path) -> None:
+    grid = torch.linspace(0, 1, 5)
+    path = tmp_path / "drivers.png"
+    effects = [FeatureEffect(name, grid, -grid, 0.1 * grid) for name in "abcde"]
+    draw_drivers(effects, "title", path)
+    # Bars and five curves fill two rows of three panels; each shows its colour.
+    panels = [panel for row in read(path).chunk(2) for panel in row.chunk(3, dim=1)]
+    assert all(count(panel, BLUE) > 0 for panel in panels)
+    draw_drivers(effects[:1], "title", path)
+    assert len(read(path)) == len(panels[0])

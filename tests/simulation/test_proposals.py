@@ -1,0 +1,76 @@
+import torch
+from botorch.acquisition import AcquisitionFunction
+from torch import Tensor
+
+from botorch_pref.models import EPPreferenceGP, PreferenceGP
+from botorch_pref.simulation.proposals import ChosenDuels, RecordedDuels
+
+TARGET = torch.tensor([0.25, 0.75]).double()
+
+
+class Near(AcquisitionFunction):
+    """Largest at one point."""
+
+    def __init__(self, model: PreferenceGP, target: Tensor) -> None:
+        super().__init__(model)
+        self.target = target
+
+    def forward(self, X: Tensor) -> Tensor:
+        return -(X.squeeze(-2) - self.target).square().sum(-1)
+
+
+def near_target(model: PreferenceGP, X_ref: Tensor) -> Near:
+    assert X_ref.shape == (1, 2)
+    return Near(model, TARGET)
+
+
+def duels(seed: int = 0, make=near_target) -> ChosenDuels:
+    return ChosenDuels(2, 3, "near", make, torch.Generator().manual_seed(seed))
+
+
+def model() -> EPPreferenceGP:
+    points = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).double()
+    return EPPreferenceGP(points, torch.tensor([[0, 1]]))
+
+
+def test_random_at_first_then_the_best_against_the_incumbent() -> None:
+    propose = duels()
+    assert propose(0, None).source == "random"
+    assert propose(2, model()).source == "random"
+    chosen = propose(3, model())
+    assert chosen.source == "near"
+    assert torch.allclose(chosen.challenger, TARGET, atol=1e-3)
+    assert chosen.opponent.tolist() == [0.0, 1.0]
+
+
+def test_random_points_fill_the_cube() -> None:
+    propose = duels()
+    points = torch.stack([propose(0, None).challenger for _ in range(200)])
+    assert points.min() >= 0
+    assert points.max() <= 1
+    # Means of 200 uniform draws: sd 0.0204.
+    assert torch.all((points.mean(0) - 0.5).abs() < 4 * 0.0204)
+
+
+def test_the_generator_alone_decides_and_the_global_one_is_untouched() -> None:
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    first = duels(seed=7)(3, model())
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(2)
+    again = duels(seed=7)(3, model())
+    assert torch.equal(first.challenger, again.challenger)
+
+
+def test_a_challenger_equal_to_the_incumbent_is_replaced_and_said_so() -> None:
+    propose = duels(make=lambda fitted, X_ref: Near(fitted, X_ref[0]))
+    proposal = propose(3, model())
+    assert not torch.equal(proposal.challenger, proposal.opponent)
+    near = torch.linalg.vector_norm(proposal.challenger - proposal.opponent) < 1e-3
+    assert proposal.source == ("near" if near else "random")
+
+
+def test_recorded_duels_come_back_in_order() -> None:
+    propose = duels()
+    listed = [propose(0, None), propose(0, None)]
+    assert RecordedDuels(listed)(1, None) is listed[1]

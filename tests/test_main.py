@@ -1,0 +1,119 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from botorch_pref.__main__ import main
+
+CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
+    f"{i % 5},{i % 3},{i % 5 - 1 - i % 2},{(i + 1) % 3}\n" for i in range(20)
+)
+
+
+@pytest.mark.parametrize("model", ["ep", "laplace"])
+@pytest.mark.parametrize("acquisition", ["ucb", "thompson", "eiig"])
+def test_a_run_is_written_and_replays_to_the_same_figures(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    model: str,
+    acquisition: str,
+) -> None:
+    options = f"--problem branin --model {model} --acquisition {acquisition} --duels 7"
+    assert main([*options.split(), "--noise", "1", "--out", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert told.count("P(challenger wins)") == 7
+    assert "simple regret" in told
+    lines = (tmp_path / "run.jsonl").read_text().splitlines()
+    assert len(lines) == 8
+    assert (tmp_path / "run.png").stat().st_size > 10_000
+    sources = [json.loads(line)["source"] for line in lines[1:]]
+    assert sources == ["random"] * 5 + [acquisition] * 2
+
+    log = tmp_path / "run.jsonl"
+    assert main(["--replay", str(log)]) == 0
+    assert "same figures" in capsys.readouterr().out
+    assert (tmp_path / "replay" / "run.jsonl").read_text() == log.read_text()
+
+
+def test_the_seed_decides_the_run(tmp_path: Path) -> None:
+    logs = []
+    for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
+        options = ["--duels", "6", "--seed", str(seed), "--out", str(tmp_path / name)]
+        assert main(["--problem", "sixhumpcamel", *options]) == 0
+        logs.append((tmp_path / name / "run.jsonl").read_text())
+    assert logs[0] == logs[1]
+    assert logs[0] != logs[2]
+
+
+def test_an_edited_log_does_not_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--problem", "branin", "--duels", "3", "--out", str(tmp_path)]) == 0
+    log = tmp_path / "run.jsonl"
+    lines = log.read_text().splitlines()
+    duel = json.loads(lines[1])
+    duel["challenger_won"] = not duel["challenger_won"]
+    log.write_text("\n".join([lines[0], json.dumps(duel), *lines[2:]]))
+    assert main(["--replay", str(log)]) == 2
+    assert "differs from its record" in capsys.readouterr().err
+
+
+def test_choices_are_scored_and_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "choices.csv"
+    table.write_text(CSV)
+    assert main(["--data", str(table), "--out", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().out
+    for name in ("coin", "Bradley-Terry", "EPPreferenceGP", "PairwiseGP"):
+        assert f"  {name} " in told
+    assert "20 answers about" in told
+    assert "folds by answer" in told
+    assert (tmp_path / "out" / "drivers.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--duels 0",
+        "--duels many",
+        "--noise -0.1",
+        "--noise nan",
+        "--model gp",
+        "--problem branin --data train",
+        "--data train --duels 3",
+        "--replay run.jsonl --noise 1",
+    ],
+)
+def test_refused_arguments_exit_with_two(
+    options: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(options.split())
+    assert stop.value.code == 2
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--problem hartman6", "unknown problem 'hartman6'"),
+        ("--data absent.csv", "absent.csv"),
+        ("--replay absent.jsonl", "absent.jsonl"),
+        ("--duels 1 --out file", "file"),
+    ],
+)
+def test_unusable_input_is_one_line_and_exit_status_two(
+    options: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("in the way of a folder")
+    assert main(options.split()) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert said[-1].startswith("botorch_pref: error: ")
+    assert message in said[-1]
+    assert len(said) == 1
