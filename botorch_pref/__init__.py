@@ -3,6 +3,12 @@
 Finding the best design when the only measurement is what a person says of it.
 """
 
+from botorch_pref.acquisition import (
+    DuelingEIIG,
+    DuelingThompson,
+    DuelingUCB,
+    incumbent,
+)
 from botorch_pref.errors import (
     BotorchPrefError,
     FeedbackError,
@@ -29,6 +35,9 @@ __all__ = [
     "AffineProbitLikelihood",
     "BotorchPrefError",
     "Comparisons",
+    "DuelingEIIG",
+    "DuelingThompson",
+    "DuelingUCB",
     "EPPreferenceGP",
     "FeedbackError",
     "InferenceWarning",
@@ -40,4 +49,5 @@ __all__ = [
     "SkewPreferenceGP",
     "UnsupportedFeedbackError",
     "Validity",
+    "incumbent",
 ]

@@ -48,7 +48,9 @@ class SparseRows:
 
     @property
     def _terms(self) -> list[tuple[Tensor, Tensor]]:
-        return list(zip(self.indices.unbind(-1), self.coefficients.unbind(-1)))
+        return list(
+            zip(self.indices.unbind(-1), self.coefficients.unbind(-1), strict=True)
+        )
 
     def reindex(self, inverse: Tensor, num_points: int) -> SparseRows:
         """The same rows over points that are counted once.

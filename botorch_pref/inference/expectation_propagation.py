@@ -27,7 +27,7 @@ _TOLERANCE = 1e-6
 
 
 def _matching_sites(cavity_mean: Tensor, variance: Tensor, p: LogPartition) -> Tensor:
-    """Sites, precisions before shifts, whose product with the cavities is as tilted."""
+    """Sites, precisions before shifts, that give cavities the tilted moments."""
     shrink = 1 + variance * p.second
     tau = -p.second / shrink
     nu = (p.first - p.second * cavity_mean) / shrink
@@ -90,7 +90,7 @@ def _prior_sites(solver: SiteSolver, prior: Tensor, factors: Factors) -> Tensor:
 def _next_sites(
     sweep: _Sweep, sites: Tensor, memory: AndersonMemory, damping: Tensor, calm: Tensor
 ) -> Tensor:
-    """Accelerated where the last step paid and precisions stay positive, else damped."""
+    """Accelerated where that pays and precisions stay positive, else damped."""
     step = _matching_sites(sweep.cavity_mean, sweep.cavity_variance, sweep.tilted)
     moves = torch.cat([sweep.resolved, sweep.resolved], dim=-1)
     step = torch.where(moves, step - sites, 0.0)
@@ -124,9 +124,9 @@ def _iterate(
 def _log_evidence(sweep: _Sweep, prior: Tensor, tau: Tensor, nu: Tensor) -> Tensor:
     r"""Rasmussen and Williams (2006), eq. 3.65, in natural parameters.
 
-    With everything relative to the prior mean of the rows: sum of log tilted
-    normalisers, minus the log normalisers of site times cavity, plus the log integral of
-    prior times sites.
+    With everything relative to the prior mean of the rows: the sum of log tilted
+    normalisers, minus the log normalisers of site times cavity, plus the log integral
+    of prior times sites.
     """
     shift = nu - tau * prior
     mean, variance = sweep.mean - prior, sweep.variance
@@ -143,7 +143,9 @@ def _log_evidence(sweep: _Sweep, prior: Tensor, tau: Tensor, nu: Tensor) -> Tens
 def _surrogate(
     covar: Tensor, mean: Tensor, factors: Factors, sweep: _Sweep, weights: Tensor
 ) -> Tensor:
-    r"""At the fixed point the evidence is stationary in the sites, so that
+    r"""A linear form with the gradient of the evidence at the fixed point.
+
+    There the evidence is stationary in the sites, so that
 
     .. math::
         d \log Z = \tfrac12 \langle w w' - A' W A, dK \rangle + w' dm

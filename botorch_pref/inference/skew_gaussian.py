@@ -100,9 +100,9 @@ def exact_log_evidence(
 
     The value is importance sampling from the EP Gaussian,
     :math:`\log Z = \log \int N(z) \prod_i \mathrm{site}_i(z_i) dz
-    + \log E[e^{\ell(z)}]`, with as many draws as ``result`` has. The gradient is Fisher's
-    identity, the expected gradient of the complete log likelihood over the posterior
-    draws that prediction uses anyway,
+    + \log E[e^{\ell(z)}]`, with as many draws as ``result`` has. The gradient is
+    Fisher's identity, the expected gradient of the complete log likelihood over the
+    posterior draws that prediction uses anyway,
 
     .. math::
         \nabla \log p(\mathcal{Y}) = E\Big[\tfrac12 \langle w w' - A' \Gamma^{-1} A,

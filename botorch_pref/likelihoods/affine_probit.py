@@ -7,7 +7,6 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Bernoulli
 
-from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.feedback.validity import Validity
 from botorch_pref.likelihoods.box_factors import BoxFactors
@@ -17,7 +16,7 @@ from botorch_pref.likelihoods.preference_likelihood import (
 )
 
 
-class AffineProbitLikelihood(PreferenceLikelihood):
+class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
     r"""A trial is valid where its utility, heard with noise, is above zero.
 
     .. math::
@@ -45,7 +44,7 @@ class AffineProbitLikelihood(PreferenceLikelihood):
             "noise", noise, noise_prior, learned=noise_prior is not None
         )
 
-    def factors(self, feedback: Feedback, num_points: int) -> BoxFactors:
+    def factors(self, feedback: Validity, num_points: int) -> BoxFactors:
         """See base class."""
         noise = self.noise.unsqueeze(-1)
         sign = torch.where(feedback.valid, 1.0, -1.0).to(noise)

@@ -8,8 +8,9 @@ from botorch.models.likelihoods import pairwise as botorch_pairwise
 from gpytorch.likelihoods import Likelihood
 
 from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
-from botorch_pref.numerics.duel_link import DuelLink, ProbitLink
+from botorch_pref.numerics.duel_link import DuelLink, LogitLink, ProbitLink
 
 
 @singledispatch
@@ -41,3 +42,9 @@ def _(likelihood: PairwiseProbitLikelihood) -> DuelLink:
 @answer_link.register
 def _(likelihood: botorch_pairwise.PairwiseProbitLikelihood) -> DuelLink:
     return ProbitLink(1.0)
+
+
+@answer_link.register(PairwiseLogitLikelihood)
+@answer_link.register(botorch_pairwise.PairwiseLogitLikelihood)
+def _(likelihood: Likelihood) -> DuelLink:
+    return LogitLink()

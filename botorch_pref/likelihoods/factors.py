@@ -1,4 +1,4 @@
-"""What an engine needs to know of an answer: factors ``p(y_i | z_i)`` of ``z = A f``."""
+"""What an engine knows of an answer: factors ``p(y_i | z_i)`` of ``z = A f``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LogPartition(NamedTuple):
 
 
 class Factors(ABC):
-    r"""One log-concave factor :math:`p(y_i \mid z_i)` for each row of ``z = A f(X)``."""
+    r"""A log-concave factor :math:`p(y_i \mid z_i)` for each row of ``z = A f(X)``."""
 
     rows: SparseRows
 
@@ -44,8 +44,8 @@ class Factors(ABC):
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         r""":math:`\log \int p(y_i \mid z) N(z; \mu_i, s_i) dz` and its derivatives.
 
-        With derivatives :math:`\partial, \partial^2` in the cavity mean, the tilted mean
-        is :math:`\mu + s \partial` and the tilted variance
+        With derivatives :math:`\partial, \partial^2` in the cavity mean, the tilted
+        mean is :math:`\mu + s \partial` and the tilted variance
         :math:`s + s^2 \partial^2` (Rasmussen and Williams 2006, eq. 3.58).
 
         Args:

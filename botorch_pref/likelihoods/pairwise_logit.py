@@ -10,14 +10,16 @@ from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.comparisons import Comparisons
-from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.feedback.sparse_rows import pair_rows
-from botorch_pref.likelihoods.logit_factors import LogitFactors, logit_partition
+from botorch_pref.likelihoods.logit_factors import LogitFactors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.numerics.duel_link import LogitLink
 
 
-class PairwiseLogitLikelihood(PreferenceLikelihood):
-    r"""A duel is won with probability :math:`P(w \succ l) = 1 / (1 + e^{-(f_w - f_l)})`.
+class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
+    r"""A duel is won with a probability logistic in the difference of utilities.
+
+    .. math:: P(w \succ l) = 1 / (1 + e^{-(f_w - f_l)}).
 
     It has no noise parameter: the kernel's output scale is the only scale. (Bradley and
     Terry 1952.)
@@ -29,7 +31,7 @@ class PairwiseLogitLikelihood(PreferenceLikelihood):
         super().__init__()
         self.register_buffer("_like", torch.zeros(()), persistent=False)
 
-    def factors(self, feedback: Feedback, num_points: int) -> LogitFactors:
+    def factors(self, feedback: Comparisons, num_points: int) -> LogitFactors:
         """See base class.
 
         Raises:
@@ -40,6 +42,7 @@ class PairwiseLogitLikelihood(PreferenceLikelihood):
                 "PairwiseLogitLikelihood has no probability for ties; use "
                 "PairwiseProbitLikelihood(tie_threshold=...)."
             )
+        assert feedback.pairs is not None, "comparisons without ties have pairs"
         return LogitFactors(pair_rows(feedback.pairs, num_points, self._like))
 
     @property
@@ -54,8 +57,7 @@ class PairwiseLogitLikelihood(PreferenceLikelihood):
             mean: Of the difference of utilities, any shape.
             variance: Of the difference, broadcastable with ``mean``.
         """
-        mean, variance = torch.broadcast_tensors(mean, variance)
-        return logit_partition(mean, variance).value.exp()
+        return LogitLink().win_probability(mean, variance)
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""

@@ -9,17 +9,17 @@ from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.comparisons import Comparisons
-from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.feedback.sparse_rows import pair_rows, stack_rows
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.likelihoods.preference_likelihood import (
     PositiveParameter,
     PreferenceLikelihood,
 )
+from botorch_pref.numerics.duel_link import ProbitLink
 
 
-class PairwiseProbitLikelihood(PreferenceLikelihood):
-    r"""Each presented item's utility is heard with Gaussian noise; the larger one wins.
+class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
+    r"""Each item's utility is heard with Gaussian noise; the larger one wins.
 
     .. math::
         P(w \succ l) = \Phi\Big(\frac{f_w - f_l - \delta}{\sqrt{2 \sigma^2}}\Big),
@@ -34,8 +34,8 @@ class PairwiseProbitLikelihood(PreferenceLikelihood):
         noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
             unless it has a prior: only its ratio to the kernel's output scale is
             identified. ``raw_noise.requires_grad_(True)`` learns it without a prior.
-        tie_threshold: :math:`\delta`, positive: a difference below it is a tie. Learned.
-            None if there are no ties.
+        tie_threshold: :math:`\delta`, positive: a difference below it is a tie.
+            Learned. None if there are no ties.
         noise_prior: A prior on the noise, which is then learned.
         tie_threshold_prior: A prior on the threshold.
 
@@ -82,7 +82,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood):
         inverse = self.raw_tie_threshold_constraint.inverse_transform(tensor)
         self.initialize(raw_tie_threshold=inverse)
 
-    def factors(self, feedback: Feedback, num_points: int) -> BoxFactors:
+    def factors(self, feedback: Comparisons, num_points: int) -> BoxFactors:
         """See base class.
 
         Raises:
@@ -123,8 +123,8 @@ class PairwiseProbitLikelihood(PreferenceLikelihood):
             mean: Of the difference of utilities, any shape.
             variance: Of the difference, broadcastable with ``mean``.
         """
-        scale = (variance + 2 * self.noise).sqrt()
-        return torch.special.ndtr((mean - self.tie_threshold) / scale)
+        link = ProbitLink(self.noise)
+        return link.win_probability(mean - self.tie_threshold, variance)
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
+from gpytorch import Module
 from gpytorch.constraints import Positive
 from gpytorch.likelihoods import Likelihood
 from gpytorch.priors import Prior
@@ -17,8 +18,10 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.likelihoods.factors import Factors
 
+FeedbackT = TypeVar("FeedbackT", bound=Feedback)
 
-class PreferenceLikelihood(Likelihood):  # type: ignore[misc]
+
+class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
     """A likelihood that turns answers of one kind into factors of rows of utilities.
 
     Attributes:
@@ -28,7 +31,7 @@ class PreferenceLikelihood(Likelihood):  # type: ignore[misc]
     feedback_type: ClassVar[type[Feedback]]
 
     @abstractmethod
-    def factors(self, feedback: Feedback, num_points: int) -> Factors:
+    def factors(self, feedback: FeedbackT, num_points: int) -> Factors:
         """The rows and factors of a block of answers.
 
         Args:
@@ -65,10 +68,10 @@ class PreferenceLikelihood(Likelihood):  # type: ignore[misc]
 
 
 def _closures(name: str) -> tuple[Callable[..., Tensor], Callable[..., None]]:
-    def get(module: PreferenceLikelihood) -> Tensor:
-        return getattr(module, name)  # type: ignore[no-any-return]
+    def get(module: Module) -> Tensor:
+        return getattr(module, name)
 
-    def set_(module: PreferenceLikelihood, value: Tensor) -> None:
+    def set_(module: Module, value: Tensor) -> None:
         module.initialize(**{name: value})
 
     return get, set_
@@ -81,14 +84,14 @@ class PositiveParameter:
         """Remembers the name."""
         self._name, self._raw = name, f"raw_{name}"
 
-    def __get__(self, instance: PreferenceLikelihood | None, owner: type) -> Tensor:
+    def __get__(self, instance: Module | None, owner: type) -> Tensor:
         """The constrained value."""
         if instance is None:
             return self  # type: ignore[return-value]
         constraint = getattr(instance, f"{self._raw}_constraint")
-        return constraint.transform(getattr(instance, self._raw))  # type: ignore[no-any-return]
+        return constraint.transform(getattr(instance, self._raw))
 
-    def __set__(self, instance: PreferenceLikelihood, value: float | Tensor) -> None:
+    def __set__(self, instance: Module, value: float | Tensor) -> None:
         """Sets the parameter from its natural value."""
         raw = getattr(instance, self._raw)
         tensor = torch.as_tensor(value).to(raw).expand_as(raw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback, Validity
@@ -10,20 +11,22 @@ from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
-DEFAULT_LIKELIHOODS: dict[type[Feedback], type[PreferenceLikelihood]] = {
+DEFAULT_LIKELIHOODS: dict[type[Feedback], type[PreferenceLikelihood[Any]]] = {
     Comparisons: PairwiseProbitLikelihood,
     Validity: AffineProbitLikelihood,
 }
 """The likelihood of each kind of answer where the user names none."""
 
 LikelihoodArgument = (
-    PreferenceLikelihood | Mapping[type[Feedback], PreferenceLikelihood] | None
+    PreferenceLikelihood[Any]
+    | Mapping[type[Feedback], PreferenceLikelihood[Any]]
+    | None
 )
 
 
 def resolve_likelihoods(
     feedback: Sequence[Feedback], likelihood: LikelihoodArgument
-) -> dict[type[Feedback], PreferenceLikelihood]:
+) -> dict[type[Feedback], PreferenceLikelihood[Any]]:
     """One likelihood for each kind of answer.
 
     Args:
@@ -36,7 +39,7 @@ def resolve_likelihoods(
             explain the kind of answers it is named for.
     """
     if likelihood is None:
-        chosen: dict[type[Feedback], PreferenceLikelihood] = {}
+        chosen: dict[type[Feedback], PreferenceLikelihood[Any]] = {}
     elif isinstance(likelihood, Mapping):
         chosen = dict(likelihood)
     else:

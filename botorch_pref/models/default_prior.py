@@ -16,7 +16,7 @@ _ONLY_DIFFERENCES: tuple[type[Feedback], ...] = (Comparisons,)
 
 
 def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -> Mean:
-    """Zero where only differences are seen, a learned constant where zero has a meaning.
+    """Zero where only differences are seen, else a learned constant.
 
     Args:
         feedback: The blocks of answers.
@@ -30,9 +30,9 @@ def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -
 def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
     """A scaled RBF-ARD kernel with BoTorch's dimension-scaled lengthscale prior.
 
-    The output scale is learned: it says how far utilities spread beside the noise of the
-    answers, which is fixed. Its prior is the Gamma(2, 0.15) that BoTorch gives output
-    scales.
+    The output scale is learned: it says how far utilities spread beside the noise of
+    the answers, which is fixed. Its prior is the Gamma(2, 0.15) that BoTorch gives
+    output scales.
 
     Args:
         dim: ``d``; None where it is not known yet: one lengthscale for all features.

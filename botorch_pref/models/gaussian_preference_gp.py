@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from botorch.posteriors import GPyTorchPosterior
+from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 from linear_operator import to_linear_operator
 from torch import Tensor

@@ -10,10 +10,8 @@ class LaplacePreferenceGP(GaussianPreferenceGP):
     """A preference model with Laplace's approximation (Chu and Ghahramani 2005).
 
     The Gaussian around the mode. The fastest engine, and the least accurate one where
-    answers carry little noise: at ``noise=0.01`` and unit output scale its means are off
-    by 0.27 prior standard deviations on average, at ``noise=0.25`` by 0.05; see
-    ``benchmarks/posterior_accuracy.py``. Prefer :class:`EPPreferenceGP` unless the mode
-    itself is wanted.
+    answers carry little noise beside the output scale; ``benchmarks`` measures by how
+    much. Prefer :class:`EPPreferenceGP` unless the mode itself is wanted.
 
     The arguments are those of :class:`PreferenceGP`.
     """

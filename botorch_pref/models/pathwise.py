@@ -34,6 +34,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from botorch_pref.errors import FeedbackError
 from botorch_pref.models.prediction import PosteriorTerms
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.psd_root import psd_root
@@ -111,6 +112,8 @@ def _draw_preference_gp_paths(
     model: PreferenceGP, *, sample_shape: torch.Size, **_: Any
 ) -> SamplePath:
     """Paths of this package's models: one mixture component at random for SkewGP."""
+    if model.dim is None:
+        raise FeedbackError("A function draw needs a model that has datapoints.")
     model.eval()
     with torch.no_grad():
         return preference_paths(

@@ -6,14 +6,15 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
-from botorch.posteriors import Posterior
+from botorch.posteriors.posterior import Posterior
+from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
@@ -30,6 +31,7 @@ from botorch_pref.errors import (
     UnsupportedFeedbackError,
 )
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.feedback.feedback import check_index_tensor
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.joint_factors import joint_factors
@@ -95,16 +97,20 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
             self.input_transform = input_transform
         if datapoints is not None:
             self.to(datapoints)
+        if blocks:
             self._factors()
 
     # Inference
 
     @property
-    def likelihood(self) -> PreferenceLikelihood:
+    def likelihood(self) -> PreferenceLikelihood[Any]:
         """The likelihood of comparisons, or of the only kind of answers there is."""
         first = next(iter(self.likelihoods))
         name = Comparisons.__name__
-        return self.likelihoods[name if name in self.likelihoods else first]
+        return cast(
+            "PreferenceLikelihood[Any]",
+            self.likelihoods[name if name in self.likelihoods else first],
+        )
 
     def _forget(self) -> None:
         self._terms = self._result = self._sites = None
@@ -117,19 +123,23 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
     def _check_factors(self, factors: Factors) -> None:
         """Raises `UnsupportedFeedbackError` for what the engine does not take."""
 
-    def _factors(self) -> Factors | None:
+    def _factors(self) -> Factors:
         if self._data is None or not self.feedback:
-            return None
-        n = self._data.datapoints.shape[-2]
-        missing = [type(b).__name__ for b in self.feedback]
-        missing = [name for name in missing if name not in self.likelihoods]
-        if missing:
-            raise UnsupportedFeedbackError(
-                f"The model has no likelihood for {missing[0]}; build a new model."
+            raise BotorchPrefError(
+                "The model has no feedback, hence no evidence; pass comparisons= or "
+                "feedback=, or call eval() for predictions of the prior."
             )
-        factors = joint_factors(
-            [self.likelihoods[type(b).__name__].factors(b, n) for b in self.feedback]
-        )
+        n = self._data.datapoints.shape[-2]
+        blocks = []
+        for answers in self.feedback:
+            name = type(answers).__name__
+            if name not in self.likelihoods:
+                raise UnsupportedFeedbackError(
+                    f"The model has no likelihood for {name}; build a new model."
+                )
+            likelihood = cast("PreferenceLikelihood[Any]", self.likelihoods[name])
+            blocks.append(likelihood.factors(answers, n))
+        factors = joint_factors(blocks)
         if self._distinct is not None:
             first, inverse = self._distinct
             factors.rows = factors.rows.reindex(inverse, len(first))
@@ -138,11 +148,6 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
 
     def _solve(self) -> GaussianResult:
         factors = self._factors()
-        if factors is None:
-            raise BotorchPrefError(
-                "The model has no feedback, hence no evidence; pass comparisons= or "
-                "feedback=, or call eval() for predictions of the prior."
-            )
         prior = self._prior(self._points())
         result = self._infer(prior.covariance_matrix, prior.mean, factors)
         self._sites = (result.site_precision, result.site_shift)
@@ -232,7 +237,7 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
     def _make_posterior(self, moments: Moments) -> Posterior:
         """The engine's posterior class of some moments."""
 
-    def posterior(
+    def posterior(  # type: ignore[override]
         self,
         X: Tensor,
         output_indices: list[int] | None = None,
@@ -242,10 +247,11 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         """The joint posterior of utilities.
 
         Args:
-            X: ``batch_shape x q x d``; leading dimensions broadcast against the model's.
+            X: ``batch_shape x q x d``; leading dimensions broadcast against
+                the model's.
             output_indices: None or ``[0]``.
             observation_noise: Whether to add the noise with which the likelihood hears
-                each presented item.
+                each presented item; or variances to add, ``batch_shape x q x 1``.
             posterior_transform: Applied to the posterior.
 
         Returns:
@@ -253,18 +259,17 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         """
         if output_indices not in (None, [0]):
             raise UnsupportedError(
-                f"output_indices={output_indices}, but there is one output, the utility."
+                f"output_indices={output_indices}, but the utility is one output."
             )
         moments = self._moments(X)
         if observation_noise is not False:
-            variance = (
-                self.likelihood.observation_variance
+            noise = (
+                self.likelihood.observation_variance.unsqueeze(-1)
                 if observation_noise is True
                 else observation_noise.squeeze(-1)
             )
-            eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
-            noisy = moments.covariance + variance[..., None, None] * eye
-            moments = Moments(moments.means, noisy)
+            diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], X.shape[-2]))
+            moments = Moments(moments.means, moments.covariance + diagonal)
         posterior = self._make_posterior(moments)
         if posterior_transform is not None:
             return posterior_transform(posterior=posterior, X=X)
@@ -302,7 +307,7 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
             ``batch_shape x q``.
         """
         first, second = torch.broadcast_tensors(X1, X2)
-        # Each pair is a batch element of its own: no covariance between pairs is needed.
+        # Each pair is a batch element of its own: covariances of pairs are not needed.
         pairs = torch.stack([first, second], dim=-2).movedim(-3, 0)
         moments = contrast(self._moments(pairs), 1)
         means, variance = moments.means.squeeze(-1), moments.covariance[..., 0, 0]
@@ -339,7 +344,7 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         """
         new = deepcopy(self)
         new.train()
-        pairs = Comparisons(Y).pairs
+        pairs = check_index_tensor("Y", Y, width=2)
         new._set_data(
             TrainingSet(X, (Comparisons(pairs),))
             if new._data is None
@@ -348,7 +353,9 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         return new.train(self.training)
 
     @classmethod
-    def construct_inputs(cls, training_data: SupervisedDataset) -> dict[str, Tensor]:
+    def construct_inputs(
+        cls, training_data: SupervisedDataset
+    ) -> dict[str, BotorchContainer | Tensor]:
         """Constructor arguments from BoTorch's data set of comparisons.
 
         Args:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.mlls import MarginalLogLikelihood
@@ -11,13 +12,13 @@ from torch import Tensor
 from botorch_pref.models.preference_gp import PreferenceGP
 
 
-class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):  # type: ignore[misc]
+class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
     r"""The log evidence of all answers plus the log priors of hyper-parameters.
 
     .. math:: \log p(\mathcal{Y} \mid \theta) + \sum_j \log p(\theta_j),
 
-    the regularised evidence of Jensen and Nielsen (2014), section 5. One class for every
-    model; use it with ``fit_gpytorch_mll``.
+    the regularised evidence of Jensen and Nielsen (2014), section 5. One class for
+    every model; use it with ``fit_gpytorch_mll``.
 
     Args:
         likelihood: ``model.likelihood``, as GPyTorch asks for.
@@ -41,10 +42,10 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):  # type: ignore[mi
             ``batch_shape``.
         """
         objective = self.model.log_evidence()
-        for _, module, prior, closure, _ in self.model.named_priors():
+        priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
+        for _, module, prior, closure, _ in priors():
             log_prior = prior.log_prob(closure(module))
-            batch = objective.dim()
-            objective = objective + log_prior.sum(
-                dim=tuple(range(batch, log_prior.dim()))
-            )
+            # Not the model's batch dimensions; sum(dim=()) would take all of them.
+            own = tuple(range(objective.dim(), log_prior.dim()))
+            objective = objective + (log_prior.sum(dim=own) if own else log_prior)
         return objective

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import torch
+from botorch.utils.containers import BotorchContainer, SliceContainer
 from botorch.utils.datasets import RankingDataset, SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
 
 
-def inputs_from_ranking(training_data: SupervisedDataset) -> dict[str, Tensor]:
+def inputs_from_ranking(
+    training_data: SupervisedDataset,
+) -> dict[str, BotorchContainer | Tensor]:
     """Datapoints and comparisons of a ``RankingDataset`` of pairs.
 
     Args:
@@ -33,8 +36,10 @@ def inputs_from_ranking(training_data: SupervisedDataset) -> dict[str, Tensor]:
             f"The RankingDataset ranks {order.shape[-1]} items at a time; preference "
             "models take pairs."
         )
-    indices = training_data._X.indices
+    items = training_data._X
+    assert isinstance(items, SliceContainer)
+    indices = items.indices
     return {
-        "datapoints": training_data._X.values,
+        "datapoints": items.values,
         "comparisons": torch.gather(indices, dim=-1, index=order),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from botorch.models.transforms.input import InputTransform
@@ -106,7 +106,7 @@ class SkewPreferenceGP(PreferenceGP):
         result = skew_gaussian(
             prior.covariance_matrix,
             prior.mean,
-            self._factors(),
+            cast("BoxFactors", self._factors()),
             approximation,
             self._num_draws,
             self._generator(),
@@ -132,7 +132,7 @@ class SkewPreferenceGP(PreferenceGP):
         return exact_log_evidence(
             prior.covariance_matrix,
             prior.mean,
-            self._factors(),
+            cast("BoxFactors", self._factors()),
             approximation,
             self._sample(approximation),
             self._generator(),

@@ -22,8 +22,8 @@ class TrainingSet:
         feedback: Blocks of answers, at most one of a kind.
 
     Raises:
-        FeedbackError: Datapoints of the wrong type or shape or not finite, an index that
-            points to none of them, or two blocks of the same kind.
+        FeedbackError: Datapoints of the wrong type or shape or not finite, an index
+            that is out of range, or two blocks of the same kind.
     """
 
     datapoints: Tensor
