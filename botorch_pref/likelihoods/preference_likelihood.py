@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 import torch
@@ -64,17 +64,17 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         self.initialize(**{name: tensor})
         getattr(self, raw).requires_grad_(learned)
         if prior is not None:
-            self.register_prior(f"{name}_prior", prior, *_closures(name))
+            get, set_ = partial(_get, name=name), partial(_set, name=name)
+            self.register_prior(f"{name}_prior", prior, get, set_)
 
 
-def _closures(name: str) -> tuple[Callable[..., Tensor], Callable[..., None]]:
-    def get(module: Module) -> Tensor:
-        return getattr(module, name)
+# At module level, unlike the closures that GPyTorch would make, so that they pickle.
+def _get(module: Module, *, name: str) -> Tensor:
+    return getattr(module, name)
 
-    def set_(module: Module, value: Tensor) -> None:
-        module.initialize(**{name: value})
 
-    return get, set_
+def _set(module: Module, value: Tensor, *, name: str) -> None:
+    module.initialize(**{name: value})
 
 
 class PositiveParameter:

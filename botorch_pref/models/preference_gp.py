@@ -224,9 +224,9 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         """
         if self.training:
             return self._prior(self.transform_inputs(x))
-        moments = self._moments(x)
-        covariance = to_linear_operator(moments.covariance)
-        return MultivariateNormal(moments.means[0], covariance)
+        posterior: Any = self._make_posterior(self._moments(x))
+        covariance = to_linear_operator(posterior.covariance_matrix)
+        return MultivariateNormal(posterior.mean.squeeze(-1), covariance)
 
     def _moments(self, X: Tensor) -> Moments:
         self.eval()
@@ -344,6 +344,8 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         """
         new = deepcopy(self)
         new.train()
+        if new._data is None:
+            new.to(X)
         pairs = check_index_tensor("Y", Y, width=2)
         new._set_data(
             TrainingSet(X, (Comparisons(pairs),))

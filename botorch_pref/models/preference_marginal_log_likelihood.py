@@ -45,7 +45,7 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         for _, module, prior, closure, _ in priors():
             log_prior = prior.log_prob(closure(module))
-            # Not the model's batch dimensions; sum(dim=()) would take all of them.
-            own = tuple(range(objective.dim(), log_prior.dim()))
-            objective = objective + (log_prior.sum(dim=own) if own else log_prior)
+            batch_shape = getattr(module, "batch_shape", log_prior.shape)
+            own = log_prior.reshape(*log_prior.shape[: len(batch_shape)], -1)
+            objective = objective + own.sum(-1)
         return objective

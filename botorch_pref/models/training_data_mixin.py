@@ -120,6 +120,12 @@ class TrainingDataMixin(Model):
     def _points(self) -> Tensor:
         """The distinct training inputs, transformed."""
         (points,) = self.train_inputs
-        if self._distinct is not None:
-            points = points[self._distinct.first]
-        return points if self._has_transformed_inputs else self.transform_inputs(points)
+        if not self._has_transformed_inputs:
+            # All of them: a transform that learns from the data counts duplicates.
+            points = self.transform_inputs(points)
+        return points if self._distinct is None else points[self._distinct.first]
+
+    def _set_transformed_inputs(self) -> None:
+        # BoTorch's own asks for inputs, which a model of the prior alone has not.
+        if self._data is not None:
+            super()._set_transformed_inputs()
