@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import torch
-from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.utils.transforms import (
     average_over_ensemble_models,
@@ -38,10 +38,12 @@ class DuelingAcquisition(AcquisitionFunction):
         ValueError: If ``X_ref`` holds several points.
     """
 
+    X_ref: Tensor
+
     def __init__(self, model: Model, X_ref: Tensor) -> None:
         super().__init__(model=model)
         self.register_buffer("X_ref", reference_point(X_ref))
-        self.X_pending: Tensor | None = None
+        self.set_X_pending()
 
     @abstractmethod
     def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:

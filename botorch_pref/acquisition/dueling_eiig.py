@@ -50,12 +50,19 @@ class DuelingEIIG(DuelingAcquisition):
             raise ValueError(f"k is {k}; give a weight of at least 0.")
         super().__init__(model, X_ref)
         self.k = k
-        self.link = answer_link(model.likelihood) if link is None else link
+        self._link = link
+        _ = self.link  # an unknown likelihood is an error here rather than later
+
+    @property
+    def link(self) -> DuelLink:
+        """The link, with the present parameters of the likelihood if it is its own."""
+        return answer_link(self.model.likelihood) if self._link is None else self._link
 
     def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
-        log_win = _log_mean(self.link.log_win_probability(means, variance))
-        log_loss = _log_mean(self.link.log_win_probability(-means, variance))
-        remaining = self.link.expected_entropy(means, variance).mean(0)
+        link = self.link
+        log_win = _log_mean(link.log_win_probability(means, variance))
+        log_loss = _log_mean(link.log_win_probability(-means, variance))
+        remaining = link.expected_entropy(means, variance).mean(0)
         return self.k * log_win + binary_entropy(log_win, log_loss) - remaining
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.sampling.pathwise.paths import SamplePath
@@ -25,44 +25,45 @@ class DuelingThompson(AcquisitionFunction):
     where :math:`f_j` is one function drawn from the posterior, by Matheron's rule on a
     prior draw of random Fourier features, when the instance is made. It stays fixed, so
     that :math:`\alpha` is smooth and its gradient exact; it is 0 at the reference
-    point. With pending points a new function is drawn: each member of a batch chosen
-    one by one (``sequential=True``) maximises its own draw.
+    point. Every number of pending points has its own function: each member of a batch
+    chosen one by one (``sequential=True``) maximises another draw.
 
     Args:
         model: A model that BoTorch draws Matheron paths of: those of this package,
             ``PairwiseGP``, BoTorch's exact and variational single-output models.
         X_ref: The reference point, ``1 x d`` (or ``d``), or ``batch_shape x 1 x d``.
-        generator: Source of the draws, a CPU generator; torch's default one if None.
-            The state of no other generator changes.
+        generator: Source of the draws, on the CPU; torch's default one if None. It is
+            read once, and the state of no other generator changes.
 
     Raises:
         ValueError: If ``X_ref`` holds several points.
     """
+
+    X_ref: Tensor
 
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
         super().__init__(model=model)
         self.register_buffer("X_ref", reference_point(X_ref))
-        self.X_pending: Tensor | None = None
-        self._generator = generator
-        self.path = self._draw()
+        self._seed = int(torch.randint(2**62, (), generator=generator))
+        self.set_X_pending()
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """See base class. Draws a new function where there are pending points."""
+        """See base class. Draws the function of this number of pending points."""
         super().set_X_pending(X_pending)
-        if X_pending is not None:
-            self.path = self._draw()
+        self.path = self._draw(0 if X_pending is None else X_pending.shape[-2])
 
-    def _draw(self) -> SamplePath:
-        seed = int(torch.randint(2**62, (), generator=self._generator))
+    def _draw(self, number: int) -> SamplePath:
+        generator = Generator().manual_seed(self._seed)
+        seed = int(torch.randint(2**62, (number + 1,), generator=generator)[-1])
         devices = list(range(torch.cuda.device_count()))
         # BoTorch draws features from the global generators, here seeded and restored.
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             torch.manual_seed(seed)
             return draw_matheron_paths(self.model, sample_shape=torch.Size())
 
-    @t_batch_mode_transform(expected_q=1)
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """The draw's improvement on the reference point.
 

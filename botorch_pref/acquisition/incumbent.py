@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from botorch.models.model import Model
 from botorch.sampling.pathwise.utils import get_train_inputs

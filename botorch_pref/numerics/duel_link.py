@@ -1,7 +1,8 @@
 r"""What a duel is expected to answer: win probability, entropy and information gain.
 
 The difference of two utilities is :math:`u \sim N(\mu, \tau^2)` and the first item wins
-with probability :math:`g(u)`, where :math:`g` is the link. A link gives, in closed form,
+with probability :math:`g(u)`, where :math:`g` is the link. A link gives, in closed
+form,
 
 .. math:: \log E[g(u)] \quad \text{and} \quad E[h(g(u))],
     \qquad h(p) = -p \log p - (1 - p) \log (1 - p),
@@ -18,6 +19,11 @@ from dataclasses import dataclass
 import torch
 from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
+
+from botorch_pref.numerics.logistic_normal import (
+    expected_sigmoid_entropy,
+    log_expected_sigmoid,
+)
 
 # h(Phi(x)) = sum_j c_j exp(-a_j x^2) within 8.1e-8 nats for every x; reproduced by
 # benchmarks/fit_entropy_gaussians.py --terms 3.
@@ -112,3 +118,19 @@ class ProbitLink(DuelLink):
             gaussian = torch.exp(-(exponent / spread) * square)
             total = total + coefficient * spread.rsqrt() * gaussian
         return total
+
+
+class LogitLink(DuelLink):
+    r"""Bradley and Terry's link :math:`g(u) = 1 / (1 + e^{-u})`.
+
+    Both expectations are fast series that are right to rounding, see
+    :mod:`botorch_pref.numerics.logistic_normal`.
+    """
+
+    def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding in both tails."""
+        return log_expected_sigmoid(mean, variance)
+
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return expected_sigmoid_entropy(mean, variance)

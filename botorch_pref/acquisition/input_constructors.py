@@ -1,0 +1,88 @@
+"""What BoTorch and Ax need to make the dueling acquisition functions by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model, ModelList
+from torch import Generator, Tensor
+
+from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
+from botorch_pref.acquisition.dueling_thompson import DuelingThompson
+from botorch_pref.acquisition.dueling_ucb import DuelingUCB
+from botorch_pref.acquisition.incumbent import incumbent
+from botorch_pref.numerics.duel_link import DuelLink
+
+
+def _preference_model(model: Model) -> Model:
+    """The one model in the list that Ax wraps preference models in."""
+    if not isinstance(model, ModelList):
+        return model
+    if len(model.models) != 1:
+        raise UnsupportedError(
+            f"Duels need one model of the utility, got a list of {len(model.models)}."
+        )
+    (only,) = model.models
+    return only  # type: ignore[return-value]
+
+
+def _model_and_reference(model: Model, X_ref: Tensor | None) -> dict[str, Any]:
+    model = _preference_model(model)
+    return {"model": model, "X_ref": incumbent(model) if X_ref is None else X_ref}
+
+
+@acqf_input_constructor(DuelingUCB)
+def construct_inputs_dueling_ucb(
+    model: Model, X_ref: Tensor | None = None, level: float = 0.95
+) -> dict[str, Any]:
+    """Arguments of `DuelingUCB`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: The reference point; by default the model's `incumbent`.
+        level: See `DuelingUCB`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    return _model_and_reference(model, X_ref) | {"level": level}
+
+
+@acqf_input_constructor(DuelingThompson)
+def construct_inputs_dueling_thompson(
+    model: Model, X_ref: Tensor | None = None, generator: Generator | None = None
+) -> dict[str, Any]:
+    """Arguments of `DuelingThompson`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: The reference point; by default the model's `incumbent`.
+        generator: See `DuelingThompson`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    return _model_and_reference(model, X_ref) | {"generator": generator}
+
+
+@acqf_input_constructor(DuelingEIIG)
+def construct_inputs_dueling_eiig(
+    model: Model,
+    X_ref: Tensor | None = None,
+    k: float = 0.1,
+    link: DuelLink | None = None,
+) -> dict[str, Any]:
+    """Arguments of `DuelingEIIG`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: The reference point; by default the model's `incumbent`.
+        k: See `DuelingEIIG`.
+        link: See `DuelingEIIG`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    return _model_and_reference(model, X_ref) | {"k": k, "link": link}
