@@ -2,68 +2,92 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 _ROUNDING_FACTOR = 4.0
 
 
 def semidefinite_cholesky(matrix: Tensor) -> Tensor:
-    r"""Lower triangular ``L``, nonnegative diagonal, with ``L L' = M`` to rounding.
+    r"""Lower triangular ``L``, nonnegative diagonal, with ``L L' = M``.
 
-    The Cholesky factor where ``M`` is regular. Column ``j`` is 0 where pivot ``j`` (the
-    variance left in point ``j`` given the points before it) cannot be told from 0:
-    where it is at most ``4 k eps M_jj``, with eps the rounding unit of the dtype. With
-    ``P`` the other points, the rows of a point ``n`` that depends on them are
+    The Cholesky factor where ``M`` is regular: where every pivot (the variance left in
+    a point given the points before it) exceeds ``4 k eps M_jj``, with eps the rounding
+    unit of the dtype. Elsewhere elimination would multiply rounding errors, and the
+    rows of a root of ``M`` from its eigenvectors are orthogonalised in order instead; a
+    point whose pivot does not exceed the threshold adds no column. Nothing is added to
+    the diagonal, equal points have equal rows to rounding, and what is left out of a
+    standardised sample has a standard deviation of at most ``sqrt(4 k eps)``.
 
-        L_PP = chol(M_PP),    L_nP = M_nP L_PP^(-T),
-
-    so that nothing is added to the diagonal, equal points have equal rows, and the
-    derivative is finite everywhere (that of the vanished pivot is 0, the middle of the
-    kink that a standard deviation has at 0).
+    The derivative is that of the Cholesky factor, with the pivots that were left out
+    held at 0: the middle of the kink that a standard deviation has at 0.
 
     Args:
         matrix: ``batch_shape x k x k``, symmetric positive semi-definite up to
             rounding.
 
     Returns:
-        ``batch_shape x k x k``, differentiable.
+        ``batch_shape x k x k``, differentiable once.
     """
-    scale = matrix.detach().diagonal(dim1=-2, dim2=-1)
-    rounding = _ROUNDING_FACTOR * matrix.shape[-1] * torch.finfo(matrix.dtype).eps
-    factor, info = torch.linalg.cholesky_ex(matrix)
-    pivots = factor.detach().diagonal(dim1=-2, dim2=-1).square()
-    if not bool(((info > 0).unsqueeze(-1) | (pivots <= rounding * scale)).any()):
+    factor: Tensor = _SemidefiniteCholesky.apply(matrix)
+    return factor
+
+
+class _SemidefiniteCholesky(Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+        rounding = _ROUNDING_FACTOR * matrix.shape[-1] * torch.finfo(matrix.dtype).eps
+        pivots = factor.diagonal(dim1=-2, dim2=-1).square()
+        # Not a number, as after a failed elimination, is no pivot either.
+        regular = (info == 0) & (pivots > rounding * diagonal).all(-1)
+        if not bool(regular.all()):
+            scale = diagonal.clamp(min=0.0).sqrt()
+            safe = torch.where(scale > 0, scale, 1.0)
+            correlation = matrix / (safe.unsqueeze(-1) * safe.unsqueeze(-2))
+            singular = scale.unsqueeze(-1) * _ordered_root(correlation, rounding)
+            factor = torch.where(regular[..., None, None], factor, singular)
+        ctx.save_for_backward(factor)
         return factor
-    kept = _regular_pivots(matrix.detach(), rounding * scale)
-    both = kept.unsqueeze(-1) & kept.unsqueeze(-2)
-    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    factor = torch.linalg.cholesky(torch.where(both, matrix, identity))
-    columns = torch.where(kept.unsqueeze(-1), matrix, 0.0)
-    dependent = torch.linalg.solve_triangular(factor, columns, upper=False).mT
-    rows = torch.where(kept.unsqueeze(-1), factor, dependent.tril())
-    return torch.where(kept.unsqueeze(-2), rows, 0.0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        # With S = L^-T Phi(L' G) L^-1, Phi the lower triangle with half its diagonal,
+        # the gradient is (S + S') / 2 (Murray 2016, "Differentiation of the Cholesky
+        # decomposition", eq. 10). A unit pivot stands in for one that was left out.
+        (factor,) = ctx.saved_tensors
+        absent = factor.diagonal(dim1=-2, dim2=-1) == 0
+        present = torch.where(absent.unsqueeze(-2), 0.0, gradient)
+        regular = factor + torch.diag_embed(absent.to(factor.dtype))
+        inner = (regular.mT @ present).tril()
+        inner = inner - 0.5 * torch.diag_embed(inner.diagonal(dim1=-2, dim2=-1))
+        left = torch.linalg.solve_triangular(regular.mT, inner, upper=True)
+        full = torch.linalg.solve_triangular(regular, left, upper=False, left=False)
+        return 0.5 * (full + full.mT)
 
 
-def _regular_pivots(matrix: Tensor, threshold: Tensor) -> Tensor:
-    """Whether each pivot of the elimination exceeds its threshold.
+def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
+    """Triangular root of matrices with a unit (or zero) diagonal, of any rank.
 
-    Args:
-        matrix: ``batch_shape x k x k``, without a graph.
-        threshold: ``batch_shape x k``.
-
-    Returns:
-        ``batch_shape x k``, Boolean.
+    Gram-Schmidt on the rows of a root, each orthogonalised twice against the directions
+    of the points before it; a remainder whose square is within the threshold gives no
+    direction.
     """
-    remaining = matrix.clone()
-    kept = torch.zeros_like(threshold, dtype=torch.bool)
-    for j in range(matrix.shape[-1]):
-        pivot = remaining[..., j, j]
-        kept[..., j] = pivot > threshold[..., j]
-        # 1 / infinity leaves the rest as it is where the point adds nothing.
-        divisor = torch.where(kept[..., j], pivot, torch.inf)
-        column = remaining[..., j:, j]
-        remaining[..., j:, j:] -= column.unsqueeze(-1) * (
-            column / divisor.unsqueeze(-1)
-        ).unsqueeze(-2)
-    return kept
+    eigenvalues, vectors = torch.linalg.eigh(correlation)
+    rows = vectors * eigenvalues.clamp(min=0.0).sqrt().unsqueeze(-2)
+    directions = torch.zeros_like(rows)
+    for j in range(rows.shape[-1]):
+        rest = rows[..., j, :, None]
+        earlier = directions[..., :j, :]
+        for _ in range(2):
+            rest = rest - earlier.mT @ (earlier @ rest)
+        square = rest.square().sum((-2, -1))
+        length = torch.where(square > threshold, square.sqrt(), torch.inf)
+        directions[..., j, :] = (rest / length[..., None, None]).squeeze(-1)
+    return (rows @ directions.mT).tril()
