@@ -6,13 +6,13 @@ from typing import ClassVar, Protocol
 
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
-from linear_operator import to_linear_operator
 from torch import Tensor
 
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.models.prediction import Moments
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.posteriors.semidefinite_operator import SemidefiniteLinearOperator
 
 
 class GaussianEngine(Protocol):
@@ -41,5 +41,5 @@ class GaussianPreferenceGP(PreferenceGP):
 
     def _make_posterior(self, moments: Moments) -> GPyTorchPosterior:
         # An operator, because a tensor is factored at once, needed or not.
-        covariance = to_linear_operator(moments.covariance)
+        covariance = SemidefiniteLinearOperator(moments.covariance)
         return GPyTorchPosterior(MultivariateNormal(moments.means[0], covariance))
