@@ -1,0 +1,293 @@
+"""Normal tails and intervals against arbitrary-precision arithmetic."""
+
+import math
+
+import mpmath as mp
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from botorch_pref.numerics.normal import (
+    hazard,
+    hazard_excess,
+    interval_derivatives,
+    log_interval_probability,
+    log_ndtr_derivatives,
+)
+
+INF = math.inf
+DTYPES = [torch.float64, torch.float32]
+# Enough digits that Phi(800) and 1 differ.
+mp.mp.dps = 60
+
+POINTS = [
+    -800.0, -100.0, -60.5, -59.5, -43.5, -43.0, -42.5, -20.0, -8.0, -7.9, -7.0, -3.0,
+    -1.0, -1e-9, 0.0, 0.3, 2.0, 8.0, 20.0, 38.0, 800.0,
+]  # fmt: skip
+
+INTERVALS = [
+    (-INF, -800.0),
+    (-INF, 0.0),
+    (-INF, 3.0),
+    (800.0, INF),
+    (-800.0, INF),
+    (8.0, INF),
+    (0.0, INF),
+    (-800.0, 800.0),
+    (-40.0, 40.0),
+    (-3.0, 2.0),
+    (-1.0, 1.0),
+    (-2.0, -0.1),
+    (-0.1, 2.0),
+    (-1.0, 0.0),
+    (0.0, 1.0),
+    (-0.9, 0.0),
+    (-900.0, -700.0),
+    (-800.0, -799.9),
+    (799.9, 800.1),
+    (30.0, 30.5),
+    (30.0, 30.03),
+    (30.0, 31.0),
+    (-9.0, -5.0),
+    (-100.0, -99.99),
+    # narrower than any sensible tie
+    (-1e-3, 1e-3),
+    (-1e-8, 1e-8),
+    (5.0, 5.001),
+    (-20.0, -19.9999),
+]
+
+
+def mp_density(x):
+    return mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi)
+
+
+def mp_distribution(x):
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+def mp_hazard(x):
+    x = mp.mpf(x)
+    return mp_density(x) / mp_distribution(x)
+
+
+def mp_interval(lower, upper):
+    """Log probability, minus the mean, variance - 1, minus the third moment."""
+    low, high, sign = mp.mpf(lower), mp.mpf(upper), 1
+    if low + high > 0:
+        low, high, sign = -high, -low, -1
+    at_high = mp_density(high)
+    at_low = mp.mpf(0) if low == -mp.inf else mp_density(low)
+    mass = mp_distribution(high) - mp_distribution(low)
+    low = mp.mpf(0) if low == -mp.inf else low
+    first = (at_high - at_low) / mass
+    g1 = (low * at_low - high * at_high) / mass
+    g2 = ((high**2 - 1) * at_high - (low**2 - 1) * at_low) / mass
+    third = g2 - 3 * first * g1 + 2 * first**3
+    return mp.log(mass), sign * first, g1 - first**2, sign * third
+
+
+def as_tensors(interval, dtype):
+    return tuple(torch.tensor(end, dtype=dtype) for end in interval)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("x", POINTS)
+def test_hazard_has_all_digits_in_every_tail(x, dtype) -> None:
+    tensor = torch.tensor(x, dtype=dtype)
+    expected = mp_hazard(float(tensor))
+    # exp(-x^2 / 2) carries eps x^2 / 2 of relative error on the right.
+    eps = torch.finfo(dtype).eps * (8 + max(x, 0.0) ** 2)
+    tiny = torch.finfo(dtype).tiny
+    assert abs(mp.mpf(float(hazard(tensor))) - expected) <= eps * expected + tiny
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("x", POINTS)
+def test_hazard_excess_keeps_the_documented_digits(x, dtype) -> None:
+    tensor = torch.tensor(x, dtype=dtype)
+    expected = mp.mpf(float(tensor)) + mp_hazard(float(tensor))
+    got = mp.mpf(float(hazard_excess(tensor)))
+    # The crossing of rounding, 2 eps t^2, and the series, 8162 / t^10.
+    eps = torch.finfo(dtype).eps
+    cut = (8162 / eps) ** (1 / 12)
+    assert abs(got / expected - 1) <= 4 * eps * (2 + min(abs(x), cut) ** 2)
+    assert got > 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_hazard_excess_has_no_step_where_the_series_begins(dtype) -> None:
+    eps = torch.finfo(dtype).eps
+    cut = (8162 / eps) ** (1 / 12)
+    x = torch.tensor([-cut * (1 + 4 * eps), -cut * (1 - 4 * eps)], dtype=dtype)
+    assert x[0] < -cut < x[1]
+    series, difference = hazard_excess(x).tolist()
+    assert series != difference
+    assert difference == pytest.approx(series, rel=8 * eps * cut**2)
+
+
+@pytest.mark.parametrize("x", POINTS)
+def test_derivatives_of_log_ndtr(x) -> None:
+    tensor = torch.tensor(x, dtype=torch.float64)
+    exact = mp.mpf(x)
+    h = mp_hazard(exact)
+    e = exact + h
+    expected = h, -h * e, h * (e**2 + h * e - 1)
+    tolerance = 2e-12 * (1 + max(h, 0)), 2e-12, 2e-12 * (1 + abs(exact))
+    for got, want, tol in zip(
+        log_ndtr_derivatives(tensor), expected, tolerance, strict=True
+    ):
+        assert abs(mp.mpf(float(got)) - want) <= tol
+
+
+def test_the_written_derivatives_are_derivatives() -> None:
+    """The closed forms that the truth above shares with the code, differentiated."""
+    for x in (-3.0, 0.4, 2.0):
+        for order, value in enumerate(
+            log_ndtr_derivatives(torch.tensor(x, dtype=torch.float64)), start=1
+        ):
+            expected = mp.diff(lambda t: mp.log(mp_distribution(t)), x, order)
+            assert float(value) == pytest.approx(float(expected), abs=1e-12)
+    for lower, upper in ((-1.0, 0.5), (1.0, 3.0), (0.2, 0.4), (-4.0, -1.0)):
+        derivatives = interval_derivatives(*as_tensors((lower, upper), torch.float64))
+        for order, value in enumerate(derivatives[1:], start=1):
+            expected = mp.diff(
+                lambda t: mp.log(
+                    mp_distribution(upper + t) - mp_distribution(lower + t)  # noqa: B023
+                ),
+                0,
+                order,
+            )
+            assert float(value) == pytest.approx(float(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("interval", INTERVALS)
+def test_intervals_against_arbitrary_precision(interval, dtype) -> None:
+    lower, upper = as_tensors(interval, dtype)
+    expected = mp_interval(float(lower), float(upper))
+    got = interval_derivatives(lower, upper)
+    eps = torch.finfo(dtype).eps
+    near = min(abs(end) for end in interval)
+    # Where hazard excesses enter: their error relative to 1, see hazard_excess.
+    excess = 4 * eps * (2 + min(near, (8162 / eps) ** (1 / 12)) ** 2)
+    tolerances = (
+        8 * eps * (1 + abs(expected[0])),
+        8 * eps * (1 + near),
+        excess,
+        # The third moment is built from terms that are |end| times larger.
+        2 * (1 + near) * min(excess, 16 * eps)
+        if near > 50
+        else 2 * (1 + near) * excess,
+    )
+    for value, want, tolerance in zip(got, expected, tolerances, strict=True):
+        assert abs(mp.mpf(float(value)) - want) <= tolerance
+    # The documented range of the second derivative, up to its rounding.
+    assert -1 - excess <= float(got[2]) <= 0
+    assert torch.equal(log_interval_probability(lower, upper), got[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_intervals_do_not_step_where_the_form_changes(dtype) -> None:
+    """Around -alpha (beta - alpha) = 1 and beta = 0, from both sides."""
+    eps = torch.finfo(dtype).eps
+    for near in (-0.0, -1.0, -6.0, -30.0):
+        width = 0.5 * (near + math.sqrt(near**2 + 4))  # (w - near) w = 1
+        lower = near - width * torch.tensor([1 - 1e-5, 1 + 1e-5], dtype=dtype)
+        values = interval_derivatives(lower, torch.full_like(lower, near))
+        excess = 4 * eps * (2 + min(-near, (8162 / eps) ** (1 / 12)) ** 2)
+        for value, size in zip(values, (1 + near**2, 1 - near, 1, 1 - near)):
+            # Moments are smooth in the width, with slopes of order one over it.
+            change = 2e-5 * size / width
+            assert float(value.diff().abs()) <= change + 4 * size * excess
+    for lower in (-2.0, -5.0):
+        upper = torch.tensor([-1e-6, 1e-6], dtype=dtype)
+        for value in interval_derivatives(torch.full_like(upper, lower), upper):
+            assert float(value.diff().abs()) <= 4e-6 + 64 * eps
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("interval", INTERVALS)
+def test_mirrored_intervals_have_mirrored_derivatives(interval, dtype) -> None:
+    lower, upper = as_tensors(interval, dtype)
+    value, first, second, third = interval_derivatives(lower, upper)
+    mirrored = interval_derivatives(-upper, -lower)
+    # The same numbers, but for rounding where the interval is its own mirror image.
+    symmetric = float(lower) == -float(upper)
+    atol = 4 * torch.finfo(dtype).eps if symmetric else 0.0
+    expected = value, -first, second, -third
+    for got, want in zip(mirrored, expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=0.0, atol=atol)
+
+
+@given(
+    a=st.floats(-500, 500),
+    width=st.floats(1e-3, 500),
+    extra=st.floats(1e-3, 10),
+)
+def test_a_wider_interval_is_more_likely(a, width, extra) -> None:
+    lower = torch.tensor([a, a, a - extra], dtype=torch.float64)
+    upper = torch.tensor([a + width, a + width + extra, a + width], dtype=torch.float64)
+    narrow, right, left = log_interval_probability(lower, upper).tolist()
+    slack = 1e-14 * (1 + abs(narrow))
+    assert narrow <= right + slack
+    assert narrow <= left + slack
+    assert right <= slack
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [(-1.0, 2.0), (0.5, 0.8), (-0.3, 0.3), (2.0, 6.0), (-9.0, -5.0), (20.0, 22.0)],
+)
+def test_gradients_of_bounded_intervals(interval) -> None:
+    ends = tuple(end.requires_grad_() for end in as_tensors(interval, torch.float64))
+    # In the tail the third derivative has too few digits for differences of 1e-6.
+    count = 3 if interval[0] > 10 else 4
+    assert torch.autograd.gradcheck(
+        lambda *x: interval_derivatives(*x)[:count], ends, rtol=1e-5, atol=1e-6
+    )
+    assert torch.autograd.gradgradcheck(
+        log_interval_probability, ends, rtol=1e-4, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("interval", INTERVALS)
+def test_gradients_in_finite_ends_at_extremes(interval, dtype) -> None:
+    lower, upper = as_tensors(interval, dtype)
+    exact_lower, exact_upper = (mp.mpf(float(end)) for end in (lower, upper))
+    lower.requires_grad_()
+    upper.requires_grad_()
+    log_interval_probability(lower, upper).backward()
+    # d/du log(Phi(u) - Phi(l)) = phi(u) / Z, through exp(log) so that it stays finite.
+    log_mass = mp_interval(exact_lower, exact_upper)[0]
+    for end, exact, sign in ((lower, exact_lower, -1), (upper, exact_upper, 1)):
+        if mp.isinf(exact):
+            assert float(end.grad) == 0.0
+            continue
+        expected = sign * mp.exp(mp.log(mp_density(exact)) - log_mass)
+        relative = 64 * torch.finfo(dtype).eps * (1 + min(float(abs(exact)), 43.0) ** 2)
+        tolerance = relative * (1 + abs(expected))
+        assert abs(mp.mpf(float(end.grad)) - expected) <= tolerance
+
+
+def test_one_sided_and_bounded_rows_mix_and_broadcast() -> None:
+    lower = torch.tensor([[-INF], [0.5], [-1.0]], dtype=torch.float64)
+    upper = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    together = interval_derivatives(lower, upper)
+    for i in range(3):
+        for j in range(2):
+            alone = interval_derivatives(lower[i, 0], upper[j])
+            for part, whole in zip(alone, together, strict=True):
+                assert torch.equal(whole[i, j], part)
+
+
+def test_second_derivative_of_the_hazard() -> None:
+    x = torch.tensor([-50.0, -5.0, 0.0, 3.0], dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(hazard(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    torch.testing.assert_close(
+        first, log_ndtr_derivatives(x)[1], rtol=1e-13, atol=1e-15
+    )
+    torch.testing.assert_close(second, log_ndtr_derivatives(x)[2], rtol=1e-6, atol=1e-9)
