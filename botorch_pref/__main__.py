@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation.problems import PROBLEM_NAMES
 
@@ -55,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: dict[str, Any]) -> None:
+    # The matrices are small: a second thread mostly waits for the first, and where other
+    # programs use the cores, for them too.
+    torch.set_num_threads(1)
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices
 
