@@ -57,12 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: dict[str, Any]) -> None:
-    # The matrices are small: a second thread mostly waits for the first, and where other
-    # programs use the cores, for them too.
+    # The matrices are small: a second thread mostly waits for the first, and for other
+    # programs where they use the cores.
     torch.set_num_threads(1)
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices
-
     from botorch_pref.commands.optimise import optimise, replay
     from botorch_pref.simulation.run_log import RunSettings
 
