@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -41,9 +43,10 @@ def logit_partition(mean: Tensor, variance: Tensor) -> LogPartition:
         mode = tilted_mode(
             lambda z: logit_log_prob(z)[1:3], mean.detach(), variance.detach()
         )
-    return LogPartition(
-        *log_concave_integral(lambda z: logit_log_prob(z)[:3], mean, variance, mode)
+    moments = log_concave_integral(
+        lambda z: logit_log_prob(z)[:3], mean, variance, mode, strip=math.pi
     )
+    return LogPartition(*moments)
 
 
 class LogitFactors(Factors):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-_NUM_NODES = 129
+_MIN_NODES, _MAX_NODES = 129, 4097
 _HALF_WIDTH = 8.5
 _NEWTON_STEPS = 60
 
@@ -24,7 +24,8 @@ def tilted_mode(
     r"""The mode of :math:`e^{g(z)} N(z; \mu, s)` by safeguarded Newton steps.
 
     The step is bounded by a bracket that every iteration shrinks, so that flat and
-    steep ``g`` alike end at the mode.
+    steep ``g`` alike end at the mode. A step to an end of the bracket is none: from
+    one side of the logistic function's bend Newton's step leads to the other and back.
 
     Args:
         derivatives: ``z -> (g'(z), g''(z))``, non-negative or non-positive ``g'``.
@@ -36,7 +37,9 @@ def tilted_mode(
     """
     slope, _ = derivatives(mean)
     far = mean + variance * slope
-    low, high = torch.minimum(mean, far), torch.maximum(mean, far)
+    # A margin, so that the mode itself is inside.
+    margin = 1e-2 * variance.sqrt()
+    low, high = torch.minimum(mean, far) - margin, torch.maximum(mean, far) + margin
     z = mean
     for _ in range(_NEWTON_STEPS):
         first, second = derivatives(z)
@@ -44,7 +47,7 @@ def tilted_mode(
         low = torch.where(gradient >= 0, z, low)
         high = torch.where(gradient <= 0, z, high)
         step = z - gradient / (second - variance.reciprocal())
-        inside = (step >= low) & (step <= high)
+        inside = (step > low) & (step < high)
         new = torch.where(inside, step, 0.5 * (low + high))
         if bool(((new - z).abs() <= 1e-3 * variance.sqrt()).all()):
             return new
@@ -57,6 +60,7 @@ def log_concave_integral(
     mean: Tensor,
     variance: Tensor,
     mode: Tensor,
+    strip: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""The log integral and its first two derivatives in :math:`\mu`.
 
@@ -64,26 +68,31 @@ def log_concave_integral(
     :math:`E[g''] + \mathrm{Var}[g']`, which keep their digits where ``g`` is flat, as
     differences of tilted moments do not.
 
-    The trapezoidal rule on 129 nodes over :math:`\pm 8.5 \sqrt{s}` around the mode.
-    The tilted density falls at least as fast as the Gaussian from there. For an
-    integrand analytic in a strip of half-width ``a`` the error is about
-    :math:`2 e^{-2 \pi a / h}` with spacing :math:`h = 0.133 \sqrt{s}`
-    (Trefethen and Weideman 2014, theorem 5.1): rounding for the logistic function
-    (:math:`a = \pi`) up to a standard deviation of 4, 1e-8 at 8, 1e-4 at 16.
+    The trapezoidal rule over :math:`\pm 8.5 \sqrt{s}` around the mode. The tilted
+    density falls at least as fast as the Gaussian from there. For an integrand analytic
+    in a strip of half-width ``a`` the error is about :math:`2 e^{-2 \pi a / h}` with
+    spacing ``h`` (Trefethen and Weideman 2014, theorem 5.1): rounding at
+    :math:`h = 0.16 a`. That takes 129 nodes for the logistic function
+    (:math:`a = \pi`) up to the largest standard deviation of 3.8 and as many more as it
+    is larger, up to 4,097 nodes and a deviation of 120. Beyond, they spread further
+    apart: the error is below 3e-8 at 240 and 1e-3 at 1,000.
 
     Args:
         function: ``z -> (g, g', g'')``, elementwise; takes ``num_nodes x ...``.
         mean: ``mu``, any shape.
         variance: ``s``, positive, like ``mean``.
         mode: Where the integrand peaks, like ``mean``.
+        strip: ``a``, the distance of the singularity of ``g`` nearest to the real line.
 
     Returns:
         Three tensors like ``mean``.
     """
-    grid = torch.linspace(
-        -_HALF_WIDTH, _HALF_WIDTH, _NUM_NODES, dtype=mean.dtype, device=mean.device
-    ).view(-1, *([1] * mean.dim()))
     scale = variance.sqrt()
+    wanted = 2 * _HALF_WIDTH * float(scale.max()) / (0.16 * strip)
+    num_nodes = min(max(math.ceil(wanted) + 1, _MIN_NODES), _MAX_NODES)
+    grid = torch.linspace(
+        -_HALF_WIDTH, _HALF_WIDTH, num_nodes, dtype=mean.dtype, device=mean.device
+    ).view(-1, *([1] * mean.dim()))
     offset = (mode - mean) / scale + grid
     value, first, second = function(mean + scale * offset)
     log_integrand = value - 0.5 * offset.square()
@@ -91,5 +100,5 @@ def log_concave_integral(
     weights = (log_integrand - log_sum).exp()
     slope = (weights * first).sum(0)
     curvature = (weights * (second + (first - slope).square())).sum(0)
-    spacing = 2 * _HALF_WIDTH / (_NUM_NODES - 1)
+    spacing = 2 * _HALF_WIDTH / (num_nodes - 1)
     return log_sum + math.log(spacing) - 0.5 * math.log(2 * math.pi), slope, curvature

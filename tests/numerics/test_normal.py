@@ -197,7 +197,8 @@ def test_intervals_do_not_step_where_the_form_changes(dtype) -> None:
         lower = near - width * torch.tensor([1 - 1e-5, 1 + 1e-5], dtype=dtype)
         values = interval_derivatives(lower, torch.full_like(lower, near))
         excess = 4 * eps * (2 + min(-near, (8162 / eps) ** (1 / 12)) ** 2)
-        for value, size in zip(values, (1 + near**2, 1 - near, 1, 1 - near)):
+        sizes = 1 + near**2, 1 - near, 1, 1 - near
+        for value, size in zip(values, sizes, strict=True):
             # Moments are smooth in the width, with slopes of order one over it.
             change = 2e-5 * size / width
             assert float(value.diff().abs()) <= change + 4 * size * excess
