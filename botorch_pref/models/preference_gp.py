@@ -112,6 +112,14 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
             self.likelihoods[name if name in self.likelihoods else first],
         )
 
+    def _likelihood_of(self, kind: type[Feedback]) -> PreferenceLikelihood[Any]:
+        if kind.__name__ not in self.likelihoods:
+            raise UnsupportedFeedbackError(
+                f"The model has no likelihood for {kind.__name__}; build it with "
+                f"likelihood={{{kind.__name__}: ...}}."
+            )
+        return cast("PreferenceLikelihood[Any]", self.likelihoods[kind.__name__])
+
     def _forget(self) -> None:
         self._terms = self._result = self._sites = None
 
@@ -132,12 +140,7 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         n = self._data.datapoints.shape[-2]
         blocks = []
         for answers in self.feedback:
-            name = type(answers).__name__
-            if name not in self.likelihoods:
-                raise UnsupportedFeedbackError(
-                    f"The model has no likelihood for {name}; build a new model."
-                )
-            likelihood = cast("PreferenceLikelihood[Any]", self.likelihoods[name])
+            likelihood = self._likelihood_of(type(answers))
             blocks.append(likelihood.factors(answers, n))
         factors = joint_factors(blocks)
         if self._distinct is not None:
@@ -312,7 +315,8 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         moments = contrast(self._moments(pairs), 1)
         means, variance = moments.means.squeeze(-1), moments.covariance[..., 0, 0]
         if observation_noise:
-            win = self.likelihood.win_probability(means, variance)
+            likelihood = self._likelihood_of(Comparisons)
+            win = likelihood.win_probability(means, variance)
         else:
             # Of equal points variance and mean are zero, and the probability a half.
             tiny = torch.finfo(variance.dtype).tiny
@@ -352,6 +356,7 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
             if new._data is None
             else new._data.with_comparisons(X, pairs)
         )
+        new._factors()
         return new.train(self.training)
 
     @classmethod
