@@ -37,7 +37,7 @@ def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
 
 def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
     """`solve_quantile` for ``p <= 1/2``: brackets, start, and what is not to solve."""
-    z = torch.special.ndtri(p)
+    z = _normal_quantile(p)
     low = means.amin(0) + z * deviation
     high = means.amax(0) + z * deviation
     root = low.clone()
@@ -54,12 +54,30 @@ def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor
     return root
 
 
+def _normal_quantile(p: Tensor) -> Tensor:
+    """Standard normal quantile for ``0 < p <= 1/2``, also where `ndtri` gives up."""
+    z = torch.special.ndtri(p)
+    lost = z.isinf() & (p > 0)
+    if bool(lost.any()):
+        # Newton on log Phi(z) = log p from its leading asymptote.
+        square = -2 * p.log()
+        tail = (
+            -(square - (2 * math.pi * square).clamp(min=1.0).log()).clamp(min=1).sqrt()
+        )
+        for _ in range(4):
+            log_cdf = (0.5 * torch.erfc(tail * -math.sqrt(0.5))).log()
+            log_density = -0.5 * tail.square() - _LOG_SQRT_2PI
+            tail = tail - (log_cdf - p.log()) * (log_cdf - log_density).exp()
+        z = torch.where(lost, tail, z)
+    return z
+
+
 def _halley(
     means: Tensor, p: Tensor, deviation: Tensor, low: Tensor, high: Tensor
 ) -> Tensor:
     """Safeguarded Halley iteration on ``log F(x) = log p`` from a bracket."""
     eps = torch.finfo(means.dtype).eps
-    x = _cornish_fisher(torch.special.ndtri(p), means, deviation).clamp(low, high)
+    x = _cornish_fisher(_normal_quantile(p), means, deviation).clamp(low, high)
     root, index = x.clone(), torch.arange(len(p), device=p.device)
     for iteration in range(_MAX_ITERATIONS):
         if iteration == _UNGUARDED_ITERATIONS:

@@ -35,7 +35,9 @@ def narrowest_interval(
     They satisfy ``F(b) - F(a) = level`` and ``f(a) = f(b)``. The marginals of a
     skew-normal process are log-concave, so this point is unique; a finite mixture may
     have further ripples, and then the interval is a local minimum of the width, never
-    wider than the central interval but not always the narrowest of all.
+    wider than the central interval but not always the narrowest of all. Where the
+    components are so narrow that an end falls into a gap without probability, the
+    level holds to rounding and the equal densities are lost in it.
 
     Newton steps on both equations from the central interval moved by its skewness
     (``-skewness / 3`` standard deviations, the first-order Cornish-Fisher shift); what
@@ -161,7 +163,8 @@ def _newton(
         lower[index], upper[index] = a, b
         largest = torch.maximum(step_a.abs(), step_b.abs())
         downhill = (determinant > 0) & (b > a) & largest.isfinite()
-        small = largest <= tolerance * (b - a)
+        rounding = 4 * tolerance**2 * torch.maximum(a.abs(), b.abs())
+        small = largest <= tolerance * deviation + rounding
         good[index] = small & downhill
         keep = downhill & ~small
         if not bool(keep.any()):
@@ -222,7 +225,8 @@ def _bisect(
     for _ in range(_BISECTIONS_PER_ROUND):
         middle = left + 0.5 * (right - left)
         below, log_f_low, _ = tail_terms((middle - means) / deviation, deviation)
-        above = (1 - level - below).clamp(min=torch.finfo(means.dtype).tiny)
+        # Any tail far below the rounding of the level will do where none is left.
+        above = (1 - level - below).clamp(min=torch.finfo(means.dtype).tiny ** 0.5)
         opposite = -solve_quantile(above, -means, deviation)
         log_f_up = log_density_terms((opposite - means) / deviation, deviation)[0]
         advance = (log_f_low < log_f_up) & (opposite - middle < end - left)
