@@ -9,21 +9,13 @@ import torch
 from torch import Tensor
 
 
-def _take(values: Tensor, indices: Tensor, dim: int) -> Tensor:
-    """``index_select`` whose indices may carry batch dimensions (``batch x m``)."""
+def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
+    """Rows of a matrix by indices that may carry batch dimensions (``batch x m``)."""
     if indices.dim() == 1:
-        return values.index_select(dim, indices)
-    other = values.shape[-1] if dim == -2 else values.shape[-2]
-    index = indices.unsqueeze(-1) if dim == -2 else indices.unsqueeze(-2)
+        return values.index_select(-2, indices)
     batch = torch.broadcast_shapes(values.shape[:-2], indices.shape[:-1])
-    shape = (*batch, index.shape[-2], index.shape[-1])
-    expanded = index.expand(shape)
-    expanded = (
-        expanded.expand(*batch, -1, other)
-        if dim == -2
-        else expanded.expand(*batch, other, -1)
-    )
-    return values.expand(*batch, *values.shape[-2:]).gather(dim, expanded)
+    index = indices.unsqueeze(-1).expand(*batch, -1, values.shape[-1])
+    return values.expand(*batch, *values.shape[-2:]).gather(-2, index)
 
 
 @dataclass(frozen=True)
@@ -82,9 +74,9 @@ class SparseRows:
             ``batch_shape x m x k``.
         """
         (index, coefficient), *others = self._terms
-        out = coefficient.unsqueeze(-1) * _take(values, index, -2)
+        out = coefficient.unsqueeze(-1) * _take_rows(values, index)
         for index, coefficient in others:
-            out = out.addcmul(coefficient.unsqueeze(-1), _take(values, index, -2))
+            out = out.addcmul(coefficient.unsqueeze(-1), _take_rows(values, index))
         return out
 
     def adjoint(self, values: Tensor) -> Tensor:
