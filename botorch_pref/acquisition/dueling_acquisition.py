@@ -21,13 +21,14 @@ class DuelingAcquisition(AcquisitionFunction):
     r"""Worth of the duel of a challenger ``x`` with an opponent.
 
     The opponent is the reference point. Pending points, picked for duels that nobody
-    has answered yet, are opponents too, and a challenger is worth what its duel with
-    the hardest of them is worth,
+    has answered yet, are opponents too, and a challenger may meet any of them,
 
-    .. math:: \alpha(x) = \min_{r \in \{x_r\} \cup X_{pending}} \alpha(x, r),
+    .. math:: \alpha(x) = \frac{1}{1 + |X_{pending}|}
+        \sum_{r \in \{x_r\} \cup X_{pending}} \alpha(x, r),
 
-    so that a batch chosen one by one (``sequential=True``) does not repeat itself: a
-    point dueling with itself teaches nothing and improves on nothing.
+    so that a batch chosen one by one (``sequential=True``) spreads: a point dueling
+    with itself teaches nothing and improves on nothing. (The hardest opponent instead
+    of the mean would put kinks where gradient-based optimisers stop.)
 
     Args:
         model: Any BoTorch model whose posterior `difference_mixture` takes.
@@ -61,7 +62,7 @@ class DuelingAcquisition(AcquisitionFunction):
     @average_over_ensemble_models
     @concatenate_pending_points
     def forward(self, X: Tensor) -> Tensor:
-        """Value of the duel of each challenger with its hardest opponent.
+        """Mean value of each challenger's duels with its opponents.
 
         Args:
             X: Challengers, ``batch_shape x 1 x d``.
@@ -75,7 +76,7 @@ class DuelingAcquisition(AcquisitionFunction):
             self._duel_value(*difference_mixture(posterior, 0, 1 + opponent))
             for opponent in range(num_opponents)
         ]
-        return torch.stack(values).amin(0) if num_opponents > 1 else values[0]
+        return torch.stack(values).mean(0)
 
 
 def reference_point(X_ref: Tensor) -> Tensor:

@@ -1,0 +1,81 @@
+"""The best observed point."""
+
+import pytest
+import torch
+from botorch.models import PairwiseGP
+from botorch.models.model import Model
+from botorch.models.transforms import Normalize
+from scipy.stats import norm
+from torch import Tensor
+
+from botorch_pref.acquisition import incumbent
+from botorch_pref.acquisition import incumbent as incumbent_function
+from botorch_pref.errors import FeedbackError
+from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
+
+
+def copeland(model: Model, X: Tensor) -> list[float]:
+    """Fractions of duels won by loops over pairs and mixture components."""
+    posterior = model.posterior(X)
+    if hasattr(posterior, "component_means"):
+        means, covariance = posterior.component_means, posterior.component_covariance
+    else:
+        means, covariance = posterior.mean.mT, posterior.distribution.covariance_matrix
+    means, covariance = means.detach(), covariance.detach()
+    scores = []
+    for i in range(len(X)):
+        total = 0.0
+        for j in range(len(X)):
+            if i != j:
+                deviation = (
+                    float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
+                    ** 0.5
+                )
+                u = (means[:, i] - means[:, j]) / deviation
+                total += float(norm.cdf(u.numpy()).mean())
+        scores.append(total / (len(X) - 1))
+    return scores
+
+
+def test_it_wins_most_duels(model: Model) -> None:
+    (X,) = model.train_inputs
+    scores = copeland(model, X)
+    best = max(range(len(X)), key=scores.__getitem__)
+    assert torch.equal(incumbent(model), X[best : best + 1])
+
+
+def test_work_in_small_chunks_changes_nothing(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = incumbent(model)
+    module = __import__(incumbent_function.__module__, fromlist=["_CHUNK_ELEMENTS"])
+    monkeypatch.setattr(module, "_CHUNK_ELEMENTS", 5)
+    assert torch.equal(incumbent(model), whole)
+
+
+@pytest.mark.parametrize("kind", [PairwiseGP, EPPreferenceGP, SkewPreferenceGP])
+def test_it_is_a_point_as_the_user_gave_it(kind: type[Model]) -> None:
+    X = torch.tensor([[100.0, 3.0], [200.0, 1.0], [300.0, 2.0]], dtype=torch.double)
+    pairs = torch.tensor([[1, 0], [1, 2], [1, 0]])
+    model = kind(X, pairs, input_transform=Normalize(d=2))
+    assert torch.equal(incumbent(model), X[1:2])
+    assert torch.equal(incumbent(model.eval()), X[1:2])
+
+
+def test_a_batch_of_models_has_one_incumbent_each() -> None:
+    generator = torch.Generator().manual_seed(2)
+    X = torch.rand(2, 4, 3, generator=generator, dtype=torch.double)
+    pairs = torch.tensor([[[2, 0], [2, 1], [2, 3]], [[0, 1], [0, 2], [0, 3]]])
+    best = incumbent(EPPreferenceGP(X, pairs))
+    assert torch.equal(best, torch.stack([X[0, 2:3], X[1, 0:1]]))
+
+
+def test_duplicates_are_even_and_the_earliest_is_taken() -> None:
+    X = torch.tensor([[0.9], [0.2], [0.2], [0.5]], dtype=torch.double)
+    pairs = torch.tensor([[1, 0], [2, 0], [1, 3], [2, 3]])
+    assert torch.equal(incumbent(EPPreferenceGP(X, pairs)), X[1:2])
+
+
+def test_without_points_there_is_none() -> None:
+    with pytest.raises(FeedbackError, match="observed points"):
+        incumbent(PairwiseGP(None, None))

@@ -1,0 +1,58 @@
+"""Making acquisition functions by name, as BoTorch and Ax do."""
+
+import pytest
+import torch
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model, ModelList
+
+from botorch_pref.acquisition import (
+    DuelingEIIG,
+    DuelingThompson,
+    DuelingUCB,
+    incumbent,
+)
+
+CLASSES = [DuelingEIIG, DuelingThompson, DuelingUCB]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_defaults_from_the_list_that_ax_makes(kind: type, model: Model) -> None:
+    """Ax wraps the model in a list and passes what most functions do not use."""
+    arguments = get_acqf_input_constructor(kind)(
+        model=ModelList(model),
+        training_data=None,
+        X_baseline=None,
+        posterior_transform=object(),
+        objective=None,
+        constraints=None,
+    )
+    acquisition = kind(**arguments)
+    assert acquisition.model is model
+    assert torch.equal(acquisition.X_ref, incumbent(model))
+    X = torch.tensor([[[0.1, 0.2]], [[0.8, 0.3]]], dtype=torch.double)
+    assert bool(acquisition(X).isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(DuelingEIIG, {"k": 0.5}), (DuelingUCB, {"level": 0.5}), (DuelingThompson, {})],
+)
+def test_options_arrive(kind: type, options: dict[str, float], model: Model) -> None:
+    X_ref = torch.zeros(1, 2, dtype=torch.double)
+    arguments = get_acqf_input_constructor(kind)(model=model, X_ref=X_ref, **options)
+    acquisition = kind(**arguments)
+    assert torch.equal(acquisition.X_ref, X_ref)
+    for name, value in options.items():
+        assert getattr(acquisition, name) == value
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_unknown_options_and_several_models_are_refused(
+    kind: type, model: Model
+) -> None:
+    construct = get_acqf_input_constructor(kind)
+    with pytest.raises(TypeError, match="beta"):
+        construct(model=model, beta=1.0)
+    with pytest.raises(UnsupportedError, match="one model"):
+        construct(model=ModelList(model, model))

@@ -1,0 +1,51 @@
+"""Which link the answers of a likelihood have."""
+
+import pytest
+import torch
+from botorch.models.likelihoods import pairwise as botorch_pairwise
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood
+from torch import Tensor
+
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
+from botorch_pref.likelihoods.answer_link import answer_link
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        PairwiseProbitLikelihood(noise=0.3),
+        PairwiseLogitLikelihood(),
+    ],
+)
+def test_the_links_of_our_likelihoods(likelihood: Likelihood) -> None:
+    difference = torch.linspace(-3, 3, 13)
+    expected = likelihood(difference).probs
+    link = answer_link(likelihood)
+    ours = link.win_probability(difference, torch.zeros_like(difference))
+    torch.testing.assert_close(ours, expected)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        botorch_pairwise.PairwiseProbitLikelihood(),
+        botorch_pairwise.PairwiseLogitLikelihood(),
+    ],
+)
+def test_the_links_of_botorch(likelihood: Likelihood) -> None:
+    """Inside the range to which BoTorch clamps its differences."""
+
+    def theirs(difference: Tensor) -> Tensor:
+        utility = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
+        return likelihood.p(utility, torch.tensor([[1.0, -1.0]])).squeeze(-1)
+
+    difference = torch.linspace(-3, 3, 13)
+    link = answer_link(likelihood)
+    ours = link.win_probability(difference, torch.zeros_like(difference))
+    torch.testing.assert_close(ours, theirs(difference), rtol=1e-5, atol=1e-6)
+
+
+def test_a_likelihood_without_duels_is_refused() -> None:
+    with pytest.raises(UnsupportedFeedbackError, match="GaussianLikelihood"):
+        answer_link(GaussianLikelihood())
