@@ -96,13 +96,15 @@ def _attach_interval(
         width_m, width_s = w_up - w_low, mean_up - mean_low
         level_m = (wu_low - wu_up) / scale
         level_s = ((wu_low * u_low).sum(0) - (wu_up * u_up).sum(0)) / scale
-        curvature = torch.where(positive, slope_up - slope_low, -1.0)
+        # Ends in flat density, or of a discrete mixture, have nothing to balance: they
+        # move like quantiles.
+        curvature = slope_up - slope_low
+        balanced = positive & (curvature < 0)
+        curvature = torch.where(balanced, curvature, -1.0)
         low_m = (level_m - slope_up * width_m) / curvature
         low_s = (level_s - slope_up * width_s) / curvature
-        # A discrete mixture has no densities to balance: its ends move with their
-        # components.
-        low_m = torch.where(positive, low_m, w_low)
-        low_s = torch.where(positive, low_s, 0.0)
+        low_m = torch.where(balanced, low_m, w_low)
+        low_s = torch.where(balanced, low_s, mean_low)
     return (
         attach_root(lower, means, deviation, low_m, low_s),
         attach_root(upper, means, deviation, low_m + width_m, low_s + width_s),
