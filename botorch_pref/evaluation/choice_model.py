@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import PairwiseGP
 from botorch.models.model import Model
-from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
+from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
 from botorch.models.transforms.input import Normalize
 from torch import Generator, Tensor
 from torch.special import log_ndtr
@@ -103,7 +103,8 @@ def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
 
 
 def _unit_noise_log_probability(model: Model, first: Tensor, second: Tensor) -> Tensor:
-    posterior = model.posterior(torch.cat([first, second]))
+    # Any: BoTorch's base class declares neither mean nor covariance.
+    posterior: Any = model.posterior(torch.cat([first, second]))
     mean_first, mean_second = posterior.mean.squeeze(-1).chunk(2)
     covariance = posterior.distribution.covariance_matrix
     var_first, var_second = covariance.diagonal().chunk(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from botorch.models.model import Model
@@ -66,7 +67,8 @@ def feature_effect(
     averaging = torch.eye(num_values).to(X) - torch.eye(num_values).to(X)[0]
     contrast = (averaging / num_background).repeat_interleave(num_background, dim=-1)
     with torch.no_grad():
-        posterior = model.posterior(X.flatten(end_dim=1))
+        # Any: BoTorch's base class declares neither mean nor covariance.
+        posterior: Any = model.posterior(X.flatten(end_dim=1))
         mean = contrast @ posterior.mean.squeeze(-1)
         covariance = contrast @ posterior.covariance_matrix @ contrast.T
     deviation = covariance.diagonal().clamp_min(0).sqrt()

@@ -69,7 +69,9 @@ def make_problem(name: str) -> Problem:
         )
     function = _FUNCTIONS[name]()
 
+    bounds = function.get_buffer("bounds")
+
     def utility(X: Tensor) -> Tensor:
-        return function(unnormalize(X, function.bounds.to(X)))
+        return function(unnormalize(X, bounds.to(X)))
 
     return Problem(name, function.dim, float(function.optimal_value), utility)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from botorch.acquisition import AcquisitionFunction
-from botorch.optim import optimize_acqf
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.optim.optimize import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Generator, Tensor
 
