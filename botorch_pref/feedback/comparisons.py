@@ -46,7 +46,14 @@ class Comparisons(Feedback):
             value = check_index_tensor(label, getattr(self, name), width=2)
             check_distinct(label, value)
             object.__setattr__(self, name, value)
-        torch.broadcast_shapes(*self._batch_shapes)
+        try:
+            torch.broadcast_shapes(*self._batch_shapes)
+        except RuntimeError as error:
+            shapes = " and ".join(str(tuple(shape)) for shape in self._batch_shapes)
+            raise FeedbackError(
+                f"Comparisons.pairs and Comparisons.ties have batch shapes {shapes}, "
+                "which do not broadcast; give both the same, or none."
+            ) from error
 
     @property
     def index_fields(self) -> tuple[str, ...]:

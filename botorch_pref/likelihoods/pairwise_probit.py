@@ -14,6 +14,7 @@ from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.likelihoods.preference_likelihood import (
     PositiveParameter,
     PreferenceLikelihood,
+    set_positive,
 )
 from botorch_pref.numerics.duel_link import ProbitLink
 
@@ -77,10 +78,12 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
 
     @tie_threshold.setter
     def tie_threshold(self, value: float | Tensor) -> None:
-        raw = self.raw_tie_threshold
-        tensor = torch.as_tensor(value).to(raw).expand_as(raw)
-        inverse = self.raw_tie_threshold_constraint.inverse_transform(tensor)
-        self.initialize(raw_tie_threshold=inverse)
+        if not self._has_ties:
+            raise FeedbackError(
+                "This PairwiseProbitLikelihood has no tie threshold to set; construct "
+                "it with tie_threshold=..."
+            )
+        set_positive(self, "tie_threshold", value)
 
     def factors(self, feedback: Comparisons, num_points: int) -> BoxFactors:
         """See base class.
@@ -94,22 +97,21 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
                 "likelihood=PairwiseProbitLikelihood(tie_threshold=...), for example "
                 "0.1 times the spread of utilities: it is learned from there."
             )
-        threshold = self.tie_threshold.unsqueeze(-1)
+        threshold, noise = self.tie_threshold.unsqueeze(-1), self.noise.unsqueeze(-1)
+        batch = torch.broadcast_shapes(
+            threshold.shape[:-1], noise.shape[:-1], feedback.batch_shape
+        )
         blocks, lower, upper = [], [], []
         if feedback.pairs is not None:
-            shape = feedback.pairs.shape[:-1]
             blocks.append(pair_rows(feedback.pairs, num_points, threshold))
-            lower.append(threshold.expand(*_batch(threshold, shape), shape[-1]))
+            lower.append(threshold.expand(*batch, feedback.pairs.shape[-2]))
             upper.append(torch.full_like(lower[-1], torch.inf))
         if feedback.ties is not None:
-            shape = feedback.ties.shape[:-1]
             blocks.append(pair_rows(feedback.ties, num_points, threshold))
-            upper.append(threshold.expand(*_batch(threshold, shape), shape[-1]))
+            upper.append(threshold.expand(*batch, feedback.ties.shape[-2]))
             lower.append(-upper[-1])
-        rows = stack_rows(blocks)
         ends = torch.cat(lower, dim=-1), torch.cat(upper, dim=-1)
-        variance = (2 * self.noise).unsqueeze(-1).expand_as(ends[0])
-        return BoxFactors(rows, variance, *ends)
+        return BoxFactors(stack_rows(blocks), (2 * noise).expand_as(ends[0]), *ends)
 
     @property
     def observation_variance(self) -> Tensor:
@@ -132,7 +134,3 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
         return Bernoulli(
             probs=torch.special.ndtr((function_samples - self.tie_threshold) / scale)
         )
-
-
-def _batch(parameter: Tensor, rows: torch.Size) -> torch.Size:
-    return torch.broadcast_shapes(parameter.shape[:-1], rows[:-1])

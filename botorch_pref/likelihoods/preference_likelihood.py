@@ -53,15 +53,10 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
     ) -> None:
         """A positive parameter under a GPyTorch constraint, with an optional prior."""
         tensor = torch.as_tensor(value, dtype=torch.get_default_dtype())
-        if not bool((tensor.isfinite() & (tensor > 0)).all()):
-            raise FeedbackError(
-                f"{type(self).__name__}: {name} must be positive and finite, "
-                f"got {value}."
-            )
         raw = f"raw_{name}"
         self.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
         self.register_constraint(raw, Positive())
-        self.initialize(**{name: tensor})
+        set_positive(self, name, tensor)
         getattr(self, raw).requires_grad_(learned)
         if prior is not None:
             get, set_ = partial(_get, name=name), partial(_set, name=name)
@@ -75,6 +70,28 @@ def _get(module: Module, *, name: str) -> Tensor:
 
 def _set(module: Module, value: Tensor, *, name: str) -> None:
     module.initialize(**{name: value})
+
+
+def set_positive(module: Module, name: str, value: float | Tensor) -> None:
+    """Sets a positive parameter from its natural value.
+
+    Args:
+        module: Has a constrained parameter ``raw_{name}``.
+        name: Of the parameter.
+        value: Broadcastable with the parameter.
+
+    Raises:
+        FeedbackError: The value is not positive and finite.
+    """
+    raw = getattr(module, f"raw_{name}")
+    tensor = torch.as_tensor(value).to(raw)
+    if not bool((tensor.isfinite() & (tensor > 0)).all()):
+        raise FeedbackError(
+            f"{type(module).__name__}: {name} must be positive and finite, got {value}."
+        )
+    constraint = getattr(module, f"raw_{name}_constraint")
+    inverse = constraint.inverse_transform(tensor.expand_as(raw))
+    module.initialize(**{f"raw_{name}": inverse})
 
 
 class PositiveParameter:
@@ -93,7 +110,4 @@ class PositiveParameter:
 
     def __set__(self, instance: Module, value: float | Tensor) -> None:
         """Sets the parameter from its natural value."""
-        raw = getattr(instance, self._raw)
-        tensor = torch.as_tensor(value).to(raw).expand_as(raw)
-        constraint = getattr(instance, f"{self._raw}_constraint")
-        instance.initialize(**{self._raw: constraint.inverse_transform(tensor)})
+        set_positive(instance, self._name, value)
