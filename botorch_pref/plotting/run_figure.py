@@ -48,6 +48,8 @@ def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
     # A regret can be 0, or just below where the known optimum is rounded.
     if min(regrets) > 0:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
     axes.set_ylabel("simple regret of the winner so far")
 
 
@@ -64,7 +66,7 @@ def _draw_probabilities(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
             color=colour,
             label=label,
         )
-    axes.axhline(0.5, color="0.7", linewidth=1, zorder=0)
+    axes.axhline(0.5, color="0.7", linewidth=1, zorder=1)
     axes.set_ylim(-0.03, 1.03)
     axes.set_ylabel("predicted P(challenger wins)")
     axes.legend(loc="best")
