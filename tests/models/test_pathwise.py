@@ -44,7 +44,7 @@ def check_moments(model: Model, X: Tensor) -> None:
     mean = posterior.mean.squeeze(-1).detach()
     covariance = posterior.covariance_matrix.detach()
     variance = covariance.diagonal()
-    scale = float(model.covar_module.outputscale)
+    scale = float(model.covar_module.outputscale.detach())
     count = len(values)
     feature_error = scale / (2048 * NUM_FEATURE_SETS) ** 0.5
     mean_error = (values.mean(0) - mean).abs()
