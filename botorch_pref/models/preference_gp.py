@@ -97,6 +97,9 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
             self.input_transform = input_transform
         if datapoints is not None:
             self.to(datapoints)
+            with torch.no_grad():
+                # A transform that learns from the data does so in train mode only.
+                self.transform_inputs(datapoints)
         if blocks:
             self._factors()
 
