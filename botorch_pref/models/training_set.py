@@ -39,19 +39,10 @@ class TrainingSet:
                     f"feedback holds {kinds.count(kind)} blocks of {kind.__name__}; "
                     "concatenate them into one (the comparisons= argument counts)."
                 )
+        batch = self.datapoints.shape[:-2]
         for block in self.feedback:
             block.check_indices(self.datapoints.shape[-2])
-            self._check_batch(block)
-
-    def _check_batch(self, block: Feedback) -> None:
-        batch = self.datapoints.shape[:-2]
-        try:
-            torch.broadcast_shapes(batch, block.batch_shape)
-        except RuntimeError as error:
-            raise FeedbackError(
-                f"{type(block).__name__} has batch shape {tuple(block.batch_shape)}, "
-                f"which does not broadcast with {tuple(batch)} of the datapoints."
-            ) from error
+            batch = _join_batches(batch, block)
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -96,6 +87,17 @@ def _cat_rows(first: Tensor, second: Tensor) -> Tensor:
     batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
     parts = [t.expand(*batch, *t.shape[-2:]) for t in (first, second)]
     return torch.cat(parts, dim=-2)
+
+
+def _join_batches(batch: torch.Size, block: Feedback) -> torch.Size:
+    try:
+        return torch.broadcast_shapes(batch, block.batch_shape)
+    except RuntimeError as error:
+        raise FeedbackError(
+            f"{type(block).__name__} has batch shape {tuple(block.batch_shape)}, which "
+            f"does not broadcast with {tuple(batch)} of the datapoints and the feedback "
+            "before it; give all the same batch shape, or none."
+        ) from error
 
 
 def _check_datapoints(datapoints: object) -> None:

@@ -1,0 +1,267 @@
+"""What containers refuse, and that the message says where and what to do."""
+
+import dataclasses
+import re
+
+import pytest
+import torch
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Comparisons, Feedback, Validity
+from botorch_pref.models.training_set import TrainingSet, collect_feedback
+
+PAIRS = [[0, 1], [2, 0]]
+
+
+def ints(values):
+    return torch.tensor(values, dtype=torch.long)
+
+
+# Arguments, and what the message must name: the field and row, and the remedy.
+WRONG = {
+    "nothing said": (lambda: Comparisons(None), ["neither pairs nor ties", "leave it"]),
+    "a list": (lambda: Comparisons(PAIRS), ["Comparisons.pairs", "torch.tensor"]),
+    "float": (
+        lambda: Comparisons(torch.tensor(PAIRS).double()),
+        ["Comparisons.pairs", "float64", ".long()"],
+    ),
+    "complex": (
+        lambda: Comparisons(torch.tensor(PAIRS) * 1j),
+        ["Comparisons.pairs", "complex", ".long()"],
+    ),
+    "bool": (
+        lambda: Comparisons(torch.tensor([[True, False]])),
+        ["Comparisons.pairs", "bool", ".long()"],
+    ),
+    "three wide": (
+        lambda: Comparisons(ints([[0, 1, 2]])),
+        ["Comparisons.pairs", "(1, 3)", "m x 2"],
+    ),
+    "one dimension": (
+        lambda: Comparisons(ints([0, 1])),
+        ["Comparisons.pairs", "(2,)", "m x 2"],
+    ),
+    "no rows": (
+        lambda: Comparisons(torch.zeros(0, 2, dtype=torch.long)),
+        ["Comparisons.pairs", "no rows", "None"],
+    ),
+    "no ties in rows": (
+        lambda: Comparisons(ints(PAIRS), torch.zeros(0, 2, dtype=torch.long)),
+        ["Comparisons.ties", "no rows", "None"],
+    ),
+    "itself": (
+        lambda: Comparisons(ints([[0, 1], [4, 4]])),
+        ["Comparisons.pairs[1]", "point 4", "remove the row"],
+    ),
+    "itself in a batch": (
+        lambda: Comparisons(ints([[[0, 1], [1, 0]], [[0, 1], [2, 2]]])),
+        ["Comparisons.pairs[1, 1]", "point 2", "remove the row"],
+    ),
+    "tie with itself": (
+        lambda: Comparisons(ints(PAIRS), ints([[3, 3]])),
+        ["Comparisons.ties[0]", "point 3", "remove the row"],
+    ),
+    "float ties": (
+        lambda: Comparisons(None, torch.ones(1, 2)),
+        ["Comparisons.ties", "float32", ".long()"],
+    ),
+    "contradictory batches": (
+        lambda: Comparisons(ints([PAIRS] * 2), ints([[[0, 1]]] * 3)),
+        ["Comparisons.pairs", "Comparisons.ties", "(2,)", "(3,)"],
+    ),
+    "float points": (
+        lambda: Validity(torch.zeros(2), torch.tensor([True, False])),
+        ["Validity.indices", "float32", ".long()"],
+    ),
+    "no points": (
+        lambda: Validity(ints([]), torch.zeros(0, dtype=torch.bool)),
+        ["Validity.indices", "no rows"],
+    ),
+    "a scalar": (
+        lambda: Validity(ints(1), torch.tensor(True)),
+        ["Validity.indices", "()", "batch_shape x m"],
+    ),
+    "number labels": (
+        lambda: Validity(ints([0, 1]), torch.tensor([1, 0])),
+        ["Validity.valid", "int64", "== 1"],
+    ),
+    "list labels": (
+        lambda: Validity(ints([0, 1]), [True, False]),
+        ["Validity.valid", "list", "booleans"],
+    ),
+    "one label short": (
+        lambda: Validity(ints([0, 1]), torch.tensor([True])),
+        ["Validity.valid", "(1,)", "(2,)", "one label a point"],
+    ),
+}
+
+
+@pytest.mark.parametrize("build, parts", WRONG.values(), ids=WRONG.keys())
+def test_wrong_input_is_refused_with_place_and_remedy(build, parts) -> None:
+    with pytest.raises(FeedbackError) as caught:
+        build()
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def points(*shape):
+    return (
+        torch.linspace(0, 1, 6, dtype=torch.float64).reshape(3, 2).expand(*shape, 3, 2)
+    )
+
+
+def with_value(value):
+    changed = points().clone()
+    changed[1, 0] = value
+    return changed
+
+
+WRONG_SETS = {
+    "negative": (
+        lambda: TrainingSet(points(), (Comparisons(ints([[0, 1], [-1, 0]])),)),
+        ["Comparisons.pairs[1, 0]", "-1", "3 datapoints", "0 to 2"],
+    ),
+    "out of range": (
+        lambda: TrainingSet(points(), (Validity(ints([3]), torch.tensor([True])),)),
+        ["Validity.indices[0]", "is 3", "0 to 2"],
+    ),
+    "tie out of range": (
+        lambda: TrainingSet(points(), (Comparisons(ints(PAIRS), ints([[0, 7]])),)),
+        ["Comparisons.ties[0, 1]", "is 7", "0 to 2"],
+    ),
+    "out of range in a batch": (
+        lambda: TrainingSet(points(2), (Comparisons(ints([PAIRS, [[0, 1], [1, 9]]])),)),
+        ["Comparisons.pairs[1, 1, 1]", "is 9", "0 to 2"],
+    ),
+    "nan": (
+        lambda: TrainingSet(with_value(torch.nan), (Comparisons(ints(PAIRS)),)),
+        ["datapoints[1, 0]", "nan", "row 1", "remove the point"],
+    ),
+    "inf": (
+        lambda: TrainingSet(with_value(-torch.inf), ()),
+        ["datapoints[1, 0]", "-inf", "row 1", "remove the point"],
+    ),
+    "integer points": (
+        lambda: TrainingSet(ints([[0], [1]]), ()),
+        ["datapoints", "int64", ".double()"],
+    ),
+    "flat points": (
+        lambda: TrainingSet(torch.zeros(3), ()),
+        ["datapoints", "(3,)", "batch_shape x n x d"],
+    ),
+    "no points": (
+        lambda: TrainingSet(torch.zeros(0, 2), ()),
+        ["datapoints", "(0, 2)", "at least one point"],
+    ),
+    "two blocks of a kind": (
+        lambda: TrainingSet(
+            points(), (Comparisons(ints(PAIRS)), Comparisons(ints(PAIRS)))
+        ),
+        ["2 blocks of Comparisons", "concatenate"],
+    ),
+    "batches against datapoints": (
+        lambda: TrainingSet(points(3), (Comparisons(ints([PAIRS, PAIRS])),)),
+        ["Comparisons", "(2,)", "(3,)", "broadcast"],
+    ),
+    "batches against each other": (
+        lambda: TrainingSet(
+            points(),
+            (
+                Comparisons(ints([PAIRS, PAIRS])),
+                Validity(ints([[0]] * 3), torch.ones(3, 1, dtype=torch.bool)),
+            ),
+        ),
+        ["Validity", "(2,)", "(3,)", "broadcast"],
+    ),
+    "not a container": (
+        lambda: collect_feedback(None, [ints(PAIRS)]),
+        ["Tensor", "container"],
+    ),
+}
+
+
+@pytest.mark.parametrize("build, parts", WRONG_SETS.values(), ids=WRONG_SETS.keys())
+def test_wrong_training_sets_are_refused(build, parts) -> None:
+    with pytest.raises(FeedbackError) as caught:
+        build()
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [[0, 1], [1, 0]],  # contradictory
+        [[0, 1]] * 1_000,  # repeated
+        [[0, 1], [1, 2], [2, 0]],  # in a circle
+    ],
+)
+def test_answers_that_disagree_or_repeat_are_legal(pairs) -> None:
+    block = Comparisons(ints(pairs))
+    assert TrainingSet(points(), (block,)).comparisons is block
+    assert torch.equal(block.pairs, ints(pairs))
+
+
+def test_equal_coordinates_are_legal() -> None:
+    same = points()[:1].expand(3, 2)
+    assert TrainingSet(same, (Comparisons(ints(PAIRS)),)).datapoints is same
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_small_integers_become_long(dtype) -> None:
+    block = Comparisons(torch.tensor(PAIRS, dtype=dtype))
+    assert block.pairs.dtype == torch.long
+    assert torch.equal(block.pairs, ints(PAIRS))
+
+
+def test_batch_shapes_broadcast() -> None:
+    block = Comparisons(ints([PAIRS, PAIRS]), ints([[0, 1]]))
+    assert block.batch_shape == (2,)
+    assert TrainingSet(points(3, 1), (block,)).batch_shape == (3, 2)
+
+
+def every_block():
+    return [
+        Comparisons(ints(PAIRS)),
+        Comparisons(None, ints([[1, 2]])),
+        Comparisons(ints(PAIRS), ints([[1, 2]])),
+        Validity(ints([0, 2]), torch.tensor([True, False])),
+    ]
+
+
+def test_every_container_has_an_entry_here() -> None:
+    assert {type(block) for block in every_block()} == set(Feedback.__subclasses__())
+
+
+@pytest.mark.parametrize("block", every_block())
+def test_containers_are_frozen(block) -> None:
+    for field in dataclasses.fields(block):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(block, field.name, None)
+
+
+@pytest.mark.parametrize("block", every_block())
+def test_mapping_tensors_maps_all_of_them_and_validates(block) -> None:
+    doubled = block.map_tensors(lambda t: torch.cat([t, t], dim=0))
+    for field in dataclasses.fields(block):
+        old, new = getattr(block, field.name), getattr(doubled, field.name)
+        assert (old is None) == (new is None)
+        if old is not None:
+            assert torch.equal(new, torch.cat([old, old], dim=0))
+    with pytest.raises(FeedbackError, match=re.escape(type(block).__name__)):
+        block.map_tensors(lambda t: t.double())
+
+
+def test_more_comparisons_point_to_the_new_points() -> None:
+    old = TrainingSet(
+        points(),
+        (
+            Comparisons(ints(PAIRS), ints([[1, 2]])),
+            Validity(ints([0]), torch.tensor([True])),
+        ),
+    )
+    new = old.with_comparisons(10 + points()[:2], ints([[1, 0]]))
+    assert torch.equal(new.datapoints, torch.cat([points(), 10 + points()[:2]]))
+    assert torch.equal(new.comparisons.pairs, ints([*PAIRS, [4, 3]]))
+    assert torch.equal(new.comparisons.ties, ints([[1, 2]]))
+    assert {type(block) for block in new.feedback} == {Comparisons, Validity}
