@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from botorch.utils.probability.utils import ndtr
 from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Bernoulli
@@ -63,4 +64,4 @@ class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that a trial is valid."""
-        return Bernoulli(probs=torch.special.ndtr(function_samples / self.noise.sqrt()))
+        return Bernoulli(probs=ndtr(function_samples / self.noise.sqrt()))

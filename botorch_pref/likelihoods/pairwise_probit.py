@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from botorch.utils.probability.utils import ndtr
 from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Bernoulli
@@ -131,6 +132,4 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""
         scale = (2 * self.noise).sqrt()
-        return Bernoulli(
-            probs=torch.special.ndtr((function_samples - self.tie_threshold) / scale)
-        )
+        return Bernoulli(probs=ndtr((function_samples - self.tie_threshold) / scale))

@@ -16,6 +16,7 @@ from botorch.models.transforms.input import InputTransform
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.probability.utils import ndtr
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
@@ -323,7 +324,7 @@ class PreferenceGP(TrainingDataMixin, GP, FantasizeMixin):
         else:
             # Of equal points variance and mean are zero, and the probability a half.
             tiny = torch.finfo(variance.dtype).tiny
-            win = torch.special.ndtr(means / variance.clamp_min(tiny).sqrt())
+            win = ndtr(means / variance.clamp_min(tiny).sqrt())
         return win.mean(0).movedim(0, -1)
 
     # BoTorch's protocol

@@ -43,12 +43,8 @@ _LEGENDRE_WEIGHTS = (
 
 
 def _hazard_value(x: Tensor) -> Tensor:
-    left = x.clamp(max=0.0)
-    right = x.clamp(min=0.0)
-    below = _SQRT_2_OVER_PI / torch.special.erfcx(-_SQRT_HALF * left)
-    density = (-0.5 * right.square()).exp() * (0.5 * _SQRT_2_OVER_PI)
-    above = density / torch.special.ndtr(right)
-    return torch.where(x < 0, below, above)
+    # erfcx overflows far to the right, where the hazard is zero.
+    return _SQRT_2_OVER_PI / torch.special.erfcx(-_SQRT_HALF * x)
 
 
 class _Hazard(torch.autograd.Function):
@@ -75,7 +71,7 @@ def hazard(x: Tensor) -> Tensor:
         A tensor like ``x``: about ``-x`` for very negative ``x``, 0 at infinity.
         Differentiable any number of times.
     """
-    return _Hazard.apply(x)
+    return _Hazard.apply(x) if x.requires_grad else _hazard_value(x)
 
 
 def hazard_excess(x: Tensor) -> Tensor:
@@ -94,13 +90,18 @@ def hazard_excess(x: Tensor) -> Tensor:
     Returns:
         A tensor like ``x``, positive.
     """
+    return _excess(x, hazard(x))
+
+
+def _excess(x: Tensor, h: Tensor) -> Tensor:
     cut = -((_SERIES_ERROR / torch.finfo(x.dtype).eps) ** (1 / 12))
     deep = x < cut
-    t = -torch.where(deep, x, torch.full_like(x, cut))
+    if not bool(deep.any()):
+        return x + h
+    t = -x.clamp(max=cut)
     s = t.square().reciprocal()
     series = (1 - s * (2 - s * (10 - s * (74 - s * 706)))) / t
-    shallow = torch.where(deep, torch.zeros_like(x), x)
-    return torch.where(deep, series, shallow + hazard(shallow))
+    return torch.where(deep, series, x + h)
 
 
 def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -115,8 +116,10 @@ def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Returns:
         Three tensors like ``x``. The second lies in (-1, 0).
     """
-    h, e = hazard(x), hazard_excess(x)
-    return h, -h * e, h * (e.square() + h * e - 1)
+    h = hazard(x)
+    e = _excess(x, h)
+    slope = h * e
+    return h, -slope, h * (e.square() + slope - 1)
 
 
 def _orient(lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor]:
