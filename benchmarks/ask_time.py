@@ -1,0 +1,107 @@
+"""One ``ask`` of an optimisation by duels: fit, incumbent and acquisition function.
+
+    python benchmarks/ask_time.py
+
+As ``python -m botorch_pref`` runs it: Hartmann6, random duels answered without noise,
+the fit from the model's defaults and the settings of the command line.
+"""
+
+from __future__ import annotations
+
+import torch
+from report import print_table, seconds, start
+
+from botorch_pref.acquisition import incumbent
+from botorch_pref.commands.registry import ACQUISITIONS, make_fit
+from botorch_pref.models import PreferenceGP
+from botorch_pref.simulation.duel_loop import index_pairs
+from botorch_pref.simulation.problems import make_problem
+from botorch_pref.simulation.proposals import ChosenDuels
+
+TO_REACH = {("ep", 30): 0.2, ("skew", 30): 0.4, ("ep", 100): 0.5, ("skew", 100): 1.0}
+TODAYS_BEST = {30: "optuna-dashboard 0.30, Takeno 2.4, SkewGP's code 8.8", 100: "-"}
+ACQUISITION = "eiig"
+SEEDS = (0, 1, 2)
+
+
+def answered_duels(num_duels: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points and comparisons of random duels.
+
+    Args:
+        num_duels: How many.
+        seed: Of the points.
+    """
+    problem = make_problem("hartmann6")
+    generator = torch.Generator().manual_seed(seed)
+    shape = (2, num_duels, problem.dim)
+    first, second = torch.rand(shape, generator=generator, dtype=torch.float64)
+    first_won = (problem.utility(first) >= problem.utility(second)).unsqueeze(-1)
+    winners = torch.where(first_won, first, second)
+    losers = torch.where(first_won, second, first)
+    return index_pairs(winners, losers)
+
+
+def one_ask(name: str, num_duels: int, seed: int) -> list[float]:
+    """Seconds of the fit, of the incumbent and of the acquisition function.
+
+    Args:
+        name: Of the model on the command line.
+        num_duels: How many duels were answered.
+        seed: Of the duels.
+    """
+    points, comparisons = answered_duels(num_duels, seed)
+    models: list[PreferenceGP] = []
+    fit = seconds(lambda: models.append(make_fit(name)(points, comparisons)))
+    (model,) = models
+    # Also the first prediction, hence the draws of SkewGP.
+    best = seconds(lambda: incumbent(model))
+    propose = ChosenDuels(
+        dim=points.shape[-1],
+        num_random=0,
+        acquisition=ACQUISITION,
+        make_acquisition=ACQUISITIONS[ACQUISITION],
+        generator=torch.Generator().manual_seed(seed),
+    )
+    both = seconds(lambda: propose(num_duels, model))
+    again = seconds(lambda: incumbent(model))
+    return [fit, best, max(both - again, 0.0)]
+
+
+def main() -> None:
+    """Prints the table."""
+    start(f"one ask, acquisition '{ACQUISITION}', mean of {len(SEEDS)} runs, seconds")
+    rows = []
+    for (name, num_duels), to_reach in TO_REACH.items():
+        one_ask(name, 5, 0)
+        parts = torch.tensor([one_ask(name, num_duels, seed) for seed in SEEDS])
+        fit, best, acquisition = parts.mean(0).tolist()
+        total = fit + best + acquisition
+        rows.append(
+            [
+                num_duels,
+                name,
+                fit,
+                best,
+                acquisition,
+                total,
+                to_reach,
+                TODAYS_BEST[num_duels],
+            ]
+        )
+    print_table(
+        [
+            "duels",
+            "model",
+            "fit",
+            "incumbent",
+            "acquisition",
+            "total",
+            "to reach",
+            "today's best",
+        ],
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()
