@@ -84,7 +84,7 @@ def set_positive(module: Module, name: str, value: float | Tensor) -> None:
         FeedbackError: The value is not positive and finite.
     """
     raw = getattr(module, f"raw_{name}")
-    tensor = torch.as_tensor(value).to(raw)
+    tensor = torch.as_tensor(value, dtype=raw.dtype, device=raw.device)
     if not bool((tensor.isfinite() & (tensor > 0)).all()):
         raise FeedbackError(
             f"{type(module).__name__}: {name} must be positive and finite, got {value}."

@@ -94,9 +94,9 @@ def _join_batches(batch: torch.Size, block: Feedback) -> torch.Size:
         return torch.broadcast_shapes(batch, block.batch_shape)
     except RuntimeError as error:
         raise FeedbackError(
-            f"{type(block).__name__} has batch shape {tuple(block.batch_shape)}, which "
-            f"does not broadcast with {tuple(batch)} of the datapoints and the feedback "
-            "before it; give all the same batch shape, or none."
+            f"{type(block).__name__} has batch shape {tuple(block.batch_shape)}, "
+            f"which does not broadcast with {tuple(batch)} of the datapoints and of "
+            "earlier feedback; give all the same batch shape, or none."
         ) from error
 
 

@@ -99,6 +99,7 @@ def log_concave_integral(
     log_sum = torch.logsumexp(log_integrand, dim=0)
     weights = (log_integrand - log_sum).exp()
     slope = (weights * first).sum(0)
-    curvature = (weights * (second + (first - slope).square())).sum(0)
+    # Never positive for log-concave functions but for rounding, where g is straight.
+    curvature = (weights * (second + (first - slope).square())).sum(0).clamp_max(0.0)
     spacing = 2 * _HALF_WIDTH / (num_nodes - 1)
     return log_sum + math.log(spacing) - 0.5 * math.log(2 * math.pi), slope, curvature

@@ -96,7 +96,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("build, parts", WRONG.values(), ids=WRONG.keys())
+@pytest.mark.parametrize(("build", "parts"), WRONG.values(), ids=WRONG.keys())
 def test_wrong_input_is_refused_with_place_and_remedy(build, parts) -> None:
     with pytest.raises(FeedbackError) as caught:
         build()
@@ -180,7 +180,7 @@ WRONG_SETS = {
 }
 
 
-@pytest.mark.parametrize("build, parts", WRONG_SETS.values(), ids=WRONG_SETS.keys())
+@pytest.mark.parametrize(("build", "parts"), WRONG_SETS.values(), ids=WRONG_SETS.keys())
 def test_wrong_training_sets_are_refused(build, parts) -> None:
     with pytest.raises(FeedbackError) as caught:
         build()
