@@ -10,7 +10,6 @@ from botorch.sampling.pathwise.paths import SamplePath
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Generator, Tensor
 
-import botorch_pref.models.pathwise  # noqa: F401 (registers the draws)
 from botorch_pref.acquisition.dueling_acquisition import (
     append_reference,
     reference_point,

@@ -22,6 +22,8 @@ from botorch_pref.inference.split_hamiltonian import LatentDraws, sample_latent
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.numerics.truncated_normal import sample_truncated_normal
 
+_POWER_ITERATIONS = 8
+
 
 @dataclass(frozen=True)
 class SkewResult:
@@ -29,7 +31,9 @@ class SkewResult:
 
     Attributes:
         weights: ``w``, ``batch_shape x n x num_draws``: component means are
-            :math:`m(x) + K(x, X) w`.
+            :math:`m(x) + K(x, X) w`. Columns are in the order of the direction in which
+            component means vary most, so that a quasi-random choice of component is a
+            stratified one.
         factor: ``factor.root()`` is ``Q`` of the shared covariance.
         boxed: Draws of ``v``, ``num_draws x batch_shape x m``.
         latent: Draws of ``z = A f(X)`` and the sampler's diagnostics.
@@ -85,7 +89,27 @@ def skew_gaussian(
     batch = boxed.shape[1:]
     factor = solver.factor(factors.variance.reciprocal().expand(batch))
     targets = (boxed - factors.rows.apply(mean)).movedim(0, -1)
-    return SkewResult(factor.weights(targets), factor, boxed, latent)
+    weights = factor.weights(targets)
+    order = _leading_scores(covar @ weights).argsort(dim=-1).unsqueeze(-2)
+    weights = weights.gather(-1, order.expand_as(weights))
+    return SkewResult(weights, factor, boxed, latent)
+
+
+def _leading_scores(columns: Tensor) -> Tensor:
+    """Scores of columns along about their first principal direction.
+
+    Args:
+        columns: ``batch_shape x n x s``.
+
+    Returns:
+        ``batch_shape x s``.
+    """
+    centred = columns - columns.mean(-1, keepdim=True)
+    scores = centred[..., :1, :]
+    for _ in range(_POWER_ITERATIONS):
+        scores = (centred @ scores.mT).mT @ centred
+        scores = torch.nn.functional.normalize(scores, dim=-1)
+    return scores.squeeze(-2)
 
 
 def exact_log_evidence(

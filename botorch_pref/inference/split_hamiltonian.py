@@ -242,7 +242,7 @@ def sample_latent(
     *,
     num_draws: int,
     generator: torch.Generator | None,
-    num_chains: int = 64,
+    num_chains: int | None = None,
     max_doublings: int = 4,
 ) -> LatentDraws:
     r"""Exact draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
@@ -261,13 +261,17 @@ def sample_latent(
         num_draws: How many draws to return.
         generator: Source of randomness on the device of ``mean``; ``None`` for torch's
             own.
-        num_chains: How many chains run side by side.
+        num_chains: How many chains run side by side; by default one for each 16 draws,
+            at least 32 and at most 256. Fewer cost more per draw, more leave each too
+            short to tell whether it mixed.
         max_doublings: How often the run may double. The first has half as many steps
             again as independent transitions would need.
 
     Returns:
         The draws, with ``converged=False`` where a target was missed.
     """
+    if num_chains is None:
+        num_chains = min(256, max(32, num_draws // 16))
     coordinates = _Coordinates(log_ratio, mean, root)
     chains = _Chains(coordinates, num_chains, generator)
     chains.warm_up()

@@ -1,5 +1,6 @@
 """Preference models behind BoTorch's and GPyTorch's interfaces."""
 
+import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.ep_preference_gp import EPPreferenceGP
 from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
 from botorch_pref.models.preference_gp import PreferenceGP

@@ -11,7 +11,7 @@ from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 
 def difference_mixture(
-    posterior: Posterior, first: int = 0, second: int = 1
+    posterior: Posterior, first: int | Tensor = 0, second: int | Tensor = 1
 ) -> tuple[Tensor, Tensor]:
     """Distribution of ``f(x_first) - f(x_second)``: a mixture with one variance.
 
@@ -25,8 +25,8 @@ def difference_mixture(
         posterior: Joint posterior over ``q >= 2`` points with one output: a
             `SkewNormalPosterior`, or BoTorch's Gaussian ``GPyTorchPosterior``, which
             is a mixture of one component.
-        first: Position of the first point among the ``q``.
-        second: Position of the second point among the ``q``.
+        first: Position of the first point among the ``q``; or positions, a long vector.
+        second: Position of the second point, or positions.
 
     Returns:
         Means, ``num_components x batch_shape``, and the variance within components,
