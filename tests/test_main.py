@@ -35,11 +35,13 @@ def test_a_run_is_written_and_replays_to_the_same_figures(
     assert (tmp_path / "replay" / "run.jsonl").read_text() == log.read_text()
 
 
-def test_the_seed_decides_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("acquisition", ["ucb", "thompson", "eiig"])
+def test_the_seed_decides_the_run(tmp_path: Path, acquisition: str) -> None:
     logs = []
     for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
         options = ["--duels", "6", "--seed", str(seed), "--out", str(tmp_path / name)]
-        assert main(["--problem", "sixhumpcamel", *options]) == 0
+        options += ["--problem", "sixhumpcamel", "--acquisition", acquisition]
+        assert main(options) == 0
         logs.append((tmp_path / name / "run.jsonl").read_text())
     assert logs[0] == logs[1]
     assert logs[0] != logs[2]

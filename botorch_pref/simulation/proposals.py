@@ -49,7 +49,7 @@ class ChosenDuels:
         if model is None or number < self.num_random:
             return Proposal(self._random_point(), self._random_point(), "random")
         opponent = incumbent(model).reshape(1, -1)
-        challenger = self._optimize(self.make_acquisition(model, opponent))
+        challenger = self._choose(model, opponent)
         if torch.equal(challenger, opponent[0]):
             return Proposal(self._random_point(), opponent[0], "random")
         return Proposal(challenger, opponent[0], self.acquisition)
@@ -57,11 +57,11 @@ class ChosenDuels:
     def _random_point(self) -> Tensor:
         return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
-    def _optimize(self, acquisition: AcquisitionFunction) -> Tensor:
-        # optimize_acqf draws from torch's global generator, here seeded and restored.
+    def _choose(self, model: PreferenceGP, opponent: Tensor) -> Tensor:
+        # BoTorch's parts draw from torch's global generator, here seeded and restored.
         with manual_seed(int(torch.randint(2**31, (), generator=self.generator))):
             candidates, _ = optimize_acqf(
-                acquisition,
+                self.make_acquisition(model, opponent),
                 bounds=torch.tensor([[0.0], [1.0]]).double().expand(2, self.dim),
                 q=1,
                 num_restarts=NUM_RESTARTS,
