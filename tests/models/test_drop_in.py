@@ -1,0 +1,266 @@
+"""BoTorch's own uses of `PairwiseGP`, with nothing but the two class names replaced."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import LogExpectedImprovement, PosteriorMean
+from botorch.acquisition.factory import get_acquisition_function
+from botorch.acquisition.logei import (
+    qLogExpectedImprovement,
+    qLogNoisyExpectedImprovement,
+)
+from botorch.acquisition.monte_carlo import qSimpleRegret, qUpperConfidenceBound
+from botorch.acquisition.objective import GenericMCObjective
+from botorch.acquisition.preference import (
+    AnalyticExpectedUtilityOfBestOption,
+    qExpectedUtilityOfBestOption,
+)
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.model import ModelList
+from botorch.models.pairwise_gp import (
+    PairwiseGP,
+    PairwiseLaplaceMarginalLogLikelihood,
+)
+from botorch.models.transforms.input import Normalize
+from botorch.optim import optimize_acqf
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.sampling.get_sampler import get_sampler
+from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
+from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
+from torch import Tensor
+
+from botorch_pref import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PreferenceMarginalLogLikelihood,
+    SkewPreferenceGP,
+)
+
+OURS = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
+BOUNDS = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
+
+
+@pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
+def cls(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _own_random_state() -> Any:
+    """BoTorch's optimisers draw from torch's global generator."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+def utility(x: Tensor) -> Tensor:
+    return -((x - 0.6) ** 2).sum(-1)
+
+
+def duels(x: Tensor) -> Tensor:
+    """Comparisons of neighbours, as in BoTorch's tutorial."""
+    values = utility(x).view(-1, 2)
+    pairs = torch.arange(len(x)).view(-1, 2)
+    return torch.where((values[:, 0] > values[:, 1])[:, None], pairs, pairs.flip(-1))
+
+
+def points(count: int = 16) -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.rand(count, 3, generator=generator, dtype=torch.float64)
+
+
+def fitted(model_class: Any, mll_class: Any, x: Tensor) -> Any:
+    """The tutorial's function, word for word but for the names."""
+    model = model_class(x, duels(x), input_transform=Normalize(d=x.shape[-1]))
+    mll = mll_class(model.likelihood, model)
+    fit_gpytorch_mll(mll)
+    return model
+
+
+def optimised(acqf: AcquisitionFunction, q: int) -> tuple[Tensor, Tensor]:
+    return optimize_acqf(
+        acq_function=acqf,
+        bounds=BOUNDS,
+        q=q,
+        num_restarts=2,
+        raw_samples=32,
+        options={"maxiter": 30},
+    )
+
+
+def assert_better_than_random(acqf: AcquisitionFunction, q: int) -> Tensor:
+    candidates, value = optimised(acqf, q)
+    assert candidates.shape == (q, 3)
+    assert bool(((candidates >= BOUNDS[0]) & (candidates <= BOUNDS[1])).all())
+    generator = torch.Generator().manual_seed(1)
+    random = torch.rand(64, q, 3, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        assert value.item() >= acqf(random).max().item()
+        torch.testing.assert_close(acqf(candidates), value.reshape(1))
+    return candidates
+
+
+def test_a_loop_of_analytic_eubo(cls: Any) -> None:
+    x = points(8)
+    best = utility(x).max().item()
+    for _ in range(3):
+        model = fitted(cls, PreferenceMarginalLogLikelihood, x)
+        acqf = AnalyticExpectedUtilityOfBestOption(pref_model=model)
+        x = torch.cat([x, assert_better_than_random(acqf, q=2)])
+    assert utility(x).max().item() > best
+    model = fitted(cls, PreferenceMarginalLogLikelihood, x)
+    # One comparison point is given, the other chosen.
+    acqf = AnalyticExpectedUtilityOfBestOption(model, previous_winner=x[:1])
+    assert_better_than_random(acqf, q=1)
+
+
+def test_the_same_loop_runs_on_pairwise_gp() -> None:
+    """What is tested above is BoTorch's own usage."""
+    model = fitted(PairwiseGP, PairwiseLaplaceMarginalLogLikelihood, points())
+    acqf = AnalyticExpectedUtilityOfBestOption(pref_model=model)
+    assert_better_than_random(acqf, q=2)
+
+
+def test_laplace_predicts_what_pairwise_gp_does() -> None:
+    # Small differences, where PairwiseGP's clamps do not act; equal hyper-parameters.
+    x = points()
+    theirs = PairwiseGP(x, duels(x))
+    ours = LaplacePreferenceGP(x, duels(x), covar_module=theirs.covar_module)
+    new = points(40)[20:].view(10, 2, 3)
+    expected, actual = theirs.posterior(new), ours.posterior(new)
+    # PairwiseGP stops its mode search early.
+    torch.testing.assert_close(actual.mean, expected.mean, rtol=0, atol=2e-3)
+    torch.testing.assert_close(
+        actual.covariance_matrix, expected.covariance_matrix, rtol=0, atol=2e-3
+    )
+
+
+def test_sampled_eubo_agrees_with_the_analytic_one(cls: Any) -> None:
+    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+    sampler = SobolQMCNormalSampler(torch.Size([4096]), seed=0)
+    sampled = qExpectedUtilityOfBestOption(pref_model=model, sampler=sampler)
+    pairs = points(40)[20:].view(10, 2, 3)
+    with torch.no_grad():
+        posterior = model.posterior(pairs)
+        value = sampled(pairs)
+        if isinstance(posterior, GPyTorchPosterior):
+            exact = AnalyticExpectedUtilityOfBestOption(pref_model=model)(pairs)
+        else:
+            # max(a, b) = b + max(a - b, 0), by components.
+            means = posterior.component_means
+            contrast = torch.tensor([1.0, -1.0], dtype=torch.float64)
+            sd = (contrast @ posterior.component_covariance @ contrast).sqrt()
+            delta = means[..., 0] - means[..., 1]
+            ratio = delta / sd
+            density = torch.exp(-0.5 * ratio**2) / (2 * torch.pi) ** 0.5
+            gain = delta * torch.special.ndtr(ratio) + sd * density
+            exact = (means[..., 1] + gain).mean(0)
+    scale = posterior.variance.amax().sqrt().item()
+    # Quasi-random samples do better than this plain standard error.
+    assert (value - exact).abs().max().item() < 3 * scale / 4096**0.5
+
+
+def test_sampled_eubo_is_optimised(cls: Any) -> None:
+    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+    sampler = SobolQMCNormalSampler(torch.Size([32]), seed=0)
+    acqf = qExpectedUtilityOfBestOption(pref_model=model, sampler=sampler)
+    assert_better_than_random(acqf, q=2)
+
+
+@pytest.mark.parametrize("name", ["noisy", "improvement", "regret", "ucb", "default"])
+def test_monte_carlo_acquisition_functions(cls: Any, name: str) -> None:
+    x = points()
+    model = fitted(cls, PreferenceMarginalLogLikelihood, x)
+    sampler = SobolQMCNormalSampler(torch.Size([32]), seed=0)
+    best = model.posterior(x).mean.max().detach()
+    acqf = {
+        "noisy": lambda: qLogNoisyExpectedImprovement(model, x, sampler=sampler),
+        "improvement": lambda: qLogExpectedImprovement(model, best, sampler=sampler),
+        "regret": lambda: qSimpleRegret(model, sampler=sampler),
+        "ucb": lambda: qUpperConfidenceBound(model, beta=2.0, sampler=sampler),
+        # The sampler that GetSampler finds.
+        "default": lambda: qLogExpectedImprovement(model, best),
+    }[name]()
+    assert_better_than_random(acqf, q=2)
+
+
+def test_the_factory_of_acquisition_functions(cls: Any) -> None:
+    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+    objective = GenericMCObjective(lambda samples, X: samples.squeeze(-1))
+    acqf = get_acquisition_function(
+        "qLogEI", model, objective, X_observed=points(), mc_samples=16, seed=1
+    )
+    assert_better_than_random(acqf, q=1)
+
+
+def test_analytic_acquisition_functions(cls: Any) -> None:
+    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+    assert_better_than_random(PosteriorMean(model), q=1)
+    # Gaussian improvement; for the skewed posterior it matches two moments.
+    acqf = LogExpectedImprovement(model, best_f=0.0)
+    assert_better_than_random(acqf, q=1)
+
+
+def test_samplers_are_consistent_across_t_batches(cls: Any) -> None:
+    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+    pair = points(40)[20:22]
+    posterior = model.posterior(torch.stack([pair, pair.flip(0) ** 2, pair]))
+    for sampler in (
+        get_sampler(posterior, torch.Size([8]), seed=0),
+        IIDNormalSampler(torch.Size([8]), seed=0),
+    ):
+        samples = sampler(posterior)
+        assert samples.shape == (8, 3, 2, 1)
+        torch.testing.assert_close(samples[:, 0], samples[:, 2])
+
+
+def test_membership_in_model_lists(cls: Any) -> None:
+    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+    other = cls(points(), duels(points()).flip(-1))
+    both = ModelList(model, other)
+    assert both.num_outputs == 2
+    new = points(40)[20:].view(10, 2, 3)
+    posterior = both.posterior(new)
+    expected = torch.cat([m.posterior(new).mean for m in (model, other)], dim=-1)
+    torch.testing.assert_close(posterior.mean, expected)
+    sampler = get_sampler(posterior, torch.Size([4]), seed=0)
+    assert sampler(posterior).shape == (4, 10, 2, 2)
+    only = both.subset_output([1]).posterior(new)
+    torch.testing.assert_close(only.mean, other.posterior(new).mean)
+
+
+@pytest.mark.filterwarnings(
+    # BoTorch's pairwise samplers hand tensors to NumPy.
+    "ignore:__array_wrap__ must accept context:DeprecationWarning"
+)
+def test_a_fantasy_is_a_model_conditioned_on_sampled_answers(cls: Any) -> None:
+    x = points()
+    model = cls(x, duels(x))
+    pair = points(40)[20:22]
+    sampler = PairwiseSobolQMCNormalSampler(torch.Size([3]), seed=0)
+    before = model.posterior(pair).mean.detach()
+    fantasy = model.fantasize(pair, sampler=sampler)
+    assert fantasy.batch_shape == (3,)
+    posterior = fantasy.posterior(pair)
+    assert posterior.mean.shape == (3, 2, 1)
+    answers = fantasy.comparisons[:, -1] - len(x)
+    shift = (posterior.mean - before).squeeze(-1).detach()
+    for i in range(3):
+        winner, loser = answers[i].tolist()
+        assert (shift[i, winner] - shift[i, loser]).item() > 0
+        single = model.condition_on_observations(pair, answers[i : i + 1])
+        # Draws differ; their standard error is a 32nd of a deviation.
+        error = (single.posterior(pair).mean - posterior.mean[i]).abs()
+        assert (error / posterior.variance[i].sqrt()).max().item() < 0.3
+    torch.testing.assert_close(model.posterior(pair).mean.detach(), before)
+
+
+def test_what_preference_exploration_reads(cls: Any) -> None:
+    # LearnedObjective and the input constructors of preference exploration.
+    model = cls(points(), duels(points()))
+    assert model.dim == 3
+    assert model.dtypes_of_buffers == {torch.float64}
+    assert copy.deepcopy(model).dim == 3
