@@ -179,7 +179,7 @@ def test_5_the_gradient_of_the_evidence_at_extreme_differences(
         step = 1e-3 * max(1.0, parameter.abs().item())
         expected = slope(model.log_evidence, parameter, step)
         rounding = 1e-11 * abs(value.item()) / step
-        assert gradient.item() == pytest.approx(expected, rel=1e-5, abs=1e-8 + rounding)
+        assert gradient.item() == pytest.approx(expected, rel=1e-4, abs=1e-8 + rounding)
 
 
 @pytest.mark.parametrize("distance", [1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15])
