@@ -69,6 +69,7 @@ def test_choices_are_scored_and_drawn(
     told = capsys.readouterr().out
     for name in ("coin", "Bradley-Terry", "EPPreferenceGP", "PairwiseGP"):
         assert f"  {name} " in told
+    assert told.count("held out, learning from all answers") == 1
     assert "20 answers about" in told
     assert "folds by answer" in told
     assert (tmp_path / "out" / "drivers.png").stat().st_size > 10_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -53,21 +53,14 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
 
     _print_data(data, folds)
     everyone = {COIN: coin, LINEAR: bradley_terry, ours: predict_with(fit)}
-    scores = _score(data, folds, everyone, lambda fold: (folds != fold).nonzero()[:, 0])
-    _print_scores("learning from all answers outside the fold", scores, ours)
-
-    few = everyone | {PAIRWISE: predict_with(fit_pairwise_gp)}
-    drawn = [
-        _draw_rows(folds != fold, FEW, generator)
-        for fold in range(int(folds.max()) + 1)
-    ]
-    scores = _score(data, folds, few, lambda fold: drawn[fold])
-    _print_scores(
-        f"learning from {len(drawn[0])} answers drawn outside the fold, as {PAIRWISE} "
-        "takes minutes beyond",
-        scores,
-        ours,
-    )
+    title = "learning from all answers outside the fold"
+    outside = [(folds != fold).nonzero()[:, 0] for fold in range(int(folds.max()) + 1)]
+    if max(map(len, outside)) > FEW:
+        _print_scores(title, _score(data, folds, everyone, outside), ours)
+        title = f"learning from {FEW} answers outside the fold ({PAIRWISE} is slow)"
+        outside = [_draw(rows, FEW, generator) for rows in outside]
+    all_models = everyone | {PAIRWISE: predict_with(fit_pairwise_gp)}
+    _print_scores(title, _score(data, folds, all_models, outside), ours)
 
     model = fit(data)
     effects = [
@@ -78,8 +71,7 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     print(f"written: {out / FIGURE_NAME}")
 
 
-def _draw_rows(allowed: Tensor, number: int, generator: Generator) -> Tensor:
-    rows = allowed.nonzero()[:, 0]
+def _draw(rows: Tensor, number: int, generator: Generator) -> Tensor:
     return rows[torch.randperm(len(rows), generator=generator)[:number]]
 
 
@@ -87,7 +79,7 @@ def _score(
     data: ComparisonData,
     folds: Tensor,
     predictors: dict[str, Predictor],
-    train_rows: Callable[[int], Tensor],
+    train_rows: Sequence[Tensor],
 ) -> dict[str, HeldOut]:
     """Cross-validates each predictor, with a progress bar."""
     bar = tqdm(predictors.items(), desc="held-out scores", leave=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -83,7 +83,7 @@ def cross_validate(
     data: ComparisonData,
     folds: Tensor,
     predictor: Predictor,
-    train_rows: Callable[[int], Tensor],
+    train_rows: Sequence[Tensor],
 ) -> HeldOut:
     """Predicts each fold from rows outside it.
 
@@ -91,15 +91,15 @@ def cross_validate(
         data: The comparisons.
         folds: `m` long fold numbers in `0 .. F - 1`.
         predictor: What is scored.
-        train_rows: Maps a fold to the long rows to learn from, none of them in it.
+        train_rows: For each fold the long rows to learn from, none of them in it.
 
     Returns:
         The score of every answer.
     """
     log_probability = torch.empty(len(data), dtype=data.datapoints.dtype)
-    for fold in range(int(folds.max()) + 1):
+    for fold, rows in enumerate(train_rows):
         test = folds == fold
-        train = data.subset(train_rows(fold))
+        train = data.subset(rows)
         log_probability[test] = predictor(train, data.winners[test], data.losers[test])
     if data.raters is None:
         groups = torch.arange(len(data))
