@@ -29,6 +29,10 @@ PAIR = torch.tensor([[0, 1]])
 SECOND_PAIR = torch.tensor([[2, 0]])
 
 
+def number(tensor):
+    return float(tensor.detach())
+
+
 def phi_between(lower, upper):
     """``Phi(upper) - Phi(lower)`` with digits in both tails."""
     if lower > -upper:
@@ -179,7 +183,7 @@ def test_log_probability_and_derivatives(case, z, dtype) -> None:
     # The width of a tie is what is left of ends around z.
     width = case.parameters["tie_threshold"] if case.feedback is TIE else math.inf
     for order, (value, want) in enumerate(zip(got, expected, strict=True)):
-        got_value = float(value.detach())
+        got_value = number(value)
         size = 1 + (reach ** max(2 - order, 0) if order != 3 else min(reach, 1e3))
         relative = 40 * eps if dtype == torch.float64 else 100 * eps
         if order >= 2:
@@ -188,7 +192,7 @@ def test_log_probability_and_derivatives(case, z, dtype) -> None:
         tolerance = relative * size / scale**order
         tolerance += 4 * eps * abs(z) / width if order == 0 else 0
         assert abs(mp.mpf(got_value) - want) <= tolerance, order
-    assert float(got.second.detach()) <= 0
+    assert number(got.second) <= 0
 
 
 @each_case
@@ -269,7 +273,7 @@ def test_log_partition_against_quadrature(case, mean, variance) -> None:
     # Twenty Gauss points a piece leave about 1e-9 of the moments.
     tolerances = 1e-8, 1e-8 / math.sqrt(variance), 1e-8 / variance
     for value, want, tolerance in zip(got, expected, tolerances, strict=True):
-        assert float(value) == pytest.approx(want, rel=1e-7, abs=tolerance)
+        assert number(value) == pytest.approx(want, rel=1e-7, abs=tolerance)
 
 
 @each_dtype
@@ -284,8 +288,8 @@ def test_partition_at_extremes_shrinks_the_cavity(case, mean, variance, dtype) -
     for part in (value, first, second):
         assert part.isfinite().all()
     # Log-concave: -1 / s < second <= 0, so sites have non-negative precision.
-    assert -1 / variance < float(second) <= 0
-    assert float(value) <= 0
+    assert -1 / variance < number(second) <= 0
+    assert number(value) <= 0
 
 
 @each_dtype
@@ -319,7 +323,7 @@ def parameter_cases():
 def test_gradient_in_parameters(case, name, z) -> None:
     likelihood = case.build()
     raw = getattr(likelihood, f"raw_{name}").requires_grad_()
-    value = float(getattr(likelihood, name))
+    value = number(getattr(likelihood, name))
     factors = likelihood.factors(case.feedback, 3)
     # d natural / d raw of the softplus constraint.
     slope = -math.expm1(-value)
@@ -339,27 +343,29 @@ def test_gradient_in_parameters(case, name, z) -> None:
             return mp.log(case.truth(mp.mpf(z), **changes))
 
         want = float(mp.diff(shifted, mp.mpf(value))) * slope
-        assert float(got) == pytest.approx(want, rel=1e-9, abs=1e-9)
+        assert number(got) == pytest.approx(want, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(("case", "name"), parameter_cases())
 def test_parameters_are_set_read_and_kept_positive(case, name) -> None:
     likelihood = case.build()
-    assert float(getattr(likelihood, name)) == pytest.approx(
+    assert number(getattr(likelihood, name)) == pytest.approx(
         case.parameters[name], rel=1e-6
     )
     for value in (1e-4, 0.5, 30.0, torch.tensor(2.0)):
         setattr(likelihood, name, value)
-        assert float(getattr(likelihood, name)) == pytest.approx(float(value), rel=1e-6)
+        assert number(getattr(likelihood, name)) == pytest.approx(
+            float(value), rel=1e-6
+        )
     likelihood.initialize(**{name: 0.25})
-    assert float(getattr(likelihood, name)) == pytest.approx(0.25, rel=1e-6)
+    assert number(getattr(likelihood, name)) == pytest.approx(0.25, rel=1e-6)
     for value in (0.0, -1.0, math.nan, math.inf):
         message = f"{name} must be positive and finite"
         with pytest.raises(FeedbackError, match=message):
             setattr(likelihood, name, value)
         with pytest.raises(FeedbackError, match=message):
             case.build(**{name: value})
-    assert float(getattr(likelihood, name)) == pytest.approx(0.25, rel=1e-6)
+    assert number(getattr(likelihood, name)) == pytest.approx(0.25, rel=1e-6)
 
 
 @pytest.mark.parametrize(("case", "name"), parameter_cases())
@@ -371,7 +377,7 @@ def test_priors_see_the_natural_value_and_make_it_learned(case, name) -> None:
     assert registered is prior
     assert torch.equal(closure(module), getattr(likelihood, name))
     setting(module, torch.tensor(0.4))
-    assert float(getattr(likelihood, name)) == pytest.approx(0.4, rel=1e-6)
+    assert number(getattr(likelihood, name)) == pytest.approx(0.4, rel=1e-6)
 
 
 def test_what_is_learned_by_default() -> None:
@@ -405,7 +411,7 @@ def test_win_probability_is_the_expected_probability_of_a_win(
         torch.tensor(mean, dtype=torch.float64),
         torch.tensor(variance, dtype=torch.float64),
     )
-    assert float(got) == pytest.approx(math.exp(value), rel=1e-8)
+    assert number(got) == pytest.approx(math.exp(value), rel=1e-8)
 
 
 @each_case
@@ -424,10 +430,12 @@ def test_forward_is_the_probability_of_the_positive_answer(case) -> None:
 
 def test_observation_variance_is_that_of_one_item() -> None:
     """Twice it is the variance of the noise of a difference."""
-    assert float(PairwiseProbitLikelihood(0.3).observation_variance) == pytest.approx(
+    assert number(PairwiseProbitLikelihood(0.3).observation_variance) == pytest.approx(
         0.3
     )
-    assert float(AffineProbitLikelihood(0.3).observation_variance) == pytest.approx(0.3)
+    assert number(AffineProbitLikelihood(0.3).observation_variance) == pytest.approx(
+        0.3
+    )
     # A logistic variable, the difference of two Gumbels, has variance pi^2 / 3.
     second_moment = (
         2

@@ -1,0 +1,632 @@
+"""Laplace and EP on every kind of factor, against quadrature and each other.
+
+Each row of the table PROBLEMS is run through each engine; a class of factors without a
+row fails.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize
+
+from botorch_pref.feedback import Comparisons, Validity
+from botorch_pref.inference import expectation_propagation as ep_module
+from botorch_pref.inference import laplace as laplace_module
+from botorch_pref.inference.expectation_propagation import expectation_propagation
+from botorch_pref.inference.laplace import laplace
+from botorch_pref.inference.site_solver import PointSolver, RowSolver
+from botorch_pref.likelihoods import (
+    AffineProbitLikelihood,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+)
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.joint_factors import joint_factors
+
+ENGINES = {"laplace": laplace, "ep": expectation_propagation}
+each_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
+
+PAIRS = torch.tensor([[0, 1], [2, 1], [3, 2], [0, 3], [1, 4]])
+TIES = torch.tensor([[0, 2], [4, 3]])
+VALID = Validity(torch.tensor([0, 4, 1]), torch.tensor([True, False, True]))
+
+
+class Problem:
+    """Points, a prior with three hyper-parameters, and answers."""
+
+    def __init__(self, *blocks, scale=2.0, noise=0.5, threshold=0.4, far=1.0):
+        generator = torch.Generator().manual_seed(1)
+        self.points = torch.rand(5, 2, generator=generator, dtype=torch.float64)
+        # log lengthscale, log output scale, a constant and a slope of the mean
+        self.prior = torch.tensor(
+            [math.log(0.6), math.log(scale), 0.3, far], dtype=torch.float64
+        ).requires_grad_()
+        self.blocks, self.likelihoods = [], []
+        for kind, block in blocks:
+            module = kind().double()
+            if kind is PairwiseProbitLikelihood:
+                module = kind(tie_threshold=threshold).double()
+                module.tie_threshold = threshold
+            if kind is not PairwiseLogitLikelihood:
+                module.noise = noise
+                module.raw_noise.requires_grad_()
+            self.blocks.append(block)
+            self.likelihoods.append(module)
+
+    @property
+    def parameters(self):
+        return [self.prior, *(p for m in self.likelihoods for p in m.parameters())]
+
+    def covariance(self):
+        gaps = (self.points.unsqueeze(-2) - self.points.unsqueeze(-3)) / (
+            self.prior[0].exp()
+        )
+        return self.prior[1].exp() * torch.exp(-0.5 * gaps.square().sum(-1))
+
+    def mean(self):
+        return self.prior[2] + self.prior[3] * (self.points[..., 0] - 0.5)
+
+    def factors(self):
+        n = self.points.shape[-2]
+        return joint_factors(
+            [
+                m.factors(b, n)
+                for m, b in zip(self.likelihoods, self.blocks, strict=True)
+            ]
+        )
+
+    def arguments(self):
+        return self.covariance(), self.mean(), self.factors()
+
+    def detached(self, dtype=torch.float64):
+        for module in self.likelihoods:
+            module.to(dtype).requires_grad_(False)
+        covar, mean = self.covariance().detach(), self.mean().detach()
+        return covar.to(dtype), mean.to(dtype), self.factors()
+
+
+def wins(**settings):
+    return Problem((PairwiseProbitLikelihood, Comparisons(PAIRS)), **settings)
+
+
+def ties(**settings):
+    return Problem((PairwiseProbitLikelihood, Comparisons(PAIRS, TIES)), **settings)
+
+
+def mixed(**settings):
+    return Problem(
+        (PairwiseProbitLikelihood, Comparisons(PAIRS, TIES)),
+        (AffineProbitLikelihood, VALID),
+        **settings,
+    )
+
+
+def logit(**settings):
+    return Problem((PairwiseLogitLikelihood, Comparisons(PAIRS)), **settings)
+
+
+def logit_and_validity(**settings):
+    return Problem(
+        (PairwiseLogitLikelihood, Comparisons(PAIRS)),
+        (AffineProbitLikelihood, VALID),
+        **settings,
+    )
+
+
+PROBLEMS = {
+    f.__name__: f for f in (wins, ties, mixed, logit, logit_and_validity)
+}  # a new kind of factor needs a row
+each_problem = pytest.mark.parametrize(
+    "problem", PROBLEMS.values(), ids=PROBLEMS.keys()
+)
+
+
+def leaves(cls):
+    below = [leaf for child in cls.__subclasses__() for leaf in leaves(child)]
+    return below or [cls]
+
+
+def test_every_kind_of_factor_has_a_row() -> None:
+    assert {type(make().factors()) for make in PROBLEMS.values()} == set(
+        leaves(Factors)
+    )
+
+
+def posterior(covar, mean, result):
+    """Mean and covariance of f at the points from the one predictive equation."""
+    explained = covar @ result.factor.root()
+    shift = (covar @ result.weights.unsqueeze(-1)).squeeze(-1)
+    return mean + shift, covar - explained @ explained.mT
+
+
+def hermite_moments(covar, mean, factors, nodes=48):
+    """Log evidence and moments of f by a product rule over whitened rows."""
+    a = factors.rows.apply_matrix(torch.eye(len(mean), dtype=mean.dtype))
+    prior, c = a @ mean, a @ covar @ a.mT
+    values, vectors = torch.linalg.eigh(c)
+    keep = values > 1e-12 * values.max()
+    root = vectors[:, keep] * values[keep].sqrt()
+    x, w = (torch.tensor(t) for t in np.polynomial.hermite_e.hermegauss(nodes))
+    w = w / math.sqrt(2 * math.pi)
+    grid = torch.cartesian_prod(*([x] * root.shape[1])).reshape(-1, root.shape[1])
+    weight = torch.cartesian_prod(*([w] * root.shape[1])).reshape(grid.shape).prod(-1)
+    z = prior + grid @ root.mT
+    mass = weight * factors.log_prob(z).value.sum(-1).exp()
+    total = mass.sum()
+    mean_z = (mass.unsqueeze(-1) * z).sum(0) / total
+    centred = z - mean_z
+    cov_z = (mass.unsqueeze(-1) * centred).mT @ centred / total
+    gain = covar @ a.mT @ torch.linalg.pinv(c, hermitian=True)
+    mean_f = mean + gain @ (mean_z - prior)
+    cov_f = covar - gain @ (c - cov_z) @ gain.mT
+    return total.log(), mean_f, cov_f
+
+
+SINGLES = {
+    "win": [(PairwiseProbitLikelihood, Comparisons(PAIRS[:1]))],
+    "tie": [(PairwiseProbitLikelihood, Comparisons(None, TIES[:1]))],
+    "failed": [
+        (AffineProbitLikelihood, Validity(torch.tensor([2]), torch.tensor([False])))
+    ],
+    "logit": [(PairwiseLogitLikelihood, Comparisons(PAIRS[:1]))],
+}
+
+
+@pytest.mark.parametrize("blocks", SINGLES.values(), ids=SINGLES.keys())
+def test_ep_is_exact_for_one_answer(blocks) -> None:
+    arguments = Problem(*blocks, noise=1.0).detached()
+    result = expectation_propagation(*arguments)
+    evidence, mean, covariance = hermite_moments(*arguments, nodes=180)
+    got = posterior(*arguments[:2], result)
+    assert result.converged
+    torch.testing.assert_close(result.log_evidence, evidence, rtol=0, atol=1e-8)
+    torch.testing.assert_close(got[0], mean, rtol=0, atol=1e-7)
+    torch.testing.assert_close(got[1], covariance, rtol=0, atol=1e-7)
+
+
+PAIRS_OF_ANSWERS = {
+    "wins": [(PairwiseProbitLikelihood, Comparisons(PAIRS[:3]))],
+    "contradictory": [
+        (PairwiseProbitLikelihood, Comparisons(torch.tensor([[0, 1], [1, 0], [2, 1]])))
+    ],
+    "win, tie": [(PairwiseProbitLikelihood, Comparisons(PAIRS[1:2], TIES[:1]))],
+    "win, failed": [
+        (PairwiseProbitLikelihood, Comparisons(PAIRS[:1])),
+        (AffineProbitLikelihood, Validity(torch.tensor([0]), torch.tensor([False]))),
+    ],
+    "logit": [(PairwiseLogitLikelihood, Comparisons(PAIRS[:3]))],
+}
+
+
+@pytest.mark.parametrize(
+    "blocks", PAIRS_OF_ANSWERS.values(), ids=PAIRS_OF_ANSWERS.keys()
+)
+def test_engines_are_near_the_exact_moments(blocks) -> None:
+    """Approximations: EP within 0.02 deviations and nats, Laplace within 0.2."""
+    arguments = Problem(*blocks, noise=1.0).detached()
+    evidence, mean, covariance = hermite_moments(*arguments)
+    deviation = covariance.diagonal().sqrt()
+    for engine, tolerance in ((expectation_propagation, 0.02), (laplace, 0.2)):
+        result = engine(*arguments)
+        got_mean, got_covariance = posterior(*arguments[:2], result)
+        assert float((result.log_evidence - evidence).abs()) < tolerance
+        assert float(((got_mean - mean) / deviation).abs().max()) < tolerance
+        ratio = got_covariance.diagonal().sqrt() / deviation
+        assert float((ratio - 1).abs().max()) < tolerance
+
+
+def sequential_ep_on_v(covar, mean, factors, sweeps=400):
+    """EP one site at a time on the truncated v, with covariance A K A' + R.
+
+    The note of Takeno et al. (2023) with its signs corrected, for intervals.
+    """
+    a = factors.rows.apply_matrix(torch.eye(len(mean), dtype=mean.dtype))
+    noise = factors.variance
+    gamma = a @ covar @ a.mT + torch.diag(noise)
+    prior_mean = a @ mean
+    precision = torch.linalg.inv(gamma)
+    m = len(prior_mean)
+    tau, nu = torch.zeros(m).double(), torch.zeros(m).double()
+    for _ in range(sweeps):
+        before = tau.clone()
+        for i in range(m):
+            sigma = torch.linalg.inv(precision + torch.diag(tau))
+            mu = sigma @ (precision @ prior_mean + nu)
+            s = 1 / (1 / sigma[i, i] - tau[i])
+            c = s * (mu[i] / sigma[i, i] - nu[i])
+            low, high = (
+                (float(b[i]) - float(c)) / math.sqrt(s)
+                for b in (factors.lower, factors.upper)
+            )
+            t_mean, t_variance = truncated_moments(low, high)
+            t_mean, t_variance = c + math.sqrt(s) * t_mean, s * t_variance
+            tau[i] = 1 / t_variance - 1 / s
+            nu[i] = t_mean / t_variance - c / s
+        if float((tau - before).abs().max()) < 1e-13 * float(tau.max()):
+            break
+    sigma = torch.linalg.inv(precision + torch.diag(tau))
+    mu = sigma @ (precision @ prior_mean + nu)
+    gain = covar @ a.mT @ precision
+    return mean + gain @ (mu - prior_mean), covar - gain @ (gamma - sigma) @ gain.mT
+
+
+def truncated_moments(low, high):
+    """Mean and variance of a standard normal in an interval near the middle."""
+    density = [
+        math.exp(-0.5 * b * b) / math.sqrt(2 * math.pi) if math.isfinite(b) else 0.0
+        for b in (low, high)
+    ]
+    # Upper tail function, for intervals on either side.
+    tail = [0.5 * math.erfc(b / math.sqrt(2)) for b in (low, high)]
+    mass = tail[0] - tail[1]
+    mean = (density[0] - density[1]) / mass
+    edges = [
+        b * d if math.isfinite(b) else 0.0
+        for b, d in zip((low, high), density, strict=True)
+    ]
+    return mean, 1 + (edges[0] - edges[1]) / mass - mean**2
+
+
+@pytest.mark.parametrize("problem", [wins, ties, mixed])
+@pytest.mark.parametrize("noise", [0.02, 1.0])
+def test_ep_on_rows_is_ep_on_truncated_v_site_by_site(problem, noise) -> None:
+    arguments = problem(noise=noise).detached()
+    result = expectation_propagation(*arguments)
+    mean, covariance = sequential_ep_on_v(*arguments)
+    got = posterior(*arguments[:2], result)
+    # The documented residual, 1e-6 deviations, and the digits lost to inverses.
+    torch.testing.assert_close(got[0], mean, rtol=0, atol=2e-5)
+    torch.testing.assert_close(got[1], covariance, rtol=0, atol=2e-5)
+
+
+@each_problem
+def test_tilted_moments_match_those_of_the_posterior(problem) -> None:
+    covar, mean, factors = problem().detached()
+    result = expectation_propagation(covar, mean, factors)
+    got_mean, got_covariance = posterior(covar, mean, result)
+    rows = factors.rows
+    z_mean, s = rows.apply(got_mean), rows.congruence(got_covariance).diagonal()
+    cavity = 1 / (1 / s - result.site_precision)
+    cavity_mean = cavity * (z_mean / s - result.site_shift)
+    # Tilted moments by quadrature on each row.
+    x, w = (torch.tensor(t) for t in np.polynomial.hermite_e.hermegauss(180))
+    z = cavity_mean + cavity.sqrt() * x.unsqueeze(-1)
+    mass = w.unsqueeze(-1) * factors.log_prob(z).value.exp()
+    tilted = (mass * z).sum(0) / mass.sum(0)
+    spread = (mass * (z - tilted).square()).sum(0) / mass.sum(0)
+    torch.testing.assert_close(tilted, z_mean, rtol=0, atol=1e-5)
+    torch.testing.assert_close(spread, s, rtol=0, atol=1e-5)
+
+
+@each_problem
+@pytest.mark.parametrize("settings", [{}, {"scale": 100.0, "noise": 1e-2, "far": 20.0}])
+def test_laplace_finds_the_mode_and_the_dense_evidence(problem, settings) -> None:
+    covar, mean, factors = problem(**settings).detached()
+    result = laplace(covar, mean, factors)
+    precision = torch.linalg.inv(covar)
+
+    def negative(f):
+        f = torch.as_tensor(f).requires_grad_()
+        gap = f - mean
+        value = factors.log_prob(factors.rows.apply(f)).value.sum() - 0.5 * (
+            gap @ precision @ gap
+        )
+        (gradient,) = torch.autograd.grad(value, f)
+        return -float(value.detach()), -gradient.numpy()
+
+    found = optimize.minimize(
+        negative, mean.numpy(), jac=True, method="BFGS", options={"gtol": 1e-9}
+    )
+    mode = torch.tensor(found.x)
+    got_mean, got_covariance = posterior(covar, mean, result)
+    torch.testing.assert_close(got_mean, mode, rtol=1e-5, atol=1e-5)
+
+    def log_likelihood(f):
+        return factors.log_prob(factors.rows.apply(f)).value.sum()
+
+    hessian = -torch.autograd.functional.hessian(log_likelihood, got_mean)
+    gap = got_mean - mean
+    dense = (
+        log_likelihood(got_mean)
+        - 0.5 * gap @ precision @ gap
+        - 0.5 * torch.linalg.slogdet(torch.eye(5) + covar @ hessian).logabsdet
+    )
+    torch.testing.assert_close(result.log_evidence, dense, rtol=1e-7, atol=1e-7)
+    torch.testing.assert_close(
+        got_covariance, torch.linalg.inv(precision + hessian), rtol=1e-5, atol=1e-6
+    )
+
+
+def in_space(solver, engine, arguments, monkeypatch):
+    for module in (ep_module, laplace_module):
+        monkeypatch.setattr(module, "site_solver", solver)
+    return engine(*arguments)
+
+
+@each_engine
+@each_problem
+@pytest.mark.parametrize("singular", [False, True])
+def test_row_space_and_point_space_agree(
+    problem, engine, singular, monkeypatch
+) -> None:
+    build = problem()
+    if singular:
+        build.points[3] = build.points[0]
+    arguments = build.detached()
+    by_row = in_space(RowSolver, engine, arguments, monkeypatch)
+    by_point = in_space(PointSolver, engine, arguments, monkeypatch)
+    assert by_row.converged
+    assert by_point.converged
+    close = {"rtol": 1e-6, "atol": 2e-6}
+    torch.testing.assert_close(by_row.log_evidence, by_point.log_evidence, **close)
+    for one, other in zip(
+        posterior(*arguments[:2], by_row),
+        posterior(*arguments[:2], by_point),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, **close)
+    torch.testing.assert_close(
+        by_row.factor.precision(), by_point.factor.precision(), **close
+    )
+
+
+@each_engine
+@each_problem
+def test_batches_equal_their_elements(problem, engine) -> None:
+    builds = [
+        problem(scale=scale, far=far) for scale, far in ((0.5, 3.0), (20.0, -4.0))
+    ]
+    singles = [build.detached() for build in builds]
+    covar = torch.stack([single[0] for single in singles])
+    mean = torch.stack([single[1] for single in singles])
+    together = engine(covar, mean, singles[0][2])
+    for i, single in enumerate(singles):
+        alone = engine(*single)
+        got = posterior(covar, mean, together)
+        for one, other in zip(posterior(*single[:2], alone), got, strict=True):
+            torch.testing.assert_close(other[i], one, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            together.log_evidence[i], alone.log_evidence, rtol=1e-8, atol=1e-8
+        )
+
+
+@each_engine
+@each_problem
+def test_duplicates_count_once(problem, engine) -> None:
+    """Points 3 and 0 are equal: the same as calling point 3 point 0."""
+    build = problem()
+    build.points[3] = build.points[0]
+    covar, mean, factors = build.detached()
+    twice = engine(covar, mean, factors)
+    keep = torch.tensor([0, 1, 2, 4])
+    inverse = torch.tensor([0, 1, 2, 0, 3])
+    factors.rows = factors.rows.reindex(inverse, 4)
+    once = engine(covar[keep][:, keep], mean[keep], factors)
+    torch.testing.assert_close(
+        twice.log_evidence, once.log_evidence, rtol=1e-9, atol=1e-9
+    )
+    got = posterior(covar, mean, twice)
+    want = posterior(covar[keep][:, keep], mean[keep], once)
+    torch.testing.assert_close(got[0][keep], want[0], rtol=1e-6, atol=2e-6)
+    torch.testing.assert_close(got[1][keep][:, keep], want[1], rtol=1e-6, atol=2e-6)
+    torch.testing.assert_close(got[0][3], got[0][0], rtol=1e-9, atol=1e-9)
+
+
+def scalar_ep(log_likelihood, c, count):
+    """EP with ``count`` equal sites on ``z ~ N(0, c)``: posterior mean and variance.
+
+    Tilted moments on a grid of the line; sites by damped iteration.
+    """
+    tau, nu = 1e-3, 0.0
+    for _ in range(2_000):
+        s = 1 / (1 / c + (count - 1) * tau)
+        mu = s * (count - 1) * nu
+        z = mu + math.sqrt(s) * torch.linspace(-12, 12, 4_001, dtype=torch.float64)
+        weight = torch.softmax(log_likelihood(z) - 0.5 * (z - mu).square() / s, 0)
+        mean = float(weight @ z)
+        variance = float(weight @ (z - mean).square())
+        step = 1 / variance - 1 / s - tau, mean / variance - mu / s - nu
+        tau, nu = tau + 0.2 * step[0], nu + 0.2 * step[1]
+        if abs(step[0]) < 1e-12 * tau and abs(step[1]) < 1e-12 * nu:
+            break
+    variance = 1 / (1 / c + count * tau)
+    return variance * count * nu, variance
+
+
+@pytest.mark.parametrize("scale", [10.0, 100.0])
+@pytest.mark.parametrize("kind", [PairwiseProbitLikelihood, PairwiseLogitLikelihood])
+def test_one_pair_answered_a_thousand_times(kind, scale) -> None:
+    """The mode of a thousand equal answers solves 1000 (log p)'(z) = z / C."""
+    pairs = torch.tensor([[0, 1]]).expand(1_000, 2)
+    build = Problem((kind, Comparisons(pairs)), scale=scale, far=0.0)
+    if kind is PairwiseProbitLikelihood:
+        build.likelihoods[0] = PairwiseProbitLikelihood().double()
+    covar, mean, factors = build.detached()
+    c = float(covar[0, 0] - 2 * covar[0, 1] + covar[1, 1])
+
+    def log_likelihood(z):
+        if kind is PairwiseLogitLikelihood:
+            return torch.nn.functional.logsigmoid(z)
+        return torch.special.log_ndtr(z / math.sqrt(2))
+
+    def slope(z):
+        at = torch.tensor(z, dtype=torch.float64, requires_grad=True)
+        (first,) = torch.autograd.grad(log_likelihood(at), at)
+        return 1_000 * float(first) - z / c
+
+    mode = optimize.brentq(slope, 1e-3, 20.0, xtol=1e-13)
+    got, _ = posterior(covar, mean, laplace(covar, mean, factors))
+    assert float(got[0] - got[1]) == pytest.approx(mode, rel=1e-6)
+
+    result = expectation_propagation(covar, mean, factors)
+    got, covariance = posterior(covar, mean, result)
+    assert result.converged
+    want, variance = scalar_ep(log_likelihood, c, 1_000)
+    # A mismatch of 1e-6 at each of a thousand sites, each a thousandth of the whole.
+    assert float(got[0] - got[1]) == pytest.approx(want, rel=1e-3)
+    spread = covariance[0, 0] - 2 * covariance[0, 1] + covariance[1, 1]
+    assert float(spread) == pytest.approx(variance, rel=1e-3)
+    # The posterior is skewed, as no Gaussian can be; the evidence is still close.
+    z = torch.linspace(1e-3, 10 * math.sqrt(c), 40_001, dtype=torch.float64)
+    log_density = 1_000 * log_likelihood(z) - 0.5 * z.square() / c
+    evidence = float(torch.logsumexp(log_density, 0)) + math.log(float(z[1] - z[0]))
+    evidence -= 0.5 * math.log(2 * math.pi * c)
+    assert float(result.log_evidence) == pytest.approx(evidence, abs=0.2)
+
+
+def gradient_problems():
+    for name, make in PROBLEMS.items():
+        for label, settings in {
+            "ordinary": {},
+            "large scale": {"scale": 1e4, "far": 5.0},
+            "far apart": {"scale": 10.0, "far": 300.0},
+            "little noise": {"noise": 1e-4},
+        }.items():
+            yield pytest.param(make, settings, id=f"{name}, {label}")
+
+
+@each_engine
+@pytest.mark.parametrize(("problem", "settings"), list(gradient_problems()))
+def test_evidence_gradient_by_finite_differences(problem, settings, engine) -> None:
+    build = problem(**settings)
+    result = engine(*build.arguments())
+    assert result.converged
+    gradients = torch.autograd.grad(result.log_evidence, build.parameters)
+
+    def evidence():
+        with torch.no_grad():
+            return float(engine(*build.arguments()).log_evidence)
+
+    # EP's evidence is stationary in its sites. Laplace's moves with the mode, which is
+    # exact to 1.5e-8 deviations: by a hundred times as much where a deviation spans
+    # many noises.
+    error = 1e-13 * abs(float(result.log_evidence.detach())) + 1e-8
+    if engine is laplace and settings:
+        error += 2e-6
+    for parameter, gradient in zip(build.parameters, gradients, strict=True):
+        flat = parameter.data.view(-1)
+        for i, got in enumerate(gradient.reshape(-1).tolist()):
+            step, start = 5e-4, float(flat[i])
+            differences = []
+            for size in (step, 2 * step):
+                flat[i] = start + size
+                up = evidence()
+                flat[i] = start - size
+                differences.append((up - evidence()) / (2 * size))
+                flat[i] = start
+            # Richardson: the error is of fourth order in the step.
+            want = (4 * differences[0] - differences[1]) / 3
+            assert got == pytest.approx(want, rel=2e-5, abs=error / step)
+
+
+@each_engine
+@each_problem
+def test_gradient_reaches_a_dense_covariance_and_mean(problem, engine) -> None:
+    """In directions that no kernel has: entries of K and of the mean themselves."""
+    covar, mean, factors = problem().detached()
+    generator = torch.Generator().manual_seed(3)
+    direction = torch.randn(5, 5, generator=generator, dtype=torch.float64)
+    direction = direction + direction.mT
+    shift = torch.randn(5, generator=generator, dtype=torch.float64)
+    covar.requires_grad_()
+    mean.requires_grad_()
+    by_covar, by_mean = torch.autograd.grad(
+        engine(covar, mean, factors).log_evidence, (covar, mean)
+    )
+    covar, mean = covar.detach(), mean.detach()
+    for got, move in (
+        ((by_covar * direction).sum(), lambda t: (covar + t * direction, mean)),
+        ((by_mean * shift).sum(), lambda t: (covar, mean + t * shift)),
+    ):
+        up, down = (engine(*move(t), factors).log_evidence for t in (1e-5, -1e-5))
+        assert float(got) == pytest.approx(float(up - down) / 2e-5, rel=1e-4, abs=1e-5)
+
+
+@each_engine
+@each_problem
+@pytest.mark.parametrize("settings", [{}, {"scale": 100.0, "noise": 1e-2}])
+def test_single_precision_agrees_with_double(problem, engine, settings) -> None:
+    covar, mean, factors = problem(**settings).detached()
+    want = engine(covar, mean, factors)
+    single = problem(**settings).detached(torch.float32)
+    got = engine(*single)
+    assert got.converged
+    assert got.log_evidence.dtype == torch.float32
+    level = 1 + abs(float(want.log_evidence))
+    assert float(got.log_evidence) == pytest.approx(
+        float(want.log_evidence), abs=2e-4 * level
+    )
+    mean_64, covar_64 = posterior(covar, mean, want)
+    mean_32, _ = posterior(single[0], single[1], got)
+    deviation = covar.diagonal().sqrt()
+    assert float(((mean_32.double() - mean_64) / deviation).abs().max()) < 1e-2
+    assert covar_64.isfinite().all()
+
+
+@each_engine
+@each_problem
+def test_a_warm_start_ends_at_the_same_place(problem, engine) -> None:
+    covar, mean, factors = problem().detached()
+    cold = engine(covar, mean, factors)
+    sites = cold.site_precision, cold.site_shift
+    same = engine(covar, mean, factors, sites)
+    assert same.iterations <= 2
+    torch.testing.assert_close(same.log_evidence, cold.log_evidence)
+    moved = engine(1.3 * covar, mean, factors, sites)
+    fresh = engine(1.3 * covar, mean, factors)
+    torch.testing.assert_close(
+        moved.log_evidence, fresh.log_evidence, rtol=1e-9, atol=1e-9
+    )
+    torch.testing.assert_close(moved.weights, fresh.weights, rtol=1e-4, atol=1e-5)
+
+
+def test_rejection_sampling_from_the_prior_agrees_with_ep() -> None:
+    """Draw utilities and answers; keep draws whose answers are those given."""
+    build = Problem(
+        (PairwiseProbitLikelihood, Comparisons(PAIRS[:2], TIES[:1])),
+        (AffineProbitLikelihood, Validity(torch.tensor([1]), torch.tensor([False]))),
+        noise=0.5,
+    )
+    covar, mean, factors = build.detached()
+    generator = torch.Generator().manual_seed(0)
+    count = 400_000
+    root = torch.linalg.cholesky(covar)
+    f = mean + torch.randn(count, 5, generator=generator, dtype=root.dtype) @ root.mT
+    heard = math.sqrt(0.5) * torch.randn(
+        3, count, 2, generator=generator, dtype=root.dtype
+    )
+    keep = torch.ones(count, dtype=torch.bool)
+    for noise, (winner, loser) in zip(heard[:2], PAIRS[:2].tolist(), strict=True):
+        keep &= f[:, winner] + noise[:, 0] - f[:, loser] - noise[:, 1] > 0.4
+    a, b = TIES[0].tolist()
+    keep &= (f[:, a] + heard[2, :, 0] - f[:, b] - heard[2, :, 1]).abs() < 0.4
+    alone = math.sqrt(0.5) * torch.randn(count, generator=generator, dtype=root.dtype)
+    keep &= f[:, 1] + alone < 0
+    accepted = int(keep.sum())
+    kept = f[keep]
+    result = expectation_propagation(covar, mean, factors)
+    got_mean, got_covariance = posterior(covar, mean, result)
+    deviation = kept.std(0)
+    # Four standard errors of the draws, and EP's own 0.01 deviations.
+    error = 4 / math.sqrt(accepted) + 0.01
+    assert float(((got_mean - kept.mean(0)) / deviation).abs().max()) < error
+    ratio = got_covariance.diagonal().sqrt() / deviation
+    assert float((ratio - 1).abs().max()) < error
+    log_error = 4 * math.sqrt((1 - accepted / count) / accepted) + 0.01
+    assert float(result.log_evidence) == pytest.approx(
+        math.log(accepted / count), abs=log_error
+    )
+
+
+def test_contradictory_answers_cancel() -> None:
+    """One win each way of points with equal prior means says nothing of the sign."""
+    pairs = torch.tensor([[0, 1], [1, 0]])
+    for kind, engine in itertools.product(
+        (PairwiseProbitLikelihood, PairwiseLogitLikelihood), ENGINES.values()
+    ):
+        covar, mean, factors = Problem((kind, Comparisons(pairs)), far=0.0).detached()
+        got_mean, _ = posterior(covar, mean, engine(covar, mean, factors))
+        torch.testing.assert_close(got_mean, mean, rtol=0, atol=1e-6)
