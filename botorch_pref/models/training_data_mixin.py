@@ -45,7 +45,8 @@ class TrainingDataMixin(Model):
         """Replaces training data; hyper-parameters stay.
 
         Args:
-            datapoints: ``batch_shape x n x d``; None keeps the present ones.
+            datapoints: ``batch_shape x n x d``, untransformed; None keeps the present
+                ones.
             comparisons: ``batch_shape x m x 2``; None keeps the present ones.
             strict: Whether shapes must stay as they are.
             feedback: All other answers; None keeps the present ones.
@@ -54,6 +55,12 @@ class TrainingDataMixin(Model):
             FeedbackError: Data that cannot mean anything, or of another shape under
                 ``strict``.
         """
+        if self._has_transformed_inputs:
+            # Stored points are transformed in eval mode; those that come in are not.
+            self._revert_to_original_inputs()
+            self.set_train_data(datapoints, comparisons, strict, feedback=feedback)
+            self._set_transformed_inputs()
+            return
         old = self._data
         if datapoints is None:
             if old is None:
@@ -129,3 +136,8 @@ class TrainingDataMixin(Model):
         # BoTorch's own asks for inputs, which a model of the prior alone has not.
         if self._data is not None:
             super()._set_transformed_inputs()
+
+    def _revert_to_original_inputs(self) -> None:
+        if self._has_transformed_inputs:
+            self._has_transformed_inputs = False
+            self.set_train_data(self._original_train_inputs)
