@@ -13,13 +13,15 @@ from botorch.acquisition.logei import (
     qLogNoisyExpectedImprovement,
 )
 from botorch.acquisition.monte_carlo import qSimpleRegret, qUpperConfidenceBound
-from botorch.acquisition.objective import GenericMCObjective
+from botorch.acquisition.objective import GenericMCObjective, LearnedObjective
 from botorch.acquisition.preference import (
     AnalyticExpectedUtilityOfBestOption,
     qExpectedUtilityOfBestOption,
 )
 from botorch.fit import fit_gpytorch_mll
+from botorch.models.gp_regression import SingleTaskGP
 from botorch.models.model import ModelList
+from botorch.models.model_list_gp_regression import ModelListGP
 from botorch.models.pairwise_gp import (
     PairwiseGP,
     PairwiseLaplaceMarginalLogLikelihood,
@@ -264,3 +266,32 @@ def test_what_preference_exploration_reads(cls: Any) -> None:
     assert model.dim == 3
     assert model.dtypes_of_buffers == {torch.float64}
     assert copy.deepcopy(model).dim == 3
+
+
+def test_preference_exploration_over_outcomes(cls: Any) -> None:
+    x = points()
+    outcomes = torch.stack([utility(x), x.prod(-1)], dim=-1)
+    preference = cls(outcomes, duels(x))
+    objective = LearnedObjective(pref_model=preference)
+    model = SingleTaskGP(x, outcomes)
+    new = points(40)[20:].view(10, 2, 3)
+    sampler = IIDNormalSampler(torch.Size([8]), seed=0)
+    acqf = qSimpleRegret(model, sampler=sampler, objective=objective)
+    value = acqf(new)
+    assert value.shape == (10,)
+    # Better outcomes in both entries have higher learned utility.
+    best, worst = outcomes.amax(0), outcomes.amin(0)
+    samples = objective(torch.stack([best, worst]).expand(64, 2, 2))
+    assert (samples[..., 0] - samples[..., 1]).mean().item() > 0
+
+
+def test_membership_in_gaussian_model_lists(cls: Any) -> None:
+    x = points()
+    models = cls(x, duels(x)), cls(x, duels(x).flip(-1))
+    both = ModelListGP(*models)
+    assert both.num_outputs == 2
+    if cls is SkewPreferenceGP:
+        pytest.skip("ModelListGP joins Gaussian posteriors; ModelList takes any.")
+    posterior = both.posterior(x[:3])
+    expected = torch.cat([m.posterior(x[:3]).mean for m in models], dim=-1)
+    torch.testing.assert_close(posterior.mean, expected)
