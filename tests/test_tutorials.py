@@ -1,0 +1,84 @@
+"""The tutorials run, and their committed outputs are what they print.
+
+The numbers in their text are asserted in the notebooks themselves, in the cells tagged
+``check``.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[1]
+TUTORIALS = ROOT / "tutorials"
+NOTEBOOKS = sorted(path.name for path in TUTORIALS.glob("*.ipynb"))
+MAX_BYTES = 400_000
+
+
+def read(name: str) -> NotebookNode:
+    return nbformat.read(TUTORIALS / name, as_version=4)
+
+
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def outputs(notebook: NotebookNode) -> list[NotebookNode]:
+    return [output for cell in code_cells(notebook) for output in cell.outputs]
+
+
+def complaints(notebook: NotebookNode) -> list[NotebookNode]:
+    """Errors, and warnings or anything else on the error stream."""
+    return [
+        output
+        for output in outputs(notebook)
+        if output.output_type == "error" or output.get("name") == "stderr"
+    ]
+
+
+def num_images(notebook: NotebookNode) -> int:
+    return sum("image/png" in output.get("data", {}) for output in outputs(notebook))
+
+
+def test_both_tutorials_are_there() -> None:
+    assert NOTEBOOKS == ["quick_start.ipynb", "why_laplace_misleads.ipynb"]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_committed_outputs_are_of_one_clean_run(name: str) -> None:
+    notebook = read(name)
+    nbformat.validate(notebook)
+    counts = [cell.execution_count for cell in code_cells(notebook)]
+    assert counts == list(range(1, len(counts) + 1))
+    assert complaints(notebook) == []
+    assert num_images(notebook) >= 2
+    assert (TUTORIALS / name).stat().st_size < MAX_BYTES
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_last_cell_checks_the_text(name: str) -> None:
+    last = read(name).cells[-1]
+    nodes = ast.walk(ast.parse(last.source))
+    assert last.metadata.tags == ["check"]
+    assert any(isinstance(node, ast.Assert) for node in nodes)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_runs_as_committed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+    committed, repeated = read(name), read(name)
+    NotebookClient(
+        repeated,
+        kernel_name="python3",
+        timeout=300,
+        resources={"metadata": {"path": str(TUTORIALS)}},
+    ).execute()
+    assert complaints(repeated) == []
+    assert num_images(repeated) == num_images(committed)
