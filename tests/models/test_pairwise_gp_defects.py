@@ -148,10 +148,28 @@ def test_5_the_gradient_of_the_evidence_at_large_differences(
         assert gradient.item() == pytest.approx(expected, rel=2e-3, abs=1e-8)
 
 
-@pytest.mark.xfail(reason="Parallel updates of EP overshoot on equal, sharp answers.")
-def test_4_ep_on_many_equal_answers() -> None:
-    model = EPPreferenceGP(POINTS[:2], PAIR.expand(200, 2), covar_module=kernel(100.0))
+@pytest.mark.parametrize(
+    ("count", "outputscale"), [(50, 100.0), (200, 30.0), (200, 100.0), (1000, 1000.0)]
+)
+def test_4_expectation_propagation_on_many_equal_answers(
+    count: int, outputscale: float
+) -> None:
+    # Sharp answers whose parallel updates overshoot by their number.
+    covar = kernel(outputscale)
+    model = EPPreferenceGP(POINTS[:2], PAIR.expand(count, 2), covar_module=covar)
     assert model.diagnostics()["converged"]
+    with torch.no_grad():
+        k = covar(POINTS[:2]).to_dense()
+    variance = (k[0, 0] + k[1, 1] - 2 * k[0, 1]).item()
+    d = torch.linspace(-1, 10 * math.sqrt(variance), 100_001, dtype=DOUBLE)
+    weight = torch.softmax(
+        count * torch.special.log_ndtr(d / math.sqrt(2)) - 0.5 * d**2 / variance, 0
+    )
+    mean = (weight * d).sum().item()
+    deviation = (weight * (d - mean) ** 2).sum().sqrt().item()
+    duel = model.duel_posterior(POINTS[:1], POINTS[1:2])
+    # No Gaussian is right here; the mean is, to a fifth of a deviation.
+    assert abs(duel.mean.item() - mean) < 0.2 * deviation
 
 
 @pytest.mark.parametrize("model_class", GAUSSIAN)
