@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEIIG, DuelingThompson, DuelingUCB
+from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
     EPPreferenceGP,
     LaplacePreferenceGP,
@@ -22,10 +25,18 @@ MODELS: dict[str, type[PreferenceGP]] = {
     "laplace": LaplacePreferenceGP,
 }
 
+IMPROVEMENT_WEIGHT = 0.2
+"""The `k` of EIIG: less explores until it loses precision, more stays at wrong humps;
+`benchmarks/regret.py` measures it."""
+
+NOISE = 1e-3
+"""Of the likelihood: the judge is taken at her word until the output scale, which is
+learned, shrinks towards it."""
+
 ACQUISITIONS: dict[str, MakeAcquisition] = {
     "ucb": DuelingUCB,
     "thompson": DuelingThompson,
-    "eiig": DuelingEIIG,
+    "eiig": partial(DuelingEIIG, k=IMPROVEMENT_WEIGHT),
 }
 
 
@@ -34,7 +45,8 @@ def make_fit(name: str) -> Fit:
     model_class = MODELS[name]
 
     def fit(datapoints: Tensor, comparisons: Tensor) -> PreferenceGP:
-        model = model_class(datapoints, comparisons)
+        likelihood = PairwiseProbitLikelihood(noise=NOISE)
+        model = model_class(datapoints, comparisons, likelihood=likelihood)
         fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
         return model
 

@@ -66,6 +66,9 @@ class ChosenDuels:
                 q=1,
                 num_restarts=NUM_RESTARTS,
                 raw_samples=RAW_SAMPLES,
+                # The best duels are often with a near neighbour of the incumbent, where
+                # uniform raw samples hardly fall.
+                options={"sample_around_best": True},
             )
         return candidates[0].detach()
 
