@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import torch
 from torch import Tensor
 
 
-def with_gradient_of(value: Tensor, surrogate: Tensor) -> Tensor:
+def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
     """``value`` with the first derivatives of ``surrogate``.
 
     At an optimum or a fixed point the derivative of the evidence in the
@@ -14,9 +17,12 @@ def with_gradient_of(value: Tensor, surrogate: Tensor) -> Tensor:
 
     Args:
         value: ``batch_shape``, detached.
-        surrogate: ``batch_shape``.
+        surrogate: Makes a tensor of ``batch_shape``; called where gradients are wanted.
 
     Returns:
         ``batch_shape``.
     """
-    return value + (surrogate - surrogate.detach())
+    if not torch.is_grad_enabled():
+        return value
+    form = surrogate()
+    return value + (form - form.detach())

@@ -77,8 +77,8 @@ def _sweep(
     tau, nu = sites.chunk(2, dim=-1)
     factor = solver.factor(tau)
     mean = prior + factor.mean(nu - tau * prior)
-    rounding = solver.rounding()
-    resolved = solver.variance() > rounding
+    rounding = solver.rounding
+    resolved = solver.variance > rounding
     variance = torch.where(resolved, factor.variance(), rounding)
     left = 1 - tau * variance
     cavity_variance = variance / left
@@ -95,7 +95,7 @@ def _prior_sites(solver: SiteSolver, prior: Tensor, factors: Factors) -> Tensor:
     A row that the prior knows exactly (a point compared with its duplicate) has no
     moments to match: its site is empty and stays so.
     """
-    rounding, variance = solver.rounding(), solver.variance()
+    rounding, variance = solver.rounding, solver.variance
     resolved = variance > rounding
     variance = torch.where(resolved, variance, rounding)
     mean = prior.expand_as(variance)
@@ -226,7 +226,7 @@ def expectation_propagation(
     return GaussianResult(
         weights=weights,
         log_evidence=with_gradient_of(
-            value, _surrogate(covar, mean, factors, sweep, weights)
+            value, lambda: _surrogate(covar, mean, factors, sweep, weights)
         ),
         site_precision=tau,
         site_shift=nu,

@@ -157,10 +157,12 @@ def laplace(
         value = (
             log_prob.value.sum(-1) - 0.5 * (gradient * u).sum(-1) - 0.5 * factor.log_det
         )
-    surrogate = _surrogate(covar, mean, factors, z, factor, weights, log_prob)
     return GaussianResult(
         weights=weights,
-        log_evidence=with_gradient_of(value, surrogate),
+        log_evidence=with_gradient_of(
+            value,
+            lambda: _surrogate(covar, mean, factors, z, factor, weights, log_prob),
+        ),
         site_precision=-log_prob.second,
         site_shift=gradient - log_prob.second * z,
         factor=factor,

@@ -23,6 +23,7 @@ answers that contradict each other are ordinary input. See Rasmussen and William
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -87,6 +88,7 @@ class SiteSolver(ABC):
     def __init__(self, covar: Tensor, rows: SparseRows) -> None:
         self._points, self._rows = covar, rows
 
+    @cached_property
     def rounding(self) -> Tensor:
         """The rounding error of prior row variances, ``batch_shape x m``.
 
@@ -104,6 +106,7 @@ class SiteSolver(ABC):
     def factor(self, tau: Tensor) -> SiteFactor:
         """Conditions on sites of precision ``tau``: ``batch_shape x m``."""
 
+    @property
     @abstractmethod
     def variance(self) -> Tensor:
         """The diagonal of ``C``, ``batch_shape x m``."""
@@ -118,7 +121,8 @@ class _RowFactor(SiteFactor):
         self._rows, self._covar = rows, covar
         self._scale = tau.sqrt()
         scaled = self._scale.unsqueeze(-1) * covar
-        b = _plus_identity(scaled * self._scale.unsqueeze(-2))
+        b = scaled * self._scale.unsqueeze(-2)
+        b.diagonal(dim1=-2, dim2=-1).add_(1.0)
         self._cholesky = torch.linalg.cholesky(b)
         self._scaled = scaled
         self.log_det = _log_det(self._cholesky)
@@ -163,6 +167,7 @@ class RowSolver(SiteSolver):
         """See base class."""
         return _RowFactor(self._rows, self._covar, tau)
 
+    @property
     def variance(self) -> Tensor:
         """See base class."""
         return self._covar.diagonal(dim1=-2, dim2=-1)
@@ -226,6 +231,7 @@ class PointSolver(SiteSolver):
         """See base class."""
         return _PointFactor(self._rows, self._points, self._root, tau)
 
+    @cached_property
     def variance(self) -> Tensor:
         """See base class."""
         return self._rows.apply_matrix(self._root).square().sum(-1)

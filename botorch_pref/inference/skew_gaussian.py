@@ -23,6 +23,7 @@ from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.numerics.truncated_normal import sample_truncated_normal
 
 _POWER_ITERATIONS = 8
+_BRIDGE_ITERATIONS = 30
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,11 @@ def exact_log_evidence(
 ) -> Tensor:
     r"""The evidence without approximation: estimates of its value and its gradient.
 
-    The value is importance sampling from the EP Gaussian,
-    :math:`\log Z = \log \int N(z) \prod_i \mathrm{site}_i(z_i) dz
-    + \log E[e^{\ell(z)}]`, with as many draws as ``result`` has. The gradient is
-    Fisher's identity, the expected gradient of the complete log likelihood over the
-    posterior draws that prediction uses anyway,
+    The value is :math:`\log \int N(z) \prod_i \mathrm{site}_i(z_i) dz
+    + \log E[e^{\ell(z)}]`, the expectation being over the EP Gaussian and estimated by
+    bridge sampling with the draws of ``result``. The gradient is Fisher's identity, the
+    expected gradient of the complete log likelihood over the draws that prediction uses
+    anyway,
 
     .. math::
         \nabla \log p(\mathcal{Y}) = E\Big[\tfrac12 \langle w w' - A' \Gamma^{-1} A,
@@ -145,28 +146,36 @@ def exact_log_evidence(
         ``batch_shape``.
     """
     with torch.no_grad():
-        value = _importance_estimate(
-            mean, factors, approximation, len(result.boxed), generator
+        value = _bridge_estimate(mean, factors, approximation, result, generator)
+
+    def surrogate() -> Tensor:
+        with torch.no_grad():
+            w = result.weights
+            second_moment = w @ w.mT / w.shape[-1]
+            covar_gradient = 0.5 * (second_moment - result.factor.precision())
+        likelihood = factors.log_prob(result.latent.draws).value.sum(-1).mean(0)
+        return (
+            (covar_gradient * covar).sum((-2, -1))
+            + (w.mean(-1) * mean).sum(-1)
+            + likelihood
         )
-        w = result.weights
-        second_moment = w @ w.mT / w.shape[-1]
-        covar_gradient = 0.5 * (second_moment - result.factor.precision())
-    likelihood = factors.log_prob(result.latent.draws).value.sum(-1).mean(0)
-    surrogate = (
-        (covar_gradient * covar).sum((-2, -1))
-        + (w.mean(-1) * mean).sum(-1)
-        + likelihood
-    )
+
     return with_gradient_of(value, surrogate)
 
 
-def _importance_estimate(
+def _bridge_estimate(
     mean: Tensor,
     factors: BoxFactors,
     approximation: GaussianResult,
-    num_draws: int,
+    result: SkewResult,
     generator: torch.Generator,
 ) -> Tensor:
+    r"""The log evidence from draws of both the EP Gaussian and the posterior.
+
+    Bridge sampling with equal numbers of draws (Meng and Wong 1996, eq. 4.1): with
+    :math:`\ell` the log ratio of the two up to its constant, :math:`r` solves
+    :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
+    """
     ratio, centre, root = _approximation(factors, mean, approximation)
     tau, nu = approximation.site_precision, approximation.site_shift
     prior = factors.rows.apply(mean)
@@ -174,10 +183,15 @@ def _importance_estimate(
     log_sites = (
         nu * prior - 0.5 * tau * prior.square() + 0.5 * linear * (centre - prior)
     ).sum(-1) - 0.5 * approximation.factor.log_det
-    shape = (num_draws, *root.shape[:-2], root.shape[-1], 1)
+    shape = (len(result.boxed), *root.shape[:-2], root.shape[-1], 1)
     normal = torch.randn(
         shape, generator=generator, dtype=root.dtype, device=root.device
     )
-    log_weights, _ = ratio(centre + (root @ normal).squeeze(-1))
-    log_count = torch.tensor(float(num_draws), dtype=root.dtype).log()
-    return log_sites + torch.logsumexp(log_weights, dim=0) - log_count.to(root)
+    at_gaussian, _ = ratio(centre + (root @ normal).squeeze(-1))
+    at_posterior, _ = ratio(result.latent.draws)
+    log_r = at_gaussian.mean(0)
+    for _ in range(_BRIDGE_ITERATIONS):
+        above = at_gaussian - torch.logaddexp(at_gaussian, log_r)
+        below = -torch.logaddexp(at_posterior, log_r)
+        log_r = above.logsumexp(0) - below.logsumexp(0)
+    return log_sites + log_r

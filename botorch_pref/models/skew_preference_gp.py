@@ -54,7 +54,7 @@ class SkewPreferenceGP(PreferenceGP):
         seed: Of the draws. Equal seeds give equal results; the global random state is
             neither read nor changed.
         exact_evidence: Whether ``log_evidence`` is exact up to sampling error (value by
-            importance sampling, gradient by Fisher's identity) instead of EP's.
+            bridge sampling, gradient by Fisher's identity) instead of EP's.
     """
 
     def __init__(
