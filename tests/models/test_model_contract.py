@@ -1314,3 +1314,11 @@ def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
     with pytest.raises(FeedbackError, match="strict"):
         model.set_train_data(POINTS[:1], strict=True)
     torch.testing.assert_close(model.train_inputs[0], POINTS)
+
+
+def test_refuses_gradients_in_the_points_it_is_conditioned_on(engine: Engine) -> None:
+    model = engine(uniform(4, 2).requires_grad_(), torch.tensor([[0, 1], [2, 3]]))
+    with pytest.raises(BotorchPrefError, match="detach"):
+        model.posterior(uniform(1, 2, seed=3))
+    (gradient,) = torch.autograd.grad(model.log_evidence(), model.datapoints)
+    assert gradient.abs().amax() > 0

@@ -1,0 +1,170 @@
+"""How a model comes by its posterior, and when it must do so anew."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Any, cast
+
+import torch
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+from torch.nn import ModuleDict
+
+from botorch_pref.errors import (
+    BotorchPrefError,
+    InferenceWarning,
+    UnsupportedFeedbackError,
+)
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.models.prediction import PosteriorTerms
+from botorch_pref.models.training_data_mixin import TrainingDataMixin
+
+
+class InferenceMixin(TrainingDataMixin):
+    """Likelihoods, evidence and the cached posterior of a model.
+
+    Attributes:
+        likelihoods: One likelihood for each kind of feedback, by its name.
+        mean_module: The prior mean.
+        covar_module: The kernel.
+    """
+
+    likelihoods: ModuleDict
+    mean_module: Mean
+    covar_module: Kernel
+    _terms: PosteriorTerms | None = None
+    _result: GaussianResult | None = None
+    _sites: tuple[Tensor, Tensor] | None = None
+    _fingerprint: tuple[Tensor, ...] = ()
+
+    @property
+    def likelihood(self) -> PreferenceLikelihood[Any]:
+        """The likelihood of comparisons, or of the only kind of answers there is."""
+        first = next(iter(self.likelihoods))
+        name = Comparisons.__name__
+        return cast(
+            "PreferenceLikelihood[Any]",
+            self.likelihoods[name if name in self.likelihoods else first],
+        )
+
+    def _likelihood_of(self, kind: type[Feedback]) -> PreferenceLikelihood[Any]:
+        if kind.__name__ not in self.likelihoods:
+            raise UnsupportedFeedbackError(
+                f"The model has no likelihood for {kind.__name__}; build it with "
+                f"likelihood={{{kind.__name__}: ...}}."
+            )
+        return cast("PreferenceLikelihood[Any]", self.likelihoods[kind.__name__])
+
+    def _forget(self) -> None:
+        self._terms = self._result = self._sites = None
+
+    @abstractmethod
+    def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
+        """Runs the engine; ``_sites`` holds where it may start."""
+
+    @abstractmethod
+    def _check_factors(self, factors: Factors) -> None:
+        """Raises `UnsupportedFeedbackError` for what the engine does not take."""
+
+    def _factors(self) -> Factors:
+        if self._data is None or not self.feedback:
+            raise BotorchPrefError(
+                "The model has no feedback, hence no evidence; pass comparisons= or "
+                "feedback=, or call eval() for predictions of the prior."
+            )
+        n = self._data.datapoints.shape[-2]
+        blocks = []
+        for answers in self.feedback:
+            likelihood = self._likelihood_of(type(answers))
+            blocks.append(likelihood.factors(answers, n))
+        factors = joint_factors(blocks)
+        if self._distinct is not None:
+            first, inverse = self._distinct
+            factors.rows = factors.rows.reindex(inverse, len(first))
+        self._check_factors(factors)
+        return factors
+
+    def _solve(self) -> GaussianResult:
+        factors = self._factors()
+        prior = self._prior(self._points())
+        result = self._infer(prior.covariance_matrix, prior.mean, factors)
+        self._sites = (result.site_precision, result.site_shift)
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge: after {result.iterations} "
+                f"iterations the residual is {result.residual:.1e} posterior standard "
+                "deviations. Check for extreme noise or output scale.",
+                InferenceWarning,
+                stacklevel=3,
+            )
+        return result
+
+    def _prior(self, points: Tensor) -> MultivariateNormal:
+        return MultivariateNormal(self.mean_module(points), self.covar_module(points))
+
+    def log_evidence(self) -> Tensor:
+        """The log evidence of all answers under the present hyper-parameters.
+
+        Returns:
+            ``batch_shape``; its gradient in kernel, mean and likelihood parameters is
+            that of the engine's own evidence, exactly.
+
+        Raises:
+            BotorchPrefError: There are no answers.
+        """
+        return self._solve().log_evidence
+
+    def diagnostics(self) -> dict[str, Any]:
+        """What the engine knows of the posterior it gives.
+
+        Returns:
+            ``converged``, ``iterations``, ``residual`` (in posterior standard
+            deviations) and ``log_evidence``; more where the engine knows more.
+        """
+        self.eval()
+        self._posterior_terms()
+        if self._result is None:
+            return {"converged": True, "iterations": 0, "residual": 0.0}
+        return {
+            "converged": self._result.converged,
+            "iterations": self._result.iterations,
+            "residual": self._result.residual,
+            "log_evidence": self._result.log_evidence.detach(),
+        }
+
+    def _posterior_terms(self) -> PosteriorTerms | None:
+        """Cached; computed anew when a hyper-parameter has changed."""
+        if not self.feedback:
+            return None
+        parameters = [p.detach() for p in self.parameters()]
+        stale = len(parameters) != len(self._fingerprint) or any(
+            not torch.equal(a, b)
+            for a, b in zip(parameters, self._fingerprint, strict=True)
+        )
+        if self._terms is None or stale:
+            self._refuse_gradients()
+            with torch.no_grad():
+                self._result = self._solve()
+                self._terms = self._terms_of(self._result)
+            self._fingerprint = tuple(p.clone() for p in parameters)
+        return self._terms
+
+    def _refuse_gradients(self) -> None:
+        """A cached posterior is a constant: better no gradient than a wrong one."""
+        if self._data is not None and self._data.datapoints.requires_grad:
+            raise BotorchPrefError(
+                "The posterior is not differentiable in the datapoints that it is "
+                "conditioned on; detach them. (It is in the points where it is "
+                "evaluated, and the evidence is in both.)"
+            )
+
+    def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
+        weights = result.weights.unsqueeze(-1)
+        return PosteriorTerms(self._points(), weights, result.factor.root())
