@@ -11,7 +11,8 @@ because ``e`` integrates out of each site exactly.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -36,9 +37,11 @@ def _matching_sites(cavity_mean: Tensor, variance: Tensor, p: LogPartition) -> T
     return torch.cat([tau, nu], dim=-1)
 
 
-class _Sweep(NamedTuple):
+@dataclass(frozen=True)
+class _Sweep:
     """One look at all sites: the posterior, its cavities and the tilted moments."""
 
+    sites: Tensor
     factor: SiteFactor
     mean: Tensor
     variance: Tensor
@@ -47,6 +50,7 @@ class _Sweep(NamedTuple):
     tilted: LogPartition
     resolved: Tensor
 
+    @cached_property
     def residual(self) -> Tensor:
         """Largest mismatch of tilted and posterior moments, ``batch_shape``."""
         s = self.cavity_variance
@@ -56,19 +60,22 @@ class _Sweep(NamedTuple):
         ratio = (variance / self.variance - 1).abs()
         return (torch.maximum(shift, ratio) * self.resolved).amax(-1)
 
+    @cached_property
     def scale(self) -> Tensor:
         """What makes changes of sites comparable, ``batch_shape x 2 m``."""
         return torch.cat([self.variance, self.variance.sqrt()], dim=-1)
 
-    def step(self, sites: Tensor) -> Tensor:
-        """From ``sites`` to those that match the tilted moments."""
+    @cached_property
+    def step(self) -> Tensor:
+        """From the sites to those that match the tilted moments."""
         target = _matching_sites(self.cavity_mean, self.cavity_variance, self.tilted)
         moves = torch.cat([self.resolved, self.resolved], dim=-1)
-        return torch.where(moves, target - sites, 0.0)
+        return torch.where(moves, target - self.sites, 0.0)
 
-    def step_length(self, sites: Tensor) -> Tensor:
+    @cached_property
+    def step_length(self) -> Tensor:
         """Summed over sites, since those of equal answers add up: ``batch_shape``."""
-        return (self.step(sites) * self.scale()).abs().sum(-1)
+        return (self.step * self.scale).abs().sum(-1)
 
 
 def _sweep(
@@ -85,7 +92,7 @@ def _sweep(
     cavity_mean = (mean - variance * nu) / left
     tilted = factors.log_partition(cavity_mean, cavity_variance)
     return _Sweep(
-        factor, mean, variance, cavity_mean, cavity_variance, tilted, resolved
+        sites, factor, mean, variance, cavity_mean, cavity_variance, tilted, resolved
     )
 
 
@@ -104,44 +111,41 @@ def _prior_sites(solver: SiteSolver, prior: Tensor, factors: Factors) -> Tensor:
 
 
 def _next_sites(
-    sweep: _Sweep, sites: Tensor, memory: AndersonMemory, damping: Tensor, calm: Tensor
+    sweep: _Sweep, memory: AndersonMemory, damping: Tensor, calm: Tensor
 ) -> Tensor:
     """Accelerated where that pays and precisions stay positive, else damped."""
-    step = sweep.step(sites)
-    accelerated = memory.extrapolate(sites, step, sweep.scale())
+    accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
     proper = (accelerated.chunk(2, dim=-1)[0] >= 0).all(-1)
-    damped = sites + damping.unsqueeze(-1) * step
+    damped = sweep.sites + damping.unsqueeze(-1) * sweep.step
     return torch.where((calm & proper).unsqueeze(-1), accelerated, damped)
 
 
 def _iterate(
     solver: SiteSolver, prior: Tensor, factors: Factors, sites: Tensor, tolerance: float
-) -> tuple[_Sweep, Tensor, Tensor, int]:
+) -> tuple[_Sweep, int]:
     """Parallel sweeps until tilted and posterior moments agree.
 
     A step after which the next one is longer is taken back and halved: many equal
     answers overshoot together, each by little.
     """
     sweep = _sweep(solver, prior, factors, sites)
-    residual, length = sweep.residual(), sweep.step_length(sites)
-    damping, calm = torch.ones_like(residual), residual < torch.inf
+    damping, calm = torch.ones_like(sweep.residual), sweep.residual < torch.inf
     memory, iterations = AndersonMemory(), 1
-    while iterations < _MAX_SWEEPS and not bool((residual <= tolerance).all()):
-        new_sites = _next_sites(sweep, sites, memory, damping, calm)
-        done = (residual <= tolerance).unsqueeze(-1)
-        new_sites = torch.where(done, sites, new_sites)
-        sweep = _sweep(solver, prior, factors, new_sites)
-        calm = sweep.step_length(new_sites) <= _LONGER * length
+    while iterations < _MAX_SWEEPS and not bool((sweep.residual <= tolerance).all()):
+        done = (sweep.residual <= tolerance).unsqueeze(-1)
+        proposed = _next_sites(sweep, memory, damping, calm)
+        new_sites = torch.where(done, sweep.sites, proposed)
+        new = _sweep(solver, prior, factors, new_sites)
+        calm = new.step_length <= _LONGER * sweep.step_length
         if not bool(calm.all()):
-            new_sites = torch.where(calm.unsqueeze(-1), new_sites, sites)
-            sweep = _sweep(solver, prior, factors, new_sites)
+            new_sites = torch.where(calm.unsqueeze(-1), new_sites, sweep.sites)
+            new = _sweep(solver, prior, factors, new_sites)
             memory = AndersonMemory()
             iterations += 1
-        sites = new_sites
-        residual, length = sweep.residual(), sweep.step_length(sites)
         damping = torch.where(calm, (2 * damping).clamp_max(1.0), 0.5 * damping)
+        sweep = new
         iterations += 1
-    return sweep, sites, residual, iterations
+    return sweep, iterations
 
 
 def _log_evidence(sweep: _Sweep, prior: Tensor, tau: Tensor, nu: Tensor) -> Tensor:
@@ -217,10 +221,8 @@ def expectation_propagation(
             if initial_sites is None
             else torch.cat(initial_sites, dim=-1)
         )
-        sweep, sites, residual, iterations = _iterate(
-            solver, prior, factors, sites, tolerance
-        )
-        tau, nu = sites.chunk(2, dim=-1)
+        sweep, iterations = _iterate(solver, prior, factors, sites, tolerance)
+        tau, nu = sweep.sites.chunk(2, dim=-1)
         weights = factors.rows.adjoint(nu - tau * sweep.mean)
         value = _log_evidence(sweep, prior, tau, nu)
     return GaussianResult(
@@ -231,7 +233,7 @@ def expectation_propagation(
         site_precision=tau,
         site_shift=nu,
         factor=sweep.factor,
-        converged=bool((residual <= tolerance).all()),
+        converged=bool((sweep.residual <= tolerance).all()),
         iterations=iterations,
-        residual=float(residual.max()),
+        residual=float(sweep.residual.max()),
     )

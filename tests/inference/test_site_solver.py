@@ -55,7 +55,7 @@ def test_every_quantity_agrees_with_dense_inverses(
 
     root, row_root = factor.root(), factor.row_root()
     pairs = {
-        "prior variance": (built.variance(), c.diagonal(dim1=-2, dim2=-1)),
+        "prior variance": (built.variance, c.diagonal(dim1=-2, dim2=-1)),
         "prior product": (built.covariance_times(nu), times(c, nu)),
         "log det": (factor.log_det, log_det),
         "mean": (factor.mean(nu), times(sigma, nu)),
@@ -90,7 +90,7 @@ def test_a_singular_prior_is_ordinary_input(solver) -> None:
     torch.testing.assert_close(factor.log_det, log_det)
     torch.testing.assert_close(factor.variance(), sigma.diagonal(), rtol=0, atol=1e-12)
     # The row of duplicates has a prior variance of no more than rounding.
-    assert (built.variance() <= built.rounding()).tolist() == [True, False, False]
+    assert (built.variance <= built.rounding).tolist() == [True, False, False]
 
 
 def test_rounding_is_far_below_real_variances() -> None:
@@ -98,7 +98,7 @@ def test_rounding_is_far_below_real_variances() -> None:
     built = RowSolver(covar, rows)
     terms = (rows.coefficients.square() * covar.diagonal()[rows.indices]).sum(-1)
     expected = 16 * torch.finfo(torch.float64).eps * terms
-    torch.testing.assert_close(built.rounding(), expected)
+    torch.testing.assert_close(built.rounding, expected)
 
 
 def test_the_smaller_space_is_chosen() -> None:
