@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from botorch_pref.simulation.run_log import LoggedDuel, RunSettings
 
@@ -48,8 +49,9 @@ def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
     # A regret can be 0, or just below where the known optimum is rounded.
     if min(regrets) > 0:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylabel("simple regret of the winner so far")
 
 
