@@ -26,7 +26,7 @@ MODELS: dict[str, type[PreferenceGP]] = {
 }
 
 IMPROVEMENT_WEIGHT = 0.2
-"""The `k` of EIIG: less explores until it loses precision, more stays at wrong humps;
+"""The `k` of EIIG: less loses precision at the end, more stays at wrong humps more often;
 `benchmarks/regret.py` measures it."""
 
 NOISE = 1e-3
