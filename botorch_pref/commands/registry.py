@@ -26,8 +26,8 @@ MODELS: dict[str, type[PreferenceGP]] = {
 }
 
 IMPROVEMENT_WEIGHT = 0.2
-"""The `k` of EIIG: less loses precision at the end, more stays at wrong humps more often;
-`benchmarks/regret.py` measures it."""
+"""The `k` of EIIG: less loses precision at the end, more stays at wrong humps more
+often; `benchmarks/regret.py` measures it."""
 
 NOISE = 1e-3
 """Of the likelihood: the judge is taken at her word until the output scale, which is
