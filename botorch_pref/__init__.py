@@ -13,6 +13,7 @@ from botorch_pref.errors import (
     BotorchPrefError,
     FeedbackError,
     InferenceWarning,
+    PrecisionError,
     UnsupportedFeedbackError,
 )
 from botorch_pref.feedback import Comparisons, Validity
@@ -44,6 +45,7 @@ __all__ = [
     "LaplacePreferenceGP",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",
+    "PrecisionError",
     "PreferenceMarginalLogLikelihood",
     "SkewNormalPosterior",
     "SkewPreferenceGP",

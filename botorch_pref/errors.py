@@ -1,5 +1,7 @@
 """Errors and warnings of the package: what was wrong, where, and what to do."""
 
+from linear_operator.utils.errors import NotPSDError
+
 
 class BotorchPrefError(Exception):
     """Base class of every error that this package raises on purpose."""
@@ -16,6 +18,14 @@ class UnsupportedFeedbackError(BotorchPrefError):
     """A feedback type, likelihood and engine that do not go together.
 
     The message names the engines that do take it.
+    """
+
+
+class PrecisionError(BotorchPrefError, NotPSDError):
+    """Rounding errors exceed what the floating point type can carry.
+
+    Also a ``NotPSDError``, so that BoTorch's fitting retries from other
+    hyper-parameters.
     """
 
 

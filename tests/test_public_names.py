@@ -59,6 +59,7 @@ ERRORS = {
     "BotorchPrefError",
     "FeedbackError",
     "InferenceWarning",
+    "PrecisionError",
     "UnsupportedFeedbackError",
 }
 

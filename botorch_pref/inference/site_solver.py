@@ -28,6 +28,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from botorch_pref.errors import PrecisionError
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.numerics.psd_root import psd_root
 
@@ -38,6 +39,18 @@ def _plus_identity(matrix: Tensor) -> Tensor:
     out = matrix.clone()
     out.diagonal(dim1=-2, dim2=-1).add_(1.0)
     return out
+
+
+def _cholesky(matrix: Tensor) -> Tensor:
+    """The factor of a matrix ``I + M`` with ``M`` positive semi-definite."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if bool(info.any()):
+        raise PrecisionError(
+            f"I + T^(1/2) C T^(1/2) is not positive definite in {matrix.dtype}: "
+            "rounding errors of the prior covariance exceed the noise of the answers. "
+            "Use double precision, a larger noise or a smaller output scale."
+        )
+    return factor
 
 
 def _log_det(cholesky: Tensor) -> Tensor:
@@ -123,7 +136,7 @@ class _RowFactor(SiteFactor):
         scaled = self._scale.unsqueeze(-1) * covar
         b = scaled * self._scale.unsqueeze(-2)
         b.diagonal(dim1=-2, dim2=-1).add_(1.0)
-        self._cholesky = torch.linalg.cholesky(b)
+        self._cholesky = _cholesky(b)
         self._scaled = scaled
         self.log_det = _log_det(self._cholesky)
 
@@ -180,7 +193,7 @@ class RowSolver(SiteSolver):
 def _conditioned_root(root: Tensor, scale: Tensor) -> Tensor:
     """``H = S L^-T`` with ``L L' = I + S' T S``, for ``C = S S'``."""
     scaled = scale.unsqueeze(-1) * root
-    cholesky = torch.linalg.cholesky(_plus_identity(scaled.mT @ scaled))
+    cholesky = _cholesky(_plus_identity(scaled.mT @ scaled))
     return torch.linalg.solve_triangular(cholesky, root.mT, upper=False).mT
 
 
@@ -190,9 +203,7 @@ class _PointFactor(SiteFactor):
     ) -> None:
         self._rows, self._covar, self._tau = rows, covar, tau
         self._gram = rows.gram(tau)
-        self._cholesky = torch.linalg.cholesky(
-            _plus_identity(root.mT @ self._gram @ root)
-        )
+        self._cholesky = _cholesky(_plus_identity(root.mT @ self._gram @ root))
         self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
         self.log_det = _log_det(self._cholesky)
 
@@ -209,7 +220,7 @@ class _PointFactor(SiteFactor):
 
     def root(self) -> Tensor:
         u = psd_root(self._gram)
-        cholesky = torch.linalg.cholesky(_plus_identity(u.mT @ self._covar @ u))
+        cholesky = _cholesky(_plus_identity(u.mT @ self._covar @ u))
         return torch.linalg.solve_triangular(cholesky, u.mT, upper=False).mT
 
     def precision(self) -> Tensor:

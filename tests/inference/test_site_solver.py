@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from botorch_pref.errors import PrecisionError
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.inference.site_solver import PointSolver, RowSolver, site_solver
 
@@ -105,3 +106,13 @@ def test_the_smaller_space_is_chosen() -> None:
     for m, n, expected in ((3, 4, RowSolver), (4, 4, RowSolver), (5, 4, PointSolver)):
         covar, rows, _, _ = problem(m, n)
         assert type(site_solver(covar, rows)) is expected
+
+
+def test_noise_below_the_rounding_of_the_prior_is_an_error_that_says_so() -> None:
+    covar = torch.tensor([[1.0, 1.0], [1.0, 1.0]])
+    covar[0, 1] += 1e-6  # as rounding in single precision leaves it
+    covar[1, 0] += 1e-6
+    rows = SparseRows(torch.tensor([[0, 1]]), torch.tensor([[1.0, -1.0]]), 2)
+    solver = RowSolver(covar, rows)
+    with pytest.raises(PrecisionError, match="double precision"):
+        solver.factor(torch.tensor([1e7]))
