@@ -1,6 +1,7 @@
 """Simple regret of the winner so far after 5 random and 25 chosen duels.
 
-    python benchmarks/regret.py [--starts 20] [--model ep] [--acquisition eiig]
+    python benchmarks/regret.py [--starts 20] [--first-seed 0] [--model skew]
+        [--acquisition eiig]
 
 Noise-free answers, 20 starts, with the settings of ``python -m botorch_pref``. Regret
 is that of the point that the model recommends after the last answer (``incumbent``).
@@ -54,12 +55,15 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=20)
-    parser.add_argument("--model", choices=sorted(MODELS), default="ep")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--model", choices=sorted(MODELS), default="skew")
     parser.add_argument("--acquisition", choices=sorted(ACQUISITIONS), default="eiig")
     options = parser.parse_args()
+    first = options.first_seed
     start(
         f"simple regret after {NUM_RANDOM} random and {NUM_CHOSEN} chosen duels, "
-        f"{options.starts} starts, {options.model} with {options.acquisition}"
+        f"starts {first} to {first + options.starts - 1}, {options.model} with "
+        f"{options.acquisition}"
     )
     rows = []
     for name, (median, mean) in TODAYS_BEST.items():
@@ -70,7 +74,7 @@ def main() -> None:
                     one_run(name, options.model, options.acquisition, seed)
                 )
             )
-            for seed in range(options.starts)
+            for seed in range(first, first + options.starts)
         ]
         reached = torch.tensor(regrets, dtype=torch.float64)
         a_duel = sum(spent) / (options.starts * (NUM_RANDOM + NUM_CHOSEN))

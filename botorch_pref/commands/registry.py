@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from botorch.fit import fit_gpytorch_mll
@@ -18,6 +19,9 @@ from botorch_pref.models import (
 )
 from botorch_pref.simulation.duel_loop import Fit
 from botorch_pref.simulation.proposals import MakeAcquisition
+
+LOOP_DRAWS = 256
+"""Draws of SkewGP in a loop of duels: choosing the next one needs no more."""
 
 MODELS: dict[str, type[PreferenceGP]] = {
     "ep": EPPreferenceGP,
@@ -42,11 +46,13 @@ ACQUISITIONS: dict[str, MakeAcquisition] = {
 
 def make_fit(name: str) -> Fit:
     """Makes the function that fits a model of a name to points and comparisons."""
-    model_class = MODELS[name]
+    make: Callable[..., PreferenceGP] = MODELS[name]
+    if make is SkewPreferenceGP:
+        make = partial(SkewPreferenceGP, num_draws=LOOP_DRAWS)
 
     def fit(datapoints: Tensor, comparisons: Tensor) -> PreferenceGP:
         likelihood = PairwiseProbitLikelihood(noise=NOISE)
-        model = model_class(datapoints, comparisons, likelihood=likelihood)
+        model = make(datapoints, comparisons, likelihood=likelihood)
         fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
         return model
 
