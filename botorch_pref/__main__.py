@@ -104,7 +104,11 @@ def _make_parser() -> argparse.ArgumentParser:
     way.add_argument(
         "--replay", type=Path, metavar="run.jsonl", help="the log of a run to repeat"
     )
-    add("--model", choices=("ep", "skew", "laplace"), help="default: skew; ep with --data")
+    add(
+        "--model",
+        choices=("ep", "skew", "laplace"),
+        help="default: skew; ep with --data",
+    )
     add("--acquisition", choices=("ucb", "thompson", "eiig"), help="default: eiig")
     add("--duels", type=_positive_int, metavar="N", help="default: 40")
     add(
