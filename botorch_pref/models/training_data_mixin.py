@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -23,9 +24,9 @@ class TrainingDataMixin(Model):
     dim: int | None = None
     """``d``, the number of features; None without datapoints."""
 
+    @abstractmethod
     def _forget(self) -> None:
         """Drops everything computed from the data."""
-        raise NotImplementedError
 
     def _set_data(self, data: TrainingSet) -> None:
         device = data.datapoints.device
