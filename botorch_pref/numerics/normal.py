@@ -227,20 +227,6 @@ def _bounded(alpha: Tensor, beta: Tensor) -> _Interval:
     return out
 
 
-def log_interval_probability(lower: Tensor, upper: Tensor) -> Tensor:
-    r""":math:`\log(\Phi(u) - \Phi(l))`, right in both tails.
-
-    Args:
-        lower: Lower ends ``l``, any shape; ``-inf`` for none.
-        upper: Upper ends ``u``, broadcastable with ``lower``; ``inf`` for none. Each
-            interval has at least one finite end and ``l < u``.
-
-    Returns:
-        The log probabilities; differentiable in every finite end.
-    """
-    return interval_derivatives(lower, upper)[0]
-
-
 def interval_derivatives(
     lower: Tensor, upper: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -7,7 +7,7 @@ import torch
 from botorch.utils.probability.utils import log_ndtr
 
 from botorch_pref.inference.box_log_ratio import box_log_ratio
-from botorch_pref.numerics.normal import log_interval_probability
+from botorch_pref.numerics.normal import interval_derivatives
 
 INF = math.inf
 LOWER = torch.tensor([0.0, -INF, -0.5, 1.0], dtype=torch.float64)
@@ -26,7 +26,7 @@ def by_definition(z):
         [
             log_ndtr(-below[0]),
             log_ndtr(above[1]),
-            log_interval_probability(below[2], above[2]),
+            interval_derivatives(below[2], above[2])[0],
             log_ndtr(-below[3]),
         ],
         dim=-1,
