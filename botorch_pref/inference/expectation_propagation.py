@@ -21,7 +21,7 @@ from botorch_pref.inference.anderson import AndersonMemory
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.inference.site_solver import SiteFactor, SiteSolver, site_solver
-from botorch_pref.likelihoods.factors import Factors, LogPartition
+from botorch_pref.likelihoods.factors import LogPartition, ScalarFactors
 
 _MAX_SWEEPS = 200
 _TOLERANCE = 1e-7
@@ -79,7 +79,7 @@ class _Sweep:
 
 
 def _sweep(
-    solver: SiteSolver, prior: Tensor, factors: Factors, sites: Tensor
+    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
 ) -> _Sweep:
     tau, nu = sites.chunk(2, dim=-1)
     factor = solver.factor(tau)
@@ -96,7 +96,7 @@ def _sweep(
     )
 
 
-def _prior_sites(solver: SiteSolver, prior: Tensor, factors: Factors) -> Tensor:
+def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> Tensor:
     """The first sweep from empty sites, which needs no factorisation.
 
     A row that the prior knows exactly (a point compared with its duplicate) has no
@@ -121,7 +121,11 @@ def _next_sites(
 
 
 def _iterate(
-    solver: SiteSolver, prior: Tensor, factors: Factors, sites: Tensor, tolerance: float
+    solver: SiteSolver,
+    prior: Tensor,
+    factors: ScalarFactors,
+    sites: Tensor,
+    tolerance: float,
 ) -> tuple[_Sweep, int]:
     """Parallel sweeps until tilted and posterior moments agree.
 
@@ -168,7 +172,7 @@ def _log_evidence(sweep: _Sweep, prior: Tensor, tau: Tensor, nu: Tensor) -> Tens
 
 
 def _surrogate(
-    covar: Tensor, mean: Tensor, factors: Factors, sweep: _Sweep, weights: Tensor
+    covar: Tensor, mean: Tensor, factors: ScalarFactors, sweep: _Sweep, weights: Tensor
 ) -> Tensor:
     r"""A linear form with the gradient of the evidence at the fixed point.
 
@@ -194,7 +198,7 @@ def _surrogate(
 def expectation_propagation(
     covar: Tensor,
     mean: Tensor,
-    factors: Factors,
+    factors: ScalarFactors,
     initial_sites: tuple[Tensor, Tensor] | None = None,
 ) -> GaussianResult:
     """The EP posterior and evidence of utilities given answers.

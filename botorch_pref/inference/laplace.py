@@ -103,7 +103,7 @@ def _surrogate(
     """
     with torch.no_grad():
         variance = factor.variance()
-        s = 0.5 * variance * log_prob.third
+        s = factors.curvature_gradient(z, 0.5 * variance)
         moved = factor.mean(s)
         q = factors.rows.adjoint(s + log_prob.second * moved)
         left = weights + 2 * q

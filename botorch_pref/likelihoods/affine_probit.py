@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from botorch.utils.probability.utils import ndtr
 from gpytorch.priors import Prior
@@ -34,7 +36,7 @@ class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
         FeedbackError: The noise is not positive.
     """
 
-    feedback_type = Validity
+    explains: ClassVar = {Validity: BoxFactors}
     noise = PositiveParameter()
 
     def __init__(

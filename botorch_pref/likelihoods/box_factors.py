@@ -6,7 +6,11 @@ import torch
 from torch import Tensor
 
 from botorch_pref.feedback.sparse_rows import SparseRows
-from botorch_pref.likelihoods.factors import Factors, LogDerivatives, LogPartition
+from botorch_pref.likelihoods.factors import (
+    LogDerivatives,
+    LogPartition,
+    ScalarFactors,
+)
 from botorch_pref.numerics.normal import interval_derivatives
 
 
@@ -16,7 +20,7 @@ def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
     return torch.where(finite, (torch.where(finite, bound, z) - z) * inverse, bound)
 
 
-class BoxFactors(Factors):
+class BoxFactors(ScalarFactors):
     r"""Rows ``v = A f(X) + e`` with independent noise that fell into an interval.
 
     .. math::
@@ -39,20 +43,53 @@ class BoxFactors(Factors):
         self.rows = rows
         self.variance, self.lower, self.upper = variance, lower, upper
 
-    def _shifted(self, z: Tensor, variance: Tensor) -> LogDerivatives:
-        """Log probability of the box for ``N(z, variance)`` and derivatives in z."""
+    def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
         inverse = variance.rsqrt()
         value, first, second, third = interval_derivatives(
             _standardise(self.lower, z, inverse), _standardise(self.upper, z, inverse)
         )
-        return LogDerivatives(
-            value, -first * inverse, second * inverse**2, -third * inverse**3
-        )
+        return value, -first * inverse, second * inverse**2, -third * inverse**3
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return self._shifted(z, self.variance)
+        return LogDerivatives(*self._shifted(z, self.variance)[:3])
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        return weights * self._shifted(z, self.variance)[3]
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; closed form, since noise and cavity variances add."""
         return LogPartition(*self._shifted(mean, self.variance + variance)[:3])
+
+
+class CorrelatedBoxFactors(BoxFactors):
+    r"""Boxed rows whose noise is correlated within an answer.
+
+    The noise ``R`` of an answer is split into an independent part ``r`` and what is
+    left, a positive semi-definite :math:`S \, \mathrm{diag}(t) S'` of few variables
+    that its rows share. Those join the utilities as independent unknowns with the
+    coefficients ``S``, so that rows given utilities and shared variables are
+    independent: no engine needs to know more.
+
+    Args:
+        rows: ``[A, S]``, m rows over n points and s shared variables.
+        variance: ``r``, ``batch_shape x m``, positive.
+        lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
+        upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
+        shared_noise: ``t``, ``batch_shape x s``, positive.
+    """
+
+    shared_noise: Tensor
+
+    def __init__(
+        self,
+        rows: SparseRows,
+        variance: Tensor,
+        lower: Tensor,
+        upper: Tensor,
+        shared_noise: Tensor,
+    ) -> None:
+        super().__init__(rows, variance, lower, upper)
+        self.shared_noise = shared_noise

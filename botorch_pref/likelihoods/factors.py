@@ -5,18 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from botorch_pref.feedback.sparse_rows import SparseRows
 
 
 class LogDerivatives(NamedTuple):
-    """A log function of ``z`` and its derivatives, each ``batch_shape x m``."""
+    """A log function of ``z`` and its derivatives, each ``batch_shape x m``.
+
+    Factors that couple rows give any values that have the right sum over rows, any
+    gradient that has the right ``A' first``, and any curvature that has the right
+    ``A' diag(second) A``.
+    """
 
     value: Tensor
     first: Tensor
     second: Tensor
-    third: Tensor
 
 
 class LogPartition(NamedTuple):
@@ -28,17 +33,55 @@ class LogPartition(NamedTuple):
 
 
 class Factors(ABC):
-    r"""A log-concave factor :math:`p(y_i \mid z_i)` for each row of ``z = A f(X)``."""
+    r"""Factors of the rows ``z = A f(X)``.
+
+    Attributes:
+        rows: ``A``, m rows.
+        shared_noise: Variances of s independent Gaussian variables that rows of one
+            answer share, ``batch_shape x s``: the last s columns of ``A`` stand for
+            them. None where noise is independent.
+    """
 
     rows: SparseRows
+    shared_noise: Tensor | None = None
 
     @abstractmethod
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        r""":math:`\log p(y_i \mid z_i)` and three derivatives in :math:`z_i`.
+        r""":math:`\log p(y \mid z)`, its gradient and its curvature.
 
         Args:
             z: ``batch_shape x m``.
         """
+
+    @abstractmethod
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        r"""The gradient of ``sum_i weights_i second_i(z)`` in ``z``.
+
+        Args:
+            z: ``batch_shape x m``.
+            weights: ``batch_shape x m``.
+
+        Returns:
+            ``batch_shape x m``; where rows are independent, ``weights`` times the third
+            derivative.
+        """
+
+    def reindex(self, inverse: Tensor, num_points: int) -> None:
+        """Lets the factors see points that are counted once.
+
+        Args:
+            inverse: ``n`` long, for each point its place among the distinct points.
+            num_points: The number of distinct points.
+        """
+        shared = self.rows.num_points - inverse.shape[-1]
+        if shared:
+            extra = num_points + torch.arange(shared, device=inverse.device)
+            inverse = torch.cat([inverse, extra])
+        self.rows = self.rows.reindex(inverse, num_points + shared)
+
+
+class ScalarFactors(Factors):
+    r"""A factor :math:`p(y_i \mid z_i)` for each row."""
 
     @abstractmethod
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:

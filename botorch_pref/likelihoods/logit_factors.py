@@ -9,7 +9,11 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from botorch_pref.feedback.sparse_rows import SparseRows
-from botorch_pref.likelihoods.factors import Factors, LogDerivatives, LogPartition
+from botorch_pref.likelihoods.factors import (
+    LogDerivatives,
+    LogPartition,
+    ScalarFactors,
+)
 from botorch_pref.numerics.log_concave_quadrature import (
     log_concave_integral,
     tilted_mode,
@@ -17,17 +21,16 @@ from botorch_pref.numerics.log_concave_quadrature import (
 
 
 def logit_log_prob(z: Tensor) -> LogDerivatives:
-    r""":math:`\log \sigma(z)` and its derivatives.
+    r""":math:`\log \sigma(z)` and two derivatives.
 
-    With :math:`p` the probability of a loss these are :math:`p`, :math:`-p (1 - p)` and
-    :math:`p (1 - p) (1 - 2 p)`.
+    With :math:`p` the probability of a loss these are :math:`p` and
+    :math:`-p (1 - p)`.
 
     Args:
         z: Any shape.
     """
-    win, loss = torch.sigmoid(z), torch.sigmoid(-z)
-    curvature = win * loss
-    return LogDerivatives(logsigmoid(z), loss, -curvature, curvature * (win - loss))
+    loss = torch.sigmoid(-z)
+    return LogDerivatives(logsigmoid(z), loss, -torch.sigmoid(z) * loss)
 
 
 def logit_partition(mean: Tensor, variance: Tensor) -> LogPartition:
@@ -41,15 +44,13 @@ def logit_partition(mean: Tensor, variance: Tensor) -> LogPartition:
     """
     with torch.no_grad():
         mode = tilted_mode(
-            lambda z: logit_log_prob(z)[1:3], mean.detach(), variance.detach()
+            lambda z: logit_log_prob(z)[1:], mean.detach(), variance.detach()
         )
-    moments = log_concave_integral(
-        lambda z: logit_log_prob(z)[:3], mean, variance, mode, strip=math.pi
-    )
+    moments = log_concave_integral(logit_log_prob, mean, variance, mode, math.pi)
     return LogPartition(*moments)
 
 
-class LogitFactors(Factors):
+class LogitFactors(ScalarFactors):
     r"""Rows whose answer is a win with probability :math:`\sigma(z_i)`.
 
     Args:
@@ -62,6 +63,11 @@ class LogitFactors(Factors):
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
         return logit_log_prob(z)
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        win, loss = torch.sigmoid(z), torch.sigmoid(-z)
+        return weights * win * loss * (win - loss)
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class."""

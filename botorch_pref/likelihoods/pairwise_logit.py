@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
     Terry 1952.)
     """
 
-    feedback_type = Comparisons
+    explains: ClassVar = {Comparisons: LogitFactors}
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,8 @@
-"""Thurstone's likelihood of duels, with ties."""
+"""Thurstone's likelihood of duels with ties, of choices and of rankings."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import torch
 from botorch.utils.probability.utils import ndtr
@@ -10,6 +12,7 @@ from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.comparisons import Comparisons
+from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.feedback.sparse_rows import pair_rows, stack_rows
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.likelihoods.preference_likelihood import (
@@ -19,8 +22,10 @@ from botorch_pref.likelihoods.preference_likelihood import (
 )
 from botorch_pref.numerics.duel_link import ProbitLink
 
+_THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
 
-class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
+
+class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
     r"""Each item's utility is heard with Gaussian noise; the larger one wins.
 
     .. math::
@@ -30,7 +35,9 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
         - \Phi\Big(\frac{-\delta - f_a + f_b}{\sqrt{2 \sigma^2}}\Big)
 
     (Thurstone 1927; Chu and Ghahramani 2005; equation 3 of Jensen and Nielsen 2014; the
-    threshold is that of Glenn and David 1960).
+    threshold is that of Glenn and David 1960). A choice is of the item that is heard
+    as the best of its set, a ranking is the order in which all items were heard, each
+    item once (:mod:`botorch_pref.likelihoods.thurstone_sets`).
 
     Args:
         noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
@@ -45,7 +52,9 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
         FeedbackError: A parameter that is not positive, or a prior on no threshold.
     """
 
-    feedback_type = Comparisons
+    explains: ClassVar = {
+        Comparisons: BoxFactors,
+    }
     noise = PositiveParameter()
 
     def __init__(
@@ -86,17 +95,28 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Comparisons]):
             )
         set_positive(self, "tie_threshold", value)
 
-    def factors(self, feedback: Comparisons, num_points: int) -> BoxFactors:
+    @classmethod
+    def default_for(cls, feedback: Feedback | None) -> PairwiseProbitLikelihood:
+        """See base class; with a tie threshold, to be learned, where there are ties."""
+        if isinstance(feedback, Comparisons) and feedback.ties is not None:
+            return cls(tie_threshold=_THRESHOLD_IN_NOISE_DEVIATIONS)
+        return cls()
+
+    def factors(self, feedback: Feedback, num_points: int) -> BoxFactors:
         """See base class.
 
         Raises:
             FeedbackError: There are ties but no tie threshold.
         """
+        assert isinstance(feedback, Comparisons), "of a type in explains"
+        return self._duel_factors(feedback, num_points)
+
+    def _duel_factors(self, feedback: Comparisons, num_points: int) -> BoxFactors:
         if feedback.ties is not None and not self._has_ties:
             raise FeedbackError(
                 "Comparisons has ties, but the likelihood has no tie threshold; pass "
                 "likelihood=PairwiseProbitLikelihood(tie_threshold=...), for example "
-                "0.1 times the spread of utilities: it is learned from there."
+                "half the noise's deviation: it is learned from there."
             )
         threshold, noise = self.tie_threshold.unsqueeze(-1), self.noise.unsqueeze(-1)
         batch = torch.broadcast_shapes(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
 from gpytorch import Module
@@ -12,7 +13,7 @@ from gpytorch.constraints import Positive
 from gpytorch.likelihoods import Likelihood
 from gpytorch.priors import Prior
 from torch import Tensor
-from torch.distributions import Bernoulli
+from torch.distributions import Distribution
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.feedback import Feedback
@@ -22,30 +23,40 @@ FeedbackT = TypeVar("FeedbackT", bound=Feedback)
 
 
 class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
-    """A likelihood that turns answers of one kind into factors of rows of utilities.
+    """A likelihood that turns answers into factors of rows of utilities.
 
     Attributes:
-        feedback_type: The container whose answers it explains.
+        explains: The containers whose answers it explains, the one it is named for
+            first, each with the factors it makes of them.
     """
 
-    feedback_type: ClassVar[type[Feedback]]
+    explains: ClassVar[Mapping[type[Feedback], type[Factors]]]
+
+    @classmethod
+    def default_for(cls, feedback: Feedback | None) -> Self:
+        """The likelihood of a model whose user named none.
+
+        Args:
+            feedback: The answers to explain; None where they are still to come.
+        """
+        return cls()
 
     @abstractmethod
     def factors(self, feedback: FeedbackT, num_points: int) -> Factors:
         """The rows and factors of a block of answers.
 
         Args:
-            feedback: Answers, of type :attr:`feedback_type`.
+            feedback: Answers, of a type in :attr:`explains`.
             num_points: ``n``, the number of datapoints.
         """
 
     @abstractmethod
-    def forward(self, function_samples: Tensor) -> Bernoulli:
+    def forward(self, function_samples: Tensor) -> Distribution:
         """The answer's distribution given what it depends on.
 
         Args:
             function_samples: ``z``, any shape: the difference of two utilities for
-                duels, one utility for validity.
+                duels, one utility for absolute answers.
         """
 
     def _register_positive(

@@ -6,60 +6,98 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.feedback import Comparisons, Feedback, Validity
+from botorch_pref.feedback import (
+    Comparisons,
+    Feedback,
+    Validity,
+)
 from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
-DEFAULT_LIKELIHOODS: dict[type[Feedback], type[PreferenceLikelihood[Any]]] = {
+AnyLikelihood = PreferenceLikelihood[Any]
+
+DEFAULT_LIKELIHOODS: dict[type[Feedback], type[AnyLikelihood]] = {
     Comparisons: PairwiseProbitLikelihood,
     Validity: AffineProbitLikelihood,
 }
-"""The likelihood of each kind of answer where the user names none."""
+"""The likelihood of each kind of answer where neither user nor model names one."""
 
-LikelihoodArgument = (
-    PreferenceLikelihood[Any]
-    | Mapping[type[Feedback], PreferenceLikelihood[Any]]
-    | None
-)
+LikelihoodArgument = AnyLikelihood | Mapping[type[Feedback], AnyLikelihood] | None
+
+
+def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihood]:
+    """The user's choice by kind of answer."""
+    if likelihood is None:
+        return {}
+    if not isinstance(likelihood, Mapping):
+        kinds = getattr(likelihood, "explains", {Comparisons: None})
+        likelihood = dict.fromkeys(kinds, likelihood)
+    for kind, given in likelihood.items():
+        if not isinstance(given, PreferenceLikelihood) or kind not in given.explains:
+            raise UnsupportedFeedbackError(
+                f"{type(given).__module__}.{type(given).__name__} does not explain "
+                f"{kind.__name__}; {_names(kind)} of botorch_pref does."
+            )
+    return dict(likelihood)
 
 
 def resolve_likelihoods(
-    feedback: Sequence[Feedback], likelihood: LikelihoodArgument
-) -> dict[type[Feedback], PreferenceLikelihood[Any]]:
+    feedback: Sequence[Feedback],
+    likelihood: LikelihoodArgument,
+    defaults: Mapping[type[Feedback], type[AnyLikelihood]],
+) -> dict[type[Feedback], AnyLikelihood]:
     """One likelihood for each kind of answer.
+
+    Answers that the same class explains share one likelihood, and so its noise: choices
+    and rankings take that of comparisons unless they are given their own.
 
     Args:
         feedback: Blocks of answers; none means comparisons that are still to come.
-        likelihood: The user's choice: one likelihood, which replaces the default of its
-            kind, or a mapping from kinds to likelihoods.
+        likelihood: The user's choice: one likelihood, for all kinds it explains, or a
+            mapping from kinds to likelihoods.
+        defaults: The class for each kind that the user leaves open.
 
     Raises:
         UnsupportedFeedbackError: A likelihood of another library, or one that does not
             explain the kind of answers it is named for.
     """
-    if likelihood is None:
-        chosen: dict[type[Feedback], PreferenceLikelihood[Any]] = {}
-    elif isinstance(likelihood, Mapping):
-        chosen = dict(likelihood)
-    else:
-        chosen = {getattr(likelihood, "feedback_type", Comparisons): likelihood}
-    for kind, given in chosen.items():
-        if not isinstance(given, PreferenceLikelihood) or given.feedback_type != kind:
+    chosen = _chosen(likelihood)
+    resolved: dict[type[Feedback], AnyLikelihood] = {}
+    for kind, block in _kinds(feedback, likelihood, chosen).items():
+        default = defaults.get(kind)
+        alike = [given for given in resolved.values() if type(given) is default]
+        if kind in chosen:
+            resolved[kind] = chosen[kind]
+        elif alike:
+            resolved[kind] = alike[0]
+        elif default is None:
             raise UnsupportedFeedbackError(
-                f"{type(given).__module__}.{type(given).__name__} does not explain "
-                f"{kind.__name__}; {_names(kind)} of botorch_pref does."
+                f"{kind.__name__} has no likelihood by default; name one with "
+                f"likelihood={{{kind.__name__}: {_names(kind)}(...)}}."
             )
-    kinds = [type(block) for block in feedback] or [Comparisons]
-    kinds += [kind for kind in chosen if kind not in kinds]
-    return {
-        kind: chosen[kind] if kind in chosen else DEFAULT_LIKELIHOODS[kind]()
-        for kind in kinds
-    }
+        else:
+            resolved[kind] = default.default_for(block)
+    return resolved
+
+
+def _kinds(
+    feedback: Sequence[Feedback],
+    likelihood: LikelihoodArgument,
+    chosen: Mapping[type[Feedback], AnyLikelihood],
+) -> dict[type[Feedback], Feedback | None]:
+    """Kinds of answers, comparisons first: those there are and those still to come."""
+    given = {type(block): block for block in feedback}
+    kinds: dict[type[Feedback], Feedback | None] = {}
+    if Comparisons in given or not given:
+        kinds[Comparisons] = given.get(Comparisons)
+    kinds |= given
+    if isinstance(likelihood, Mapping) or not kinds.keys() & chosen.keys():
+        named = chosen if isinstance(likelihood, Mapping) else list(chosen)[:1]
+        kinds |= {kind: None for kind in named if kind not in kinds}
+    return kinds
 
 
 def _names(kind: type[Feedback]) -> str:
-    known = [
-        c for c in PreferenceLikelihood.__subclasses__() if c.feedback_type == kind
-    ]
+    known = [c for c in PreferenceLikelihood.__subclasses__() if kind in c.explains]
     return " or ".join(sorted(cls.__name__ for cls in known))

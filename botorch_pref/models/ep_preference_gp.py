@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from botorch_pref.inference.expectation_propagation import expectation_propagation
+from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
+from botorch_pref.likelihoods.logit_factors import LogitFactors
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
 
 
@@ -17,4 +21,5 @@ class EPPreferenceGP(GaussianPreferenceGP):
     The arguments are those of :class:`PreferenceGP`.
     """
 
+    takes: ClassVar = frozenset({BoxFactors, CorrelatedBoxFactors, LogitFactors})
     _engine = staticmethod(expectation_propagation)

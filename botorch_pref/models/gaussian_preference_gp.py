@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
@@ -22,7 +22,7 @@ class GaussianEngine(Protocol):
         self,
         covar: Tensor,
         mean: Tensor,
-        factors: Factors,
+        factors: Any,
         initial_sites: tuple[Tensor, Tensor] | None = None,
     ) -> GaussianResult:
         """See :func:`botorch_pref.inference.laplace.laplace`."""
@@ -35,9 +35,6 @@ class GaussianPreferenceGP(PreferenceGP):
 
     def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
         return type(self)._engine(covar, mean, factors, self._sites)
-
-    def _check_factors(self, factors: Factors) -> None:
-        """All log-concave factors of rows are taken."""
 
     def _make_posterior(self, moments: Moments) -> GPyTorchPosterior:
         # An operator, because a tensor is factored at once, needed or not.

@@ -20,6 +20,7 @@ from botorch_pref.errors import (
 )
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.shared_noise import append_shared_noise
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
@@ -69,10 +70,6 @@ class InferenceMixin(TrainingDataMixin):
     def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
         """Runs the engine; ``_sites`` holds where it may start."""
 
-    @abstractmethod
-    def _check_factors(self, factors: Factors) -> None:
-        """Raises `UnsupportedFeedbackError` for what the engine does not take."""
-
     def _factors(self) -> Factors:
         if self._data is None or not self.feedback:
             raise BotorchPrefError(
@@ -83,18 +80,23 @@ class InferenceMixin(TrainingDataMixin):
         blocks = []
         for answers in self.feedback:
             likelihood = self._likelihood_of(type(answers))
-            blocks.append(likelihood.factors(answers, n))
-        factors = joint_factors(blocks)
-        if self._distinct is not None:
-            first, inverse = self._distinct
-            factors.rows = factors.rows.reindex(inverse, len(first))
-        self._check_factors(factors)
-        return factors
+            block = likelihood.factors(answers, n)
+            if self._distinct is not None:
+                first, inverse = self._distinct
+                block.reindex(inverse, len(first))
+            blocks.append(block)
+        return joint_factors(blocks)
+
+    def _joint_prior(self, factors: Factors) -> tuple[Tensor, Tensor]:
+        """Prior covariance and mean of utilities and of noise that rows share."""
+        prior = self._prior(self._points())
+        return append_shared_noise(
+            prior.covariance_matrix, prior.mean, factors.shared_noise
+        )
 
     def _solve(self) -> GaussianResult:
         factors = self._factors()
-        prior = self._prior(self._points())
-        result = self._infer(prior.covariance_matrix, prior.mean, factors)
+        result = self._infer(*self._joint_prior(factors), factors)
         self._sites = (result.site_precision, result.site_shift)
         if not result.converged:
             warnings.warn(
@@ -166,5 +168,10 @@ class InferenceMixin(TrainingDataMixin):
             )
 
     def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
-        weights = result.weights.unsqueeze(-1)
-        return PosteriorTerms(self._points(), weights, result.factor.root())
+        return self._terms_at_points(result.weights.unsqueeze(-1), result.factor.root())
+
+    def _terms_at_points(self, weights: Tensor, root: Tensor) -> PosteriorTerms:
+        """Terms of utilities, without those of noise that rows share."""
+        points = self._points()
+        n = points.shape[-2]
+        return PosteriorTerms(points, weights[..., :n, :], root[..., :n, :])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from botorch_pref.inference.laplace import laplace
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.logit_factors import LogitFactors
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
 
 
@@ -16,4 +20,5 @@ class LaplacePreferenceGP(GaussianPreferenceGP):
     The arguments are those of :class:`PreferenceGP`.
     """
 
+    takes: ClassVar = frozenset({BoxFactors, LogitFactors})
     _engine = staticmethod(laplace)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -29,11 +29,18 @@ from botorch_pref.errors import (
 )
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.feedback.feedback import check_index_tensor
-from botorch_pref.likelihoods.resolve import LikelihoodArgument, resolve_likelihoods
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.resolve import (
+    DEFAULT_LIKELIHOODS,
+    AnyLikelihood,
+    LikelihoodArgument,
+    resolve_likelihoods,
+)
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
 from botorch_pref.models.inference_mixin import InferenceMixin
 from botorch_pref.models.prediction import Moments, contrast, predict
 from botorch_pref.models.ranking_inputs import inputs_from_ranking
+from botorch_pref.models.supported_feedback import check_supported
 from botorch_pref.models.training_set import TrainingSet, collect_feedback
 
 
@@ -60,6 +67,13 @@ class PreferenceGP(InferenceMixin, GP, FantasizeMixin):
         UnsupportedFeedbackError: Data or a likelihood that the engine does not take.
     """
 
+    takes: ClassVar[frozenset[type[Factors]]]
+    """The kinds of factors that the engine takes."""
+    default_likelihoods: ClassVar[Mapping[type[Feedback], type[AnyLikelihood]]] = (
+        DEFAULT_LIKELIHOODS
+    )
+    """The likelihood of each kind of answer where the user names none."""
+
     def __init__(
         self,
         datapoints: Tensor | None = None,
@@ -75,7 +89,8 @@ class PreferenceGP(InferenceMixin, GP, FantasizeMixin):
         blocks = collect_feedback(comparisons, feedback)
         if datapoints is None and blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
-        chosen = resolve_likelihoods(blocks, likelihood)
+        chosen = resolve_likelihoods(blocks, likelihood, self.default_likelihoods)
+        check_supported(type(self), chosen, _engines())
         self.likelihoods = ModuleDict({k.__name__: v for k, v in chosen.items()})
         if datapoints is not None:
             self._set_data(TrainingSet(datapoints, blocks))
@@ -245,3 +260,11 @@ class PreferenceGP(InferenceMixin, GP, FantasizeMixin):
             UnsupportedFeedbackError: Another data set, or rankings of three and more.
         """
         return inputs_from_ranking(training_data)
+
+
+def _engines(base: type[PreferenceGP] | None = None) -> list[type[PreferenceGP]]:
+    """All classes of models, by name."""
+    below = (base or PreferenceGP).__subclasses__()
+    found = [cls for cls in below if hasattr(cls, "takes")]
+    found += [leaf for cls in below for leaf in _engines(cls)]
+    return sorted(found, key=lambda cls: cls.__name__)

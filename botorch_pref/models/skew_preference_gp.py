@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from botorch.models.transforms.input import InputTransform
@@ -12,7 +12,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from botorch_pref.errors import InferenceWarning, UnsupportedFeedbackError
+from botorch_pref.errors import InferenceWarning
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.expectation_propagation import expectation_propagation
 from botorch_pref.inference.gaussian_result import GaussianResult
@@ -21,7 +21,7 @@ from botorch_pref.inference.skew_gaussian import (
     exact_log_evidence,
     skew_gaussian,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.resolve import LikelihoodArgument
 from botorch_pref.models.prediction import Moments, PosteriorTerms
@@ -57,6 +57,8 @@ class SkewPreferenceGP(PreferenceGP):
             bridge sampling, gradient by Fisher's identity) instead of EP's.
     """
 
+    takes: ClassVar = frozenset({BoxFactors, CorrelatedBoxFactors})
+
     def __init__(
         self,
         datapoints: Tensor | None = None,
@@ -84,29 +86,19 @@ class SkewPreferenceGP(PreferenceGP):
         self.exact_evidence = exact_evidence
         self._skew: SkewResult | None = None
 
-    def _check_factors(self, factors: Factors) -> None:
-        if not isinstance(factors, BoxFactors):
-            names = ", ".join(
-                type(module).__name__ for module in self.likelihoods.values()
-            )
-            raise UnsupportedFeedbackError(
-                f"SkewPreferenceGP is exact for boxed Gaussian feedback only, not for "
-                f"{names}; LaplacePreferenceGP and EPPreferenceGP take it."
-            )
-
     def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
-        return expectation_propagation(covar, mean, factors, self._sites)
+        boxes = cast("BoxFactors", factors)
+        return expectation_propagation(covar, mean, boxes, self._sites)
 
     def _generator(self) -> torch.Generator:
         device = self.train_inputs[0].device
         return torch.Generator(device=device).manual_seed(self._seed)
 
     def _sample(self, approximation: GaussianResult) -> SkewResult:
-        prior = self._prior(self._points())
+        factors = self._factors()
         result = skew_gaussian(
-            prior.covariance_matrix,
-            prior.mean,
-            cast("BoxFactors", self._factors()),
+            *self._joint_prior(factors),
+            cast("BoxFactors", factors),
             approximation,
             self._num_draws,
             self._generator(),
@@ -128,11 +120,10 @@ class SkewPreferenceGP(PreferenceGP):
         approximation = self._solve()
         if not self.exact_evidence:
             return approximation.log_evidence
-        prior = self._prior(self._points())
+        factors = self._factors()
         return exact_log_evidence(
-            prior.covariance_matrix,
-            prior.mean,
-            cast("BoxFactors", self._factors()),
+            *self._joint_prior(factors),
+            cast("BoxFactors", factors),
             approximation,
             self._sample(approximation),
             self._generator(),
@@ -140,9 +131,7 @@ class SkewPreferenceGP(PreferenceGP):
 
     def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
         self._skew = self._sample(result)
-        return PosteriorTerms(
-            self._points(), self._skew.weights, self._skew.factor.root()
-        )
+        return self._terms_at_points(self._skew.weights, self._skew.factor.root())
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class.

@@ -1,5 +1,6 @@
 """What every likelihood must fulfil. A new one without an entry in CASES fails."""
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from botorch_pref.likelihoods import (
     PairwiseProbitLikelihood,
     PreferenceLikelihood,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.joint_factors import JointFactors, joint_factors
 from botorch_pref.likelihoods.logit_factors import LogitFactors
@@ -129,23 +130,28 @@ each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 
 
-def leaves(cls):
-    below = [leaf for child in cls.__subclasses__() for leaf in leaves(child)]
-    return below or [cls]
+def concrete(cls):
+    below = {leaf for child in cls.__subclasses__() for leaf in concrete(child)}
+    return below if inspect.isabstract(cls) else below | {cls}
 
 
 def test_every_likelihood_and_every_kind_of_factor_has_an_entry() -> None:
-    assert {case.likelihood for case in CASES.values()} == set(
-        leaves(PreferenceLikelihood)
-    )
+    explained = {
+        (likelihood, kind)
+        for likelihood in concrete(PreferenceLikelihood)
+        for kind in likelihood.explains
+    }
+    entries = {(case.likelihood, type(case.feedback)) for case in CASES.values()}
+    assert entries == explained
     covered = {case.factors for case in CASES.values()} | {JointFactors}
-    assert covered == set(leaves(Factors))
+    covered |= {CorrelatedBoxFactors}
+    assert covered == concrete(Factors)
 
 
 @each_case
 def test_entries_name_what_the_likelihood_takes(case) -> None:
     likelihood = case.build()
-    assert isinstance(case.feedback, likelihood.feedback_type)
+    assert likelihood.explains[type(case.feedback)] is case.factors
     assert type(likelihood.factors(case.feedback, 3)) is case.factors
 
 
@@ -172,7 +178,9 @@ def log_derivatives(case, z, **changes):
 @pytest.mark.parametrize("z", [-800.0, -30.0, -2.5, -0.1, 0.0, 0.4, 3.0, 30.0, 800.0])
 def test_log_probability_and_derivatives(case, z, dtype) -> None:
     factors = case.build(dtype).factors(case.feedback, 3)
-    got = factors.log_prob(torch.tensor([z], dtype=dtype))
+    at = torch.tensor([z], dtype=dtype)
+    third = factors.curvature_gradient(at, torch.ones_like(at))
+    got = factors.log_prob(at)
     eps = torch.finfo(dtype).eps
     expected = log_derivatives(case, mp.mpf(z))
     # In units of the noise: bounds there are seen with a relative rounding of eps, and
@@ -182,7 +190,7 @@ def test_log_probability_and_derivatives(case, z, dtype) -> None:
     reach = (abs(z) + 1) / scale
     # The width of a tie is what is left of ends around z.
     width = case.parameters["tie_threshold"] if case.feedback is TIE else math.inf
-    for order, (value, want) in enumerate(zip(got, expected, strict=True)):
+    for order, (value, want) in enumerate(zip((*got, third), expected, strict=True)):
         got_value = number(value)
         size = 1 + (reach ** max(2 - order, 0) if order != 3 else min(reach, 1e3))
         relative = 40 * eps if dtype == torch.float64 else 100 * eps
@@ -198,7 +206,9 @@ def test_log_probability_and_derivatives(case, z, dtype) -> None:
 @each_case
 def test_derivatives_are_those_of_autograd(case) -> None:
     z = torch.linspace(-6, 6, 25, dtype=torch.float64).unsqueeze(-1).requires_grad_()
-    derivatives = case.build().factors(case.feedback, 3).log_prob(z)
+    factors = case.build().factors(case.feedback, 3)
+    third = factors.curvature_gradient(z, torch.ones_like(z))
+    derivatives = (*factors.log_prob(z), third)
     scale = float(case.parameters.get("noise", 1.0)) ** 0.5
     for order in range(3):
         (got,) = torch.autograd.grad(derivatives[order].sum(), z, retain_graph=True)
@@ -419,7 +429,7 @@ def test_forward_is_the_probability_of_the_positive_answer(case) -> None:
     """Of a win of the first item, or of a valid trial."""
     z = torch.linspace(-4, 4, 9, dtype=torch.float64)
     probability = case.build()(z).probs
-    positive = VALID if case.likelihood.feedback_type is Validity else WIN
+    positive = VALID if Validity in case.likelihood.explains else WIN
     truth = next(
         c for c in CASES.values()
         if c.likelihood is case.likelihood and c.feedback is positive

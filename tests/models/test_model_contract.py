@@ -1253,9 +1253,23 @@ def test_sampling_that_did_not_converge_says_so(
 
 def test_the_exact_model_names_the_engines_that_take_logit() -> None:
     with pytest.raises(
-        UnsupportedFeedbackError, match="LaplacePreferenceGP and EPPreferenceGP"
+        UnsupportedFeedbackError, match=r"EPPreferenceGP.* LaplacePreferenceGP"
     ):
         SkewPreferenceGP(POINTS, PAIRS, likelihood=PairwiseLogitLikelihood())
+
+
+def test_ties_have_a_threshold_that_is_learned_by_default(engine: Engine) -> None:
+    model = engine(POINTS, Comparisons(PAIRS, ties=PAIRS[:1]))
+    (raw,) = [p for n, p in model.named_parameters() if "tie_threshold" in n]
+    assert raw.requires_grad
+    (gradient,) = torch.autograd.grad(model.log_evidence(), raw)
+    assert float(gradient) != 0
+    with pytest.raises(FeedbackError, match="no tie threshold; pass"):
+        engine(
+            POINTS,
+            Comparisons(PAIRS, ties=PAIRS[:1]),
+            likelihood=PairwiseProbitLikelihood(),
+        )
 
 
 def test_likelihoods_of_botorch_are_refused(engine: Engine) -> None:
@@ -1287,7 +1301,6 @@ def test_likelihoods_of_botorch_are_refused(engine: Engine) -> None:
         ((POINTS, PAIRS.double()), "indices"),
         ((POINTS, PAIRS[:0]), "no rows"),
         ((POINTS, PAIRS[:, :1]), "m x 2"),
-        ((POINTS, Comparisons(PAIRS, ties=PAIRS)), "tie_threshold"),
         (
             (POINTS.expand(2, 7, 2), PAIRS.expand(3, *PAIRS.shape)),
             "does not broadcast",

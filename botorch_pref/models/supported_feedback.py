@@ -1,0 +1,79 @@
+"""Which engine takes which kind of answer under which likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.feedback import Feedback
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+
+Engine = type[Any]
+"""A class of models; ``takes`` are the kinds of factors that its engine takes."""
+
+
+def likelihoods_of(kind: type[Feedback]) -> list[type[PreferenceLikelihood[Any]]]:
+    """All likelihoods that explain a kind of answer, by name.
+
+    Args:
+        kind: A class of feedback.
+    """
+    known = PreferenceLikelihood.__subclasses__()
+    return sorted((c for c in known if kind in c.explains), key=lambda c: c.__name__)
+
+
+def check_supported(
+    engine: Engine,
+    likelihoods: Mapping[type[Feedback], PreferenceLikelihood[Any]],
+    engines: Iterable[Engine],
+) -> None:
+    """Checks that an engine takes all answers of a model.
+
+    Args:
+        engine: The class of the model.
+        likelihoods: Its likelihoods by kind of answer.
+        engines: All classes of models there are, to name those that would do.
+
+    Raises:
+        UnsupportedFeedbackError: The engine does not take some answer under its
+            likelihood; the message names what does.
+    """
+    for kind, likelihood in likelihoods.items():
+        factors = likelihood.explains[kind]
+        if factors in engine.takes:
+            continue
+        able = [other.__name__ for other in engines if factors in other.takes]
+        message = (
+            f"{engine.__name__} does not take {kind.__name__} under "
+            f"{type(likelihood).__name__}, which {', '.join(able)} can."
+        )
+        instead = [
+            c.__name__ for c in likelihoods_of(kind) if c.explains[kind] in engine.takes
+        ]
+        if instead:
+            message += (
+                f" Or pass likelihood={{{kind.__name__}: {' or '.join(instead)}(...)}}."
+            )
+        raise UnsupportedFeedbackError(message)
+
+
+def engine_table(engines: Iterable[Engine], kinds: Iterable[type[Feedback]]) -> str:
+    """What takes what, as a Markdown table.
+
+    Args:
+        engines: Classes of models, a column each.
+        kinds: Classes of feedback, a row for each of their likelihoods.
+    """
+    engines = list(engines)
+    names = [engine.__name__ for engine in engines]
+    lines = [
+        "| feedback | likelihood | " + " | ".join(names) + " |",
+        "| --- " * (2 + len(engines)) + "|",
+    ]
+    for kind in kinds:
+        for likelihood in likelihoods_of(kind):
+            taken = [likelihood.explains[kind] in engine.takes for engine in engines]
+            marks = " | ".join("yes" if t else "" for t in taken)
+            lines.append(f"| `{kind.__name__}` | `{likelihood.__name__}` | {marks} |")
+    return "\n".join(lines)
