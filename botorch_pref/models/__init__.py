@@ -2,17 +2,22 @@
 
 import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.ep_preference_gp import EPPreferenceGP
+from botorch_pref.models.group_utility import GroupUtility
 from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.preference_marginal_log_likelihood import (
     PreferenceMarginalLogLikelihood,
 )
+from botorch_pref.models.rater_kernel import AgreementKernel, rater_covar_module
 from botorch_pref.models.skew_preference_gp import SkewPreferenceGP
 
 __all__ = [
+    "AgreementKernel",
     "EPPreferenceGP",
+    "GroupUtility",
     "LaplacePreferenceGP",
     "PreferenceGP",
     "PreferenceMarginalLogLikelihood",
     "SkewPreferenceGP",
+    "rater_covar_module",
 ]
