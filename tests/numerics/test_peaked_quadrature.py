@@ -1,0 +1,151 @@
+"""Tilted integrals of a peaked, not concave function against brute force."""
+
+import itertools
+import math
+
+import mpmath as mp
+import pytest
+import torch
+
+from botorch_pref.numerics import peaked_quadrature
+from botorch_pref.numerics.beta_log_density import (
+    beta_peak,
+    beta_slope,
+    beta_stiffness,
+    beta_value,
+)
+from botorch_pref.numerics.peaked_quadrature import peaked_integral
+
+
+def double(value):
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def integral(y, nu, mean, variance):
+    return peaked_integral(
+        lambda t: beta_value(y, nu, t),
+        lambda t: beta_slope(y, nu, t),
+        lambda t: beta_stiffness(y, nu, t),
+        mean,
+        variance,
+        beta_peak(y, nu),
+    )
+
+
+def problems():
+    """Narrow and wide on either side, near and far, and answers at the ends."""
+    cells = itertools.product(
+        [1e-9, 1e-3, 0.5, 0.9],
+        [0.1, 3.0, 100.0, 1e4],
+        [-30.0, -1.0, 0.6, 12.0],
+        [1e-4, 0.04, 1.0, 400.0],
+    )
+    return double(list(cells)).unbind(-1)
+
+
+def test_nodes_are_enough_everywhere(monkeypatch) -> None:
+    """Four times as many nodes, over a wider range, change rounding errors only."""
+    y, nu, mean, variance = problems()
+    value, first, second = integral(y, nu, mean, variance)
+    monkeypatch.setattr(peaked_quadrature, "_PANEL_LENGTH", 0.7)
+    monkeypatch.setattr(peaked_quadrature, "_DROP", 45.0)
+    fine_value, fine_first, fine_second = integral(y, nu, mean, variance)
+    torch.testing.assert_close(value, fine_value, rtol=1e-13, atol=5e-12)
+    ratio = 1 + variance * fine_second
+    assert bool((ratio > 0).all())
+    # Tilted means in tilted deviations, and tilted variances, both after the
+    # cancellation of 1 + s d2 in what the engine sees. Logs of densities of 1e5,
+    # where the cavity is far from the answer, are seen with a rounding of 1e-11.
+    shift = (first - fine_first) * variance.sqrt() / ratio.sqrt()
+    assert float((shift * ratio).abs().max()) < 1e-9
+    change = (1 + variance * second) / ratio - 1
+    assert float((change * ratio).abs().max()) < 2e-11
+
+
+@pytest.mark.parametrize(
+    ("y", "nu", "mean", "variance"),
+    [
+        (0.5, 10.0, 0.3, 1.0),
+        (0.9, 0.2, -2.0, 4.0),
+        (1e-6, 3.0, 5.0, 0.5),
+        # The cavity says 12, the answer 0: two bumps, the narrow one far off.
+        (0.5, 100.0, 6.0, 0.12),
+        (0.5, 100.0, 6.0, 0.2),
+        (0.3, 1e4, 0.0, 100.0),
+    ],
+)
+def test_against_thirty_digits(y, nu, mean, variance) -> None:
+    def density(t):
+        a = nu * mp.erfc(-t / mp.sqrt(2)) / 2
+        b = nu * mp.erfc(t / mp.sqrt(2)) / 2
+        log = mp.loggamma(nu) - mp.loggamma(a) - mp.loggamma(b)
+        log += (a - 1) * mp.log(y) + (b - 1) * mp.log1p(-y)
+        return mp.exp(log - (t - mean) ** 2 / (2 * variance))
+
+    with mp.workdps(30):
+        # The trapezoidal rule converges faster than any power for such integrands: at
+        # half the width of the narrower factor it has all digits.
+        sd = math.sqrt(variance)
+        step = 0.5 * min(sd, 0.8 / math.sqrt(nu), 0.4)
+        low, high = max(-14, min(mean - 14 * sd, -6)), min(14, mean + 14 * sd)
+        grid = [low + step * k for k in range(math.ceil((high - low) / step) + 1)]
+        heights = [step * density(t) for t in grid]
+        moments = [
+            mp.fdot((t**k, h) for t, h in zip(grid, heights, strict=True))
+            for k in range(3)
+        ]
+        z, tilted_mean = moments[0], moments[1] / moments[0]
+        tilted_variance = moments[2] / z - tilted_mean**2
+        log_z = mp.log(z) - mp.log(2 * mp.pi * variance) / 2
+    value, first, second = integral(*map(double, (y, nu, mean, variance)))
+    assert float(value) == pytest.approx(float(log_z), rel=1e-11, abs=1e-11)
+    got = mean + variance * float(first)
+    slack = 1e-10 * float(mp.sqrt(tilted_variance)) + 1e-14 * abs(mean)
+    assert abs(got - float(tilted_mean)) < 10 * slack
+    got = variance + variance**2 * float(second)
+    # 1 + s d2 has the digits that the ratio of variances leaves.
+    ratio = float(tilted_variance) / variance
+    assert got == pytest.approx(float(tilted_variance), rel=5e-11 + 1e-13 / ratio)
+
+
+def test_a_tilted_variance_may_exceed_the_cavity_s() -> None:
+    _, _, second = integral(*map(double, (0.5, 1000.0, 12.0, 0.2)))
+    scan = torch.linspace(0.05, 0.5, 200, dtype=torch.float64)
+    y, nu, mean = (double(v).expand(200) for v in (0.5, 1000.0, 12.0))
+    assert float(second) != 0
+    assert float(integral(y, nu, mean, scan)[2].max()) > 0
+
+
+def test_derivatives_in_everything() -> None:
+    """In mean and precision by differences, the first two also by their formulae."""
+    y = double([0.2, 0.7, 0.999])
+    nu = double([0.5, 30.0, 4.0]).requires_grad_()
+    mean = double([1.0, -0.3, -4.0]).requires_grad_()
+    variance = double([0.3, 2.0, 1.0]).requires_grad_()
+    value, first, second = integral(y, nu, mean, variance)
+    g_nu, g_mean, g_variance = torch.autograd.grad(value.sum(), (nu, mean, variance))
+    torch.testing.assert_close(g_mean, first.detach(), rtol=1e-10, atol=1e-12)
+    # The heat equation of a Gaussian convolution.
+    heat = 0.5 * (second + first.square()).detach()
+    torch.testing.assert_close(g_variance, heat, rtol=1e-9, atol=1e-11)
+    h = 1e-5
+    with torch.no_grad():
+        ahead = integral(y, nu * (1 + h), mean, variance)[0]
+        behind = integral(y, nu * (1 - h), mean, variance)[0]
+        torch.testing.assert_close(
+            g_nu, (ahead - behind) / (2 * h * nu), rtol=1e-7, atol=1e-9
+        )
+        slopes = [integral(y, nu, mean + d, variance)[1] for d in (h, -h)]
+        torch.testing.assert_close(
+            second.detach(), (slopes[0] - slopes[1]) / (2 * h), rtol=1e-7, atol=1e-8
+        )
+
+
+def test_rows_do_not_see_each_other() -> None:
+    y, nu = double([[0.1, 0.5], [0.9, 0.3]]), double([[2.0], [1e4]])
+    mean, variance = double([[0.0, 9.0], [1.0, -2.0]]), double([[1.0, 0.1], [4.0, 0.5]])
+    y, nu = torch.broadcast_tensors(y, nu)
+    together = torch.stack(integral(y, nu, mean, variance))
+    for i, j in itertools.product(range(2), range(2)):
+        alone = torch.stack(integral(y[i, j], nu[i, j], mean[i, j], variance[i, j]))
+        torch.testing.assert_close(together[:, i, j], alone, rtol=1e-9, atol=1e-9)
