@@ -16,7 +16,15 @@ from botorch_pref.errors import (
     PrecisionError,
     UnsupportedFeedbackError,
 )
-from botorch_pref.feedback import Comparisons, Validity
+from botorch_pref.feedback import (
+    Choices,
+    Comparisons,
+    OrdinalRatings,
+    Rankings,
+    Ratings,
+    Strengths,
+    Validity,
+)
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     PairwiseLogitLikelihood,
@@ -35,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AffineProbitLikelihood",
     "BotorchPrefError",
+    "Choices",
     "Comparisons",
     "DuelingEIIG",
     "DuelingThompson",
@@ -43,12 +52,16 @@ __all__ = [
     "FeedbackError",
     "InferenceWarning",
     "LaplacePreferenceGP",
+    "OrdinalRatings",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",
     "PrecisionError",
     "PreferenceMarginalLogLikelihood",
+    "Rankings",
+    "Ratings",
     "SkewNormalPosterior",
     "SkewPreferenceGP",
+    "Strengths",
     "UnsupportedFeedbackError",
     "Validity",
     "incumbent",

@@ -42,11 +42,6 @@ PROMISED = {
 
 # Designed, not built yet: other kinds of answers and their engines.
 LATER = {
-    "Choices",
-    "Rankings",
-    "OrdinalRatings",
-    "Strengths",
-    "Ratings",
     "PairwiseBetaLikelihood",
     "BetaRatingLikelihood",
     "OrdinalProbitLikelihood",

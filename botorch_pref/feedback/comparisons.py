@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -31,6 +32,8 @@ class Comparisons(Feedback):
         FeedbackError: Wrong type or shape, no rows at all, or a point compared with
             itself.
     """
+
+    relative: ClassVar[bool] = True
 
     pairs: Tensor | None
     ties: Tensor | None = None

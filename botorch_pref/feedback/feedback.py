@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -18,7 +18,14 @@ class Feedback(ABC):
 
     Subclasses are frozen dataclasses of tensors whose indices point into the
     ``datapoints`` of a model.
+
+    Attributes:
+        relative: Whether only differences of utilities are seen.
+        padded: Whether rows of indices may end in -1, for sets of unequal size.
     """
+
+    relative: ClassVar[bool]
+    padded: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -37,11 +44,11 @@ class Feedback(ABC):
             num_points: ``n``, the number of datapoints.
 
         Raises:
-            FeedbackError: An index is negative or not below ``n``.
+            FeedbackError: An index is negative (and no padding) or not below ``n``.
         """
         for name in self.index_fields:
             indices = getattr(self, name)
-            bad = (indices < 0) | (indices >= num_points)
+            bad = (indices < (-1 if self.padded else 0)) | (indices >= num_points)
             if bool(bad.any()):
                 where = bad.nonzero()[0].tolist()
                 raise FeedbackError(
@@ -80,16 +87,7 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
             has no rows.
     """
     shape = "m" if width is None else f"m x {width}"
-    if not isinstance(value, Tensor):
-        raise FeedbackError(
-            f"{name} must be a tensor of integers of shape batch_shape x {shape}, got "
-            f"{type(value).__name__}; use torch.tensor(...)."
-        )
-    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
-        raise FeedbackError(
-            f"{name} holds indices into datapoints but has dtype {value.dtype}; pass "
-            "integers, for example with .long()."
-        )
+    value = check_integers(name, value, shape, "indices into datapoints")
     min_dim = 1 if width is None else 2
     if value.dim() < min_dim or (width is not None and value.shape[-1] != width):
         raise FeedbackError(
@@ -97,7 +95,54 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
         )
     if value.numel() == 0:
         raise FeedbackError(f"{name} has no rows; pass None where nothing was said.")
+    return value
+
+
+def check_integers(name: str, value: object, shape: str, meaning: str) -> Tensor:
+    """Checks that a field is a tensor of an integer dtype.
+
+    Args:
+        name: What to call it in messages, for example ``Comparisons.pairs``.
+        value: What was given.
+        shape: The shape to ask for, without the batch shape, for example ``m x 2``.
+        meaning: What the integers are, for example ``indices into datapoints``.
+
+    Returns:
+        The value as a ``long`` tensor.
+
+    Raises:
+        FeedbackError: It is not a tensor, or not of an integer dtype.
+    """
+    if not isinstance(value, Tensor):
+        raise FeedbackError(
+            f"{name} must be a tensor of integers of shape batch_shape x {shape}, got "
+            f"{type(value).__name__}; use torch.tensor(...)."
+        )
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise FeedbackError(
+            f"{name} holds {meaning} but has dtype {value.dtype}; pass "
+            "integers, for example with .long()."
+        )
     return value.long()
+
+
+def check_same_shape(name: str, value: Tensor, expected: torch.Size, of: str) -> None:
+    """Checks that there is one answer for each row of indices.
+
+    Args:
+        name: The field of the answers, for example ``Ratings.ratings``.
+        value: The answers.
+        expected: The shape they must have.
+        of: What that is the shape of, for example ``Ratings.indices``.
+
+    Raises:
+        FeedbackError: The shapes differ.
+    """
+    if value.shape != expected:
+        raise FeedbackError(
+            f"{name} has shape {tuple(value.shape)}, but {of} has "
+            f"{tuple(expected)}: one answer a row."
+        )
 
 
 def check_distinct(name: str, pairs: Tensor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ class Validity(Feedback):
     Raises:
         FeedbackError: Wrong type or shape, or no rows.
     """
+
+    relative: ClassVar[bool] = False
 
     indices: Tensor
     valid: Tensor

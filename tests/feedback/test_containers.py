@@ -7,7 +7,16 @@ import pytest
 import torch
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import Comparisons, Feedback, Validity
+from botorch_pref.feedback import (
+    Choices,
+    Comparisons,
+    Feedback,
+    OrdinalRatings,
+    Rankings,
+    Ratings,
+    Strengths,
+    Validity,
+)
 from botorch_pref.models.training_set import TrainingSet, collect_feedback
 
 PAIRS = [[0, 1], [2, 0]]
@@ -93,6 +102,150 @@ WRONG = {
         lambda: Validity(ints([0, 1]), torch.tensor([True])),
         ["Validity.valid", "(1,)", "(2,)", "one label a point"],
     ),
+    "a list of sets": (
+        lambda: Choices([[0, 1]], ints([0])),
+        ["Choices.sets", "list", "m x k", "torch.tensor"],
+    ),
+    "float sets": (
+        lambda: Choices(torch.ones(1, 3), ints([1])),
+        ["Choices.sets", "float32", ".long()"],
+    ),
+    "bool choice": (
+        lambda: Choices(ints([[0, 1]]), torch.tensor([True])),
+        ["Choices.chosen", "bool", ".long()"],
+    ),
+    "a flat set": (
+        lambda: Choices(ints([0, 1, 2]), ints(0)),
+        ["Choices.sets", "(3,)", "batch_shape x m x k", "one set a row"],
+    ),
+    "no sets": (
+        lambda: Choices(torch.zeros(0, 3, dtype=torch.long), ints([])),
+        ["Choices.sets", "no rows", "leave the block out"],
+    ),
+    "sets of no columns": (
+        lambda: Choices(torch.zeros(2, 0, dtype=torch.long), ints([0, 0])),
+        ["Choices.sets[0]", "no items", "remove the row"],
+    ),
+    "one choice short": (
+        lambda: Choices(ints([[0, 1], [1, 2]]), ints([0])),
+        ["Choices.chosen", "(1,)", "(2,)", "one answer a row"],
+    ),
+    "a choice outside its set": (
+        lambda: Choices(ints([[0, 1, 2], [3, 5, -1]]), ints([2, 0])),
+        ["Choices.chosen[1]", "is 0", "[3, 5]", "not the place in the set"],
+    ),
+    "a choice of the padding": (
+        lambda: Choices(ints([[[0, 1, -1]]]), ints([[-1]])),
+        ["Choices.chosen[0, 0]", "is -1", "[0, 1]"],
+    ),
+    "an item twice in a set": (
+        lambda: Choices(ints([[0, 1, 2], [4, 3, 4]]), ints([0, 4])),
+        ["Choices.sets[1]", "point 4 twice", "every item once"],
+    ),
+    "a set of one": (
+        lambda: Choices(ints([[0, 1], [2, -1]]), ints([0, 2])),
+        ["Choices.sets[1]", "one item", "remove the row"],
+    ),
+    "padding first": (
+        lambda: Choices(ints([[0, 1, 2], [0, -1, 2]]), ints([0, 2])),
+        ["Choices.sets[1, 1]", "padding", "end of the row"],
+    ),
+    "another negative number": (
+        lambda: Choices(ints([[0, 1, -2]]), ints([0])),
+        ["Choices.sets[0, 2]", "-2", "pad short sets with -1"],
+    ),
+    "float orders": (
+        lambda: Rankings(torch.ones(1, 3).double()),
+        ["Rankings.orders", "float64", ".long()"],
+    ),
+    "a flat ranking": (
+        lambda: Rankings(ints([0, 1, 2])),
+        ["Rankings.orders", "(3,)", "one ranking a row"],
+    ),
+    "an item twice in a ranking": (
+        lambda: Rankings(ints([[[0, 1, 2], [2, 1, 0]], [[0, 2, 1], [2, 0, 2]]])),
+        ["Rankings.orders[1, 1]", "point 2 twice", "ranking"],
+    ),
+    "a ranking of one": (
+        lambda: Rankings(ints([[3, -1, -1]])),
+        ["Rankings.orders[0]", "one item", "remove the row"],
+    ),
+    "a ranking of none": (
+        lambda: Rankings(ints([[0, 1], [-1, -1]])),
+        ["Rankings.orders[1]", "no items", "remove the row"],
+    ),
+    "a hole in a ranking": (
+        lambda: Rankings(ints([[-1, 0, 1]])),
+        ["Rankings.orders[0, 0]", "padding", "end of the row"],
+    ),
+    "float points of levels": (
+        lambda: OrdinalRatings(torch.zeros(1), ints([0]), 3),
+        ["OrdinalRatings.indices", "float32", ".long()"],
+    ),
+    "float levels": (
+        lambda: OrdinalRatings(ints([0]), torch.ones(1), 3),
+        ["OrdinalRatings.levels", "levels", "float32", ".long()"],
+    ),
+    "a level too high": (
+        lambda: OrdinalRatings(ints([0, 1]), ints([2, 3]), 3),
+        ["OrdinalRatings.levels[1]", "is 3", "3 levels", "from 0 to 2"],
+    ),
+    "a level below zero": (
+        lambda: OrdinalRatings(ints([0, 1]), ints([-1, 1]), 3),
+        ["OrdinalRatings.levels[0]", "is -1", "from 0 to 2"],
+    ),
+    "one level short": (
+        lambda: OrdinalRatings(ints([0, 1]), ints([2]), 3),
+        ["OrdinalRatings.levels", "(1,)", "(2,)", "one answer a row"],
+    ),
+    "a scale of one level": (
+        lambda: OrdinalRatings(ints([0]), ints([0]), 1),
+        ["OrdinalRatings.num_levels", "is 1", "number of levels"],
+    ),
+    "a tensor of levels": (
+        lambda: OrdinalRatings(ints([0]), ints([0]), ints(3)),
+        ["OrdinalRatings.num_levels", "Tensor", "an integer"],
+    ),
+    "a truth for levels": (
+        lambda: OrdinalRatings(ints([0]), ints([0]), True),
+        ["OrdinalRatings.num_levels", "bool", "an integer"],
+    ),
+    "integer strengths": (
+        lambda: Strengths(ints(PAIRS), ints([1, 0])),
+        ["Strengths.strengths", "int64", "(answer - low) / (high - low)"],
+    ),
+    "a list of strengths": (
+        lambda: Strengths(ints(PAIRS), [0.5, 0.5]),
+        ["Strengths.strengths", "list", "(answer - low) / (high - low)"],
+    ),
+    "a strength of one": (
+        lambda: Strengths(ints(PAIRS), torch.tensor([0.5, 1.0])),
+        ["Strengths.strengths[1]", "is 1.0", "(y (n - 1) + 0.5) / n"],
+    ),
+    "one strength short": (
+        lambda: Strengths(ints(PAIRS), torch.tensor([0.5])),
+        ["Strengths.strengths", "(1,)", "(2,)", "one answer a row"],
+    ),
+    "a strength against itself": (
+        lambda: Strengths(ints([[0, 1], [4, 4]]), torch.tensor([0.5, 0.5])),
+        ["Strengths.pairs[1]", "point 4", "remove the row"],
+    ),
+    "a rating of zero": (
+        lambda: Ratings(ints([[0, 1]]), torch.tensor([[0.5, 0.0]])),
+        ["Ratings.ratings[0, 1]", "is 0.0", "1 such", "(y (n - 1) + 0.5) / n"],
+    ),
+    "ratings that are no numbers": (
+        lambda: Ratings(ints([0, 1, 2]), torch.tensor([0.5, torch.nan, torch.inf])),
+        ["Ratings.ratings[1]", "is nan", "2 such", "not finite"],
+    ),
+    "bool ratings": (
+        lambda: Ratings(ints([0]), torch.tensor([True])),
+        ["Ratings.ratings", "bool", "floating point"],
+    ),
+    "one rating short": (
+        lambda: Ratings(ints([0, 1]), torch.tensor([0.5])),
+        ["Ratings.ratings", "(1,)", "(2,)", "one answer a row"],
+    ),
 }
 
 
@@ -132,6 +285,14 @@ WRONG_SETS = {
     "out of range in a batch": (
         lambda: TrainingSet(points(2), (Comparisons(ints([PAIRS, [[0, 1], [1, 9]]])),)),
         ["Comparisons.pairs[1, 1, 1]", "is 9", "0 to 2"],
+    ),
+    "set out of range": (
+        lambda: TrainingSet(points(), (Choices(ints([[0, 1], [2, 3]]), ints([0, 2])),)),
+        ["Choices.sets[1, 1]", "is 3", "0 to 2"],
+    ),
+    "ranking out of range": (
+        lambda: TrainingSet(points(), (Rankings(ints([[0, 5, 1], [2, 0, -1]])),)),
+        ["Rankings.orders[0, 1]", "is 5", "0 to 2"],
     ),
     "nan": (
         lambda: TrainingSet(with_value(torch.nan), (Comparisons(ints(PAIRS)),)),
@@ -226,7 +387,23 @@ def every_block():
         Comparisons(None, ints([[1, 2]])),
         Comparisons(ints(PAIRS), ints([[1, 2]])),
         Validity(ints([0, 2]), torch.tensor([True, False])),
+        Choices(ints([[0, 1, 2], [2, 1, -1]]), ints([1, 2])),
+        Rankings(ints([[2, 0, 1], [1, 2, -1]])),
+        OrdinalRatings(ints([0, 2]), ints([0, 3]), 4),
+        Strengths(ints(PAIRS), torch.tensor([0.25, 0.75])),
+        Ratings(ints([0, 2]), torch.tensor([0.25, 0.75])),
     ]
+
+
+RELATIVE = {
+    Comparisons: True,
+    Choices: True,
+    Rankings: True,
+    Strengths: True,
+    Validity: False,
+    OrdinalRatings: False,
+    Ratings: False,
+}
 
 
 def test_every_container_has_an_entry_here() -> None:
@@ -245,11 +422,36 @@ def test_mapping_tensors_maps_all_of_them_and_validates(block) -> None:
     doubled = block.map_tensors(lambda t: torch.cat([t, t], dim=0))
     for field in dataclasses.fields(block):
         old, new = getattr(block, field.name), getattr(doubled, field.name)
-        assert (old is None) == (new is None)
-        if old is not None:
+        if isinstance(old, torch.Tensor):
             assert torch.equal(new, torch.cat([old, old], dim=0))
+        else:
+            assert new == old
     with pytest.raises(FeedbackError, match=re.escape(type(block).__name__)):
         block.map_tensors(lambda t: t.double())
+
+
+@pytest.mark.parametrize("block", every_block())
+def test_a_change_of_precision_leaves_indices_alone(block) -> None:
+    """As ``model.double()`` does it: floating point tensors only."""
+    double = block.map_tensors(lambda t: t.double() if t.is_floating_point() else t)
+    for field in dataclasses.fields(block):
+        old, new = getattr(block, field.name), getattr(double, field.name)
+        if isinstance(old, torch.Tensor):
+            floating = old.is_floating_point()
+            assert new.dtype == (torch.float64 if floating else old.dtype)
+            torch.testing.assert_close(new, old, check_dtype=False)
+
+
+@pytest.mark.parametrize("kind", Feedback.__subclasses__())
+def test_what_sees_only_differences_says_so(kind) -> None:
+    assert kind.relative is RELATIVE[kind]
+
+
+@pytest.mark.parametrize("block", every_block())
+def test_indices_are_checked_up_to_the_last_point(block) -> None:
+    block.check_indices(3)
+    with pytest.raises(FeedbackError, match=rf"{type(block).__name__}\.\w+\[.*0 to 1"):
+        block.check_indices(2)
 
 
 def test_more_comparisons_point_to_the_new_points() -> None:

@@ -1008,17 +1008,6 @@ def test_other_data_sets_are_refused(engine: Engine) -> None:
     )
     with pytest.raises(UnsupportedFeedbackError, match="RankingDataset"):
         engine.cls.construct_inputs(data)
-    rankings = torch.tensor([[0, 1, 2]])
-    data = RankingDataset(
-        X=SliceContainer(
-            values=POINTS, indices=rankings, event_shape=torch.Size([3 * 2])
-        ),
-        Y=rankings,
-        feature_names=["a", "b"],
-        outcome_names=["preference"],
-    )
-    with pytest.raises(UnsupportedFeedbackError, match="3 items"):
-        engine.cls.construct_inputs(data)
 
 
 # --- Hyper-parameters

@@ -1,0 +1,85 @@
+"""Answers to "which of these is best?"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.feedback import (
+    Feedback,
+    check_integers,
+    check_same_shape,
+)
+from botorch_pref.feedback.padded_sets import check_padded_sets
+
+
+@dataclass(frozen=True, eq=False)
+class Choices(Feedback):
+    """Sets of items and the best of each.
+
+    Nothing is said about the order of the others. Sets may differ in size.
+
+    Attributes:
+        sets: ``batch_shape x m x k`` integers, at least two different items a row;
+            shorter sets end in -1.
+        chosen: ``batch_shape x m`` integers: which of the datapoints was chosen. An
+            index into ``datapoints``, as in ``sets``, not a place in the set.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
+            twice in a set, padding before an item, or a choice outside its set.
+    """
+
+    relative: ClassVar[bool] = True
+    padded: ClassVar[bool] = True
+
+    sets: Tensor
+    chosen: Tensor
+
+    def __post_init__(self) -> None:
+        """Validates."""
+        sets = check_padded_sets("Choices.sets", self.sets, "set")
+        chosen = check_integers(
+            "Choices.chosen", self.chosen, "m", "indices into datapoints"
+        )
+        check_same_shape(
+            "Choices.chosen", chosen, sets.shape[:-1], "Choices.sets without items"
+        )
+        outside = (sets != chosen.unsqueeze(-1)).all(-1) | (chosen < 0)
+        if bool(outside.any()):
+            where = outside.nonzero()[0].tolist()
+            members = [i for i in sets[tuple(where)].tolist() if i >= 0]
+            raise FeedbackError(
+                f"Choices.chosen{where} is {int(chosen[tuple(where)])}, which is not "
+                f"in its set {members}; give the index into datapoints, not the place "
+                "in the set, or add the item to the set."
+            )
+        object.__setattr__(self, "sets", sets)
+        object.__setattr__(self, "chosen", chosen)
+
+    @property
+    def index_fields(self) -> tuple[str, ...]:
+        """See base class."""
+        return ("sets", "chosen")
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """See base class."""
+        return self.sets.shape[:-2]
+
+    def stages(self) -> Tensor:
+        """Every set with what was chosen from it in front.
+
+        The form that ``Rankings.stages`` has too: in each row the first item was chosen
+        from all items of the row.
+
+        Returns:
+            ``batch_shape x m x k`` long: the chosen item, the others in the order of
+            ``sets``, then -1.
+        """
+        others_last = (self.sets != self.chosen.unsqueeze(-1)).long()
+        return self.sets.gather(-1, others_last.argsort(dim=-1, stable=True))
