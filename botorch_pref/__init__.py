@@ -27,6 +27,7 @@ from botorch_pref.feedback import (
 )
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
+    OrdinalProbitLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "FeedbackError",
     "InferenceWarning",
     "LaplacePreferenceGP",
+    "OrdinalProbitLikelihood",
     "OrdinalRatings",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",

@@ -44,7 +44,6 @@ PROMISED = {
 LATER = {
     "PairwiseBetaLikelihood",
     "BetaRatingLikelihood",
-    "OrdinalProbitLikelihood",
     "PlackettLuceLikelihood",
     "VariationalPreferenceGP",
     "PlackettLuceRegression",

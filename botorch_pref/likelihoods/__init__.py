@@ -1,12 +1,14 @@
 """Likelihoods of answers, and the factors that engines see."""
 
 from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
+from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
 __all__ = [
     "AffineProbitLikelihood",
+    "OrdinalProbitLikelihood",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",
     "PreferenceLikelihood",

@@ -11,15 +11,18 @@ from torch import Tensor
 from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.choices import Choices
 from botorch_pref.feedback.comparisons import Comparisons
 from botorch_pref.feedback.feedback import Feedback
+from botorch_pref.feedback.rankings import Rankings
 from botorch_pref.feedback.sparse_rows import pair_rows, stack_rows
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.preference_likelihood import (
     PositiveParameter,
     PreferenceLikelihood,
     set_positive,
 )
+from botorch_pref.likelihoods.thurstone_sets import choice_factors, ranking_factors
 from botorch_pref.numerics.duel_link import ProbitLink
 
 _THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
@@ -54,6 +57,8 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
 
     explains: ClassVar = {
         Comparisons: BoxFactors,
+        Choices: CorrelatedBoxFactors,
+        Rankings: CorrelatedBoxFactors,
     }
     noise = PositiveParameter()
 
@@ -108,6 +113,14 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         Raises:
             FeedbackError: There are ties but no tie threshold.
         """
+        if isinstance(feedback, Choices):
+            return choice_factors(
+                feedback.stages(), num_points, self.noise.unsqueeze(-1)
+            )
+        if isinstance(feedback, Rankings):
+            return ranking_factors(
+                feedback.orders, num_points, self.noise.unsqueeze(-1)
+            )
         assert isinstance(feedback, Comparisons), "of a type in explains"
         return self._duel_factors(feedback, num_points)
 

@@ -7,11 +7,15 @@ from typing import Any
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import (
+    Choices,
     Comparisons,
     Feedback,
+    OrdinalRatings,
+    Rankings,
     Validity,
 )
 from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
+from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
@@ -19,7 +23,10 @@ AnyLikelihood = PreferenceLikelihood[Any]
 
 DEFAULT_LIKELIHOODS: dict[type[Feedback], type[AnyLikelihood]] = {
     Comparisons: PairwiseProbitLikelihood,
+    Choices: PairwiseProbitLikelihood,
+    Rankings: PairwiseProbitLikelihood,
     Validity: AffineProbitLikelihood,
+    OrdinalRatings: OrdinalProbitLikelihood,
 }
 """The likelihood of each kind of answer where neither user nor model names one."""
 

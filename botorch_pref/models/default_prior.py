@@ -12,11 +12,9 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.means import ConstantMean, Mean, ZeroMean
 from gpytorch.priors import GammaPrior
 
-from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.feedback import Feedback
 
 _IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
-
-_ONLY_DIFFERENCES: tuple[type[Feedback], ...] = (Comparisons,)
 
 
 def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -> Mean:
@@ -26,7 +24,7 @@ def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -
         feedback: The blocks of answers.
         batch_shape: Of the model.
     """
-    if all(isinstance(block, _ONLY_DIFFERENCES) for block in feedback):
+    if all(block.relative for block in feedback):
         return ZeroMean(batch_shape=batch_shape)
     return ConstantMean(batch_shape=batch_shape)
 

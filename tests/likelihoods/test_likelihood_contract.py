@@ -7,15 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import mpmath as mp
+import numpy
 import pytest
 import torch
-from gpytorch.priors import GammaPrior, LogNormalPrior
+from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior
 from scipy import integrate, optimize
+from scipy.stats import multivariate_normal
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import Comparisons, Feedback, Validity
+from botorch_pref.feedback import (
+    Choices,
+    Comparisons,
+    Feedback,
+    OrdinalRatings,
+    Rankings,
+    Validity,
+)
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
+    OrdinalProbitLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     PreferenceLikelihood,
@@ -71,10 +81,17 @@ class Case:
     parameters: dict = field(default_factory=dict)
     # All other answers that the same person could have given.
     others: list[Feedback] = field(default_factory=list)
+    # Arguments of the likelihood that are no positive parameters.
+    fixed: dict = field(default_factory=dict)
+    # How many items are heard with noise.
+    items: int = 2
+    # Between the ends of the answer's interval.
+    width: float = math.inf
 
     def build(self, dtype=torch.float64, **changes):
-        module = self.likelihood(**(self.parameters | changes)).to(dtype)
-        for name, value in self.parameters.items():
+        arguments = self.fixed | self.parameters | changes
+        module = self.likelihood(**arguments).to(dtype)
+        for name, value in (self.fixed | self.parameters).items():
             # Constructed in the default dtype, which rounds.
             setattr(module, name, changes.get(name, value))
         return module
@@ -104,27 +121,66 @@ CASES = {
     ),
     "probit tie": Case(
         PairwiseProbitLikelihood, TIE, probit_tie, [1, -1, 0], BoxFactors,
-        THRESHOLD, [WIN, LOSS],
+        THRESHOLD, [WIN, LOSS], width=1.4,
     ),
     "probit narrow tie": Case(
         PairwiseProbitLikelihood, TIE, probit_tie, [1, -1, 0], BoxFactors,
-        {"noise": 2.0, "tie_threshold": 1e-4}, [WIN, LOSS],
+        {"noise": 2.0, "tie_threshold": 1e-4}, [WIN, LOSS], width=2e-4,
     ),
     "logit win": Case(
         PairwiseLogitLikelihood, WIN, logistic, [1, -1, 0], LogitFactors, {}, [LOSS]
     ),
     "valid": Case(
         AffineProbitLikelihood, VALID, affine(1), [0, 1, 0], BoxFactors,
-        {"noise": 0.5}, [FAILED],
+        {"noise": 0.5}, [FAILED], items=1,
     ),
     "failed": Case(
         AffineProbitLikelihood, FAILED, affine(-1), [0, -1, 0], BoxFactors,
-        {"noise": 0.5}, [VALID],
+        {"noise": 0.5}, [VALID], items=1,
     ),
+}  # fmt: skip
+CUTPOINTS = [-0.5, 0.2, 1.1]
+LEVELS = [
+    OrdinalRatings(torch.tensor([1]), torch.tensor([level]), 4) for level in range(4)
+]
+
+
+def ordinal(level):
+    ends = [-mp.inf, *map(mp.mpf, CUTPOINTS), mp.inf]
+    lower, upper = ends[level], ends[level + 1]
+    return lambda z, noise: phi_between(
+        (lower - z) / mp.sqrt(noise), (upper - z) / mp.sqrt(noise)
+    )
+
+
+CASES |= {
+    f"ordinal {level}": Case(
+        OrdinalProbitLikelihood, LEVELS[level], ordinal(level), [0, 1, 0], BoxFactors,
+        {"noise": 0.3}, [other for other in LEVELS if other is not LEVELS[level]],
+        fixed={"cutpoints": torch.tensor(CUTPOINTS, dtype=torch.float64)}, items=1,
+        width=dict(enumerate([math.inf, 0.7, 0.9, math.inf]))[level],
+    )
+    for level in range(4)
 }  # fmt: skip
 
 # In the failed case z = -f: the row already carries the sign.
 CASES["failed"].truth = affine(1)
+
+
+@dataclass
+class SetCase:
+    """A likelihood of a set of three: the log probability of one answer, given all."""
+
+    likelihood: type[PreferenceLikelihood]
+    kind: type[Feedback]
+    factors: type[Factors]
+    parameters: dict = field(default_factory=dict)
+
+
+SET_CASES = [
+    SetCase(PairwiseProbitLikelihood, Choices, CorrelatedBoxFactors, {"noise": 0.4}),
+    SetCase(PairwiseProbitLikelihood, Rankings, CorrelatedBoxFactors, {"noise": 0.4}),
+]
 
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -142,9 +198,10 @@ def test_every_likelihood_and_every_kind_of_factor_has_an_entry() -> None:
         for kind in likelihood.explains
     }
     entries = {(case.likelihood, type(case.feedback)) for case in CASES.values()}
+    entries |= {(case.likelihood, case.kind) for case in SET_CASES}
     assert entries == explained
     covered = {case.factors for case in CASES.values()} | {JointFactors}
-    covered |= {CorrelatedBoxFactors}
+    covered |= {case.factors for case in SET_CASES}
     assert covered == concrete(Factors)
 
 
@@ -188,8 +245,6 @@ def test_log_probability_and_derivatives(case, z, dtype) -> None:
     noise = float(case.parameters.get("noise", 1.0))
     scale = math.sqrt(min(noise, 1.0))
     reach = (abs(z) + 1) / scale
-    # The width of a tie is what is left of ends around z.
-    width = case.parameters["tie_threshold"] if case.feedback is TIE else math.inf
     for order, (value, want) in enumerate(zip((*got, third), expected, strict=True)):
         got_value = number(value)
         size = 1 + (reach ** max(2 - order, 0) if order != 3 else min(reach, 1e3))
@@ -198,7 +253,8 @@ def test_log_probability_and_derivatives(case, z, dtype) -> None:
             # The digits that the hazard's excess keeps, see its documentation.
             relative *= 1 + min(reach, 43.0 if dtype == torch.float64 else 8.0) ** 2
         tolerance = relative * size / scale**order
-        tolerance += 4 * eps * abs(z) / width if order == 0 else 0
+        # The width of an interval is what is left of ends around z.
+        tolerance += 8 * eps * abs(z) / case.width if order == 0 else 0
         assert abs(mp.mpf(got_value) - want) <= tolerance, order
     assert number(got.second) <= 0
 
@@ -344,7 +400,7 @@ def test_gradient_in_parameters(case, name, z) -> None:
             getattr(factors, what)(*arguments).value.sum(), raw, retain_graph=True
         )
         # A box under N(z, s): noise and cavity variances add, whatever the parameter.
-        share = variance if case.likelihood is AffineProbitLikelihood else variance / 2
+        share = variance / case.items
 
         def shifted(x, name=name, share=share):
             changes = {k: mp.mpf(v) for k, v in case.parameters.items()}
@@ -424,7 +480,75 @@ def test_win_probability_is_the_expected_probability_of_a_win(
     assert number(got) == pytest.approx(math.exp(value), rel=1e-8)
 
 
-@each_case
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("variance", [0.0, 0.7])
+def test_levels_have_the_probabilities_of_their_intervals(level, variance) -> None:
+    case = CASES[f"ordinal {level}"]
+    z = torch.tensor([-20.0, -1.0, 0.3, 2.0, 20.0], dtype=torch.float64)
+    got = case.build().level_probabilities(z, torch.full_like(z, variance))[..., level]
+    want = [float(case.truth(mp.mpf(float(x)), noise=0.3 + variance)) for x in z]
+    assert got.tolist() == pytest.approx(want, rel=1e-9)
+    if not variance:
+        torch.testing.assert_close(case.build()(z).probs[..., level], got)
+
+
+def test_cutpoints_are_set_read_and_kept_in_order() -> None:
+    likelihood = OrdinalProbitLikelihood(4).double()
+    assert likelihood.raw_cutpoints.requires_grad
+    # A normal of twice the noise's deviation is in each level alike.
+    share = torch.special.ndtr(likelihood.cutpoints / 2)
+    torch.testing.assert_close(share, torch.tensor([0.25, 0.5, 0.75]).double())
+    likelihood.cutpoints = torch.tensor(CUTPOINTS)
+    assert likelihood.cutpoints.tolist() == pytest.approx(CUTPOINTS, rel=1e-6)
+    likelihood.initialize(raw_cutpoints=torch.tensor([3.0, -20.0, 4.0]).double())
+    assert bool((likelihood.cutpoints.diff() > 0).all())
+    for wrong in ([0.0, 0.0, 1.0], [1.0, 0.0, 2.0], [0.0, math.nan, 1.0]):
+        with pytest.raises(FeedbackError, match="must be finite and increase"):
+            likelihood.cutpoints = torch.tensor(wrong)
+    with pytest.raises(FeedbackError, match="4 levels have 3 cut points, got 2"):
+        likelihood.cutpoints = torch.tensor([0.0, 1.0])
+    with pytest.raises(FeedbackError, match="at least 2"):
+        OrdinalProbitLikelihood()
+    ratings = OrdinalRatings(torch.tensor([0]), torch.tensor([1]), 3)
+    with pytest.raises(FeedbackError, match=r"3 levels.*OrdinalProbitLikelihood\(3\)"):
+        likelihood.factors(ratings, 2)
+
+
+def test_gradients_reach_the_cutpoints() -> None:
+    likelihood = CASES["ordinal 1"].build()
+    ratings = OrdinalRatings(torch.tensor([0, 1, 2, 0]), torch.arange(4), 4)
+    z = torch.tensor([0.1, -0.4, 0.9, 2.0], dtype=torch.float64)
+
+    def total(raw):
+        likelihood.raw_cutpoints.data = raw
+        return likelihood.factors(ratings, 3).log_prob(z).value.sum()
+
+    start = likelihood.raw_cutpoints.detach().clone()
+    total(start.clone()).backward()
+    for i in range(3):
+        step = 1e-6 * torch.eye(3, dtype=torch.float64)[i]
+        want = float(total(start + step).detach() - total(start - step).detach()) / 2e-6
+        assert number(likelihood.raw_cutpoints.grad[i]) == pytest.approx(want, rel=1e-6)
+
+
+def test_a_prior_sees_the_cutpoints_themselves() -> None:
+    prior = NormalPrior(0.0, 2.0)
+    likelihood = OrdinalProbitLikelihood(
+        cutpoints=torch.tensor(CUTPOINTS), cutpoints_prior=prior
+    )
+    ((_, module, registered, closure, setting),) = likelihood.named_priors()
+    assert registered is prior
+    assert closure(module).tolist() == pytest.approx(CUTPOINTS, rel=1e-6)
+    setting(module, torch.tensor([0.0, 1.0, 3.0]))
+    assert likelihood.cutpoints.tolist() == pytest.approx([0.0, 1.0, 3.0], abs=1e-6)
+
+
+BINARY = [
+    case for case in CASES.values() if not isinstance(case.feedback, OrdinalRatings)
+]
+
+
+@pytest.mark.parametrize("case", BINARY, ids=lambda c: c.likelihood.__name__)
 def test_forward_is_the_probability_of_the_positive_answer(case) -> None:
     """Of a win of the first item, or of a valid trial."""
     z = torch.linspace(-4, 4, 9, dtype=torch.float64)
@@ -511,3 +635,54 @@ def test_joint_factors_are_their_blocks_one_under_another() -> None:
         ]
         for order, value in enumerate(joint.log_partition(z, variance)):
             torch.testing.assert_close(value, torch.cat([a[order] for a in alone]))
+
+
+def set_answers(kind):
+    if kind is Choices:
+        items = torch.tensor([[0, 1, 2]])
+        return [Choices(items, torch.tensor([c])) for c in range(3)]
+    orders = itertools.permutations(range(3))
+    return [Rankings(torch.tensor([order])) for order in orders]
+
+
+def set_log_probability(factors, utilities):
+    """Given utilities; shared noise, at most one variable, by Gauss-Hermite."""
+    shared = factors.shared_noise
+    if shared is None:
+        return number(factors.log_prob(factors.rows.apply(utilities)).value.sum())
+    assert shared.shape == (1,)
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(80)
+    nodes = torch.tensor(nodes).unsqueeze(-1) * shared.sqrt()
+    unknowns = torch.cat([utilities.expand(80, -1), nodes], dim=-1)
+    values = factors.log_prob(factors.rows.apply(unknowns)).value.sum(-1)
+    weights = torch.tensor(weights / math.sqrt(2 * math.pi))
+    return number((values + weights.log()).logsumexp(0))
+
+
+def heard(kind, utilities, noise):
+    """Probabilities of all answers by brute force: orthants of heard differences."""
+    for answer in set_answers(kind):
+        order = answer.stages()[0].tolist()
+        size = torch.zeros(2, 3, dtype=torch.float64)
+        for row in range(2):
+            size[row, order[0 if kind is Choices else row]] = 1
+            size[row, order[row + 1]] = -1
+        yield multivariate_normal(
+            mean=(-size @ utilities).numpy(), cov=(noise * size @ size.mT).numpy()
+        ).cdf([0, 0])
+
+
+@pytest.mark.parametrize("case", SET_CASES, ids=lambda c: c.kind.__name__)
+@pytest.mark.parametrize("utilities", [[0.0, 0.0, 0.0], [0.8, -0.3, 1.0]])
+def test_answers_about_a_set(case, utilities) -> None:
+    likelihood = case.likelihood(**case.parameters).double()
+    utilities = torch.tensor(utilities, dtype=torch.float64)
+    got = []
+    for answer in set_answers(case.kind):
+        factors = likelihood.factors(answer, 3)
+        assert type(factors) is case.factors
+        got.append(math.exp(set_log_probability(factors, utilities)))
+    assert sum(got) == pytest.approx(1.0, abs=1e-8)
+    if case.factors is CorrelatedBoxFactors:
+        want = list(heard(case.kind, utilities, case.parameters["noise"]))
+        assert got == pytest.approx(want, abs=1e-5)

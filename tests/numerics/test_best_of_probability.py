@@ -20,10 +20,10 @@ def log_probability(utilities, noise=1.0):
 
 def test_two_items_are_a_duel() -> None:
     gap = torch.linspace(-40, 40, 41, dtype=torch.float64)
-    got = best_of_log_probability(
-        torch.stack([gap, torch.zeros_like(gap)], dim=-1), torch.tensor(0.3).double()
-    )
-    want = torch.special.log_ndtr(gap / math.sqrt(2 * 0.3))
+    noise = torch.tensor(0.3, dtype=torch.float64)
+    duel = torch.stack([gap, torch.zeros_like(gap)], dim=-1)
+    got = best_of_log_probability(duel, noise)
+    want = torch.special.log_ndtr(gap / (2 * noise).sqrt())
     torch.testing.assert_close(got[:, 0], want, rtol=1e-9, atol=1e-9)
 
 
