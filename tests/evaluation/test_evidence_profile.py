@@ -1,0 +1,235 @@
+"""Profiles of the evidence, against closed forms and other optimisers."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import scipy.optimize
+import torch
+from gpytorch.means import ConstantMean
+from gpytorch.priors import GammaPrior
+from torch import Tensor
+
+from botorch_pref import (
+    AffineProbitLikelihood,
+    BotorchPrefError,
+    Comparisons,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PairwiseProbitLikelihood,
+    PreferenceMarginalLogLikelihood,
+    SkewPreferenceGP,
+    Validity,
+)
+from botorch_pref.evaluation.evidence_profile import EvidenceProfile, evidence_profile
+from botorch_pref.models.preference_gp import PreferenceGP
+
+DOUBLE = torch.float64
+ENGINES = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
+NOISE = "likelihoods.Comparisons.noise"
+GRID = torch.logspace(-2, 2, 7, dtype=DOUBLE)
+
+
+def people(kind: type[PreferenceGP], *, validity: bool = False) -> PreferenceGP:
+    """A model of 120 duels among 15 points; noise 2, utilities from -4 to 4.
+
+    With validity, six labels of each point with noise 4, which is known.
+    """
+    generator = torch.Generator().manual_seed(1)
+    X = torch.rand(15, 1, generator=generator, dtype=DOUBLE)
+    utility = 4 * (6 * X[:, 0]).sin()
+    first = torch.randint(15, (120,), generator=generator)
+    second = (first + torch.randint(1, 15, (120,), generator=generator)) % 15
+    pairs = torch.stack([first, second], dim=-1)
+    heard = utility[pairs] + 2**0.5 * torch.randn(
+        120, 2, generator=generator, dtype=DOUBLE
+    )
+    pairs = torch.where(heard[:, :1] > heard[:, 1:], pairs, pairs.flip(-1))
+    indices = torch.arange(15).repeat(6)
+    heard = utility[indices] + 2 * torch.randn(90, generator=generator, dtype=DOUBLE)
+    model = kind(
+        X,
+        pairs,
+        feedback=[Validity(indices, heard > 0)] if validity else [],
+        likelihood={Validity: AffineProbitLikelihood(4.0)} if validity else None,
+    )
+    model.covar_module.base_kernel.lengthscale = 0.2
+    model.covar_module.outputscale = 8.0
+    return model
+
+
+def freeze(model: PreferenceGP, *but: str) -> None:
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in but)
+
+
+@pytest.mark.parametrize("kind", [LaplacePreferenceGP, EPPreferenceGP])
+def test_noise_and_output_scale_are_confounded(kind: type[PreferenceGP]) -> None:
+    """Only their ratio counts, so that a free output scale makes up for any noise."""
+    profile = evidence_profile(people(kind), NOISE, GRID)
+    # Fits stop within about 1e-3 nats of their optimum.
+    assert float(profile.log_evidence.max() - profile.log_evidence.min()) < 0.02
+    assert profile.interval == (float(GRID[0]), float(GRID[-1]))
+    assert not profile.identified
+    assert "not identified" in str(profile)
+
+
+def test_a_prior_gives_the_profile_its_shape() -> None:
+    model = people(EPPreferenceGP)
+    profile = evidence_profile(model, NOISE, GRID, priors=True)
+    assert float(profile.log_evidence.max() - profile.log_evidence.min()) > 1
+    assert "identified by answers and priors" in str(profile)
+
+
+def test_absolute_feedback_or_a_fixed_scale_identify_the_noise() -> None:
+    both = people(EPPreferenceGP, validity=True)
+    profile = evidence_profile(both, NOISE, GRID)
+    assert profile.identified
+    assert profile.interval[0] < 2.0 < profile.interval[1]
+    fixed = people(EPPreferenceGP)
+    freeze(fixed)
+    profile = evidence_profile(fixed, NOISE, GRID)
+    assert profile.identified
+    assert profile.interval[0] < 2.0 < profile.interval[1]
+
+
+@pytest.mark.parametrize("kind", [EPPreferenceGP, SkewPreferenceGP])
+def test_one_label_in_closed_form(kind: type[PreferenceGP]) -> None:
+    """P(valid) = Phi(c / sqrt(noise + outputscale)), which EP has exactly."""
+    mean = ConstantMean()
+    mean.initialize(constant=1.5)
+    model = kind(
+        torch.zeros(1, 1, dtype=DOUBLE),
+        feedback=[Validity(torch.tensor([0]), torch.tensor([True]))],
+        mean_module=mean,
+    )
+    model.covar_module.outputscale = 2.0
+    freeze(model)
+    profile = evidence_profile(model, "likelihoods.Validity.noise", GRID)
+    expected = torch.special.log_ndtr(1.5 / (GRID + 2).sqrt())
+    torch.testing.assert_close(profile.log_evidence, expected, rtol=0, atol=1e-6)
+    # A parameter of the prior, likewise; with priors, that of the lengthscale counts
+    # and that of the output scale itself does not.
+    profile = evidence_profile(model, "covar_module.outputscale", GRID, priors=True)
+    kernel = model.covar_module.base_kernel
+    log_prior = kernel.lengthscale_prior.log_prob(kernel.lengthscale).sum().detach()
+    expected = torch.special.log_ndtr(1.5 / (GRID + 1).sqrt()) + log_prior
+    torch.testing.assert_close(profile.log_evidence, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_everything_else_is_refitted(kind: type[PreferenceGP]) -> None:
+    """Against Brent's method in the one other parameter."""
+    model = people(kind, validity=True)
+    freeze(model, "covar_module.raw_outputscale")
+    values = torch.tensor([0.05, 0.5, 5.0], dtype=DOUBLE)
+    profile = evidence_profile(model, NOISE, values, priors=True)
+    for value, objective in zip(values, profile.log_evidence, strict=True):
+        model.likelihoods["Comparisons"].noise = value
+
+        def negative(log_scale: float) -> float:
+            model.covar_module.outputscale = math.exp(log_scale)
+            mll = PreferenceMarginalLogLikelihood(model.likelihood, model).train()
+            with torch.no_grad():
+                return -float(mll(model(*model.train_inputs), model.train_targets))
+
+        best = scipy.optimize.minimize_scalar(
+            negative, bounds=(-3, 7), method="bounded", options={"xatol": 1e-3}
+        )
+        assert abs(float(objective) + best.fun) < 2e-3
+
+
+def test_the_prior_of_the_parameter_itself_does_not_count() -> None:
+    profiles = []
+    for prior in (None, GammaPrior(3.0, 9.0)):
+        model = people(EPPreferenceGP, validity=True)
+        model.likelihoods["Comparisons"] = PairwiseProbitLikelihood(
+            noise_prior=prior
+        ).double()
+        freeze(model)
+        profile = evidence_profile(model, NOISE, GRID, priors=True)
+        profiles.append(profile.log_evidence)
+    torch.testing.assert_close(*profiles, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_model_stays_as_it_is(kind: type[PreferenceGP]) -> None:
+    model = people(kind).eval()
+    X = torch.rand(3, 1, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    learned = [p.requires_grad for p in model.parameters()]
+    mean = model.posterior(X).mean.detach()
+    evidence_profile(model, NOISE, torch.tensor([0.1, 1.0, 10.0]))
+    assert not model.training
+    assert learned == [p.requires_grad for p in model.parameters()]
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert torch.equal(model.posterior(X).mean.detach(), mean)
+
+
+def synthetic(function: Callable[[Tensor], Tensor]) -> EvidenceProfile:
+    values = torch.linspace(-4, 4, 801, dtype=DOUBLE)
+    return EvidenceProfile("x", values, function(values))
+
+
+def test_interval_of_a_quadratic() -> None:
+    """A normal's 95 % interval, whose ends lie between points of the grid."""
+    profile = synthetic(lambda x: -0.5 * ((x - 0.5) / 0.7).square() - 30)
+    assert profile.identified
+    assert abs(profile.best - 0.5) < 1e-9
+    for end, sign in zip(profile.interval, (-1, 1), strict=True):
+        # Linear interpolation of a quadratic at steps of 0.01.
+        assert abs(end - (0.5 + sign * 1.959964 * 0.7)) < 1e-4
+    assert str(profile).splitlines()[-1].endswith(": identified by answers")
+
+
+def test_a_one_sided_profile_is_not_identified() -> None:
+    profile = synthetic(lambda x: -(x.clamp_min(0.0).square()))
+    assert not profile.identified
+    assert profile.interval[0] == -4
+    assert abs(profile.interval[1] - 1.9207**0.5) < 1e-4
+
+
+def test_the_interval_spans_two_humps() -> None:
+    profile = synthetic(lambda x: -2 * (x.abs() - 1.0).square() * 4)
+    lower, upper = profile.interval
+    assert abs(lower + upper) < 1e-9
+    assert abs(upper - 1 - (1.9207 / 8) ** 0.5) < 1e-4
+
+
+def test_what_has_no_profile_is_refused() -> None:
+    model = people(EPPreferenceGP)
+    with pytest.raises(
+        BotorchPrefError, match=r"known are .*covar_module\.outputscale"
+    ):
+        evidence_profile(model, "noise", GRID)
+    with pytest.raises(BotorchPrefError, match="at least three, increasing"):
+        evidence_profile(model, NOISE, GRID.flip(0))
+    with pytest.raises(BotorchPrefError, match="positive"):
+        evidence_profile(model, NOISE, torch.tensor([-1.0, 1.0, 2.0]))
+    lengthscale = "covar_module.base_kernel.lengthscale"
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        evidence_profile(model, lengthscale, torch.tensor([0.001, 1.0, 2.0]))
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_each_kind_of_feedback_learns_its_own_noise(kind: type[PreferenceGP]) -> None:
+    """Gradients of the evidence in both noises, by finite differences."""
+    model = people(kind, validity=True)
+    likelihoods = {
+        Comparisons: PairwiseProbitLikelihood(0.3, noise_prior=GammaPrior(2.0, 2.0)),
+        Validity: AffineProbitLikelihood(2.0, noise_prior=GammaPrior(2.0, 2.0)),
+    }
+    model = kind(model.datapoints, feedback=model.feedback, likelihood=likelihoods)
+    raw = [likelihoods[k].raw_noise for k in likelihoods]
+    assert all(p.requires_grad for p in raw)
+    gradients = torch.autograd.grad(model.log_evidence(), raw)
+    for parameter, gradient in zip(raw, gradients, strict=True):
+        ends = []
+        for step in (3e-3, -3e-3):
+            with torch.no_grad():
+                parameter.add_(step)
+                ends.append(model.log_evidence())
+                parameter.sub_(step)
+        slope = (ends[0] - ends[1]) / 6e-3
+        # Steps so wide because Laplace's evidence is converged to about 1e-8 only.
+        torch.testing.assert_close(gradient, slope, rtol=1e-4, atol=1e-5)
