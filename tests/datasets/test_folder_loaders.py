@@ -24,18 +24,8 @@ CAR_ANSWERS = """User_ID,Item1_ID,Item2_ID, Is Control
 7,1,2,0
 """
 
-SET_A = [
-    "ebi",
-    "anago",
-    "maguro",
-    "ika",
-    "uni",
-    "ikura",
-    "tamago",
-    "toro",
-    "tekka_maki",
-    "kappa_maki",
-]
+SET_A = ["ebi", "anago", "maguro", "ika", "uni"]
+SET_A += ["ikura", "tamago", "toro", "tekka_maki", "kappa_maki"]
 # As in the file of items: other sushi stand between those of set A.
 ITEMS = [*SET_A[:5], "tako", *SET_A[5:8], "amaebi", *SET_A[8:]]
 
