@@ -23,6 +23,7 @@ from botorch_pref.likelihoods.preference_likelihood import (
     set_positive,
 )
 from botorch_pref.likelihoods.thurstone_sets import choice_factors, ranking_factors
+from botorch_pref.numerics.best_of_probability import best_of_log_probability
 from botorch_pref.numerics.duel_link import ProbitLink
 
 _THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
@@ -161,6 +162,17 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         """
         link = ProbitLink(self.noise)
         return link.win_probability(mean - self.tie_threshold, variance)
+
+    def log_choice_probability(self, utilities: Tensor) -> Tensor:
+        """Log probabilities that each item of a set is chosen as its best.
+
+        Args:
+            utilities: ``... x k``.
+
+        Returns:
+            ``... x k``.
+        """
+        return best_of_log_probability(utilities, self.noise.unsqueeze(-1))
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""

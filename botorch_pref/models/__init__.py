@@ -1,6 +1,8 @@
 """Preference models behind BoTorch's and GPyTorch's interfaces."""
 
 import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
+from botorch_pref.models.choice_probability import choice_probability
+from botorch_pref.models.engine_table import engine_table
 from botorch_pref.models.ep_preference_gp import EPPreferenceGP
 from botorch_pref.models.group_utility import GroupUtility
 from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
@@ -19,5 +21,7 @@ __all__ = [
     "PreferenceGP",
     "PreferenceMarginalLogLikelihood",
     "SkewPreferenceGP",
+    "choice_probability",
+    "engine_table",
     "rater_covar_module",
 ]

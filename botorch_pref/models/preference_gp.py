@@ -90,7 +90,7 @@ class PreferenceGP(InferenceMixin, GP, FantasizeMixin):
         if datapoints is None and blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
         chosen = resolve_likelihoods(blocks, likelihood, self.default_likelihoods)
-        check_supported(type(self), chosen, _engines())
+        check_supported(type(self), chosen, engines())
         self.likelihoods = ModuleDict({k.__name__: v for k, v in chosen.items()})
         if datapoints is not None:
             self._set_data(TrainingSet(datapoints, blocks))
@@ -262,9 +262,13 @@ class PreferenceGP(InferenceMixin, GP, FantasizeMixin):
         return inputs_from_ranking(training_data)
 
 
-def _engines(base: type[PreferenceGP] | None = None) -> list[type[PreferenceGP]]:
-    """All classes of models, by name."""
+def engines(base: type[PreferenceGP] | None = None) -> list[type[PreferenceGP]]:
+    """All classes of models with an engine, by name.
+
+    Args:
+        base: Those below it; by default all.
+    """
     below = (base or PreferenceGP).__subclasses__()
     found = [cls for cls in below if hasattr(cls, "takes")]
-    found += [leaf for cls in below for leaf in _engines(cls)]
+    found += [leaf for cls in below for leaf in engines(cls)]
     return sorted(found, key=lambda cls: cls.__name__)

@@ -56,24 +56,3 @@ def check_supported(
                 f" Or pass likelihood={{{kind.__name__}: {' or '.join(instead)}(...)}}."
             )
         raise UnsupportedFeedbackError(message)
-
-
-def engine_table(engines: Iterable[Engine], kinds: Iterable[type[Feedback]]) -> str:
-    """What takes what, as a Markdown table.
-
-    Args:
-        engines: Classes of models, a column each.
-        kinds: Classes of feedback, a row for each of their likelihoods.
-    """
-    engines = list(engines)
-    names = [engine.__name__ for engine in engines]
-    lines = [
-        "| feedback | likelihood | " + " | ".join(names) + " |",
-        "| --- " * (2 + len(engines)) + "|",
-    ]
-    for kind in kinds:
-        for likelihood in likelihoods_of(kind):
-            taken = [likelihood.explains[kind] in engine.takes for engine in engines]
-            marks = " | ".join("yes" if t else "" for t in taken)
-            lines.append(f"| `{kind.__name__}` | `{likelihood.__name__}` | {marks} |")
-    return "\n".join(lines)

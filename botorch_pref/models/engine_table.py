@@ -1,0 +1,53 @@
+"""The table of engines and feedback, from the classes themselves."""
+
+from __future__ import annotations
+
+from botorch_pref.feedback import (
+    Choices,
+    Comparisons,
+    Feedback,
+    OrdinalRatings,
+    Rankings,
+    Ratings,
+    Strengths,
+    Validity,
+)
+from botorch_pref.models.preference_gp import engines
+from botorch_pref.models.supported_feedback import likelihoods_of
+
+_KINDS: tuple[type[Feedback], ...] = (
+    Comparisons,
+    Choices,
+    Rankings,
+    Validity,
+    OrdinalRatings,
+    Strengths,
+    Ratings,
+)
+
+
+def engine_table() -> str:
+    """What takes what, as a Markdown table: a row for each likelihood of an answer.
+
+    ``python -c "from botorch_pref.models import engine_table; print(engine_table())"``
+    prints it.
+    """
+    columns = engines()
+    names = [f"`{engine.__name__}`" for engine in columns]
+    lines = [
+        "| feedback | likelihood | " + " | ".join(names) + " |",
+        "| --- " * (2 + len(columns)) + "|",
+    ]
+    for kind in _KINDS:
+        for likelihood in likelihoods_of(kind):
+            taken = [likelihood.explains[kind] in engine.takes for engine in columns]
+            default = [
+                engine.default_likelihoods.get(kind) is likelihood for engine in columns
+            ]
+            marks = [
+                ("yes, by default" if first else "yes") if takes else ""
+                for takes, first in zip(taken, default, strict=True)
+            ]
+            name = f"| `{kind.__name__}` | `{likelihood.__name__}` | "
+            lines.append(name + " | ".join(marks) + " |")
+    return "\n".join(lines)
