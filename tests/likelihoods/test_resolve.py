@@ -1,0 +1,96 @@
+"""Who explains what: defaults, sharing, and what the user names."""
+
+import copy
+
+import pytest
+import torch
+from gpytorch.priors import GammaPrior
+
+from botorch_pref import (
+    AffineProbitLikelihood,
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    OrdinalRatings,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    Rankings,
+    UnsupportedFeedbackError,
+    Validity,
+)
+from botorch_pref.likelihoods.resolve import DEFAULT_LIKELIHOODS, resolve_likelihoods
+
+POINTS = torch.linspace(0, 1, 4, dtype=torch.float64).unsqueeze(-1)
+PAIRS = Comparisons(torch.tensor([[0, 1], [2, 1]]))
+CHOICES = Choices(torch.tensor([[0, 1, 2]]), torch.tensor([2]))
+RANKINGS = Rankings(torch.tensor([[3, 1, 0]]))
+VALIDITY = Validity(torch.tensor([0]), torch.tensor([True]))
+LEVELS = OrdinalRatings(torch.tensor([0, 1]), torch.tensor([1, 0]), 5)
+
+
+def resolve(feedback, likelihood=None):
+    return resolve_likelihoods(feedback, likelihood, DEFAULT_LIKELIHOODS)
+
+
+def test_choices_and_rankings_take_the_noise_of_comparisons() -> None:
+    """One likelihood for all, whatever the order of the blocks."""
+    own = PairwiseProbitLikelihood(0.2)
+    for blocks in ([RANKINGS, CHOICES, PAIRS], [PAIRS, RANKINGS, CHOICES]):
+        got = resolve(blocks, {Comparisons: own})
+        assert got == {Comparisons: own, Choices: own, Rankings: own}
+        got = resolve(blocks, own)
+        assert got == {Comparisons: own, Choices: own, Rankings: own}
+        shared = resolve(blocks)
+        assert len(set(map(id, shared.values()))) == 1
+
+
+def test_a_kind_can_have_a_noise_of_its_own() -> None:
+    own = PairwiseProbitLikelihood(0.7, noise_prior=GammaPrior(2.0, 2.0))
+    got = resolve([PAIRS, CHOICES, RANKINGS], {Choices: own})
+    assert got[Choices] is own
+    assert got[Comparisons] is not own
+    # What the user did not name goes with the comparisons.
+    assert got[Rankings] is got[Comparisons]
+
+
+def test_choices_do_not_share_with_comparisons_of_another_link() -> None:
+    got = resolve([PAIRS, CHOICES], PairwiseLogitLikelihood())
+    assert isinstance(got[Comparisons], PairwiseLogitLikelihood)
+    assert isinstance(got[Choices], PairwiseProbitLikelihood)
+
+
+def test_levels_have_as_many_as_were_asked() -> None:
+    assert resolve([LEVELS])[OrdinalRatings].num_levels == 5
+
+
+def test_without_feedback_comparisons_are_still_to_come() -> None:
+    assert set(resolve([])) == {Comparisons}
+    assert set(resolve([], AffineProbitLikelihood())) == {Comparisons, Validity}
+    named = {Choices: PairwiseProbitLikelihood()}
+    assert set(resolve([VALIDITY], named)) == {Validity, Choices}
+    assert set(resolve([CHOICES], PairwiseProbitLikelihood())) == {Choices}
+
+
+def test_what_nobody_explains_by_default_is_refused() -> None:
+    with pytest.raises(UnsupportedFeedbackError, match=r"Choices.*PairwiseProbit"):
+        resolve_likelihoods([CHOICES], None, {Comparisons: PairwiseProbitLikelihood})
+    with pytest.raises(UnsupportedFeedbackError, match="does not explain Choices"):
+        resolve([CHOICES], {Choices: PairwiseLogitLikelihood()})
+
+
+def test_a_shared_likelihood_stays_one_through_copies_and_states() -> None:
+    model = EPPreferenceGP(
+        POINTS,
+        PAIRS,
+        feedback=[CHOICES],
+        likelihood=PairwiseProbitLikelihood(0.5, noise_prior=GammaPrior(2.0, 2.0)),
+    )
+    for same in (model, copy.deepcopy(model)):
+        assert same.likelihoods["Choices"] is same.likelihoods["Comparisons"]
+        names = [name for name, _ in same.named_parameters() if "raw_noise" in name]
+        assert len(names) == 1
+    other = EPPreferenceGP(
+        POINTS, PAIRS, feedback=[CHOICES], likelihood=PairwiseProbitLikelihood(0.1)
+    )
+    other.load_state_dict(model.state_dict(), strict=False)
+    assert float(other.likelihoods["Choices"].noise) == pytest.approx(0.5, rel=1e-6)
