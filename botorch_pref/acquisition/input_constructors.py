@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import (
+    acqf_input_constructor,
+    get_acqf_input_constructor,
+)
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Generator, Tensor
@@ -12,7 +16,9 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
 from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
+from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
 from botorch_pref.acquisition.incumbent import incumbent
+from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.duel_link import DuelLink
 
 
@@ -86,3 +92,33 @@ def construct_inputs_dueling_eiig(
         Keyword arguments of the constructor.
     """
     return _model_and_reference(model, X_ref) | {"k": k, "link": link}
+
+
+@acqf_input_constructor(FeasibilityWeighted)
+def construct_inputs_feasibility_weighted(
+    model: Model,
+    feasibility_model: PreferenceGP,
+    acquisition_class: type[AcquisitionFunction] = DuelingEIIG,
+    acquisition_options: dict[str, Any] | None = None,
+    failure_value: float = 0.0,
+) -> dict[str, Any]:
+    """Arguments of `FeasibilityWeighted`.
+
+    Args:
+        model: The model of the utility, or a list with nothing but it.
+        feasibility_model: The model of validity.
+        acquisition_class: What is weighted, by its own input constructor.
+        acquisition_options: Options of that constructor, besides the model.
+        failure_value: See `FeasibilityWeighted`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    construct = get_acqf_input_constructor(acquisition_class)
+    options = acquisition_options or {}
+    arguments = construct(model=_preference_model(model), **options)
+    return {
+        "acquisition": acquisition_class(**arguments),
+        "feasibility_model": feasibility_model,
+        "failure_value": failure_value,
+    }

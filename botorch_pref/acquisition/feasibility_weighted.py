@@ -1,0 +1,118 @@
+"""Any acquisition function, weighted by the probability that the trial is valid."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.utils.transforms import t_batch_mode_transform
+from torch import Tensor
+
+from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
+from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.validity_probability import log_validity_probability
+
+
+class FeasibilityWeighted(AcquisitionFunction):
+    r"""The worth of a trial that may fail, with a model of its own for failing.
+
+    Valid need not mean good: where trials crash for reasons that have nothing to do
+    with taste, validity has a utility, ``feasibility_model``, of its own. With
+    :math:`P` the probability that all ``q`` points are valid, taken as independent,
+
+    - an acquisition function :math:`\log \beta` in log space (BoTorch's ``Log...``)
+      becomes :math:`\log \beta + \log P`, the logarithm of :math:`P \beta`;
+    - `DuelingEIIG`, :math:`k \log P(x \succ x_r) + IG`, becomes
+      :math:`k \log \big(P \, P(x \succ x_r)\big) + P \, IG`: to improve, the trial must
+      be valid and win, and a failed one answers no question;
+    - any other, :math:`\alpha`, becomes
+      :math:`\alpha_0 + g - (1 - P) |g|, \; g = \alpha - \alpha_0`. Where
+      :math:`\alpha \ge \alpha_0`, this is the expected value
+      :math:`P \alpha + (1 - P) \alpha_0` of a trial that is worth :math:`\alpha_0` if
+      it fails. Below, where that would reward failing, :math:`(2 - P) g` penalises it.
+
+    All three are continuous, never decrease in :math:`P` nor in :math:`\alpha` at a
+    given :math:`P` (for EIIG: in either of its terms), and leave the acquisition
+    function as it is where :math:`P = 1`.
+
+    Pending points are passed on; their own validity is not weighed.
+
+    Args:
+        acquisition: Any, of any model.
+        feasibility_model: A model with `Validity`, for example
+            ``EPPreferenceGP(X, feedback=[Validity(indices, valid)])``.
+        failure_value: :math:`\alpha_0`, the worth of a failed trial on the scale of
+            ``acquisition``. 0 is right for improvements, and for `DuelingUCB` and
+            `DuelingThompson`: it is their value at the reference point. Functions whose
+            zero means nothing, such as expected utilities, need one, for example the
+            posterior mean of the utility at the incumbent.
+
+    Raises:
+        ValueError: A failure value for a function that has none: `DuelingEIIG` or one
+            in log space.
+        UnsupportedFeedbackError: The model knows nothing of validity.
+    """
+
+    def __init__(
+        self,
+        acquisition: AcquisitionFunction,
+        feasibility_model: PreferenceGP,
+        failure_value: float = 0.0,
+    ) -> None:
+        super().__init__(model=acquisition.model)
+        in_logs = acquisition._log or isinstance(acquisition, DuelingEIIG)
+        if in_logs and failure_value != 0:
+            raise ValueError(
+                f"failure_value is {failure_value}, but {type(acquisition).__name__} "
+                "counts in logarithms of probabilities or improvements, where a "
+                "failure is worth 0 probability; leave it out."
+            )
+        self.acquisition = acquisition
+        self.feasibility_model = feasibility_model
+        self.failure_value = failure_value
+        self._log = acquisition._log
+        super().set_X_pending(getattr(acquisition, "X_pending", None))
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Passes pending points on.
+
+        Args:
+            X_pending: ``n x d``, or None.
+        """
+        self.acquisition.set_X_pending(X_pending)
+        super().set_X_pending(X_pending)
+
+    @t_batch_mode_transform()  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """The weighted value.
+
+        Args:
+            X: ``batch_shape x q x d``.
+
+        Returns:
+            ``batch_shape``, broadcast with the batches of both models.
+        """
+        log_valid = log_validity_probability(self.feasibility_model, X).sum(-1)
+        value = self.acquisition(X)
+        if self.acquisition._log:
+            return value + log_valid
+        if isinstance(self.acquisition, DuelingEIIG):
+            information = copy(self.acquisition)
+            information.k = 0.0
+            missed = -torch.expm1(log_valid) * information(X)
+            return value + self.acquisition.k * log_valid - missed
+        return failing_value(value, log_valid, self.failure_value)
+
+
+def failing_value(value: Tensor, log_valid: Tensor, failure_value: float) -> Tensor:
+    """``failure + g - (1 - P) |g|`` with ``g = value - failure``.
+
+    Args:
+        value: If the trial is valid, any shape.
+        log_valid: ``log P``, broadcastable with ``value``.
+        failure_value: If it fails.
+    """
+    gain, valid = value - failure_value, log_valid.exp()
+    # Without the difference 1 - P, whose rounding would swallow a small P.
+    return failure_value + torch.where(gain > 0, valid * gain, (2 - valid) * gain)
