@@ -30,12 +30,14 @@ from botorch_pref.likelihoods import (
     OrdinalProbitLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
 )
 from botorch_pref.models import (
     EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
+    VariationalPreferenceGP,
 )
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
@@ -57,6 +59,7 @@ __all__ = [
     "OrdinalRatings",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",
+    "PlackettLuceLikelihood",
     "PrecisionError",
     "PreferenceMarginalLogLikelihood",
     "Rankings",
@@ -66,5 +69,6 @@ __all__ = [
     "Strengths",
     "UnsupportedFeedbackError",
     "Validity",
+    "VariationalPreferenceGP",
     "incumbent",
 ]

@@ -44,8 +44,6 @@ PROMISED = {
 LATER = {
     "PairwiseBetaLikelihood",
     "BetaRatingLikelihood",
-    "PlackettLuceLikelihood",
-    "VariationalPreferenceGP",
     "PlackettLuceRegression",
 }
 

@@ -4,6 +4,7 @@ from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
 from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
+from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "OrdinalProbitLikelihood",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",
+    "PlackettLuceLikelihood",
     "PreferenceLikelihood",
 ]

@@ -12,6 +12,7 @@ from botorch_pref.models.preference_marginal_log_likelihood import (
 )
 from botorch_pref.models.rater_kernel import AgreementKernel, rater_covar_module
 from botorch_pref.models.skew_preference_gp import SkewPreferenceGP
+from botorch_pref.models.variational_preference_gp import VariationalPreferenceGP
 
 __all__ = [
     "AgreementKernel",
@@ -21,6 +22,7 @@ __all__ = [
     "PreferenceGP",
     "PreferenceMarginalLogLikelihood",
     "SkewPreferenceGP",
+    "VariationalPreferenceGP",
     "choice_probability",
     "engine_table",
     "rater_covar_module",

@@ -7,6 +7,7 @@ from typing import ClassVar
 from botorch_pref.inference.laplace import laplace
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.likelihoods.logit_factors import LogitFactors
+from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
 
 
@@ -20,5 +21,5 @@ class LaplacePreferenceGP(GaussianPreferenceGP):
     The arguments are those of :class:`PreferenceGP`.
     """
 
-    takes: ClassVar = frozenset({BoxFactors, LogitFactors})
+    takes: ClassVar = frozenset({BoxFactors, LogitFactors, PlackettLuceFactors})
     _engine = staticmethod(laplace)

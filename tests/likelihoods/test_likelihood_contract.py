@@ -28,12 +28,14 @@ from botorch_pref.likelihoods import (
     OrdinalProbitLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
     PreferenceLikelihood,
 )
 from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.joint_factors import JointFactors, joint_factors
 from botorch_pref.likelihoods.logit_factors import LogitFactors
+from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
 
 mp.mp.dps = 40
 PAIR = torch.tensor([[0, 1]])
@@ -180,6 +182,8 @@ class SetCase:
 SET_CASES = [
     SetCase(PairwiseProbitLikelihood, Choices, CorrelatedBoxFactors, {"noise": 0.4}),
     SetCase(PairwiseProbitLikelihood, Rankings, CorrelatedBoxFactors, {"noise": 0.4}),
+    SetCase(PlackettLuceLikelihood, Choices, PlackettLuceFactors),
+    SetCase(PlackettLuceLikelihood, Rankings, PlackettLuceFactors),
 ]
 
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
