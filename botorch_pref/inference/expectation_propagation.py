@@ -6,6 +6,10 @@ posterior (Minka 2001; Rasmussen and Williams 2006, section 3.6; the parallel sc
 is that of van Gerven et al. 2010). For boxed rows with independent noise the fixed
 point is that of EP on the truncated ``v = z + e`` (the note of Takeno et al. 2023),
 because ``e`` integrates out of each site exactly.
+
+A factor that is not log-concave may ask for a site of negative precision. It gets one,
+as long as the posterior and all cavities stay Gaussian; a step after which they do not
+is taken back and shortened.
 """
 
 from __future__ import annotations
@@ -21,12 +25,15 @@ from botorch_pref.inference.anderson import AndersonMemory
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.inference.site_solver import SiteFactor, SiteSolver, site_solver
+from botorch_pref.inference.widened_factor import signed_factor
 from botorch_pref.likelihoods.factors import LogPartition, ScalarFactors
 
 _MAX_SWEEPS = 200
 _TOLERANCE = 1e-7
 # Accelerated steps may well be a little longer than the one before.
 _LONGER = 2.0
+# Steps this short, for want of a posterior after longer ones, lead nowhere.
+_MIN_DAMPING = 2.0**-20
 
 
 def _matching_sites(cavity_mean: Tensor, variance: Tensor, p: LogPartition) -> Tensor:
@@ -49,6 +56,8 @@ class _Sweep:
     cavity_variance: Tensor
     tilted: LogPartition
     resolved: Tensor
+    proper: Tensor
+    """``batch_shape``, whether posterior and cavities are Gaussian; else no moments."""
 
     @cached_property
     def residual(self) -> Tensor:
@@ -58,7 +67,8 @@ class _Sweep:
         variance = s + s.square() * self.tilted.second
         shift = (mean - self.mean).abs() / self.variance.sqrt()
         ratio = (variance / self.variance - 1).abs()
-        return (torch.maximum(shift, ratio) * self.resolved).amax(-1)
+        worst = (torch.maximum(shift, ratio) * self.resolved).amax(-1)
+        return worst.masked_fill(~self.proper, torch.inf)
 
     @cached_property
     def scale(self) -> Tensor:
@@ -82,17 +92,28 @@ def _sweep(
     solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
 ) -> _Sweep:
     tau, nu = sites.chunk(2, dim=-1)
-    factor = solver.factor(tau)
+    factor, proper = signed_factor(solver, tau)
     mean = prior + factor.mean(nu - tau * prior)
     rounding = solver.rounding
     resolved = solver.variance > rounding
     variance = torch.where(resolved, factor.variance(), rounding)
     left = 1 - tau * variance
+    proper = proper & (left > 0).all(-1)
+    # Any Gaussian will do where there is no cavity: its moments are not used.
+    left = torch.where(proper.unsqueeze(-1), left, 1.0)
     cavity_variance = variance / left
     cavity_mean = (mean - variance * nu) / left
     tilted = factors.log_partition(cavity_mean, cavity_variance)
     return _Sweep(
-        sites, factor, mean, variance, cavity_mean, cavity_variance, tilted, resolved
+        sites=sites,
+        factor=factor,
+        mean=mean,
+        variance=variance,
+        cavity_mean=cavity_mean,
+        cavity_variance=cavity_variance,
+        tilted=tilted,
+        resolved=resolved,
+        proper=proper,
     )
 
 
@@ -110,13 +131,21 @@ def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> T
     return torch.where(torch.cat([resolved, resolved], dim=-1), sites, 0.0)
 
 
+def _non_negative(sweep: _Sweep) -> Tensor:
+    """The sites, without negative precisions where these leave no posterior."""
+    tau, nu = sweep.sites.chunk(2, dim=-1)
+    positive = torch.where(sweep.proper.unsqueeze(-1), tau, tau.clamp_min(0.0))
+    return torch.cat([positive, nu], dim=-1)
+
+
 def _next_sites(
     sweep: _Sweep, memory: AndersonMemory, damping: Tensor, calm: Tensor
 ) -> Tensor:
-    """Accelerated where that pays and precisions stay positive, else damped."""
+    """Accelerated where that pays and turns no precision negative, else damped."""
     accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
-    proper = (accelerated.chunk(2, dim=-1)[0] >= 0).all(-1)
     damped = sweep.sites + damping.unsqueeze(-1) * sweep.step
+    tau, asked = accelerated.chunk(2, dim=-1)[0], damped.chunk(2, dim=-1)[0]
+    proper = ((tau >= 0) | (asked < 0)).all(-1)
     return torch.where((calm & proper).unsqueeze(-1), accelerated, damped)
 
 
@@ -130,17 +159,25 @@ def _iterate(
     """Parallel sweeps until tilted and posterior moments agree.
 
     A step after which the next one is longer is taken back and halved: many equal
-    answers overshoot together, each by little.
+    answers overshoot together, each by little. Where the sweeps lead nowhere, the one
+    with the least mismatch is what there is.
     """
     sweep = _sweep(solver, prior, factors, sites)
+    if not bool(sweep.proper.all()):
+        # Sites of other hyper-parameters, or all at once, may widen too much to start.
+        sweep = _sweep(solver, prior, factors, _non_negative(sweep))
     damping, calm = torch.ones_like(sweep.residual), sweep.residual < torch.inf
     memory, iterations = AndersonMemory(), 1
-    while iterations < _MAX_SWEEPS and not bool((sweep.residual <= tolerance).all()):
-        done = (sweep.residual <= tolerance).unsqueeze(-1)
+    best, least = sweep.sites, sweep.residual
+    while iterations < _MAX_SWEEPS:
+        reached = sweep.residual <= tolerance
+        if bool((reached | (damping < _MIN_DAMPING)).all()):
+            break
+        done = reached.unsqueeze(-1)
         proposed = _next_sites(sweep, memory, damping, calm)
         new_sites = torch.where(done, sweep.sites, proposed)
         new = _sweep(solver, prior, factors, new_sites)
-        calm = new.step_length <= _LONGER * sweep.step_length
+        calm = new.proper & (new.step_length <= _LONGER * sweep.step_length)
         if not bool(calm.all()):
             new_sites = torch.where(calm.unsqueeze(-1), new_sites, sweep.sites)
             new = _sweep(solver, prior, factors, new_sites)
@@ -148,7 +185,12 @@ def _iterate(
             iterations += 1
         damping = torch.where(calm, (2 * damping).clamp_max(1.0), 0.5 * damping)
         sweep = new
+        better = sweep.residual < least
+        best = torch.where(better.unsqueeze(-1), sweep.sites, best)
+        least = torch.where(better, sweep.residual, least)
         iterations += 1
+    if not bool((sweep.residual <= least).all()):
+        sweep = _sweep(solver, prior, factors, best)
     return sweep, iterations
 
 

@@ -14,7 +14,8 @@ class GaussianResult:
     r"""A Gaussian posterior, its evidence, and what the engine knows of itself.
 
     The posterior of utilities anywhere is :math:`m(x) + K(x, X) w` with covariance
-    :math:`K_{**} - (K(x, X) Q)(K(x, X) Q)^T`.
+    :math:`K_{**} - (K(x, X) Q)(K(x, X) Q)^T`, and :math:`(K(x, X) P)(K(x, X) P)^T` more
+    where sites have negative precisions.
 
     Attributes:
         weights: ``w``, ``batch_shape x n``.
@@ -22,7 +23,8 @@ class GaussianResult:
             engine was given (kernel, mean and likelihood parameters), of first order.
         site_precision: ``tau``, ``batch_shape x m``, of sites on ``z = A f(X)``.
         site_shift: ``nu``, ``batch_shape x m``.
-        factor: The conditioned rows; ``factor.root()`` is ``Q``.
+        factor: The conditioned rows; ``factor.root()`` is ``Q``, ``factor.widening()``
+            is ``P``.
         converged: Whether the residual reached the tolerance in every batch element.
         iterations: Newton steps or EP sweeps taken.
         residual: The largest violation of the fixed point, in posterior standard

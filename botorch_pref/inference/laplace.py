@@ -5,6 +5,13 @@ With ``u = A (f - mean) = C a`` the negative log posterior is
 Newton's step conditions on sites of precision :math:`\tau = -\partial^2 \log p` and
 shift :math:`\tau u + \partial \log p` (Rasmussen and Williams 2006, algorithm 3.1;
 Chu and Ghahramani 2005 for pairs).
+
+Other factors may bend the wrong way. Newton's step is taken where the posterior's
+curvature is positive definite all the same; elsewhere each row is damped by as much as
+its precision lacks to zero, so that the step goes uphill and the line search finds the
+gain. It is the damping of Levenberg and Marquardt (equation 22 of Jensen and Nielsen
+2014), row by row: it needs no factor to be tuned and vanishes at a mode, whose
+covariance and evidence have the true curvature.
 """
 
 from __future__ import annotations
@@ -17,16 +24,24 @@ from torch import Tensor
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.inference.site_solver import SiteFactor, SiteSolver, site_solver
+from botorch_pref.inference.widened_factor import signed_factor
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 
 _MAX_ITERATIONS = 100
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
+# Roundings of the sum that terms far larger than it may leave in it.
+_NOISE = 1e5
 
 
-def _objective(factors: Factors, prior: Tensor, a: Tensor, u: Tensor) -> Tensor:
-    """Log posterior of the utilities up to a constant, ``batch_shape``."""
-    return factors.log_prob(prior + u).value.sum(-1) - 0.5 * (a * u).sum(-1)
+def _along(
+    factors: Factors, prior: Tensor, point: tuple[Tensor, Tensor], du: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Log posterior of the utilities up to a constant, and its slope along ``du``."""
+    a, u = point
+    log_prob = factors.log_prob(prior + u)
+    value = log_prob.value.sum(-1) - 0.5 * (a * u).sum(-1)
+    return value, ((log_prob.first - a) * du).sum(-1)
 
 
 def _line_search(
@@ -38,16 +53,21 @@ def _line_search(
 ) -> tuple[Tensor, Tensor]:
     """Halves the step until the objective gains enough (Armijo), per batch element.
 
-    Along the segment both ``a`` and ``u = C a`` are linear, so a trial costs ``O(m)``.
+    Where gains drown in the rounding of the objective, a slope that has halved will do
+    (Hager and Zhang 2005, "approximate Wolfe"). Along the segment both ``a`` and
+    ``u = C a`` are linear, so a trial costs ``O(m)``.
     """
     (a, u), (da, du) = point, step
-    start = _objective(factors, prior, a, u)
-    slack = 10 * torch.finfo(start.dtype).eps * (1 + start.abs())
+    start, _ = _along(factors, prior, point, du)
+    rounding = torch.finfo(start.dtype).eps * (1 + start.abs())
     size = torch.ones_like(start)
     for _ in range(_MAX_HALVINGS):
         t = size.unsqueeze(-1)
-        gain = _objective(factors, prior, a + t * da, u + t * du) - start
-        enough = gain >= _ARMIJO * size * slope - slack
+        value, left = _along(factors, prior, (a + t * da, u + t * du), du)
+        gain = value - start
+        enough = gain >= _ARMIJO * size * slope - 10 * rounding
+        flat = (gain >= -_NOISE * rounding) & (left.abs() <= 0.5 * slope)
+        enough = enough | flat
         if bool(enough.all()):
             break
         size = torch.where(enough, size, 0.5 * size)
@@ -61,22 +81,23 @@ def _find_mode(
     factors: Factors,
     a: Tensor,
     tolerance: float,
-) -> tuple[Tensor, LogDerivatives, SiteFactor, Tensor, int]:
+) -> tuple[tuple[Tensor, Tensor], LogDerivatives, SiteFactor, Tensor, int]:
+    """Where the steps end, and their length there: infinite where it is no mode."""
     u = solver.covariance_times(a)
     iterations = 0
     while True:
         log_prob = factors.log_prob(prior + u)
-        tau = -log_prob.second
-        factor = solver.factor(tau)
-        nu = tau * u + log_prob.first
+        factor, proper = signed_factor(solver, -log_prob.second)
+        nu = factor.tau * u + log_prob.first
         new_u = factor.mean(nu)
-        new_a = nu - tau * new_u
+        new_a = nu - factor.tau * new_u
         du, da = new_u - u, new_a - a
         # The Newton decrement: the length of the step in posterior standard deviations.
         slope = ((log_prob.first - a) * du).sum(-1)
         residual = slope.clamp_min(0.0).sqrt()
         if iterations == _MAX_ITERATIONS or bool((residual <= tolerance).all()):
-            return u, log_prob, factor, residual, iterations
+            residual = residual.masked_fill(~proper, torch.inf)
+            return (a, u), log_prob, factor, residual, iterations
         a, u = _line_search(factors, prior, (a, u), (da, du), slope)
         iterations += 1
 
@@ -88,7 +109,6 @@ def _surrogate(
     z: Tensor,
     factor: SiteFactor,
     weights: Tensor,
-    log_prob: LogDerivatives,
 ) -> Tensor:
     r"""The gradient with the mode's own motion (Rasmussen and Williams 2006, 5.22-24).
 
@@ -105,7 +125,7 @@ def _surrogate(
         variance = factor.variance()
         s = factors.curvature_gradient(z, 0.5 * variance)
         moved = factor.mean(s)
-        q = factors.rows.adjoint(s + log_prob.second * moved)
+        q = factors.rows.adjoint(s - factor.tau * moved)
         left = weights + 2 * q
         covar_gradient = 0.5 * (
             left.unsqueeze(-1) * weights.unsqueeze(-2) - factor.precision()
@@ -130,7 +150,7 @@ def laplace(
     Args:
         covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
         mean: Prior mean, ``batch_shape x n``.
-        factors: m log-concave factors on rows of the n points.
+        factors: m factors on rows of the n points.
         initial_sites: Precisions and shifts of an earlier solution to start from, each
             ``batch_shape x m``; none start at the prior mean.
 
@@ -148,23 +168,22 @@ def laplace(
             a = covar.new_zeros(*batch, rows.num_rows)
         else:
             tau, nu = initial_sites
-            a = nu - tau * (prior + solver.factor(tau).mean(nu - tau * prior))
-        u, log_prob, factor, residual, iterations = _find_mode(
+            start, _ = signed_factor(solver, tau)
+            a = nu - start.tau * (prior + start.mean(nu - start.tau * prior))
+        (a, u), log_prob, factor, residual, iterations = _find_mode(
             solver, prior, factors, a, tolerance
         )
         z, gradient = prior + u, log_prob.first
-        weights = rows.adjoint(gradient)
-        value = (
-            log_prob.value.sum(-1) - 0.5 * (gradient * u).sum(-1) - 0.5 * factor.log_det
-        )
+        weights = rows.adjoint(a)
+        value = log_prob.value.sum(-1) - 0.5 * (a * u).sum(-1) - 0.5 * factor.log_det
     return GaussianResult(
         weights=weights,
         log_evidence=with_gradient_of(
             value,
-            lambda: _surrogate(covar, mean, factors, z, factor, weights, log_prob),
+            lambda: _surrogate(covar, mean, factors, z, factor, weights),
         ),
-        site_precision=-log_prob.second,
-        site_shift=gradient - log_prob.second * z,
+        site_precision=factor.tau,
+        site_shift=gradient + factor.tau * z,
         factor=factor,
         converged=bool((residual <= tolerance).all()),
         iterations=iterations,

@@ -2,7 +2,8 @@ r"""Gaussian conditioning on sites, in the smaller of rows and points.
 
 Symbols: ``K`` (n x n) prior covariance of the utilities ``f``, ``A`` (m x n) sparse
 rows, ``C = A K A'`` prior covariance of ``u = A (f - mean)``, sites
-:math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)`` non-negative. Then
+:math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)``, non-negative here (for others
+see :mod:`botorch_pref.inference.widened_factor`). Then
 
 .. math::
     \Sigma = (C^{-1} + T)^{-1}, \qquad E[u] = \Sigma \nu, \qquad
@@ -58,14 +59,23 @@ def _log_det(cholesky: Tensor) -> Tensor:
 
 
 class SiteFactor(ABC):
-    """The posterior of one choice of site precisions ``tau``: one Cholesky, reused."""
+    """The posterior of one choice of site precisions: one Cholesky, reused.
 
+    Attributes:
+        tau: The precisions, ``batch_shape x m``.
+        log_det: ``log |B|``, ``batch_shape``.
+    """
+
+    tau: Tensor
     log_det: Tensor
-    """``log |B|``, ``batch_shape``."""
 
     @abstractmethod
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """``Sigma values``, both ``batch_shape x m x k``."""
+
     def mean(self, nu: Tensor) -> Tensor:
         """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
+        return self.covariance_times(nu.unsqueeze(-1)).squeeze(-1)
 
     @abstractmethod
     def variance(self) -> Tensor:
@@ -94,12 +104,20 @@ class SiteFactor(ABC):
     def row_root(self) -> Tensor:
         """``H`` with ``Sigma = H H'``, ``batch_shape x m x k``."""
 
+    def widening(self) -> Tensor | None:
+        """``P`` with ``A' W A = Q Q' - P P'``, ``batch_shape x n x k``; None for 0."""
+        return None
+
 
 class SiteSolver(ABC):
-    """Everything about ``K`` and ``A`` that does not change with the sites."""
+    """Everything about ``K`` and ``A`` that does not change with the sites.
+
+    Attributes:
+        rows: ``A``.
+    """
 
     def __init__(self, covar: Tensor, rows: SparseRows) -> None:
-        self._points, self._rows = covar, rows
+        self._points, self.rows = covar, rows
 
     @cached_property
     def rounding(self) -> Tensor:
@@ -108,9 +126,9 @@ class SiteSolver(ABC):
         A row whose variance is below this has none: it compares duplicates.
         """
         squares = SparseRows(
-            self._rows.indices,
-            self._rows.coefficients.square(),
-            self._rows.num_points,
+            self.rows.indices,
+            self.rows.coefficients.square(),
+            self.rows.num_points,
         )
         terms = squares.apply(self._points.diagonal(dim1=-2, dim2=-1))
         return _ROUNDING * torch.finfo(terms.dtype).eps * terms
@@ -131,7 +149,7 @@ class SiteSolver(ABC):
 
 class _RowFactor(SiteFactor):
     def __init__(self, rows: SparseRows, covar: Tensor, tau: Tensor) -> None:
-        self._rows, self._covar = rows, covar
+        self._rows, self._covar, self.tau = rows, covar, tau
         self._scale = tau.sqrt()
         scaled = self._scale.unsqueeze(-1) * covar
         b = scaled * self._scale.unsqueeze(-2)
@@ -140,11 +158,11 @@ class _RowFactor(SiteFactor):
         self._scaled = scaled
         self.log_det = _log_det(self._cholesky)
 
-    def mean(self, nu: Tensor) -> Tensor:
-        prior = self._covar @ nu.unsqueeze(-1)
+    def covariance_times(self, values: Tensor) -> Tensor:
+        prior = self._covar @ values
         inner = self._scale.unsqueeze(-1) * prior
         inner = torch.cholesky_solve(inner, self._cholesky)
-        return (prior - self._scaled.mT @ inner).squeeze(-1)
+        return prior - self._scaled.mT @ inner
 
     def variance(self) -> Tensor:
         v = torch.linalg.solve_triangular(self._cholesky, self._scaled, upper=False)
@@ -178,7 +196,7 @@ class RowSolver(SiteSolver):
 
     def factor(self, tau: Tensor) -> SiteFactor:
         """See base class."""
-        return _RowFactor(self._rows, self._covar, tau)
+        return _RowFactor(self.rows, self._covar, tau)
 
     @property
     def variance(self) -> Tensor:
@@ -201,21 +219,21 @@ class _PointFactor(SiteFactor):
     def __init__(
         self, rows: SparseRows, covar: Tensor, root: Tensor, tau: Tensor
     ) -> None:
-        self._rows, self._covar, self._tau = rows, covar, tau
+        self._rows, self._covar, self.tau = rows, covar, tau
         self._gram = rows.gram(tau)
         self._cholesky = _cholesky(_plus_identity(root.mT @ self._gram @ root))
         self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
         self.log_det = _log_det(self._cholesky)
 
-    def mean(self, nu: Tensor) -> Tensor:
-        inner = self._half @ self._rows.adjoint(nu).unsqueeze(-1)
-        return self._rows.apply((self._half.mT @ inner).squeeze(-1))
+    def covariance_times(self, values: Tensor) -> Tensor:
+        inner = self._half @ self._rows.adjoint_matrix(values)
+        return self._rows.apply_matrix(self._half.mT @ inner)
 
     def variance(self) -> Tensor:
         return self.row_root().square().sum(-1)
 
     def weights(self, targets: Tensor) -> Tensor:
-        scaled = self._rows.adjoint_matrix(self._tau.unsqueeze(-1) * targets)
+        scaled = self._rows.adjoint_matrix(self.tau.unsqueeze(-1) * targets)
         return scaled - self._gram @ (self._half.mT @ (self._half @ scaled))
 
     def root(self) -> Tensor:
@@ -240,17 +258,17 @@ class PointSolver(SiteSolver):
 
     def factor(self, tau: Tensor) -> SiteFactor:
         """See base class."""
-        return _PointFactor(self._rows, self._points, self._root, tau)
+        return _PointFactor(self.rows, self._points, self._root, tau)
 
     @cached_property
     def variance(self) -> Tensor:
         """See base class."""
-        return self._rows.apply_matrix(self._root).square().sum(-1)
+        return self.rows.apply_matrix(self._root).square().sum(-1)
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class."""
-        inner = self._points @ self._rows.adjoint(values).unsqueeze(-1)
-        return self._rows.apply(inner.squeeze(-1))
+        inner = self._points @ self.rows.adjoint(values).unsqueeze(-1)
+        return self.rows.apply(inner.squeeze(-1))
 
 
 def site_solver(covar: Tensor, rows: SparseRows) -> SiteSolver:

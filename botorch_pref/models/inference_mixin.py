@@ -168,10 +168,16 @@ class InferenceMixin(TrainingDataMixin):
             )
 
     def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
-        return self._terms_at_points(result.weights.unsqueeze(-1), result.factor.root())
+        factor = result.factor
+        weights = result.weights.unsqueeze(-1)
+        return self._terms_at_points(weights, factor.root(), factor.widening())
 
-    def _terms_at_points(self, weights: Tensor, root: Tensor) -> PosteriorTerms:
+    def _terms_at_points(
+        self, weights: Tensor, root: Tensor, widening: Tensor | None = None
+    ) -> PosteriorTerms:
         """Terms of utilities, without those of noise that rows share."""
         points = self._points()
         n = points.shape[-2]
-        return PosteriorTerms(points, weights[..., :n, :], root[..., :n, :])
+        if widening is not None:
+            widening = widening[..., :n, :]
+        return PosteriorTerms(points, weights[..., :n, :], root[..., :n, :], widening)

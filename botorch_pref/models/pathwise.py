@@ -8,9 +8,11 @@ A posterior with mean :math:`m(x) + k w` and covariance :math:`K_{**} - (k Q)(k 
     \qquad e \sim N(0, I - Q^T K Q),
 
 because :math:`Q^T f_0(X) + e` then has unit covariance and covariance :math:`k Q` with
-:math:`f_0(x)`. The rule is exact given :math:`f_0`, which is a sum of random Fourier
-features (Rahimi and Recht 2007): over draws its covariance is right on average, within
-one draw of features it is off by about ``outputscale / sqrt(num_features)``.
+:math:`f_0(x)`. A covariance that is wider by :math:`(k P)(k P)^T` gets
+:math:`k P \xi` with standard normal :math:`\xi` besides. The rule is exact given
+:math:`f_0`, which is a sum of random Fourier features (Rahimi and Recht 2007): over
+draws its covariance is right on average, within one draw of features it is off by about
+``outputscale / sqrt(num_features)``.
 
 As everywhere in BoTorch's pathwise sampling, random numbers come from torch's global
 generator; :class:`botorch_pref.acquisition.DuelingThompson` seeds and restores it.
@@ -94,8 +96,8 @@ def preference_paths(
 def _update_weights(
     prior_values: Tensor, kernel: Kernel, terms: PosteriorTerms
 ) -> Tensor:
-    """``w - Q (Q' f0(X) + e)``, of the shape of ``f0(X)``."""
-    points, weights, root = terms
+    """``w - Q (Q' f0(X) + e) + P xi``, of the shape of ``f0(X)``."""
+    points, weights, root, widening = terms
     gram = root.mT @ (kernel(points).to_dense() @ root)
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
     projected = root.mT @ prior_values.unsqueeze(-1)
@@ -104,7 +106,11 @@ def _update_weights(
     index = component.to(weights.device)[..., None, None]
     index = index.expand(*prior_values.shape, 1)
     chosen = weights.expand(*prior_values.shape, -1).gather(-1, index)
-    return (chosen - root @ (projected + psd_root(eye - gram) @ noise)).squeeze(-1)
+    drawn = chosen - root @ (projected + psd_root(eye - gram) @ noise)
+    if widening is not None:
+        shape = (*prior_values.shape[:-1], widening.shape[-1], 1)
+        drawn = drawn + widening @ torch.randn(shape, dtype=root.dtype).to(root)
+    return drawn.squeeze(-1)
 
 
 @DrawMatheronPaths.register(PreferenceGP)

@@ -29,11 +29,14 @@ class PosteriorTerms(NamedTuple):
         weights: ``w``, ``batch_shape x n x s``, one column a draw; ``s = 1`` for a
             Gaussian.
         root: ``Q``, ``batch_shape x n x r``.
+        widening: ``P``, ``batch_shape x n x p``, where answers of factors that are not
+            log-concave make the posterior wider; mostly None.
     """
 
     points: Tensor
     weights: Tensor
     root: Tensor
+    widening: Tensor | None = None
 
 
 def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
@@ -51,7 +54,9 @@ def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
 def predict(
     mean: Mean, kernel: Kernel, terms: PosteriorTerms | None, x: Tensor
 ) -> Moments:
-    r"""Mean :math:`m(x) + k w` and covariance :math:`K_{**} - (k Q)(k Q)^T`.
+    r"""Means and covariance of utilities anywhere.
+
+    .. math:: m(x) + k w, \qquad K_{**} - (k Q)(k Q)^T + (k P)(k P)^T
 
     Args:
         mean: The prior mean.
@@ -68,7 +73,11 @@ def predict(
     k = _cross_covariance(kernel, x, terms.points)
     shift = (k @ terms.weights).movedim(-1, 0)
     explained = k @ terms.root
-    return Moments(prior_mean + shift, prior_covariance - explained @ explained.mT)
+    covariance = prior_covariance - explained @ explained.mT
+    if terms.widening is not None:
+        widened = k @ terms.widening
+        covariance = covariance + widened @ widened.mT
+    return Moments(prior_mean + shift, covariance)
 
 
 def contrast(moments: Moments, q: int) -> Moments:

@@ -28,7 +28,7 @@ from torch import Tensor
 from botorch_pref.numerics.normal import hazard, log_ndtr_derivatives
 
 _INVERSE_ROOT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
-_REACH, _BISECTIONS = 40.0, 60
+_REACH, _BISECTIONS = 40.0, 30
 
 
 class _Digamma(torch.autograd.Function):
@@ -145,7 +145,7 @@ def beta_stiffness(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
 
 
 def beta_peak(y: Tensor, precision: Tensor) -> Tensor:
-    """The ``t`` where the density is largest, to rounding.
+    """The ``t`` where the density is largest, to 1e-7.
 
     Args:
         y: In (0, 1), any shape.
