@@ -1,7 +1,9 @@
 """Likelihoods of answers, and the factors that engines see."""
 
 from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
+from botorch_pref.likelihoods.beta_rating import BetaRatingLikelihood
 from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
+from botorch_pref.likelihoods.pairwise_beta import PairwiseBetaLikelihood
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
@@ -9,7 +11,9 @@ from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
 __all__ = [
     "AffineProbitLikelihood",
+    "BetaRatingLikelihood",
     "OrdinalProbitLikelihood",
+    "PairwiseBetaLikelihood",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",
     "PlackettLuceLikelihood",

@@ -12,10 +12,14 @@ from botorch_pref.feedback import (
     Feedback,
     OrdinalRatings,
     Rankings,
+    Ratings,
+    Strengths,
     Validity,
 )
 from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
+from botorch_pref.likelihoods.beta_rating import BetaRatingLikelihood
 from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
+from botorch_pref.likelihoods.pairwise_beta import PairwiseBetaLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
@@ -27,6 +31,8 @@ DEFAULT_LIKELIHOODS: dict[type[Feedback], type[AnyLikelihood]] = {
     Rankings: PairwiseProbitLikelihood,
     Validity: AffineProbitLikelihood,
     OrdinalRatings: OrdinalProbitLikelihood,
+    Strengths: PairwiseBetaLikelihood,
+    Ratings: BetaRatingLikelihood,
 }
 """The likelihood of each kind of answer where neither user nor model names one."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from botorch_pref.inference.expectation_propagation import expectation_propagation
+from botorch_pref.likelihoods.beta_factors import BetaFactors
 from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.logit_factors import LogitFactors
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
@@ -21,5 +22,7 @@ class EPPreferenceGP(GaussianPreferenceGP):
     The arguments are those of :class:`PreferenceGP`.
     """
 
-    takes: ClassVar = frozenset({BoxFactors, CorrelatedBoxFactors, LogitFactors})
+    takes: ClassVar = frozenset(
+        {BetaFactors, BoxFactors, CorrelatedBoxFactors, LogitFactors}
+    )
     _engine = staticmethod(expectation_propagation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from botorch_pref.inference.laplace import laplace
+from botorch_pref.likelihoods.beta_factors import BetaFactors
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.likelihoods.logit_factors import LogitFactors
 from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
@@ -21,5 +22,7 @@ class LaplacePreferenceGP(GaussianPreferenceGP):
     The arguments are those of :class:`PreferenceGP`.
     """
 
-    takes: ClassVar = frozenset({BoxFactors, LogitFactors, PlackettLuceFactors})
+    takes: ClassVar = frozenset(
+        {BetaFactors, BoxFactors, LogitFactors, PlackettLuceFactors}
+    )
     _engine = staticmethod(laplace)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy import optimize
 
-from botorch_pref.feedback import Comparisons, Validity
+from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
 from botorch_pref.inference import expectation_propagation as ep_module
 from botorch_pref.inference import laplace as laplace_module
 from botorch_pref.inference.expectation_propagation import expectation_propagation
@@ -21,6 +21,8 @@ from botorch_pref.inference.laplace import laplace
 from botorch_pref.inference.site_solver import PointSolver, RowSolver
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
+    BetaRatingLikelihood,
+    PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
 )
@@ -35,6 +37,12 @@ each_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.ke
 PAIRS = torch.tensor([[0, 1], [2, 1], [3, 2], [0, 3], [1, 4]])
 TIES = torch.tensor([[0, 2], [4, 3]])
 VALID = Validity(torch.tensor([0, 4, 1]), torch.tensor([True, False, True]))
+# The last two are answers that the others make unlikely: they bend the wrong way.
+STRENGTHS = Strengths(
+    torch.tensor([[0, 1], [2, 1], [3, 2], [0, 3], [1, 4], [0, 1], [1, 2]]),
+    torch.tensor([0.9, 0.6, 0.7, 0.55, 0.3, 0.02, 0.97]),
+)
+RATINGS = Ratings(torch.tensor([0, 4, 1, 4]), torch.tensor([0.7, 0.2, 0.5, 0.98]))
 
 
 class Problem:
@@ -119,8 +127,30 @@ def logit_and_validity(**settings):
     )
 
 
+def strengths(**settings):
+    return Problem((PairwiseBetaLikelihood, STRENGTHS), **settings)
+
+
+def strengths_ratings_and_wins(**settings):
+    return Problem(
+        (PairwiseBetaLikelihood, STRENGTHS),
+        (PairwiseProbitLikelihood, Comparisons(PAIRS, TIES)),
+        (BetaRatingLikelihood, RATINGS),
+        **settings,
+    )
+
+
 PROBLEMS = {
-    f.__name__: f for f in (wins, ties, mixed, logit, logit_and_validity)
+    f.__name__: f
+    for f in (
+        wins,
+        ties,
+        mixed,
+        logit,
+        logit_and_validity,
+        strengths,
+        strengths_ratings_and_wins,
+    )
 }  # a new kind of factor needs a row
 each_problem = pytest.mark.parametrize(
     "problem", PROBLEMS.values(), ids=PROBLEMS.keys()
@@ -143,7 +173,11 @@ def posterior(covar, mean, result):
     """Mean and covariance of f at the points from the one predictive equation."""
     explained = covar @ result.factor.root()
     shift = (covar @ result.weights.unsqueeze(-1)).squeeze(-1)
-    return mean + shift, covar - explained @ explained.mT
+    covariance = covar - explained @ explained.mT
+    if (widening := result.factor.widening()) is not None:
+        widened = covar @ widening
+        covariance = covariance + widened @ widened.mT
+    return mean + shift, covariance
 
 
 def hermite_moments(covar, mean, factors, nodes=48):
@@ -489,6 +523,10 @@ def gradient_problems():
             "far apart": {"scale": 10.0, "far": 300.0},
             "little noise": {"noise": 1e-4},
         }.items():
+            if (make is strengths and label not in ("ordinary", "large scale")) or (
+                make is strengths_ratings_and_wins and settings
+            ):
+                continue  # quadrature is slow, and EP fails on impossible answers
             yield pytest.param(make, settings, id=f"{name}, {label}")
 
 

@@ -21,16 +21,21 @@ from botorch_pref.feedback import (
     Feedback,
     OrdinalRatings,
     Rankings,
+    Ratings,
+    Strengths,
     Validity,
 )
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
+    BetaRatingLikelihood,
     OrdinalProbitLikelihood,
+    PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
     PreferenceLikelihood,
 )
+from botorch_pref.likelihoods.beta_factors import BetaFactors
 from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.joint_factors import JointFactors, joint_factors
@@ -186,7 +191,36 @@ SET_CASES = [
     SetCase(PlackettLuceLikelihood, Rankings, PlackettLuceFactors),
 ]
 
+
+def beta_density(y):
+    def density(z, precision, noise):
+        a = precision * phi_between(-mp.inf, z / mp.sqrt(2 * noise))
+        return (
+            mp.mpf(y) ** (a - 1)
+            * (1 - mp.mpf(y)) ** (precision - a - 1)
+            / mp.beta(a, precision - a)
+        )
+
+    return density
+
+
+# Densities of a number, not log-concave: of the contract, what holds for them too. The
+# rest is in test_beta_likelihoods.py.
+DENSITIES = {
+    "strength": Case(
+        PairwiseBetaLikelihood, Strengths(PAIR, torch.tensor([0.8])), beta_density(0.8),
+        [1, -1, 0], BetaFactors, {"precision": 7.0, "noise": 0.3},
+    ),
+    "rating": Case(
+        BetaRatingLikelihood, Ratings(torch.tensor([1]), torch.tensor([0.1])),
+        beta_density(0.1), [0, 1, 0], BetaFactors, {"precision": 0.8, "noise": 2.0},
+        items=1,
+    ),
+}  # fmt: skip
+ENTRIES = CASES | DENSITIES
+
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+each_entry = pytest.mark.parametrize("case", ENTRIES.values(), ids=ENTRIES.keys())
 each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 
 
@@ -201,22 +235,22 @@ def test_every_likelihood_and_every_kind_of_factor_has_an_entry() -> None:
         for likelihood in concrete(PreferenceLikelihood)
         for kind in likelihood.explains
     }
-    entries = {(case.likelihood, type(case.feedback)) for case in CASES.values()}
+    entries = {(case.likelihood, type(case.feedback)) for case in ENTRIES.values()}
     entries |= {(case.likelihood, case.kind) for case in SET_CASES}
     assert entries == explained
-    covered = {case.factors for case in CASES.values()} | {JointFactors}
+    covered = {case.factors for case in ENTRIES.values()} | {JointFactors}
     covered |= {case.factors for case in SET_CASES}
     assert covered == concrete(Factors)
 
 
-@each_case
+@each_entry
 def test_entries_name_what_the_likelihood_takes(case) -> None:
     likelihood = case.build()
     assert likelihood.explains[type(case.feedback)] is case.factors
     assert type(likelihood.factors(case.feedback, 3)) is case.factors
 
 
-@each_case
+@each_entry
 def test_rows_are_the_latent_that_the_answer_sees(case) -> None:
     utilities = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
     row = torch.tensor(case.row, dtype=torch.float64)
@@ -263,7 +297,7 @@ def test_log_probability_and_derivatives(case, z, dtype) -> None:
     assert number(got.second) <= 0
 
 
-@each_case
+@each_entry
 def test_derivatives_are_those_of_autograd(case) -> None:
     z = torch.linspace(-6, 6, 25, dtype=torch.float64).unsqueeze(-1).requires_grad_()
     factors = case.build().factors(case.feedback, 3)
@@ -380,15 +414,15 @@ def test_probabilities_of_all_answers_sum_to_one(case, dtype) -> None:
     torch.testing.assert_close(total, torch.ones_like(total), rtol=0, atol=atol)
 
 
-def parameter_cases():
+def parameter_cases(cases):
     return [
         pytest.param(case, name, id=f"{label}: {name}")
-        for label, case in CASES.items()
+        for label, case in cases.items()
         for name in case.parameters
     ]
 
 
-@pytest.mark.parametrize(("case", "name"), parameter_cases())
+@pytest.mark.parametrize(("case", "name"), parameter_cases(CASES))
 @pytest.mark.parametrize("z", [-800.0, -3.0, 0.1, 2.0, 800.0])
 def test_gradient_in_parameters(case, name, z) -> None:
     likelihood = case.build()
@@ -416,7 +450,7 @@ def test_gradient_in_parameters(case, name, z) -> None:
         assert number(got) == pytest.approx(want, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize(("case", "name"), parameter_cases())
+@pytest.mark.parametrize(("case", "name"), parameter_cases(ENTRIES))
 def test_parameters_are_set_read_and_kept_positive(case, name) -> None:
     likelihood = case.build()
     assert number(getattr(likelihood, name)) == pytest.approx(
@@ -438,7 +472,7 @@ def test_parameters_are_set_read_and_kept_positive(case, name) -> None:
     assert number(getattr(likelihood, name)) == pytest.approx(0.25, rel=1e-6)
 
 
-@pytest.mark.parametrize(("case", "name"), parameter_cases())
+@pytest.mark.parametrize(("case", "name"), parameter_cases(ENTRIES))
 def test_priors_see_the_natural_value_and_make_it_learned(case, name) -> None:
     prior = GammaPrior(2.0, 3.0)
     likelihood = case.build(**{f"{name}_prior": prior})

@@ -1,0 +1,62 @@
+"""The likelihood of ratings on a continuous scale."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from gpytorch.priors import Prior
+from torch import Tensor
+
+from botorch_pref.feedback.ratings import Ratings
+from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.likelihoods.beta_answers import BetaAnswers
+from botorch_pref.likelihoods.beta_factors import BetaFactors
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+
+
+class BetaRatingLikelihood(BetaAnswers, PreferenceLikelihood[Ratings]):
+    r"""How good an item is, on a scale from 0 to 1.
+
+    .. math::
+        p(y \mid f_i) = \mathrm{Beta}(y;\, \nu \mu,\, \nu (1 - \mu)), \qquad
+        \mu = \Phi\Big(\frac{f_i}{\sqrt{2 \sigma^2}}\Big)
+
+    (Jensen and Nielsen 2014, section 3.2.1 and equation 11, factor 2 included.) It is
+    not log-concave: see :class:`PairwiseBetaLikelihood`.
+
+    Args:
+        precision: :math:`\nu`, positive: how consistently the scale is used. Learned.
+        noise: :math:`\sigma^2`, positive: :math:`\sqrt{2 \sigma^2}` is the unit of
+            utility on the scale. Fixed unless it has a prior.
+        precision_prior: A prior on the precision.
+        noise_prior: A prior on the noise, which is then learned.
+
+    Raises:
+        FeedbackError: A parameter that is not positive.
+    """
+
+    explains: ClassVar = {Ratings: BetaFactors}
+
+    def __init__(
+        self,
+        precision: float | Tensor = 10.0,
+        noise: float | Tensor = 1.0,
+        *,
+        precision_prior: Prior | None = None,
+        noise_prior: Prior | None = None,
+    ) -> None:
+        super().__init__()
+        self._register_positive("precision", precision, precision_prior, learned=True)
+        self._register_positive(
+            "noise", noise, noise_prior, learned=noise_prior is not None
+        )
+
+    def factors(self, feedback: Ratings, num_points: int) -> BetaFactors:
+        """See base class."""
+        precision = self.precision.unsqueeze(-1)
+        index = feedback.indices.unsqueeze(-1)
+        ones = torch.ones_like(index, dtype=precision.dtype)
+        answers = feedback.ratings.to(precision)
+        rows = SparseRows(index, ones, num_points)
+        return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))

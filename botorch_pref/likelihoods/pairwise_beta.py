@@ -1,0 +1,72 @@
+"""The likelihood of strengths of preference."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from gpytorch.priors import Prior
+from torch import Tensor
+
+from botorch_pref.feedback.sparse_rows import pair_rows
+from botorch_pref.feedback.strengths import Strengths
+from botorch_pref.likelihoods.beta_answers import BetaAnswers
+from botorch_pref.likelihoods.beta_factors import BetaFactors
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+
+
+class PairwiseBetaLikelihood(BetaAnswers, PreferenceLikelihood[Strengths]):
+    r"""How strongly the first of two items is preferred, on a scale from 0 to 1.
+
+    .. math::
+        p(y \mid f) = \mathrm{Beta}(y;\, \nu \mu,\, \nu (1 - \mu)), \qquad
+        \mu = \Phi\Big(\frac{f_a - f_b}{\sqrt{2 \sigma^2}}\Big)
+
+    (Jensen and Nielsen 2014, section 3.1.2, whose v is the first item here.) It is not
+    log-concave: an answer that the model holds for impossible says little. EP and
+    Laplace take it; EP may find no posterior where answers contradict each other at a
+    high precision, and then says that it did not converge.
+
+    Args:
+        precision: :math:`\nu`, positive: how consistently the scale is used. Learned.
+        noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
+            unless it has a prior: only its ratio to the kernel's output scale counts.
+        precision_prior: A prior on the precision.
+        noise_prior: A prior on the noise, which is then learned.
+
+    Raises:
+        FeedbackError: A parameter that is not positive.
+    """
+
+    explains: ClassVar = {Strengths: BetaFactors}
+
+    def __init__(
+        self,
+        precision: float | Tensor = 10.0,
+        noise: float | Tensor = 1.0,
+        *,
+        precision_prior: Prior | None = None,
+        noise_prior: Prior | None = None,
+    ) -> None:
+        super().__init__()
+        self._register_positive("precision", precision, precision_prior, learned=True)
+        self._register_positive(
+            "noise", noise, noise_prior, learned=noise_prior is not None
+        )
+
+    def factors(self, feedback: Strengths, num_points: int) -> BetaFactors:
+        """See base class."""
+        precision = self.precision.unsqueeze(-1)
+        rows = pair_rows(feedback.pairs, num_points, precision)
+        answers = feedback.strengths.to(precision)
+        return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))
+
+    def preference_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that a strength is above a half: the first item is preferred.
+
+        Equation 45 of Jensen and Nielsen (2014).
+
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, positive, broadcastable with ``mean``.
+        """
+        return self.majority_probability(mean, variance)
