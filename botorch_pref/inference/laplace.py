@@ -11,7 +11,9 @@ curvature is positive definite all the same; elsewhere each row is damped by as 
 its precision lacks to zero, so that the step goes uphill and the line search finds the
 gain. It is the damping of Levenberg and Marquardt (equation 22 of Jensen and Nielsen
 2014), row by row: it needs no factor to be tuned and vanishes at a mode, whose
-covariance and evidence have the true curvature.
+covariance and evidence have the true curvature. There may be several modes; the one
+uphill of the start is found. On strengths and ratings drawn from the model no other
+start led higher; with a tenth or a quarter of the answers mirrored, 3 of 96 did.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from torch import Tensor
 
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.site_solver import SiteFactor, SiteSolver, site_solver
+from botorch_pref.inference.site_solver import SiteFactor, SiteSolver
+from botorch_pref.inference.smaller_space import site_solver
 from botorch_pref.inference.widened_factor import signed_factor
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 

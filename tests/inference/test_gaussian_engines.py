@@ -210,6 +210,8 @@ SINGLES = {
         (AffineProbitLikelihood, Validity(torch.tensor([2]), torch.tensor([False])))
     ],
     "logit": [(PairwiseLogitLikelihood, Comparisons(PAIRS[:1]))],
+    "strength": [(PairwiseBetaLikelihood, Strengths(PAIRS[:1], torch.tensor([0.03])))],
+    "rating": [(BetaRatingLikelihood, Ratings(torch.tensor([2]), torch.tensor([0.9])))],
 }
 
 
@@ -236,6 +238,10 @@ PAIRS_OF_ANSWERS = {
         (AffineProbitLikelihood, Validity(torch.tensor([0]), torch.tensor([False]))),
     ],
     "logit": [(PairwiseLogitLikelihood, Comparisons(PAIRS[:3]))],
+    "strength, rating": [
+        (PairwiseBetaLikelihood, Strengths(PAIRS[:2], torch.tensor([0.7, 0.2]))),
+        (BetaRatingLikelihood, Ratings(torch.tensor([0]), torch.tensor([0.3]))),
+    ],
 }
 
 
@@ -380,7 +386,9 @@ def test_laplace_finds_the_mode_and_the_dense_evidence(problem, settings) -> Non
 
 def in_space(solver, engine, arguments, monkeypatch):
     for module in (ep_module, laplace_module):
-        monkeypatch.setattr(module, "site_solver", solver)
+        monkeypatch.setattr(
+            module, "site_solver", lambda covar, rows, *_: solver(covar, rows)
+        )
     return engine(*arguments)
 
 
