@@ -27,7 +27,9 @@ from botorch_pref.feedback import (
 )
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
+    BetaRatingLikelihood,
     OrdinalProbitLikelihood,
+    PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
@@ -35,6 +37,7 @@ from botorch_pref.likelihoods import (
 from botorch_pref.models import (
     EPPreferenceGP,
     LaplacePreferenceGP,
+    PlackettLuceRegression,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
     VariationalPreferenceGP,
@@ -45,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AffineProbitLikelihood",
+    "BetaRatingLikelihood",
     "BotorchPrefError",
     "Choices",
     "Comparisons",
@@ -57,9 +61,11 @@ __all__ = [
     "LaplacePreferenceGP",
     "OrdinalProbitLikelihood",
     "OrdinalRatings",
+    "PairwiseBetaLikelihood",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",
     "PlackettLuceLikelihood",
+    "PlackettLuceRegression",
     "PrecisionError",
     "PreferenceMarginalLogLikelihood",
     "Rankings",

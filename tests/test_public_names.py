@@ -40,12 +40,8 @@ PROMISED = {
     "incumbent",
 }
 
-# Designed, not built yet: other kinds of answers and their engines.
-LATER = {
-    "PairwiseBetaLikelihood",
-    "BetaRatingLikelihood",
-    "PlackettLuceRegression",
-}
+# Designed, not built yet.
+LATER: set[str] = set()
 
 ERRORS = {
     "BotorchPrefError",

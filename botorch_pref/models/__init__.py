@@ -6,6 +6,7 @@ from botorch_pref.models.engine_table import engine_table
 from botorch_pref.models.ep_preference_gp import EPPreferenceGP
 from botorch_pref.models.group_utility import GroupUtility
 from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
+from botorch_pref.models.plackett_luce_regression import PlackettLuceRegression
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.preference_marginal_log_likelihood import (
     PreferenceMarginalLogLikelihood,
@@ -19,6 +20,7 @@ __all__ = [
     "EPPreferenceGP",
     "GroupUtility",
     "LaplacePreferenceGP",
+    "PlackettLuceRegression",
     "PreferenceGP",
     "PreferenceMarginalLogLikelihood",
     "SkewPreferenceGP",

@@ -10,9 +10,11 @@ from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
+from botorch_pref.inference import bound_ascent
 from botorch_pref.inference import variational as variational_module
+from botorch_pref.inference.bound_ascent import ascend
 from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.variational import ascend, variational
+from botorch_pref.inference.variational import variational
 from botorch_pref.inference.variational_bounds import bound_of
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
@@ -209,7 +211,7 @@ def test_newton_steps_that_lower_the_bound_are_not_taken(scale, monkeypatch) -> 
         "newton_step",
         lambda *arguments: -3 * right(*arguments),
     )
-    monkeypatch.setattr(variational_module, "_MAX_ITERATIONS", 20_000)
+    monkeypatch.setattr(bound_ascent, "_MAX_ITERATIONS", 20_000)
     got = variational(covar, MEAN, factors)
     assert got.converged
     assert got.iterations > want.iterations
@@ -301,7 +303,7 @@ def test_single_precision_agrees_with_double() -> None:
 
 
 def test_unfinished_ascents_say_so(monkeypatch) -> None:
-    monkeypatch.setattr(variational_module, "_MAX_ITERATIONS", 2)
+    monkeypatch.setattr(bound_ascent, "_MAX_ITERATIONS", 2)
     result = variational(covariance(1e4), MEAN, factors_of(ANSWERS["all"]))
     assert not result.converged
     assert result.residual > 1e-7
