@@ -24,7 +24,8 @@ from torch import Tensor
 from botorch_pref.inference.anderson import AndersonMemory
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.site_solver import SiteFactor, SiteSolver, site_solver
+from botorch_pref.inference.site_solver import SiteFactor, SiteSolver
+from botorch_pref.inference.smaller_space import site_solver
 from botorch_pref.inference.widened_factor import signed_factor
 from botorch_pref.likelihoods.factors import LogPartition, ScalarFactors
 
@@ -222,7 +223,8 @@ def _surrogate(
 
     .. math::
         d \log Z = \tfrac12 \langle w w' - A' W A, dK \rangle + w' dm
-        + \sum_i \partial_\theta \log Z_i \, d\theta
+        + \tfrac12 \langle a a' - W, dN \rangle
+        + \sum_i \partial_\theta \log Z_i \, d\theta, \quad w = A' a
 
     (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005).
     """
@@ -230,11 +232,18 @@ def _surrogate(
         outer = weights.unsqueeze(-1) * weights.unsqueeze(-2)
         covar_gradient = 0.5 * (outer - sweep.factor.precision())
     likelihood = factors.log_partition(sweep.cavity_mean, sweep.cavity_variance)
-    return (
+    form = (
         (covar_gradient * covar).sum((-2, -1))
         + (weights * mean).sum(-1)
         + likelihood.value.sum(-1)
     )
+    if factors.noise is None:
+        return form
+    with torch.no_grad():
+        tau, nu = sweep.sites.chunk(2, dim=-1)
+        own = factors.noise.take((nu - tau * sweep.mean).unsqueeze(-1))
+        noise_gradient = own @ own.mT - sweep.factor.noise_precision(factors.noise)
+    return form + 0.5 * (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
 
 
 def expectation_propagation(
@@ -260,7 +269,7 @@ def expectation_propagation(
     """
     tolerance = max(_TOLERANCE, math.sqrt(torch.finfo(covar.dtype).eps))
     with torch.no_grad():
-        solver = site_solver(covar, factors.rows)
+        solver = site_solver(covar, factors.rows, factors.noise)
         prior = factors.rows.apply(mean)
         sites = (
             _prior_sites(solver, prior, factors)

@@ -1,7 +1,8 @@
 r"""Gaussian conditioning on sites, in the smaller of rows and points.
 
 Symbols: ``K`` (n x n) prior covariance of the utilities ``f``, ``A`` (m x n) sparse
-rows, ``C = A K A'`` prior covariance of ``u = A (f - mean)``, sites
+rows, ``C = A K A' + N`` prior covariance of ``u = A (f - mean) + e``, where ``e`` with
+the block-diagonal covariance ``N`` is noise that rows of one answer share, sites
 :math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)``, non-negative here (for others
 see :mod:`botorch_pref.inference.widened_factor`). Then
 
@@ -31,18 +32,20 @@ from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.likelihoods.noise_blocks import NoiseBlocks
 from botorch_pref.numerics.psd_root import psd_root
 
 _ROUNDING = 16.0
 
 
-def _plus_identity(matrix: Tensor) -> Tensor:
+def plus_identity(matrix: Tensor) -> Tensor:
+    """``I + M``, both ``batch_shape x n x n``."""
     out = matrix.clone()
     out.diagonal(dim1=-2, dim2=-1).add_(1.0)
     return out
 
 
-def _cholesky(matrix: Tensor) -> Tensor:
+def site_cholesky(matrix: Tensor) -> Tensor:
     """The factor of a matrix ``I + M`` with ``M`` positive semi-definite."""
     factor, info = torch.linalg.cholesky_ex(matrix)
     if bool(info.any()):
@@ -54,7 +57,8 @@ def _cholesky(matrix: Tensor) -> Tensor:
     return factor
 
 
-def _log_det(cholesky: Tensor) -> Tensor:
+def log_det(cholesky: Tensor) -> Tensor:
+    """Of a matrix with this Cholesky factor, ``batch_shape``."""
     return 2.0 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
@@ -99,6 +103,17 @@ class SiteFactor(ABC):
     @abstractmethod
     def precision(self) -> Tensor:
         """``A' W A``, ``batch_shape x n x n``."""
+
+    @abstractmethod
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """The diagonal blocks of ``W`` where rows share noise.
+
+        Args:
+            noise: The blocks.
+
+        Returns:
+            ``batch_shape x num_blocks x k x k``.
+        """
 
     @abstractmethod
     def row_root(self) -> Tensor:
@@ -154,9 +169,9 @@ class _RowFactor(SiteFactor):
         scaled = self._scale.unsqueeze(-1) * covar
         b = scaled * self._scale.unsqueeze(-2)
         b.diagonal(dim1=-2, dim2=-1).add_(1.0)
-        self._cholesky = _cholesky(b)
+        self._cholesky = site_cholesky(b)
         self._scaled = scaled
-        self.log_det = _log_det(self._cholesky)
+        self.log_det = log_det(self._cholesky)
 
     def covariance_times(self, values: Tensor) -> Tensor:
         prior = self._covar @ values
@@ -178,10 +193,15 @@ class _RowFactor(SiteFactor):
         y = torch.linalg.solve_triangular(self._cholesky, scale, upper=False)
         return self._rows.adjoint_matrix(y.mT)
 
-    def precision(self) -> Tensor:
+    def _row_precision(self) -> Tensor:
         inverse = torch.cholesky_inverse(self._cholesky)
-        w = inverse * (self._scale.unsqueeze(-1) * self._scale.unsqueeze(-2))
-        return self._rows.adjoint_congruence(w)
+        return inverse * (self._scale.unsqueeze(-1) * self._scale.unsqueeze(-2))
+
+    def precision(self) -> Tensor:
+        return self._rows.adjoint_congruence(self._row_precision())
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        return noise.take_square(self._row_precision())
 
     def row_root(self) -> Tensor:
         return _conditioned_root(psd_root(self._covar), self._scale)
@@ -190,9 +210,13 @@ class _RowFactor(SiteFactor):
 class RowSolver(SiteSolver):
     """Works on ``C``, m x m: for fewer rows than points."""
 
-    def __init__(self, covar: Tensor, rows: SparseRows) -> None:
+    def __init__(
+        self, covar: Tensor, rows: SparseRows, noise: NoiseBlocks | None = None
+    ) -> None:
         super().__init__(covar, rows)
         self._covar = rows.congruence(covar)
+        if noise is not None:
+            self._covar = self._covar + noise.dense()
 
     def factor(self, tau: Tensor) -> SiteFactor:
         """See base class."""
@@ -211,7 +235,7 @@ class RowSolver(SiteSolver):
 def _conditioned_root(root: Tensor, scale: Tensor) -> Tensor:
     """``H = S L^-T`` with ``L L' = I + S' T S``, for ``C = S S'``."""
     scaled = scale.unsqueeze(-1) * root
-    cholesky = _cholesky(_plus_identity(scaled.mT @ scaled))
+    cholesky = site_cholesky(plus_identity(scaled.mT @ scaled))
     return torch.linalg.solve_triangular(cholesky, root.mT, upper=False).mT
 
 
@@ -221,9 +245,9 @@ class _PointFactor(SiteFactor):
     ) -> None:
         self._rows, self._covar, self.tau = rows, covar, tau
         self._gram = rows.gram(tau)
-        self._cholesky = _cholesky(_plus_identity(root.mT @ self._gram @ root))
+        self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
         self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
-        self.log_det = _log_det(self._cholesky)
+        self.log_det = log_det(self._cholesky)
 
     def covariance_times(self, values: Tensor) -> Tensor:
         inner = self._half @ self._rows.adjoint_matrix(values)
@@ -238,12 +262,18 @@ class _PointFactor(SiteFactor):
 
     def root(self) -> Tensor:
         u = psd_root(self._gram)
-        cholesky = _cholesky(_plus_identity(u.mT @ self._covar @ u))
+        cholesky = site_cholesky(plus_identity(u.mT @ self._covar @ u))
         return torch.linalg.solve_triangular(cholesky, u.mT, upper=False).mT
 
     def precision(self) -> Tensor:
         half = self._half @ self._gram
         return self._gram - half.mT @ half
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        # T - T Sigma T
+        t = self.tau.unsqueeze(-1)
+        spread = noise.take(t * self.row_root())
+        return torch.diag_embed(noise.take(t).squeeze(-1)) - spread @ spread.mT
 
     def row_root(self) -> Tensor:
         return self._rows.apply_matrix(self._half.mT)
@@ -269,17 +299,3 @@ class PointSolver(SiteSolver):
         """See base class."""
         inner = self._points @ self.rows.adjoint(values).unsqueeze(-1)
         return self.rows.apply(inner.squeeze(-1))
-
-
-def site_solver(covar: Tensor, rows: SparseRows) -> SiteSolver:
-    """The solver of the smaller space.
-
-    Args:
-        covar: ``K``, ``batch_shape x n x n``.
-        rows: ``A``, m rows over n points.
-
-    Returns:
-        A :class:`RowSolver` when ``m <= n``, else a :class:`PointSolver`.
-    """
-    solver = RowSolver if rows.num_rows <= rows.num_points else PointSolver
-    return solver(covar, rows)

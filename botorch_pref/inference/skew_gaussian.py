@@ -17,9 +17,11 @@ from torch import Tensor
 from botorch_pref.inference.box_log_ratio import LogRatio, box_log_ratio
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.site_solver import SiteFactor, site_solver
+from botorch_pref.inference.site_solver import SiteFactor
+from botorch_pref.inference.smaller_space import site_solver
 from botorch_pref.inference.split_hamiltonian import LatentDraws, sample_latent
 from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.noise_blocks import NoiseBlocks
 from botorch_pref.numerics.truncated_normal import sample_truncated_normal
 
 _POWER_ITERATIONS = 8
@@ -86,7 +88,7 @@ def skew_gaussian(
     boxed = sample_truncated_normal(
         latent.draws, factors.variance, factors.lower, factors.upper, generator
     )
-    solver = site_solver(covar, factors.rows)
+    solver = site_solver(covar, factors.rows, factors.noise)
     batch = boxed.shape[1:]
     factor = solver.factor(factors.variance.reciprocal().expand(batch))
     targets = (boxed - factors.rows.apply(mean)).movedim(0, -1)
@@ -132,7 +134,8 @@ def exact_log_evidence(
     .. math::
         \nabla \log p(\mathcal{Y}) = E\Big[\tfrac12 \langle w w' - A' \Gamma^{-1} A,
         \nabla K \rangle + w' \nabla m
-        + \sum_i \nabla_\theta \log p(y_i \mid z_i)\Big].
+        + \tfrac12 \langle a a' - \Gamma^{-1}, \nabla N \rangle
+        + \sum_i \nabla_\theta \log p(y_i \mid z_i)\Big], \quad w = A' a.
 
     Args:
         covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
@@ -154,13 +157,29 @@ def exact_log_evidence(
             second_moment = w @ w.mT / w.shape[-1]
             covar_gradient = 0.5 * (second_moment - result.factor.precision())
         likelihood = factors.log_prob(result.latent.draws).value.sum(-1).mean(0)
-        return (
+        form = (
             (covar_gradient * covar).sum((-2, -1))
             + (w.mean(-1) * mean).sum(-1)
             + likelihood
         )
+        if factors.noise is None:
+            return form
+        with torch.no_grad():
+            noise_gradient = _noise_gradient(mean, factors, factors.noise, result)
+        return form + (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
 
     return with_gradient_of(value, surrogate)
+
+
+def _noise_gradient(
+    mean: Tensor, factors: BoxFactors, noise: NoiseBlocks, result: SkewResult
+) -> Tensor:
+    """The derivative of the evidence in the noise that rows of one answer share."""
+    tau = factors.variance.reciprocal().unsqueeze(-1)
+    seen = tau * (result.boxed - factors.rows.apply(mean)).movedim(0, -1)
+    own = noise.take(seen - tau * result.factor.covariance_times(seen))
+    second_moment = own @ own.mT / own.shape[-1]
+    return 0.5 * (second_moment - result.factor.noise_precision(noise))
 
 
 def _bridge_estimate(

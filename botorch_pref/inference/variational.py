@@ -13,7 +13,8 @@ from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.inference.bound_ascent import first_parameters, last_step
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.site_solver import SiteFactor, site_solver
+from botorch_pref.inference.site_solver import SiteFactor
+from botorch_pref.inference.smaller_space import site_solver
 from botorch_pref.inference.variational_bounds import bound_of
 from botorch_pref.likelihoods.factors import Factors
 

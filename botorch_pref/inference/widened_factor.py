@@ -23,6 +23,7 @@ from torch import Tensor
 
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.inference.site_solver import SiteFactor, SiteSolver
+from botorch_pref.likelihoods.noise_blocks import NoiseBlocks
 
 
 class WidenedFactor(SiteFactor):
@@ -92,6 +93,11 @@ class WidenedFactor(SiteFactor):
         """See base class."""
         p = self.widening()
         return self._base.precision() - p @ p.mT
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """See base class."""
+        v = noise.take(self._weights_widening)
+        return self._base.noise_precision(noise) - v @ v.mT
 
     def row_root(self) -> Tensor:
         """See base class."""

@@ -11,6 +11,7 @@ from botorch_pref.likelihoods.factors import (
     LogPartition,
     ScalarFactors,
 )
+from botorch_pref.likelihoods.noise_blocks import NoiseBlocks
 from botorch_pref.numerics.normal import interval_derivatives
 
 
@@ -67,21 +68,19 @@ class BoxFactors(ScalarFactors):
 class CorrelatedBoxFactors(BoxFactors):
     r"""Boxed rows whose noise is correlated within an answer.
 
-    The noise ``R`` of an answer is split into an independent part ``r`` and what is
-    left, a positive semi-definite :math:`S \, \mathrm{diag}(t) S'` of few variables
-    that its rows share. Those join the utilities as independent unknowns with the
-    coefficients ``S``, so that rows given utilities and shared variables are
-    independent: no engine needs to know more.
+    The noise ``R`` of the rows is split into an independent part :math:`r_i` and a
+    block-diagonal rest ``N``, positive semi-definite, which joins
+    :math:`z = A f(X) + e_N`. Given ``z`` the rows are independent.
 
     Args:
-        rows: ``[A, S]``, m rows over n points and s shared variables.
+        rows: ``A``, m rows.
         variance: ``r``, ``batch_shape x m``, positive.
         lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
         upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
-        shared_noise: ``t``, ``batch_shape x s``, positive.
+        noise: ``N``.
     """
 
-    shared_noise: Tensor
+    noise: NoiseBlocks
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class CorrelatedBoxFactors(BoxFactors):
         variance: Tensor,
         lower: Tensor,
         upper: Tensor,
-        shared_noise: Tensor,
+        noise: NoiseBlocks,
     ) -> None:
         super().__init__(rows, variance, lower, upper)
-        self.shared_noise = shared_noise
+        self.noise = noise

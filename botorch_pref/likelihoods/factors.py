@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.likelihoods.noise_blocks import NoiseBlocks
 
 
 class LogDerivatives(NamedTuple):
@@ -37,13 +37,12 @@ class Factors(ABC):
 
     Attributes:
         rows: ``A``, m rows.
-        shared_noise: Variances of s independent Gaussian variables that rows of one
-            answer share, ``batch_shape x s``: the last s columns of ``A`` stand for
-            them. None where noise is independent.
+        noise: Gaussian noise that rows of one answer share and that is part of ``z``
+            beside ``A f``; None where there is none.
     """
 
     rows: SparseRows
-    shared_noise: Tensor | None = None
+    noise: NoiseBlocks | None = None
 
     @abstractmethod
     def log_prob(self, z: Tensor) -> LogDerivatives:
@@ -73,11 +72,7 @@ class Factors(ABC):
             inverse: ``n`` long, for each point its place among the distinct points.
             num_points: The number of distinct points.
         """
-        shared = self.rows.num_points - inverse.shape[-1]
-        if shared:
-            extra = num_points + torch.arange(shared, device=inverse.device)
-            inverse = torch.cat([inverse, extra])
-        self.rows = self.rows.reindex(inverse, num_points + shared)
+        self.rows = self.rows.reindex(inverse, num_points)
 
 
 class ScalarFactors(Factors):

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from botorch_pref.feedback.sparse_rows import SparseRows, stack_rows
+from botorch_pref.feedback.sparse_rows import stack_rows
 from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.factors import (
     Factors,
@@ -16,23 +16,7 @@ from botorch_pref.likelihoods.factors import (
     LogPartition,
     ScalarFactors,
 )
-
-
-def _num_shared(block: Factors) -> int:
-    return 0 if block.shared_noise is None else block.shared_noise.shape[-1]
-
-
-def _side_by_side(blocks: Sequence[Factors]) -> list[SparseRows]:
-    """Rows of blocks over the points and everybody's shared variables, in order."""
-    counts = [_num_shared(block) for block in blocks]
-    points = blocks[0].rows.num_points - counts[0]
-    out, before = [], 0
-    for block, count in zip(blocks, counts, strict=True):
-        index = block.rows.indices
-        index = torch.where(index < points, index, index + before)
-        before += count
-        out.append(SparseRows(index, block.rows.coefficients, points + sum(counts)))
-    return out
+from botorch_pref.likelihoods.noise_blocks import NoiseBlocks, stack_noise_blocks
 
 
 def _join(parts: Sequence[Tensor]) -> Tensor:
@@ -41,9 +25,8 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
 
-def _shared_noise(blocks: Sequence[Factors]) -> Tensor | None:
-    shared = [b.shared_noise for b in blocks if b.shared_noise is not None]
-    return _join(shared) if shared else None
+def _noise(blocks: Sequence[Factors]) -> NoiseBlocks | None:
+    return stack_noise_blocks([(b.noise, b.rows.num_rows) for b in blocks])
 
 
 class JointFactors(ScalarFactors):
@@ -55,8 +38,8 @@ class JointFactors(ScalarFactors):
 
     def __init__(self, blocks: Sequence[Factors]) -> None:
         self.blocks = tuple(blocks)
-        self.rows = stack_rows(_side_by_side(blocks))
-        self.shared_noise = _shared_noise(blocks)
+        self.rows = stack_rows([block.rows for block in blocks])
+        self.noise = _noise(blocks)
         self._sizes = [block.rows.num_rows for block in blocks]
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
@@ -88,16 +71,16 @@ class JointFactors(ScalarFactors):
 
 
 def _stack_boxes(blocks: Sequence[BoxFactors]) -> BoxFactors:
-    rows = stack_rows(_side_by_side(blocks))
+    rows = stack_rows([block.rows for block in blocks])
     ends = (
         _join([block.variance for block in blocks]),
         _join([block.lower for block in blocks]),
         _join([block.upper for block in blocks]),
     )
-    shared = _shared_noise(blocks)
-    if shared is None:
+    noise = _noise(blocks)
+    if noise is None:
         return BoxFactors(rows, *ends)
-    return CorrelatedBoxFactors(rows, *ends, shared)
+    return CorrelatedBoxFactors(rows, *ends, noise)
 
 
 def joint_factors(blocks: Sequence[Factors]) -> Factors:

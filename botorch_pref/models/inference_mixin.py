@@ -20,7 +20,6 @@ from botorch_pref.errors import (
 )
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.shared_noise import append_shared_noise
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
@@ -87,16 +86,10 @@ class InferenceMixin(TrainingDataMixin):
             blocks.append(block)
         return joint_factors(blocks)
 
-    def _joint_prior(self, factors: Factors) -> tuple[Tensor, Tensor]:
-        """Prior covariance and mean of utilities and of noise that rows share."""
-        prior = self._prior(self._points())
-        return append_shared_noise(
-            prior.covariance_matrix, prior.mean, factors.shared_noise
-        )
-
     def _solve(self) -> GaussianResult:
         factors = self._factors()
-        result = self._infer(*self._joint_prior(factors), factors)
+        prior = self._prior(self._points())
+        result = self._infer(prior.covariance_matrix, prior.mean, factors)
         self._sites = (result.site_precision, result.site_shift)
         if not result.converged:
             warnings.warn(
@@ -170,14 +163,6 @@ class InferenceMixin(TrainingDataMixin):
     def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
         factor = result.factor
         weights = result.weights.unsqueeze(-1)
-        return self._terms_at_points(weights, factor.root(), factor.widening())
-
-    def _terms_at_points(
-        self, weights: Tensor, root: Tensor, widening: Tensor | None = None
-    ) -> PosteriorTerms:
-        """Terms of utilities, without those of noise that rows share."""
-        points = self._points()
-        n = points.shape[-2]
-        if widening is not None:
-            widening = widening[..., :n, :]
-        return PosteriorTerms(points, weights[..., :n, :], root[..., :n, :], widening)
+        return PosteriorTerms(
+            self._points(), weights, factor.root(), factor.widening()
+        )

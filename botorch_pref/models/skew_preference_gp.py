@@ -95,10 +95,11 @@ class SkewPreferenceGP(PreferenceGP):
         return torch.Generator(device=device).manual_seed(self._seed)
 
     def _sample(self, approximation: GaussianResult) -> SkewResult:
-        factors = self._factors()
+        prior = self._prior(self._points())
         result = skew_gaussian(
-            *self._joint_prior(factors),
-            cast("BoxFactors", factors),
+            prior.covariance_matrix,
+            prior.mean,
+            cast("BoxFactors", self._factors()),
             approximation,
             self._num_draws,
             self._generator(),
@@ -120,10 +121,11 @@ class SkewPreferenceGP(PreferenceGP):
         approximation = self._solve()
         if not self.exact_evidence:
             return approximation.log_evidence
-        factors = self._factors()
+        prior = self._prior(self._points())
         return exact_log_evidence(
-            *self._joint_prior(factors),
-            cast("BoxFactors", factors),
+            prior.covariance_matrix,
+            prior.mean,
+            cast("BoxFactors", self._factors()),
             approximation,
             self._sample(approximation),
             self._generator(),
@@ -131,7 +133,9 @@ class SkewPreferenceGP(PreferenceGP):
 
     def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
         self._skew = self._sample(result)
-        return self._terms_at_points(self._skew.weights, self._skew.factor.root())
+        return PosteriorTerms(
+            self._points(), self._skew.weights, self._skew.factor.root()
+        )
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class.

@@ -684,17 +684,17 @@ def set_answers(kind):
 
 
 def set_log_probability(factors, utilities):
-    """Given utilities; shared noise, at most one variable, by Gauss-Hermite."""
-    shared = factors.shared_noise
-    if shared is None:
-        return number(factors.log_prob(factors.rows.apply(utilities)).value.sum())
-    assert shared.shape == (1,)
+    """Given utilities; shared noise, of rank one for three items, by Gauss-Hermite."""
+    z = factors.rows.apply(utilities)
+    if factors.noise is None:
+        return number(factors.log_prob(z).value.sum())
+    values, vectors = torch.linalg.eigh(factors.noise.dense())
+    assert values[0].abs() < 1e-12
     nodes, weights = numpy.polynomial.hermite_e.hermegauss(80)
-    nodes = torch.tensor(nodes).unsqueeze(-1) * shared.sqrt()
-    unknowns = torch.cat([utilities.expand(80, -1), nodes], dim=-1)
-    values = factors.log_prob(factors.rows.apply(unknowns)).value.sum(-1)
+    shifts = torch.tensor(nodes).unsqueeze(-1) * (values[1].sqrt() * vectors[:, 1])
+    log_values = factors.log_prob(z + shifts).value.sum(-1)
     weights = torch.tensor(weights / math.sqrt(2 * math.pi))
-    return number((values + weights.log()).logsumexp(0))
+    return number((log_values + weights.log()).logsumexp(0))
 
 
 def heard(kind, utilities, noise):

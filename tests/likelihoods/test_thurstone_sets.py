@@ -52,13 +52,12 @@ def test_rows_and_noise_are_those_of_the_items_heard(is_choice, orders) -> None:
     make = choice_factors if is_choice else ranking_factors
     factors = make(padded(orders), NUM_POINTS, NOISE)
     a, noise = differences(orders, is_choice)
-    matrix = dense(factors.rows)
-    torch.testing.assert_close(matrix[:, :NUM_POINTS], a)
-    shared = matrix[:, NUM_POINTS:]
-    got = shared * factors.shared_noise @ shared.mT + factors.variance.diag()
+    torch.testing.assert_close(dense(factors.rows), a)
+    got = factors.noise.dense() + factors.variance.diag()
     torch.testing.assert_close(got, noise, rtol=1e-9, atol=1e-12)
     assert bool((factors.variance > 0).all())
-    assert bool((shared != 0).any(0).all()), "a variable that nothing uses"
+    eigenvalues = torch.linalg.eigvalsh(factors.noise.covariance)
+    assert float(eigenvalues.min()) > -1e-12
     assert factors.lower.tolist() == [0.0] * len(a)
     assert factors.upper.tolist() == [torch.inf] * len(a)
 
@@ -69,7 +68,6 @@ def test_a_batch_gives_what_its_elements_give(make) -> None:
         [[[0, 1, 2, -1], [3, 4, 5, 6]], [[7, 8, 9, 1], [2, 3, -1, -1]]]
     )
     both = make(ragged, NUM_POINTS, NOISE)
-    covariance = torch.eye(NUM_POINTS, dtype=torch.float64)
     for i in range(2):
         one = make(ragged[i], NUM_POINTS, NOISE)
         coefficients = both.rows.coefficients[i]
@@ -79,20 +77,14 @@ def test_a_batch_gives_what_its_elements_give(make) -> None:
         # What is padding in one element has no coefficients and no end to its box.
         assert bool(both.lower[i][~real].isinf().all())
         torch.testing.assert_close(both.lower[i][real], one.lower)
-
-        def gamma(rows, factors, variance, shared, covariance=covariance):
-            matrix = dense(rows)
-            prior = torch.block_diag(covariance, shared.diag())
-            return matrix @ prior @ matrix.mT + variance.diag()
-
-        got = gamma(rows, both, both.variance[i], both.shared_noise[i])
-        want = gamma(one.rows, one, one.variance, one.shared_noise)
+        torch.testing.assert_close(dense(rows)[real], dense(one.rows))
+        got = both.noise.dense()[i] + both.variance[i].diag()
+        want = one.noise.dense() + one.variance.diag()
         torch.testing.assert_close(got[real][:, real], want, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("make", [choice_factors, ranking_factors])
 def test_a_set_of_two_is_a_duel(make) -> None:
     factors = make(torch.tensor([[4, 1]]), NUM_POINTS, NOISE)
-    shared = dense(factors.rows)[:, NUM_POINTS:]
-    total = factors.variance + (shared.square() * factors.shared_noise).sum(-1)
+    total = factors.variance + factors.noise.diagonal()
     torch.testing.assert_close(total, 2 * NOISE)
