@@ -188,7 +188,7 @@ ENGINES: dict[type[PreferenceGP], tuple[float, float]] = {
     LaplacePreferenceGP: (0.3, 0.6),
     EPPreferenceGP: (0.02, 0.1),
     SkewPreferenceGP: (0.06, 0.1),
-    VariationalPreferenceGP: (0.5, 4.0),
+    VariationalPreferenceGP: (0.5, 5.0),
 }
 
 
