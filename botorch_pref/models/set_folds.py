@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.models.stages import stages_of
 
 
 class SetFold(NamedTuple):
@@ -18,46 +19,6 @@ class SetFold(NamedTuple):
 
     train: tuple[Feedback, ...]
     held_out: tuple[Feedback, ...]
-
-
-def stages_of(blocks: Sequence[Feedback]) -> Tensor:
-    """Comparisons, choices and rankings as choices of the first out of each set.
-
-    Args:
-        blocks: At least one block; comparisons have no ties.
-
-    Returns:
-        ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-    """
-    stages = [_stages(block) for block in blocks]
-    batch = torch.broadcast_shapes(*(s.shape[:-2] for s in stages))
-    widest = max(s.shape[-1] for s in stages)
-    padded = [
-        torch.nn.functional.pad(s, (0, widest - s.shape[-1]), value=-1) for s in stages
-    ]
-    return torch.cat([p.expand(*batch, *p.shape[-2:]) for p in padded], dim=-2)
-
-
-def _stages(block: Feedback) -> Tensor:
-    if isinstance(block, Comparisons):
-        assert block.pairs is not None, "comparisons without ties have pairs"
-        return block.pairs
-    assert isinstance(block, Choices | Rankings), "checked by the model"
-    return block.stages()
-
-
-def comparisons_of(stages: Tensor) -> Tensor:
-    """Every pair of a chosen item and another of its set.
-
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-
-    Returns:
-        ``batch_shape x L (k - 1) x 2`` long; -1 in pairs that there are none of.
-    """
-    others = stages[..., 1:]
-    winners = torch.where(others >= 0, stages[..., :1], -1)
-    return torch.stack([winners, others], dim=-1).flatten(-3, -2)
 
 
 def _take(block: Feedback, keep: Tensor) -> Feedback:
@@ -73,7 +34,7 @@ def _take(block: Feedback, keep: Tensor) -> Feedback:
 def _num_answers(block: Feedback) -> int:
     if isinstance(block, Rankings):
         return block.orders.shape[-2]
-    return _stages(block).shape[-2]
+    return stages_of([block]).shape[-2]
 
 
 def set_folds(

@@ -220,19 +220,20 @@ def test_newton_steps_that_lower_the_bound_are_not_taken(scale, monkeypatch) -> 
 
 @each_answers
 @each_scale
-def test_gradient_by_finite_differences(blocks, scale) -> None:
+@pytest.mark.parametrize("engine", [laplace, variational])
+def test_gradient_by_finite_differences(blocks, scale, engine) -> None:
     generator = torch.Generator().manual_seed(0)
     covar = covariance(scale).requires_grad_()
     mean = MEAN.clone().requires_grad_()
     factors = factors_of(blocks)
-    value = variational(covar, mean, factors).log_evidence
+    value = engine(covar, mean, factors).log_evidence
     gradients = torch.autograd.grad(value, (covar, mean))
     noise = torch.randn(N, N, generator=generator, dtype=DOUBLE)
     step = 0.1 * scale * (noise + noise.mT) / 2, torch.randn(N, dtype=DOUBLE)
     h = 1e-4
 
     def at(t):
-        return variational(
+        return engine(
             covar.detach() + t * step[0], mean.detach() + t * step[1], factors
         ).log_evidence
 
@@ -265,16 +266,17 @@ def test_duplicates_and_warm_starts() -> None:
     )
 
 
-def test_batches_of_ragged_sets_equal_their_elements() -> None:
+@pytest.mark.parametrize("engine", [laplace, variational])
+def test_batches_of_ragged_sets_equal_their_elements(engine) -> None:
     first = torch.tensor([[0, 1, 2], [2, 3, -1], [3, 1, 0]])
     second = torch.tensor([[1, 0, -1], [2, 1, 3], [-1, -1, -1]])
     covar = torch.stack([covariance(1.0), covariance(30.0)])
     like = torch.zeros((), dtype=DOUBLE)
     both = PlackettLuceFactors(torch.stack([first, second]), N, like)
-    batch = variational(covar, MEAN, both)
+    batch = engine(covar, MEAN, both)
     means, covariances = [], []
     for i, stages in enumerate((first, second)):
-        alone = variational(covar[i], MEAN, PlackettLuceFactors(stages, N, like))
+        alone = engine(covar[i], MEAN, PlackettLuceFactors(stages, N, like))
         torch.testing.assert_close(
             batch.log_evidence[i], alone.log_evidence, rtol=0, atol=1e-11
         )

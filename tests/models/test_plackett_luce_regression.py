@@ -26,7 +26,8 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.inference import laplace_weights as laplace_module
-from botorch_pref.models.set_folds import comparisons_of, set_folds, stages_of
+from botorch_pref.models.set_folds import set_folds
+from botorch_pref.models.stages import comparisons_of, stages_of
 
 DOUBLE = torch.float64
 PAIRS = torch.tensor([[0, 1], [3, 2], [5, 0], [0, 1]])
