@@ -2,8 +2,8 @@
 
     python benchmarks/noise_identification.py
 
-Simulated duels with a known noise, alone, with the output scale fixed, and with labels of
-validity whose own noise is known.
+Simulated duels with a known noise, alone, with the output scale fixed, and with labels
+of validity whose own noise is known.
 """
 
 from __future__ import annotations
