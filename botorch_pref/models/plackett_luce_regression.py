@@ -118,8 +118,7 @@ class PlackettLuceRegression(TrainingDataMixin, GP):
             self.input_transform = input_transform
         self.to(datapoints)
         with torch.no_grad():
-            # A transform that learns from the data does so in train mode only.
-            self.transform_inputs(datapoints)
+            self.transform_inputs(datapoints)  # learns from the data in train mode only
 
     def _set_data(self, data: TrainingSet) -> None:
         check_stages(data.feedback)
