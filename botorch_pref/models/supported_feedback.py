@@ -46,7 +46,8 @@ def check_supported(
         able = [other.__name__ for other in engines if factors in other.takes]
         message = (
             f"{engine.__name__} does not take {kind.__name__} under "
-            f"{type(likelihood).__name__}, which {', '.join(able)} can."
+            f"{type(likelihood).__name__}; {_listed(able)} "
+            f"{'does' if len(able) == 1 else 'do'}."
         )
         instead = [
             c.__name__ for c in likelihoods_of(kind) if c.explains[kind] in engine.takes
@@ -56,3 +57,8 @@ def check_supported(
                 f" Or pass likelihood={{{kind.__name__}: {' or '.join(instead)}(...)}}."
             )
         raise UnsupportedFeedbackError(message)
+
+
+def _listed(names: list[str]) -> str:
+    """Names as a sentence has them: ``a, b and c``."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
