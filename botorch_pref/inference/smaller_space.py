@@ -6,7 +6,9 @@ from torch import Tensor
 
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.inference.block_point_solver import BlockPointSolver
-from botorch_pref.inference.site_solver import PointSolver, RowSolver, SiteSolver
+from botorch_pref.inference.point_solver import PointSolver
+from botorch_pref.inference.row_solver import RowSolver
+from botorch_pref.inference.site_solver import SiteSolver
 from botorch_pref.likelihoods.noise_blocks import NoiseBlocks
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.inference.block_point_solver import BlockPointSolver
-from botorch_pref.inference.site_solver import PointSolver, RowSolver
+from botorch_pref.inference.point_solver import PointSolver
+from botorch_pref.inference.row_solver import RowSolver
 from botorch_pref.inference.smaller_space import site_solver
 from botorch_pref.likelihoods.noise_blocks import NoiseBlocks, stack_noise_blocks
 

@@ -18,7 +18,8 @@ from botorch_pref.inference import expectation_propagation as ep_module
 from botorch_pref.inference import laplace as laplace_module
 from botorch_pref.inference.expectation_propagation import expectation_propagation
 from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.site_solver import PointSolver, RowSolver
+from botorch_pref.inference.point_solver import PointSolver
+from botorch_pref.inference.row_solver import RowSolver
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,

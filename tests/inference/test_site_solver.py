@@ -5,7 +5,8 @@ import torch
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.feedback.sparse_rows import SparseRows
-from botorch_pref.inference.site_solver import PointSolver, RowSolver
+from botorch_pref.inference.point_solver import PointSolver
+from botorch_pref.inference.row_solver import RowSolver
 from botorch_pref.inference.smaller_space import site_solver
 
 each_solver = pytest.mark.parametrize("solver", [RowSolver, PointSolver])

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from botorch_pref.feedback.sparse_rows import SparseRows
-from botorch_pref.inference.site_solver import PointSolver, RowSolver
+from botorch_pref.inference.point_solver import PointSolver
+from botorch_pref.inference.row_solver import RowSolver
 from botorch_pref.inference.widened_factor import WidenedFactor, signed_factor
 
 each_solver = pytest.mark.parametrize("solver", [RowSolver, PointSolver])

@@ -1,0 +1,81 @@
+"""Conditioning in the space of points, for answers that outnumber them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.inference.site_solver import (
+    SiteFactor,
+    SiteSolver,
+    log_det,
+    plus_identity,
+    site_cholesky,
+)
+from botorch_pref.likelihoods.noise_blocks import NoiseBlocks
+from botorch_pref.numerics.psd_root import psd_root
+
+
+class _PointFactor(SiteFactor):
+    def __init__(
+        self, rows: SparseRows, covar: Tensor, root: Tensor, tau: Tensor
+    ) -> None:
+        self._rows, self._covar, self.tau = rows, covar, tau
+        self._gram = rows.gram(tau)
+        self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
+        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
+        self.log_det = log_det(self._cholesky)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        inner = self._half @ self._rows.adjoint_matrix(values)
+        return self._rows.apply_matrix(self._half.mT @ inner)
+
+    def variance(self) -> Tensor:
+        return self.row_root().square().sum(-1)
+
+    def weights(self, targets: Tensor) -> Tensor:
+        scaled = self._rows.adjoint_matrix(self.tau.unsqueeze(-1) * targets)
+        return scaled - self._gram @ (self._half.mT @ (self._half @ scaled))
+
+    def root(self) -> Tensor:
+        u = psd_root(self._gram)
+        cholesky = site_cholesky(plus_identity(u.mT @ self._covar @ u))
+        return torch.linalg.solve_triangular(cholesky, u.mT, upper=False).mT
+
+    def precision(self) -> Tensor:
+        half = self._half @ self._gram
+        return self._gram - half.mT @ half
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        # T - T Sigma T
+        t = self.tau.unsqueeze(-1)
+        spread = noise.take(t * self.row_root())
+        return torch.diag_embed(noise.take(t).squeeze(-1)) - spread @ spread.mT
+
+    def row_root(self) -> Tensor:
+        return self._rows.apply_matrix(self._half.mT)
+
+
+class PointSolver(SiteSolver):
+    """Works on ``K``, n x n: for fewer points than rows."""
+
+    def __init__(self, covar: Tensor, rows: SparseRows) -> None:
+        super().__init__(covar, rows)
+        self._root = psd_root(covar)
+
+    def factor(self, tau: Tensor) -> SiteFactor:
+        """See base class."""
+        return _PointFactor(self.rows, self._points, self._root, tau)
+
+    @cached_property
+    def variance(self) -> Tensor:
+        """See base class."""
+        return self.rows.apply_matrix(self._root).square().sum(-1)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        inner = self._points @ self.rows.adjoint(values).unsqueeze(-1)
+        return self.rows.apply(inner.squeeze(-1))

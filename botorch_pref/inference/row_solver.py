@@ -1,0 +1,94 @@
+"""Conditioning in the space of rows: Rasmussen and Williams (2006), 3.4.3."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.inference.site_solver import (
+    SiteFactor,
+    SiteSolver,
+    log_det,
+    plus_identity,
+    site_cholesky,
+)
+from botorch_pref.likelihoods.noise_blocks import NoiseBlocks
+from botorch_pref.numerics.psd_root import psd_root
+
+
+def _conditioned_root(root: Tensor, scale: Tensor) -> Tensor:
+    """``H = S L^-T`` with ``L L' = I + S' T S``, for ``C = S S'``."""
+    scaled = scale.unsqueeze(-1) * root
+    cholesky = site_cholesky(plus_identity(scaled.mT @ scaled))
+    return torch.linalg.solve_triangular(cholesky, root.mT, upper=False).mT
+
+
+class _RowFactor(SiteFactor):
+    def __init__(self, rows: SparseRows, covar: Tensor, tau: Tensor) -> None:
+        self._rows, self._covar, self.tau = rows, covar, tau
+        self._scale = tau.sqrt()
+        scaled = self._scale.unsqueeze(-1) * covar
+        b = scaled * self._scale.unsqueeze(-2)
+        b.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        self._cholesky = site_cholesky(b)
+        self._scaled = scaled
+        self.log_det = log_det(self._cholesky)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        prior = self._covar @ values
+        inner = self._scale.unsqueeze(-1) * prior
+        inner = torch.cholesky_solve(inner, self._cholesky)
+        return prior - self._scaled.mT @ inner
+
+    def variance(self) -> Tensor:
+        v = torch.linalg.solve_triangular(self._cholesky, self._scaled, upper=False)
+        return self._covar.diagonal(dim1=-2, dim2=-1) - v.square().sum(-2)
+
+    def weights(self, targets: Tensor) -> Tensor:
+        scale = self._scale.unsqueeze(-1)
+        inner = torch.cholesky_solve(scale * targets, self._cholesky)
+        return self._rows.adjoint_matrix(scale * inner)
+
+    def root(self) -> Tensor:
+        scale = torch.diag_embed(self._scale)
+        y = torch.linalg.solve_triangular(self._cholesky, scale, upper=False)
+        return self._rows.adjoint_matrix(y.mT)
+
+    def _row_precision(self) -> Tensor:
+        inverse = torch.cholesky_inverse(self._cholesky)
+        return inverse * (self._scale.unsqueeze(-1) * self._scale.unsqueeze(-2))
+
+    def precision(self) -> Tensor:
+        return self._rows.adjoint_congruence(self._row_precision())
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        return noise.take_square(self._row_precision())
+
+    def row_root(self) -> Tensor:
+        return _conditioned_root(psd_root(self._covar), self._scale)
+
+
+class RowSolver(SiteSolver):
+    """Works on ``C``, m x m: for fewer rows than points."""
+
+    def __init__(
+        self, covar: Tensor, rows: SparseRows, noise: NoiseBlocks | None = None
+    ) -> None:
+        super().__init__(covar, rows)
+        self._covar = rows.congruence(covar)
+        if noise is not None:
+            self._covar = self._covar + noise.dense()
+
+    def factor(self, tau: Tensor) -> SiteFactor:
+        """See base class."""
+        return _RowFactor(self.rows, self._covar, tau)
+
+    @property
+    def variance(self) -> Tensor:
+        """See base class."""
+        return self._covar.diagonal(dim1=-2, dim2=-1)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        return (self._covar @ values.unsqueeze(-1)).squeeze(-1)
