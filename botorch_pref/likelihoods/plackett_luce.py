@@ -44,6 +44,17 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
         r"""That of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
         return torch.full_like(self._like, math.pi**2 / 6)
 
+    def log_choice_probability(self, utilities: Tensor) -> Tensor:
+        """Log probabilities that each item of a set is chosen as its best.
+
+        Args:
+            utilities: ``... x k``.
+
+        Returns:
+            ``... x k``.
+        """
+        return utilities.log_softmax(-1)
+
     def forward(self, function_samples: Tensor) -> Categorical:
         """See base class: which item is chosen.
 

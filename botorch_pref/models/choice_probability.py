@@ -12,13 +12,17 @@ from torch import Tensor
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Feedback, Rankings
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.models.plackett_luce_regression import PlackettLuceRegression
 from botorch_pref.models.preference_gp import PreferenceGP
 
 _KINDS: tuple[type[Feedback], ...] = (Choices, Rankings)
 
 
 def choice_probability(
-    model: PreferenceGP, X: Tensor, num_samples: int = 512, seed: int = 0
+    model: PreferenceGP | PlackettLuceRegression,
+    X: Tensor,
+    num_samples: int = 512,
+    seed: int = 0,
 ) -> Tensor:
     """P(a person chooses each of the points of a set as the best of it).
 
@@ -45,7 +49,11 @@ def choice_probability(
     return likelihood.log_choice_probability(utilities).exp().mean(0)
 
 
-def _set_likelihood(model: PreferenceGP) -> PreferenceLikelihood[Any]:
+def _set_likelihood(
+    model: PreferenceGP | PlackettLuceRegression,
+) -> PreferenceLikelihood[Any]:
+    if isinstance(model, PlackettLuceRegression):
+        return model.likelihood
     for kind in _KINDS:
         if kind.__name__ in model.likelihoods:
             return model._likelihood_of(kind)

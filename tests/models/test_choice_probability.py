@@ -9,7 +9,10 @@ from botorch_pref import (
     Choices,
     Comparisons,
     EPPreferenceGP,
+    LaplacePreferenceGP,
     PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
+    PlackettLuceRegression,
     SkewPreferenceGP,
     UnsupportedFeedbackError,
 )
@@ -68,6 +71,42 @@ def test_it_has_gradients_where_it_is_evaluated(model) -> None:
         ]
         want = (ends[0] - ends[1]) / 2e-5
         assert float(gradient[i]) == pytest.approx(want, rel=1e-4, abs=1e-7)
+
+
+def softmax_models() -> list:
+    gp = LaplacePreferenceGP(
+        POINTS, feedback=[CHOICES], likelihood=PlackettLuceLikelihood()
+    )
+    return [gp.eval(), PlackettLuceRegression(POINTS, feedback=[CHOICES])]
+
+
+@pytest.mark.parametrize("model", softmax_models(), ids=lambda m: type(m).__name__)
+def test_softmax_noise_is_that_of_gumbel_judges(model) -> None:
+    X = torch.tensor([[0.1], [0.5], [0.8], [0.95]], dtype=torch.float64)
+    got = choice_probability(model, X, num_samples=2048).detach()
+    generator = torch.Generator().manual_seed(1)
+    options = {"generator": generator, "dtype": torch.float64}
+    posterior, num = model.posterior(X), 40_000
+    root = torch.linalg.cholesky(
+        posterior.covariance_matrix.detach() + 1e-9 * torch.eye(4)
+    )
+    utilities = (
+        posterior.mean.detach().squeeze(-1) + torch.randn(num, 4, **options) @ root.mT
+    )
+    gumbel = -torch.log(-torch.log(torch.rand(num, 4, **options)))
+    want = (utilities + gumbel).argmax(-1).bincount(minlength=4) / num
+    tolerance = 4 * 0.5 * (num**-0.5 + 2048**-0.5)
+    torch.testing.assert_close(got, want.double(), rtol=0, atol=tolerance)
+    assert float(got.sum()) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_the_softmax_choice_out_of_two_is_the_expected_sigmoid() -> None:
+    model = PlackettLuceRegression(POINTS, feedback=[CHOICES])
+    X = torch.tensor([[0.1], [0.9]], dtype=torch.float64)
+    got = choice_probability(model, X, num_samples=4096)
+    want = model.duel_probability(X[:1], X[1:], observation_noise=True)
+    # Quasi-random draws of one smooth function: far below 0.5 / sqrt(4096).
+    torch.testing.assert_close(got[:1], want, rtol=0, atol=1e-3)
 
 
 def test_a_model_of_duels_alone_knows_of_no_sets() -> None:
