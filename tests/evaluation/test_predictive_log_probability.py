@@ -1,0 +1,186 @@
+"""Chances of held-out answers against answers simulated from the posterior."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Beta, Normal
+
+from botorch_pref import (
+    AffineProbitLikelihood,
+    BetaRatingLikelihood,
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    OrdinalProbitLikelihood,
+    OrdinalRatings,
+    PairwiseBetaLikelihood,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
+    PlackettLuceRegression,
+    Rankings,
+    Ratings,
+    SkewPreferenceGP,
+    Strengths,
+    UnsupportedFeedbackError,
+    Validity,
+)
+from botorch_pref.evaluation import predictive_log_probability as module
+from botorch_pref.evaluation.predictive_log_probability import (
+    log_best_probability,
+    log_order_probability,
+    predictive_log_probability,
+)
+
+NOISE = 0.4
+POINTS = torch.linspace(0, 1, 5, dtype=torch.float64).unsqueeze(-1)
+NUM = 40_000
+# Four standard errors of a simulated share, and of the draws that sets are averaged
+# over, which are less random than a simulation.
+TOLERANCE = 4 * 0.5 * (NUM**-0.5 + module.NUM_DRAWS**-0.5)
+
+PAIRS = torch.tensor([[0, 1], [3, 2], [4, 1]])
+SETS = torch.tensor([[0, 1, 2], [3, 4, -1], [1, 2, 4]])
+ORDERS = torch.tensor([[0, 2, 1], [3, 4, -1], [4, 1, 2]])
+GAUSSIAN = [EPPreferenceGP, SkewPreferenceGP]
+
+
+def draws(model) -> torch.Tensor:
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return model.posterior(POINTS).rsample(torch.Size([NUM])).squeeze(-1).detach()
+
+
+def heard(model) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(4)
+    f = draws(model)
+    noise = torch.randn(f.shape, generator=generator, dtype=f.dtype)
+    return f + math.sqrt(NOISE) * noise
+
+
+def score(model, feedback) -> torch.Tensor:
+    return predictive_log_probability(feedback, model, POINTS).detach()
+
+
+@pytest.mark.parametrize("model_class", GAUSSIAN)
+def test_comparisons(model_class) -> None:
+    likelihood = PairwiseProbitLikelihood(NOISE)
+    model = model_class(POINTS, PAIRS, likelihood=likelihood).eval()
+    first, second = heard(model)[:, PAIRS.flip(0)].unbind(-1)
+    want = (first > second).double().mean(0)
+    got = score(model, Comparisons(PAIRS.flip(0))).exp()
+    torch.testing.assert_close(got, want, rtol=0, atol=2 / NUM**0.5)
+
+
+@pytest.mark.parametrize("model_class", GAUSSIAN)
+def test_levels(model_class) -> None:
+    cutpoints = torch.tensor([-0.5, 0.7], dtype=torch.float64)
+    likelihood = OrdinalProbitLikelihood(noise=NOISE, cutpoints=cutpoints)
+    seen = OrdinalRatings(torch.tensor([0, 1, 4]), torch.tensor([0, 1, 2]), 3)
+    model = model_class(POINTS, feedback=[seen], likelihood=likelihood).eval()
+    held_out = OrdinalRatings(torch.tensor([2, 2, 3]), torch.tensor([0, 1, 2]), 3)
+    levels = torch.bucketize(heard(model)[:, held_out.indices], cutpoints)
+    want = (levels == held_out.levels).double().mean(0)
+    got = score(model, held_out).exp()
+    torch.testing.assert_close(got, want, rtol=0, atol=2 / NUM**0.5)
+
+
+@pytest.mark.parametrize("model_class", GAUSSIAN)
+def test_choices_and_rankings_heard_with_noise(model_class) -> None:
+    seen = Choices(SETS, torch.tensor([0, 3, 4]))
+    likelihood = PairwiseProbitLikelihood(NOISE)
+    model = model_class(
+        POINTS, feedback=[seen], likelihood={Choices: likelihood, Rankings: likelihood}
+    ).eval()
+    u = heard(model)
+    chosen = torch.tensor([2, 4, 1])
+    missing = SETS < 0
+    best = u[:, SETS].masked_fill(missing, -torch.inf).argmax(-1)
+    want = (chosen == SETS.gather(1, best.T).T).double().mean(0)
+    got = score(model, Choices(SETS, chosen)).exp()
+    torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)
+
+    descends = u[:, ORDERS].diff(dim=-1) < 0
+    want = (descends | (ORDERS[:, 1:] < 0)).all(-1).double().mean(0)
+    got = score(model, Rankings(ORDERS)).exp()
+    torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)
+
+
+def softmax_models() -> list:
+    seen = [Choices(SETS, torch.tensor([0, 3, 4])), Rankings(ORDERS)]
+    likelihood = PlackettLuceLikelihood()
+    each = {Choices: likelihood, Rankings: likelihood}
+    return [
+        LaplacePreferenceGP(POINTS, feedback=seen, likelihood=each).eval(),
+        PlackettLuceRegression(POINTS, feedback=seen, inference="laplace", eta=0.1),
+    ]
+
+
+@pytest.mark.parametrize("model", softmax_models(), ids=lambda m: type(m).__name__)
+def test_choices_and_rankings_with_softmax_noise(model) -> None:
+    generator = torch.Generator().manual_seed(4)
+    f = draws(model)
+    # Gumbel noise: the order of the sums is Plackett and Luce's.
+    exponential = -torch.rand(f.shape, generator=generator, dtype=f.dtype).log()
+    u = f - exponential.log()
+    best = u[:, SETS].masked_fill(SETS < 0, -torch.inf).argmax(-1)
+    chosen = torch.tensor([2, 4, 1])
+    want = (chosen == SETS.gather(1, best.T).T).double().mean(0)
+    got = score(model, Choices(SETS, chosen)).exp()
+    torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)
+
+    descends = u[:, ORDERS].diff(dim=-1) < 0
+    want = (descends | (ORDERS[:, 1:] < 0)).all(-1).double().mean(0)
+    got = score(model, Rankings(ORDERS)).exp()
+    torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)
+
+
+def test_densities_of_ratings_and_strengths() -> None:
+    answers = torch.tensor([0.2, 0.6, 0.9], dtype=torch.float64)
+    likelihoods = {
+        Ratings: BetaRatingLikelihood(6.0, NOISE),
+        Strengths: PairwiseBetaLikelihood(5.0, NOISE),
+    }
+    seen = [Ratings(torch.tensor([0, 2, 4]), answers), Strengths(PAIRS, answers)]
+    model = EPPreferenceGP(POINTS, feedback=seen, likelihood=likelihoods).eval()
+    f = draws(model)
+    rated = torch.tensor([1, 3, 3])
+    for held_out, z, precision in (
+        (Ratings(rated, answers), f[:, rated], 6.0),
+        (
+            Strengths(PAIRS.flip(0), answers),
+            f[:, PAIRS.flip(0)][..., 0] - f[:, PAIRS.flip(0)][..., 1],
+            5.0,
+        ),
+    ):
+        mu = Normal(0.0, 1.0).cdf(z / math.sqrt(2 * NOISE))
+        shapes = precision * mu, precision * (1 - mu)
+        density = Beta(*shapes).log_prob(answers).exp()
+        error = 4 * density.std(0) / NUM**0.5
+        assert ((score(model, held_out).exp() - density.mean(0)).abs() < error).all()
+
+
+def test_sets_may_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Choices(SETS, torch.tensor([0, 3, 4]))
+    model = EPPreferenceGP(POINTS, feedback=[seen]).eval()
+    whole = score(model, seen)
+    monkeypatch.setattr(module, "_SETS_AT_ONCE", 1)
+    torch.testing.assert_close(score(model, seen), whole)
+
+
+def test_what_is_not_known_is_refused() -> None:
+    duels = EPPreferenceGP(POINTS, PAIRS)
+    seen = Validity(torch.tensor([0]), torch.tensor([True]))
+    with pytest.raises(UnsupportedFeedbackError, match="Validity is not known"):
+        score(duels, seen)
+    with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Choices"):
+        score(duels, Choices(SETS, torch.tensor([0, 3, 4])))
+    with pytest.raises(UnsupportedFeedbackError, match="ties"):
+        score(duels, Comparisons(PAIRS, ties=PAIRS))
+    utilities = torch.zeros(2, dtype=torch.float64)
+    with pytest.raises(UnsupportedFeedbackError, match="choice under AffineProbit"):
+        log_best_probability(AffineProbitLikelihood(), utilities)
+    with pytest.raises(UnsupportedFeedbackError, match="ranking under PairwiseLogit"):
+        log_order_probability(PairwiseLogitLikelihood(), utilities)
