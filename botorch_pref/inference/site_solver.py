@@ -137,7 +137,8 @@ class SiteSolver(ABC):
     def rounding(self) -> Tensor:
         """The rounding error of prior row variances, ``batch_shape x m``.
 
-        A row whose variance is below this has none: it compares duplicates.
+        A row whose variance is not above this has none: it compares duplicates, or is
+        padding, of which this is positive too.
         """
         squares = SparseRows(
             self.rows.indices,
@@ -145,7 +146,8 @@ class SiteSolver(ABC):
             self.rows.num_points,
         )
         terms = squares.apply(self._points.diagonal(dim1=-2, dim2=-1))
-        return _ROUNDING * torch.finfo(terms.dtype).eps * terms
+        known = torch.finfo(terms.dtype)
+        return (_ROUNDING * known.eps * terms).clamp_min(known.tiny)
 
     @abstractmethod
     def factor(self, tau: Tensor) -> SiteFactor:

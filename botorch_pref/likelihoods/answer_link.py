@@ -10,6 +10,7 @@ from gpytorch.likelihoods import Likelihood
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
+from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.numerics.duel_link import DuelLink, LogitLink, ProbitLink
 
 
@@ -19,7 +20,8 @@ def answer_link(likelihood: Likelihood) -> DuelLink:
 
     Known are this package's likelihoods of comparisons and BoTorch's, whose probit link
     is ``Phi(f / sqrt(2))``: a noise of 1 per item. A likelihood with a tie threshold
-    has the link of a judge who must decide, as if the threshold were 0.
+    has the link of a judge who must decide, as if the threshold were 0. Plackett and
+    Luce's of a set of two is logistic.
     ``answer_link.register(Class)`` adds one.
 
     Args:
@@ -46,5 +48,6 @@ def _(likelihood: botorch_pairwise.PairwiseProbitLikelihood) -> DuelLink:
 
 @answer_link.register(PairwiseLogitLikelihood)
 @answer_link.register(botorch_pairwise.PairwiseLogitLikelihood)
+@answer_link.register(PlackettLuceLikelihood)
 def _(likelihood: Likelihood) -> DuelLink:
     return LogitLink()

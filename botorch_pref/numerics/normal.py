@@ -238,8 +238,8 @@ def interval_derivatives(
 
     Args:
         lower: Lower ends ``l``, any shape; ``-inf`` for none.
-        upper: Upper ends ``u``, broadcastable with ``lower``; ``inf`` for none. Each
-            interval has at least one finite end and ``l < u``.
+        upper: Upper ends ``u``, broadcastable with ``lower``; ``inf`` for none.
+            ``l < u``; of an interval without ends all derivatives are 0.
 
     Returns:
         :math:`\log Z` and three derivatives, all of the broadcast shape. The second
@@ -247,7 +247,12 @@ def interval_derivatives(
     """
     lower, upper = torch.broadcast_tensors(lower, upper)
     alpha, beta, sign = _orient(lower, upper)
+    whole = beta.isposinf()
+    # Any end will do where there is none: its derivatives are not used.
+    beta = torch.where(whole, 0.0, beta)
     result = _Interval(log_ndtr(beta), *log_ndtr_derivatives(beta))
+    if bool(whole.any()):
+        result = _Interval(*(torch.where(whole, 0.0, x) for x in result))
     bounded = alpha.isfinite()
     if bool(bounded.any()):
         inner = _bounded(

@@ -7,7 +7,11 @@ from gpytorch.likelihoods import GaussianLikelihood, Likelihood
 from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
+from botorch_pref.likelihoods import (
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
+)
 from botorch_pref.likelihoods.answer_link import answer_link
 
 
@@ -24,6 +28,15 @@ def test_the_links_of_our_likelihoods(likelihood: Likelihood) -> None:
     link = answer_link(likelihood)
     ours = link.win_probability(difference, torch.zeros_like(difference))
     torch.testing.assert_close(ours, expected)
+
+
+def test_the_link_of_sets_is_that_of_a_set_of_two() -> None:
+    difference = torch.linspace(-3, 3, 13)
+    pair = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
+    likelihood = PlackettLuceLikelihood()
+    link = answer_link(likelihood)
+    ours = link.win_probability(difference, torch.zeros_like(difference))
+    torch.testing.assert_close(ours, likelihood(pair).probs[..., 0])
 
 
 @pytest.mark.parametrize(

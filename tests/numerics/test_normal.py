@@ -220,6 +220,25 @@ def test_mirrored_intervals_have_mirrored_derivatives(interval, dtype) -> None:
         torch.testing.assert_close(got, want, rtol=0.0, atol=atol)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_interval_without_ends_is_certain(dtype) -> None:
+    """Beside others, whose derivatives it leaves alone."""
+    lower = torch.tensor([-math.inf, -math.inf, 0.5, -1.0], dtype=dtype)
+    upper = torch.tensor([math.inf, 0.3, math.inf, 2.0], dtype=dtype)
+    together = interval_derivatives(lower, upper)
+    for value in together:
+        assert value[0] == 0.0
+    for alone, rest in zip(
+        interval_derivatives(lower[1:], upper[1:]), together, strict=True
+    ):
+        torch.testing.assert_close(rest[1:], alone, rtol=0.0, atol=0.0)
+    moved = torch.zeros(4, dtype=dtype, requires_grad=True)
+    value = interval_derivatives(lower + moved, upper + moved)[0]
+    (slope,) = torch.autograd.grad(value.sum(), moved)
+    assert slope[0] == 0.0
+    assert bool(slope.isfinite().all())
+
+
 @given(
     a=st.floats(-500, 500),
     width=st.floats(1e-3, 500),
