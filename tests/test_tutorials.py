@@ -46,8 +46,12 @@ def num_images(notebook: NotebookNode) -> int:
     return sum("image/png" in output.get("data", {}) for output in outputs(notebook))
 
 
-def test_both_tutorials_are_there() -> None:
-    assert NOTEBOOKS == ["quick_start.ipynb", "why_laplace_misleads.ipynb"]
+def test_all_tutorials_are_there() -> None:
+    assert NOTEBOOKS == [
+        "quick_start.ipynb",
+        "trials_that_fail.ipynb",
+        "why_laplace_misleads.ipynb",
+    ]
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
