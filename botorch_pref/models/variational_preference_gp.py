@@ -10,6 +10,7 @@ from botorch_pref.likelihoods.logit_factors import LogitFactors
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.resolve import DEFAULT_LIKELIHOODS
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
 
 
@@ -36,7 +37,7 @@ class VariationalPreferenceGP(GaussianPreferenceGP):
     """
 
     takes: ClassVar = frozenset({LogitFactors, PlackettLuceFactors})
-    default_likelihoods: ClassVar = {
+    default_likelihoods: ClassVar = DEFAULT_LIKELIHOODS | {
         Comparisons: PairwiseLogitLikelihood,
         Choices: PlackettLuceLikelihood,
         Rankings: PlackettLuceLikelihood,

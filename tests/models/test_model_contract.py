@@ -6,6 +6,7 @@ same contract.
 
 import copy
 import importlib
+import math
 import pickle
 import pkgutil
 import warnings
@@ -47,6 +48,7 @@ from botorch_pref import (
     SkewPreferenceGP,
     UnsupportedFeedbackError,
     Validity,
+    VariationalPreferenceGP,
 )
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.models.preference_gp import PreferenceGP
@@ -77,7 +79,7 @@ class Rows:
 
 def rows_of(
     pairs: Comparisons,
-    validity: Validity,
+    validity: Validity | None,
     threshold: float,
     noises: tuple[float, float],
     num_points: int,
@@ -95,11 +97,12 @@ def rows_of(
     for winner, loser in pairs.pairs.tolist():
         signs = {f"i{winner}": 1.0, f"i{loser}": -1.0}
         add(2 * noises[0], threshold, torch.inf, **signs)
-    for first, second in pairs.ties.tolist():
+    for first, second in [] if pairs.ties is None else pairs.ties.tolist():
         signs = {f"i{first}": 1.0, f"i{second}": -1.0}
         add(2 * noises[0], -threshold, threshold, **signs)
-    for index, valid in zip(validity.indices.tolist(), validity.valid, strict=True):
-        add(noises[1], 0.0, torch.inf, **{f"i{index}": 1.0 if valid else -1.0})
+    if validity is not None:
+        for index, valid in zip(validity.indices.tolist(), validity.valid, strict=True):
+            add(noises[1], 0.0, torch.inf, **{f"i{index}": 1.0 if valid else -1.0})
     variance, lower, upper = torch.tensor(boxes, dtype=DOUBLE).T
     return Rows(torch.stack(matrix), variance, lower, upper)
 
@@ -137,6 +140,26 @@ def laplace_reference(
     root = _white_root(covariance)
     w, hessian = _white_mode(root, mean, rows)
     return mean + root @ w, root @ torch.linalg.solve(hessian, root.T)
+
+
+def variational_reference(
+    covariance: Tensor, mean: Tensor, rows: Rows
+) -> tuple[Tensor, Tensor]:
+    r"""Jaakkola and Jordan's fixed point, in dense matrices, for logistic answers.
+
+    A pair counts as a Gaussian of precision :math:`\tanh(\zeta / 2) / (2 \zeta)` and
+    shift one half, where :math:`\zeta^2 = E[z^2]`.
+    """
+    zeta = torch.ones(len(rows.matrix), dtype=DOUBLE)
+    for _ in range(500):
+        tau = torch.tanh(zeta / 2) / (2 * zeta)
+        gain = rows.matrix @ covariance
+        inverse = torch.linalg.inv(gain @ rows.matrix.T + torch.diag(1 / tau))
+        centre = mean + gain.T @ inverse @ (0.5 / tau - rows.matrix @ mean)
+        spread = covariance - gain.T @ inverse @ gain
+        second = (rows.matrix @ centre).square()
+        zeta = (second + (rows.matrix @ spread @ rows.matrix.T).diagonal()).sqrt()
+    return centre, spread
 
 
 def ep_reference(covariance: Tensor, mean: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -223,6 +246,15 @@ class Engine:
         return replace(self, num_draws=num_draws, options=options)
 
     @property
+    def boxed(self) -> bool:
+        """Whether it takes probit answers, ties and validity."""
+        return BoxFactors in self.cls.takes
+
+    def needs_boxes(self) -> None:
+        if not self.boxed:
+            pytest.skip("The engine takes no boxed answers.")
+
+    @property
     def sampling_error(self) -> float:
         """Six standard errors of a mean, in posterior standard deviations."""
         return 0.0 if self.num_draws is None else 6 * self.num_draws**-0.5
@@ -250,6 +282,11 @@ ENGINES = {
             num_draws=512,
             options={"num_draws": 512},
         ),
+        Engine(
+            VariationalPreferenceGP,
+            reference=variational_reference,
+            iteration_cap=("botorch_pref.inference.bound_ascent", "_MAX_ITERATIONS"),
+        ),
     )
 }
 
@@ -264,8 +301,7 @@ def concrete_models() -> list[type[PreferenceGP]]:
         cls = todo.pop()
         todo.extend(cls.__subclasses__())
         own = cls.__module__.startswith("botorch_pref")
-        # The answers below are boxed; a model that takes none has its own tests.
-        if own and not cls.__subclasses__() and BoxFactors in cls.takes:
+        if own and not cls.__subclasses__():
             found.append(cls)
     return sorted(found, key=lambda cls: cls.__name__)
 
@@ -311,6 +347,15 @@ FULL = Comparisons(PAIRS, ties=torch.tensor([[0, 1], [5, 2]]))
 VALID = Validity(torch.tensor([0, 3, 4]), torch.tensor([True, False, True]))
 
 
+# As many as there are boxed answers above.
+WINS = Comparisons(answers(POINTS, 11))
+
+
+def full(engine: Engine) -> tuple[Comparisons, list[Validity]]:
+    """Answers of every kind that the engine takes of those above."""
+    return (FULL, [VALID]) if engine.boxed else (WINS, [])
+
+
 def kernel(batch_shape: torch.Size = torch.Size(), outputscale: float = 2.0):  # noqa: B008
     """An ARD kernel with fixed, unequal lengthscales."""
     base = RBFKernel(ard_num_dims=2, batch_shape=batch_shape)
@@ -321,20 +366,24 @@ def kernel(batch_shape: torch.Size = torch.Size(), outputscale: float = 2.0):  #
 
 
 def mixed(engine: Engine, **kwargs: Any) -> PreferenceGP:
-    """A model with wins, ties and validity labels, a mean and unequal noises."""
+    """A model with wins, ties and validity labels, a mean and unequal noises.
+
+    With wins only, where the engine takes no boxed answers.
+    """
     mean = ConstantMean().double()
     mean.constant.data.fill_(0.4)
     likelihood = {
         Comparisons: PairwiseProbitLikelihood(0.3, tie_threshold=0.5),
         Validity: AffineProbitLikelihood(0.7),
     }
+    pairs, feedback = full(engine)
     arguments = {
-        "feedback": [VALID],
-        "likelihood": likelihood,
+        "feedback": feedback,
+        "likelihood": likelihood if engine.boxed else None,
         "mean_module": mean,
         "covar_module": kernel(),
     }
-    return engine(POINTS, FULL, **(arguments | kwargs))
+    return engine(POINTS, pairs, **(arguments | kwargs))
 
 
 # --- Comparing posteriors
@@ -384,7 +433,9 @@ def test_posterior_is_that_of_dense_formulas(engine: Engine, num_points: int) ->
         actual = moments(model.posterior(x))
         joint = torch.cat([points, x])
         covariance = kernel()(joint).to_dense()
-    rows = rows_of(FULL, VALID, 0.5, (0.3, 0.7), len(joint))
+    pairs, validity = full(engine)
+    threshold = 0.5 if engine.boxed else 0.0
+    rows = rows_of(pairs, *validity or [None], threshold, (0.3, 0.7), len(joint))
     mean = torch.full((len(joint),), 0.4, dtype=DOUBLE)
     truth = engine.reference(covariance, mean, rows)
     n = len(points)
@@ -449,12 +500,16 @@ def test_outputs(engine: Engine) -> None:
 
 
 def test_observation_noise_adds_the_noise_of_one_item(engine: Engine) -> None:
-    likelihood = PairwiseProbitLikelihood(0.25)
+    likelihood = PairwiseProbitLikelihood(0.25) if engine.boxed else None
+    # Of the Gumbel noise behind a logistic answer.
+    noise = 0.25 if engine.boxed else math.pi**2 / 6
     model = engine(POINTS, PAIRS, likelihood=likelihood)
     mean, covariance = moments(model.posterior(NEW))
     noisy = moments(model.posterior(NEW, observation_noise=True))
     torch.testing.assert_close(noisy[0], mean)
-    torch.testing.assert_close(noisy[1], covariance + 0.25 * torch.eye(4))
+    torch.testing.assert_close(
+        noisy[1], covariance + noise * torch.eye(4, dtype=DOUBLE)
+    )
     levels = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=DOUBLE)
     given = moments(model.posterior(NEW, observation_noise=levels.unsqueeze(-1)))
     torch.testing.assert_close(given[1], covariance + torch.diag(levels))
@@ -463,6 +518,7 @@ def test_observation_noise_adds_the_noise_of_one_item(engine: Engine) -> None:
 
 
 def test_noise_of_model_batches(engine: Engine) -> None:
+    engine.needs_boxes()
     noise = torch.tensor([0.25, 1.5], dtype=DOUBLE)
     points = torch.stack([POINTS, POINTS.flip(0)])
     model = engine(points, PAIRS, likelihood=PairwiseProbitLikelihood(noise))
@@ -628,6 +684,8 @@ def test_a_point_differs_from_itself_by_nothing(engine: Engine) -> None:
 def test_duel_probabilities_are_those_of_samples(engine: Engine, logit: bool) -> None:
     if logit and not engine.logit:
         pytest.skip("The engine does not take this likelihood.")
+    if not logit:
+        engine.needs_boxes()
     likelihood = PairwiseLogitLikelihood() if logit else PairwiseProbitLikelihood(0.3)
     model = engine(POINTS, PAIRS, likelihood=likelihood, covar_module=kernel())
     first, second = NEW[:3], NEW[3:]
@@ -654,6 +712,7 @@ def test_duel_probabilities_are_those_of_samples(engine: Engine, logit: bool) ->
 
 
 def test_ties_take_probability_from_wins(engine: Engine) -> None:
+    engine.needs_boxes()
     model = mixed(engine)
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -672,6 +731,7 @@ def test_ties_take_probability_from_wins(engine: Engine) -> None:
 
 
 def test_a_model_of_validity_alone_has_no_answers_to_duels(engine: Engine) -> None:
+    engine.needs_boxes()
     model = engine(POINTS, feedback=[VALID])
     assert model.duel_probability(NEW[:1], NEW[1:2]).shape == (1,)
     with pytest.raises(UnsupportedFeedbackError, match=r"likelihood=.*Comparisons"):
@@ -729,7 +789,12 @@ def test_copies_keep_data_and_predictions(
     likelihood = PairwiseProbitLikelihood(
         0.3, 0.5, noise_prior=GammaPrior(2, 2), tie_threshold_prior=GammaPrior(2, 4)
     )
-    model = engine(POINTS, FULL, likelihood=likelihood, input_transform=Normalize(2))
+    model = engine(
+        POINTS,
+        full(engine)[0],
+        likelihood=likelihood if engine.boxed else None,
+        input_transform=Normalize(2),
+    )
     if used:
         model.log_evidence().backward()
         model.posterior(NEW)
@@ -738,7 +803,7 @@ def test_copies_keep_data_and_predictions(
         moments(other.posterior(NEW)), moments(model.posterior(NEW)), rtol=0, atol=1e-5
     )
     torch.testing.assert_close(other.datapoints, POINTS)
-    torch.testing.assert_close(other.comparisons, PAIRS)
+    torch.testing.assert_close(other.comparisons, full(engine)[0].pairs)
     priors = [name for name, *_ in other.named_priors()]
     assert priors == [name for name, *_ in model.named_priors()]
 
@@ -753,6 +818,8 @@ def test_a_deep_copy_is_independent(engine: Engine) -> None:
 
 
 def test_hyper_parameters_round_trip_through_the_state_dict(engine: Engine) -> None:
+    engine.needs_boxes()
+
     def build() -> PreferenceGP:
         likelihood = {
             Comparisons: PairwiseProbitLikelihood(1.0, tie_threshold=1.0),
@@ -779,24 +846,26 @@ def test_hyper_parameters_round_trip_through_the_state_dict(engine: Engine) -> N
     assert number((stale[0] - moments(other.posterior(NEW))[0]).abs().max()) > 0.05
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda model: setattr(model.covar_module, "outputscale", 4.0),
-        lambda model: setattr(model.covar_module.base_kernel, "lengthscale", 0.1),
-        lambda model: setattr(model.likelihood, "noise", 0.05),
-        lambda model: setattr(model.likelihood, "tie_threshold", 1.5),
-        lambda model: model.mean_module.constant.data.fill_(-1.0),
-        lambda model: model.set_train_data(comparisons=PAIRS.flip(-1)),
-        lambda model: model.set_train_data(
-            feedback=[Validity(VALID.indices, ~VALID.valid)]
-        ),
-    ],
-    ids=["scale", "length", "noise", "threshold", "mean", "answers", "validity"],
-)
-def test_a_change_in_eval_mode_is_seen(
-    engine: Engine, change: Callable[[PreferenceGP], None]
-) -> None:
+CHANGES: dict[str, Callable[[PreferenceGP], None]] = {
+    "scale": lambda model: setattr(model.covar_module, "outputscale", 4.0),
+    "length": lambda model: setattr(model.covar_module.base_kernel, "lengthscale", 0.1),
+    "mean": lambda model: model.mean_module.constant.data.fill_(-1.0),
+    "answers": lambda model: model.set_train_data(comparisons=PAIRS.flip(-1)),
+}
+BOXED_CHANGES: dict[str, Callable[[PreferenceGP], None]] = {
+    "noise": lambda model: setattr(model.likelihood, "noise", 0.05),
+    "threshold": lambda model: setattr(model.likelihood, "tie_threshold", 1.5),
+    "validity": lambda model: model.set_train_data(
+        feedback=[Validity(VALID.indices, ~VALID.valid)]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*CHANGES, *BOXED_CHANGES])
+def test_a_change_in_eval_mode_is_seen(engine: Engine, name: str) -> None:
+    if name in BOXED_CHANGES:
+        engine.needs_boxes()
+    change = (CHANGES | BOXED_CHANGES)[name]
     model = mixed(engine).eval()
     before = moments(model.posterior(NEW))[0]
     change(model)
@@ -871,6 +940,7 @@ def test_equal_seeds_and_an_untouched_global_state(engine: Engine) -> None:
 
 
 def test_the_order_of_answers_and_points_does_not_matter(engine: Engine) -> None:
+    engine.needs_boxes()
     model = mixed(engine)
     generator = torch.Generator().manual_seed(0)
     to_old = torch.randperm(7, generator=generator)
@@ -948,14 +1018,16 @@ def test_conditioning_twice_is_a_model_of_all_answers(engine: Engine) -> None:
     twice = model.condition_on_observations(NEW, more)
     twice = twice.condition_on_observations(other, more[:1])
     everything = mixed(engine, input_transform=transform)
+    pairs, _ = full(engine)
     everything.set_train_data(
         torch.cat([POINTS, NEW, other]),
-        Comparisons(torch.cat([PAIRS, more + 7, more[:1] + 11]), FULL.ties),
+        Comparisons(torch.cat([pairs.pairs, more + 7, more[:1] + 11]), pairs.ties),
     )
     x = uniform(4, 2, seed=12)
     assert_same_posterior(engine, twice.posterior(x), everything.posterior(x))
     torch.testing.assert_close(twice.datapoints, torch.cat([POINTS, NEW, other]))
-    assert twice.feedback[-1].valid.tolist() == VALID.valid.tolist()
+    if engine.boxed:
+        assert twice.feedback[-1].valid.tolist() == VALID.valid.tolist()
     torch.testing.assert_close(moments(model.posterior(NEW)), before)
 
 
@@ -1018,6 +1090,7 @@ def test_other_data_sets_are_refused(engine: Engine) -> None:
 
 def learnable(engine: Engine, **kwargs: Any) -> PreferenceGP:
     """A model whose every parameter is learned and has a prior."""
+    pairs, feedback = full(engine)
     likelihood = {
         Comparisons: PairwiseProbitLikelihood(
             0.3,
@@ -1032,9 +1105,9 @@ def learnable(engine: Engine, **kwargs: Any) -> PreferenceGP:
     mean = ConstantMean(constant_prior=NormalPrior(0.0, 2.0))
     model = engine(
         POINTS,
-        FULL,
-        feedback=[VALID],
-        likelihood=likelihood,
+        pairs,
+        feedback=feedback,
+        likelihood=likelihood if engine.boxed else None,
         mean_module=mean,
         covar_module=covar,
         **kwargs,
@@ -1052,16 +1125,20 @@ def objective(model: PreferenceGP) -> Tensor:
 
 def test_the_objective_is_the_evidence_plus_the_log_priors(engine: Engine) -> None:
     model = learnable(engine)
-    pairs, validity = model.likelihoods["Comparisons"], model.likelihoods["Validity"]
     length = model.covar_module.base_kernel.lengthscale
     log_priors = (
-        GammaPrior(2.0, 3.0).log_prob(pairs.noise)
-        + GammaPrior(2.0, 4.0).log_prob(pairs.tie_threshold)
-        + LogNormalPrior(0.0, 1.0).log_prob(validity.noise)
-        + GammaPrior(3.0, 6.0).log_prob(length).sum()
+        GammaPrior(3.0, 6.0).log_prob(length).sum()
         + GammaPrior(2.0, 0.15).log_prob(model.covar_module.outputscale)
         + NormalPrior(0.0, 2.0).log_prob(model.mean_module.constant)
     )
+    if engine.boxed:
+        pairs, validity = (model.likelihoods[n] for n in ("Comparisons", "Validity"))
+        log_priors = (
+            log_priors
+            + GammaPrior(2.0, 3.0).log_prob(pairs.noise)
+            + GammaPrior(2.0, 4.0).log_prob(pairs.tie_threshold)
+            + LogNormalPrior(0.0, 1.0).log_prob(validity.noise)
+        )
     expected = model.log_evidence() + log_priors
     torch.testing.assert_close(objective(model), expected)
 
@@ -1089,7 +1166,7 @@ def test_the_gradient_is_that_of_the_value(engine: Engine) -> None:
     names, parameters = zip(
         *[(k, p) for k, p in model.named_parameters() if p.requires_grad], strict=True
     )
-    assert len(names) == 6
+    assert len(names) == (6 if engine.boxed else 3)
     gradients = torch.autograd.grad(objective(model), parameters)
     expected = finite_differences(lambda: objective(model), parameters)
     for name, gradient, slope in zip(names, gradients, expected, strict=True):
@@ -1143,6 +1220,7 @@ def test_fitting_climbs_to_a_stationary_point(engine: Engine) -> None:
 
 
 def test_fitting_a_model_of_validity_alone(engine: Engine) -> None:
+    engine.needs_boxes()
     model = engine(POINTS, feedback=[VALID])
     assert model.train_targets is None
     before = number(objective(model.train()))
@@ -1203,8 +1281,11 @@ def test_a_model_that_did_not_converge_says_so(
 ) -> None:
     module, name = engine.iteration_cap
     monkeypatch.setattr(importlib.import_module(module), name, 1)
+    # Answers nearly without noise, or utilities that are large beside it.
+    likelihood = PairwiseProbitLikelihood(1e-3) if engine.boxed else None
+    scale = 2.0 if engine.boxed else 1e3
     model = engine(
-        POINTS, PAIRS, likelihood=PairwiseProbitLikelihood(1e-3), covar_module=kernel()
+        POINTS, PAIRS, likelihood=likelihood, covar_module=kernel(outputscale=scale)
     )
     message = rf"{engine.cls.__name__} did not converge: after \d+ iterations .*\d"
     with pytest.warns(InferenceWarning, match=message):
@@ -1251,6 +1332,7 @@ def test_the_exact_model_names_the_engines_that_take_logit() -> None:
 
 
 def test_ties_have_a_threshold_that_is_learned_by_default(engine: Engine) -> None:
+    engine.needs_boxes()
     model = engine(POINTS, Comparisons(PAIRS, ties=PAIRS[:1]))
     (raw,) = [p for n, p in model.named_parameters() if "tie_threshold" in n]
     assert raw.requires_grad
@@ -1311,8 +1393,9 @@ def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
         engine(POINTS, PAIRS, feedback=[Comparisons(PAIRS)])
     with pytest.raises(FeedbackError, match="wrap answers in a container"):
         engine(POINTS, feedback=[PAIRS])
-    with pytest.raises(FeedbackError, match="indices"):
-        engine(POINTS, feedback=[Validity(torch.tensor([9]), torch.tensor([True]))])
+    if engine.boxed:
+        with pytest.raises(FeedbackError, match="indices"):
+            engine(POINTS, feedback=[Validity(torch.tensor([9]), torch.tensor([True]))])
     model = engine(POINTS, PAIRS)
     with pytest.raises(FeedbackError, match=r"there are 1 datapoints"):
         model.set_train_data(POINTS[:1], PAIRS)

@@ -94,3 +94,6 @@ def test_what_it_does_not_take() -> None:
             VariationalPreferenceGP(
                 points(), feedback=[feedback], likelihood={type(feedback): likelihood}
             )
+    # Named or not: a likelihood would not help.
+    with pytest.raises(UnsupportedFeedbackError, match=r"Validity.*LaplaceP"):
+        VariationalPreferenceGP(points(), feedback=[valid])
