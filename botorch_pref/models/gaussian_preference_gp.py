@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol
 
 from botorch.posteriors.gpytorch import GPyTorchPosterior
-from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.models.prediction import Moments
+from botorch_pref.models.prediction import Moments, gaussian_posterior
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.posteriors.semidefinite_operator import SemidefiniteLinearOperator
 
 
 class GaussianEngine(Protocol):
@@ -37,6 +35,4 @@ class GaussianPreferenceGP(PreferenceGP):
         return type(self)._engine(covar, mean, factors, self._sites)
 
     def _make_posterior(self, moments: Moments) -> GPyTorchPosterior:
-        # An operator, because a tensor is factored at once, needed or not.
-        covariance = SemidefiniteLinearOperator(moments.covariance)
-        return GPyTorchPosterior(MultivariateNormal(moments.means[0], covariance))
+        return gaussian_posterior(moments)

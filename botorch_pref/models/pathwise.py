@@ -20,7 +20,7 @@ generator; :class:`botorch_pref.acquisition.DuelingThompson` seeds and restores 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from botorch.models.pairwise_gp import PairwiseGP
@@ -37,6 +37,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
+from botorch_pref.models.plackett_luce_regression import PlackettLuceRegression
 from botorch_pref.models.prediction import PosteriorTerms
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.psd_root import psd_root
@@ -130,6 +131,20 @@ def _draw_preference_gp_paths(
             num_inputs=model.dim,
             input_transform=getattr(model, "input_transform", None),
         )
+
+
+@DrawMatheronPaths.register(PlackettLuceRegression)
+def _draw_linear_paths(
+    model: PlackettLuceRegression, *, sample_shape: torch.Size, **_: Any
+) -> SamplePath:
+    """Paths of utilities that are linear in the features: one draw of the weights."""
+    mean, root = model.weights_mean, psd_root(model.weights_covariance)
+    normal = torch.randn(*sample_shape, *mean.shape, 1, dtype=mean.dtype).to(mean)
+    return GeneralizedLinearPath(
+        cast("Any", torch.nn.Identity()),
+        mean + (root @ normal).squeeze(-1),
+        input_transform=getattr(model, "input_transform", None),
+    )
 
 
 @DrawMatheronPaths.register(PairwiseGP)

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
 from botorch.models.transforms.input import InputTransform
 from botorch.posteriors.gpytorch import GPyTorchPosterior
-from botorch.posteriors.posterior import Posterior
 from botorch.utils.probability.utils import ndtr
 from gpytorch.constraints import Positive
 from gpytorch.distributions import MultivariateNormal
@@ -34,17 +31,18 @@ from botorch_pref.likelihoods.preference_likelihood import (
     set_positive,
 )
 from botorch_pref.models.held_out_losses import EtaLosses, held_out_losses
+from botorch_pref.models.prediction import Moments, gaussian_posterior
 from botorch_pref.models.set_folds import set_folds
 from botorch_pref.models.stages import check_stages, stages_of
 from botorch_pref.models.training_data_mixin import TrainingDataMixin
 from botorch_pref.models.training_set import TrainingSet, collect_feedback
+from botorch_pref.models.utility_prediction import UtilityPrediction
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
-from botorch_pref.posteriors.semidefinite_operator import SemidefiniteLinearOperator
 
 _ENGINES = {"variational": variational_weights, "laplace": laplace_weights}
 
 
-class PlackettLuceRegression(TrainingDataMixin, GP):
+class PlackettLuceRegression(UtilityPrediction, TrainingDataMixin, GP):
     r"""Choices and rankings with utilities that are linear in the features.
 
     .. math::
@@ -205,51 +203,20 @@ class PlackettLuceRegression(TrainingDataMixin, GP):
             x: ``batch_shape x q x d``; the training inputs in train mode.
         """
         if not self.training:
-            return self._at(self.transform_inputs(x))
+            return gaussian_posterior(self._moments(x)).distribution
         x = self.transform_inputs(x)
         root = RootLinearOperator(x * self.eta[..., None, None].rsqrt())
         return MultivariateNormal(torch.zeros_like(x[..., 0]), root)
 
-    def _at(self, features: Tensor, noise: Tensor | None = None) -> MultivariateNormal:
+    def _moments(self, X: Tensor) -> Moments:
+        self.eval()
+        features = self.transform_inputs(X)
         mean = (features @ self.weights_mean.unsqueeze(-1)).squeeze(-1)
         covariance = features @ self.weights_covariance @ features.mT
-        if noise is not None:
-            covariance = covariance + torch.diag_embed(noise.expand_as(mean))
-        return MultivariateNormal(mean, SemidefiniteLinearOperator(covariance))
+        return Moments(mean.unsqueeze(0), covariance)
 
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """The joint posterior of utilities.
-
-        Args:
-            X: ``batch_shape x q x d``.
-            output_indices: None or ``[0]``.
-            observation_noise: Whether to add the variance of the Gumbel noise of one
-                item; or variances to add, ``batch_shape x q x 1``.
-            posterior_transform: Applied to the posterior.
-
-        Returns:
-            A posterior over ``batch_shape x q x 1``.
-        """
-        if output_indices not in (None, [0]):
-            raise UnsupportedError(
-                f"output_indices={output_indices}, but the utility is one output."
-            )
-        noise = None
-        if observation_noise is True:
-            noise = self.likelihood.observation_variance
-        elif observation_noise is not False:
-            noise = observation_noise.squeeze(-1)
-        self.eval()
-        posterior = GPyTorchPosterior(self._at(self.transform_inputs(X), noise))
-        if posterior_transform is not None:
-            return posterior_transform(posterior=posterior, X=X)
-        return posterior
+    def _make_posterior(self, moments: Moments) -> GPyTorchPosterior:
+        return gaussian_posterior(moments)
 
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
+
+from botorch_pref.posteriors.semidefinite_operator import SemidefiniteLinearOperator
 
 
 class Moments(NamedTuple):
@@ -94,3 +98,14 @@ def contrast(moments: Moments, q: int) -> Moments:
     cross = c[..., :q, q:]
     covariance = c[..., :q, :q] - cross - cross.mT + c[..., q:, q:]
     return Moments(means[..., :q] - means[..., q:], covariance)
+
+
+def gaussian_posterior(moments: Moments) -> GPyTorchPosterior:
+    """A Gaussian as BoTorch's posterior.
+
+    Args:
+        moments: Of one component.
+    """
+    # An operator, because a tensor is factored at once, needed or not.
+    covariance = SemidefiniteLinearOperator(moments.covariance)
+    return GPyTorchPosterior(MultivariateNormal(moments.means[0], covariance))

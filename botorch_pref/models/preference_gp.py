@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any, ClassVar, Self
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
-from botorch.posteriors.posterior import Posterior
-from botorch.utils.containers import BotorchContainer
-from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.probability.utils import ndtr
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
@@ -28,7 +21,6 @@ from botorch_pref.errors import (
     FeedbackError,
 )
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.feedback.feedback import check_index_tensor
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.resolve import (
     DEFAULT_LIKELIHOODS,
@@ -39,12 +31,14 @@ from botorch_pref.likelihoods.resolve import (
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
 from botorch_pref.models.inference_mixin import InferenceMixin
 from botorch_pref.models.prediction import Moments, contrast, predict
-from botorch_pref.models.ranking_inputs import inputs_from_ranking
 from botorch_pref.models.supported_feedback import check_supported
 from botorch_pref.models.training_set import TrainingSet, collect_feedback
+from botorch_pref.models.utility_prediction import UtilityPrediction
 
 
-class PreferenceGP(InferenceMixin, GP, FantasizeMixin):
+class PreferenceGP(  # type: ignore[misc]
+    UtilityPrediction, InferenceMixin, GP, FantasizeMixin
+):
     r"""Utilities ``f ~ GP(m, k)`` seen through what people say of them.
 
     Subclasses name an engine. Everything else, from validation to prediction, is the
@@ -124,65 +118,6 @@ class PreferenceGP(InferenceMixin, GP, FantasizeMixin):
         X = self.transform_inputs(X)
         return predict(self.mean_module, self.covar_module, self._posterior_terms(), X)
 
-    @abstractmethod
-    def _make_posterior(self, moments: Moments) -> Posterior:
-        """The engine's posterior class of some moments."""
-
-    def posterior(  # type: ignore[override]
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """The joint posterior of utilities.
-
-        Args:
-            X: ``batch_shape x q x d``; leading dimensions broadcast against
-                the model's.
-            output_indices: None or ``[0]``.
-            observation_noise: Whether to add the noise with which the likelihood hears
-                each presented item; or variances to add, ``batch_shape x q x 1``.
-            posterior_transform: Applied to the posterior.
-
-        Returns:
-            A posterior over ``batch_shape x q x 1``.
-        """
-        if output_indices not in (None, [0]):
-            raise UnsupportedError(
-                f"output_indices={output_indices}, but the utility is one output."
-            )
-        moments = self._moments(X)
-        if observation_noise is not False:
-            noise = (
-                self.likelihood.observation_variance.unsqueeze(-1)
-                if observation_noise is True
-                else observation_noise.squeeze(-1)
-            )
-            diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], X.shape[-2]))
-            moments = Moments(moments.means, moments.covariance + diagonal)
-        posterior = self._make_posterior(moments)
-        if posterior_transform is not None:
-            return posterior_transform(posterior=posterior, X=X)
-        return posterior
-
-    def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
-        """The joint posterior of differences ``f(X) - f(X_ref)``.
-
-        Args:
-            X: ``batch_shape x q x d``.
-            X_ref: ``batch_shape x 1 x d``, one reference for all, or
-                ``batch_shape x q x d``, one each.
-
-        Returns:
-            A posterior over ``batch_shape x q x 1``.
-        """
-        batch = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
-        both = torch.cat(
-            [X.expand(*batch, -1, -1), X_ref.expand(*batch, -1, -1)], dim=-2
-        )
-        return self._make_posterior(contrast(self._moments(both), X.shape[-2]))
-
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False
     ) -> Tensor:
@@ -211,55 +146,11 @@ class PreferenceGP(InferenceMixin, GP, FantasizeMixin):
             win = ndtr(means / variance.clamp_min(tiny).sqrt())
         return win.mean(0).movedim(0, -1)
 
-    # BoTorch's protocol
-
-    def subset_output(self, idcs: list[int]) -> Self:
-        """The model itself: it has one output.
-
-        Args:
-            idcs: ``[0]``.
-        """
-        if list(idcs) != [0]:
-            raise UnsupportedError(f"idcs={idcs}, but there is one output.")
-        return deepcopy(self)
-
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Self:
-        """A copy of the model with more points and more comparisons of them.
-
-        Args:
-            X: ``batch_shape x n' x d``, untransformed.
-            Y: ``batch_shape x m' x 2`` integers into ``X``, winner first.
-            kwargs: Ignored, as BoTorch's protocol asks for.
-
-        Returns:
-            The new model, with the same hyper-parameters.
-        """
-        new = deepcopy(self)
-        new.train()
-        if new._data is None:
-            new.to(X)
-        pairs = check_index_tensor("Y", Y, width=2)
-        new._set_data(
-            TrainingSet(X, (Comparisons(pairs),))
-            if new._data is None
-            else new._data.with_comparisons(X, pairs)
-        )
+        """See base class."""
+        new = super().condition_on_observations(X, Y, **kwargs)
         new._factors()
-        return new.train(self.training)
-
-    @classmethod
-    def construct_inputs(
-        cls, training_data: SupervisedDataset
-    ) -> dict[str, BotorchContainer | Tensor]:
-        """Constructor arguments from BoTorch's data set of comparisons.
-
-        Args:
-            training_data: A ``RankingDataset`` of pairs.
-
-        Raises:
-            UnsupportedFeedbackError: Another data set, or rankings of three and more.
-        """
-        return inputs_from_ranking(training_data)
+        return new
 
 
 def engines(base: type[PreferenceGP] | None = None) -> list[type[PreferenceGP]]:

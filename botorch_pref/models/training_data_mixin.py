@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Self
+from copy import deepcopy
+from typing import Any, Self
 
 import torch
 from botorch.models.model import Model
+from botorch.utils.containers import BotorchContainer
+from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.feedback.feedback import check_index_tensor
 from botorch_pref.models.distinct_points import DistinctPoints, distinct_points
+from botorch_pref.models.ranking_inputs import inputs_from_ranking
 from botorch_pref.models.training_set import TrainingSet, collect_feedback
 
 
@@ -76,6 +81,43 @@ class TrainingDataMixin(Model):
         if feedback is None:
             feedback = [b for b in self.feedback if not isinstance(b, Comparisons)]
         self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
+
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Self:
+        """A copy of the model with more points and more comparisons of them.
+
+        Args:
+            X: ``batch_shape x n' x d``, untransformed.
+            Y: ``batch_shape x m' x 2`` integers into ``X``, winner first.
+            kwargs: Ignored, as BoTorch's protocol asks for.
+
+        Returns:
+            The new model, with the same hyper-parameters.
+        """
+        new = deepcopy(self)
+        new.train()
+        if new._data is None:
+            new.to(X)
+        pairs = check_index_tensor("Y", Y, width=2)
+        new._set_data(
+            TrainingSet(X, (Comparisons(pairs),))
+            if new._data is None
+            else new._data.with_comparisons(X, pairs)
+        )
+        return new.train(self.training)
+
+    @classmethod
+    def construct_inputs(
+        cls, training_data: SupervisedDataset
+    ) -> dict[str, BotorchContainer | Tensor]:
+        """Constructor arguments from BoTorch's data set of comparisons.
+
+        Args:
+            training_data: A ``RankingDataset`` of pairs.
+
+        Raises:
+            UnsupportedFeedbackError: Another data set, or rankings of three and more.
+        """
+        return inputs_from_ranking(training_data)
 
     @property
     def train_inputs(self) -> tuple[Tensor, ...]:

@@ -1,11 +1,21 @@
 """Plackett-Luce in weight space behind BoTorch's interface."""
 
+import copy
 import pickle
 
 import pytest
 import torch
+from botorch.acquisition.monte_carlo import qSimpleRegret
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.preference import qExpectedUtilityOfBestOption
+from botorch.exceptions.errors import UnsupportedError
 from botorch.fit import fit_gpytorch_mll
-from botorch.models.transforms.input import InputStandardize
+from botorch.models.transforms.input import InputStandardize, Normalize
+from botorch.optim import optimize_acqf
+from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.sampling.pathwise import draw_matheron_paths
+from botorch.utils.containers import SliceContainer
+from botorch.utils.datasets import RankingDataset
 from gpytorch.kernels import LinearKernel
 from gpytorch.means import ZeroMean
 
@@ -13,6 +23,9 @@ from botorch_pref import (
     BotorchPrefError,
     Choices,
     Comparisons,
+    DuelingEIIG,
+    DuelingThompson,
+    DuelingUCB,
     FeedbackError,
     InferenceWarning,
     LaplacePreferenceGP,
@@ -24,6 +37,7 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
     VariationalPreferenceGP,
+    incumbent,
 )
 from botorch_pref.inference import laplace_weights as laplace_module
 from botorch_pref.models.set_folds import set_folds
@@ -240,17 +254,244 @@ def test_batches_of_answers_learn_an_eta_each(inference) -> None:
         )
 
 
-def test_inputs_are_transformed_and_the_model_pickles() -> None:
-    x = 3 + 10 * points()
-    transform = InputStandardize(3)
-    model = model_of("variational", x, input_transform=transform)
-    plain = model_of("variational", (x - x.mean(0)) / x.std(0))
+@each_engine
+def test_batches_of_points_broadcast(inference) -> None:
+    model = model_of(inference)
+    x = torch.stack([points(4, seed=s) for s in range(6)]).reshape(3, 2, 4, 3)
+    batch = model.posterior(x)
+    assert batch.mean.shape == batch.variance.shape == (3, 2, 4, 1)
+    assert batch.rsample(torch.Size([5])).shape == (5, 3, 2, 4, 1)
+    one = model.posterior(x[2, 1])
+    torch.testing.assert_close(batch.mean[2, 1], one.mean)
+    torch.testing.assert_close(
+        batch.distribution.covariance_matrix[2, 1], one.distribution.covariance_matrix
+    )
+
+
+def raw_points():
+    return 3 + 10 * points()
+
+
+@each_engine
+@pytest.mark.parametrize("used", [False, True], ids=["fresh", "used"])
+def test_copies_keep_data_transform_and_predictions(inference, used) -> None:
+    x = raw_points()
+    model = model_of(inference, x, input_transform=InputStandardize(3))
+    plain = model_of(inference, (x - x.mean(0)) / x.std(0))
     torch.testing.assert_close(model.weights_mean, plain.weights_mean)
-    new = points(seed=4)
+    new = raw_points() + 1
     expected = plain.posterior((new - x.mean(0)) / x.std(0)).mean
-    torch.testing.assert_close(model.posterior(new).mean, expected)
-    again = pickle.loads(pickle.dumps(model))
-    torch.testing.assert_close(again.posterior(new).mean, expected)
+    if not used:
+        model = model_of(inference, x, input_transform=InputStandardize(3))
+    for other in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        torch.testing.assert_close(other.posterior(new).mean, expected)
+        torch.testing.assert_close(other.datapoints, x)
+        other.train()
+        torch.testing.assert_close(other.train_inputs[0], x)
+        torch.testing.assert_close(other.log_evidence(), plain.log_evidence())
+
+
+def test_a_deep_copy_is_independent() -> None:
+    model = model_of("laplace")
+    before = model.weights_mean
+    other = copy.deepcopy(model)
+    other.eta = 30.0
+    other.set_train_data(points(), PAIRS.flip(-1))
+    torch.testing.assert_close(model.weights_mean, before, rtol=0, atol=0)
+    expected = PlackettLuceRegression(
+        points(),
+        PAIRS.flip(-1),
+        feedback=[CHOICES, RANKINGS],
+        inference="laplace",
+        eta=30.0,
+    )
+    torch.testing.assert_close(other.weights_mean, expected.weights_mean)
+
+
+@each_engine
+def test_eta_and_transforms_round_trip_through_the_state_dict(inference) -> None:
+    x = raw_points()
+    model = model_of(inference, x, eta=0.3, input_transform=InputStandardize(3))
+    other = model_of(inference, x, eta=9.0, input_transform=InputStandardize(3))
+    stale = other.weights_mean
+    other.load_state_dict(model.state_dict())
+    torch.testing.assert_close(other.weights_mean, model.weights_mean)
+    torch.testing.assert_close(other.log_evidence(), model.log_evidence())
+    assert (stale - model.weights_mean).abs().max() > 0.05
+
+
+@each_engine
+def test_single_precision_and_back(inference) -> None:
+    x, new = raw_points(), raw_points() + 1
+    model = model_of(inference, x, input_transform=InputStandardize(3))
+    mean, deviation = model.posterior(new).mean, model.posterior(new).variance.sqrt()
+    model.to(torch.float32)
+    single = model.posterior(new.float())
+    assert single.mean.dtype == single.variance.dtype == torch.float32
+    # Where single precision stops: the root of its rounding, in deviations.
+    for got in (single.mean.double(), model.double().posterior(new).mean):
+        assert ((got - mean) / deviation).abs().max() < 1e-3
+    model.train()
+    torch.testing.assert_close(model.train_inputs[0], x.float().double())
+
+
+def test_outputs_and_posterior_transforms() -> None:
+    model = model_of("laplace", raw_points(), input_transform=InputStandardize(3))
+    x = points(seed=2)
+    plain = model.posterior(x)
+    for same in (
+        model.posterior(x, output_indices=[0]),
+        model.subset_output([0]).posterior(x),
+    ):
+        torch.testing.assert_close(same.mean, plain.mean)
+    scaled = model.posterior(
+        x,
+        posterior_transform=ScalarizedPosteriorTransform(
+            torch.tensor([-2.0], dtype=DOUBLE)
+        ),
+    )
+    torch.testing.assert_close(scaled.mean, -2 * plain.mean)
+    torch.testing.assert_close(scaled.variance, 4 * plain.variance)
+    given = torch.rand(6, 1, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
+    noisy = model.posterior(x, observation_noise=given)
+    torch.testing.assert_close(noisy.variance, plain.variance + given)
+    with pytest.raises(UnsupportedError, match="output"):
+        model.posterior(x, output_indices=[1])
+    with pytest.raises(UnsupportedError, match="output"):
+        model.subset_output([1])
+
+
+@each_engine
+def test_gradients_in_the_points_are_those_of_finite_differences(inference) -> None:
+    model = model_of(inference, raw_points(), input_transform=InputStandardize(3))
+    reference = raw_points()[:1]
+
+    def statistic(x):
+        posterior = model.posterior(x)
+        duel = model.duel_posterior(x, reference)
+        return (
+            posterior.mean.sum()
+            + posterior.distribution.covariance_matrix.sin().sum()
+            + duel.variance.sin().sum()
+            + model.duel_probability(x, reference, observation_noise=True).sum()
+        )
+
+    x = (3 + 10 * points(2, seed=4)).requires_grad_()
+    assert torch.autograd.gradcheck(statistic, (x,))
+
+
+def test_duel_posteriors_are_differences_of_the_joint_posterior() -> None:
+    model = model_of("variational")
+    x, one = points(3, seed=4), points(1, seed=5)
+    joint = model.posterior(torch.cat([x, one])).distribution
+    contrast = torch.cat([torch.eye(3), -torch.ones(3, 1)], -1).double()
+    duel = model.duel_posterior(x.expand(2, 3, 3), one)
+    torch.testing.assert_close(duel.mean[1].squeeze(-1), contrast @ joint.mean)
+    torch.testing.assert_close(
+        duel.distribution.covariance_matrix[1],
+        contrast @ joint.covariance_matrix @ contrast.T,
+    )
+    itself = model.duel_posterior(x, x[:1]).rsample(torch.Size([2]))
+    assert itself[:, 0].abs().max() < 1e-7
+
+
+@each_engine
+def test_the_order_of_answers_and_points_does_not_matter(inference) -> None:
+    to_old = torch.tensor([2, 0, 5, 3, 1, 4])
+    to_new = to_old.argsort()
+
+    def moved(index):
+        return torch.where(index < 0, index, to_new[index.clamp_min(0)])
+
+    other = PlackettLuceRegression(
+        points()[to_old],
+        moved(PAIRS).flip(0),
+        feedback=[
+            Rankings(moved(RANKINGS.orders).flip(0)),
+            Choices(moved(CHOICES.sets).flip(0), moved(CHOICES.chosen).flip(0)),
+        ],
+        inference=inference,
+    )
+    model = model_of(inference)
+    torch.testing.assert_close(other.weights_mean, model.weights_mean)
+    torch.testing.assert_close(other.log_evidence(), model.log_evidence())
+
+
+def test_conditioning_is_a_model_of_all_answers() -> None:
+    model, more = model_of("laplace", eta=0.5), torch.tensor([[0, 1], [2, 1]])
+    before = model.weights_mean
+    new = model.condition_on_observations(points(3, seed=4), more)
+    expected = PlackettLuceRegression(
+        torch.cat([points(), points(3, seed=4)]),
+        torch.cat([PAIRS, more + 6]),
+        feedback=[CHOICES, RANKINGS],
+        inference="laplace",
+        eta=0.5,
+    )
+    torch.testing.assert_close(new.weights_mean, expected.weights_mean)
+    torch.testing.assert_close(model.weights_mean, before, rtol=0, atol=0)
+
+
+def test_inputs_from_botorchs_data_set() -> None:
+    items = torch.tensor([[0, 1, 2], [3, 5, 0]])
+    data = RankingDataset(
+        X=SliceContainer(
+            values=points(), indices=items, event_shape=torch.Size([3 * 3])
+        ),
+        Y=torch.tensor([[2, 0, 1], [0, 2, 1]]),
+        feature_names=["a", "b", "c"],
+        outcome_names=["preference"],
+    )
+    model = PlackettLuceRegression(**PlackettLuceRegression.construct_inputs(data))
+    assert model.feedback[0].orders.tolist() == [[1, 2, 0], [3, 0, 5]]
+
+
+@each_engine
+def test_acquisition_functions_find_the_best_corner(inference) -> None:
+    """Utilities are linear, and what 40 rankings leave open is small beside them."""
+    x, answers = synthetic(num_sets=40)
+    model = PlackettLuceRegression(
+        x, feedback=[answers], inference=inference, input_transform=Normalize(4)
+    )
+    reference = incumbent(model)
+    fractions = model.duel_probability(x.unsqueeze(1), x).mean(-1)
+    torch.testing.assert_close(reference, x[fractions.argmax()][None])
+    bounds = torch.stack([x.amin(0), x.amax(0)])
+    corner = torch.where(model.weights_mean > 0, bounds[1], bounds[0])
+    sampler = SobolQMCNormalSampler(torch.Size([64]), seed=0)
+    for acquisition in (
+        DuelingUCB(model, reference),
+        DuelingEIIG(model, reference, k=10.0),
+        qExpectedUtilityOfBestOption(model, sampler=sampler),
+        qSimpleRegret(model, sampler=sampler),
+    ):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            candidate, value = optimize_acqf(
+                acquisition, bounds, q=1, num_restarts=2, raw_samples=16
+            )
+        torch.testing.assert_close(candidate[0], corner)
+        assert value >= acquisition(reference)
+
+
+def test_function_draws_have_the_moments_of_the_posterior() -> None:
+    model = model_of("laplace", raw_points(), input_transform=InputStandardize(3))
+    x, count = raw_points()[:4] + 1, 20_000
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        path = draw_matheron_paths(model, torch.Size([count]))
+    values = path(x).detach()
+    posterior = model.posterior(x)
+    mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+    assert ((values.mean(0) - mean).abs() < 5 * (variance / count).sqrt()).all()
+    spread = (variance[:, None] * variance).sqrt()
+    error = values.T.cov() - posterior.distribution.covariance_matrix
+    # The standard error of a covariance is at most sqrt(2 / count) of this.
+    assert (error.abs() < 5 * spread * (2 / count) ** 0.5).all()
+    duel = DuelingThompson(model, x[:1], torch.Generator().manual_seed(0))
+    assert duel(x[:1]).abs().item() < 1e-12
+    line = torch.stack([x[0], 0.5 * (x[0] + x[1]), x[1]]).unsqueeze(1)
+    torch.testing.assert_close(duel(line)[1], duel(line)[2] / 2)
 
 
 def test_prior_in_train_mode() -> None:
