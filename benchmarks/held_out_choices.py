@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from feedback_scores import (
     rater_folds,
     score_rows,
 )
-from gpytorch.kernels import LinearKernel
+from gpytorch.kernels import Kernel, LinearKernel, RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Generator, Tensor
 
 from botorch_pref import (
@@ -46,7 +48,10 @@ def car_rows() -> list[list[object]]:
     predictors = {
         **baselines(),
         "EP": gaussian_process(EPPreferenceGP, CAR_LEARN),
-        "EP, linear kernel": gaussian_process(EPPreferenceGP, CAR_LEARN, linear=True),
+        "EP, one lengthscale": gaussian_process(
+            EPPreferenceGP, CAR_LEARN, one_lengthscale
+        ),
+        "EP, linear kernel": gaussian_process(EPPreferenceGP, CAR_LEARN, linear),
         "Plackett-Luce, Laplace": softmax_process(LaplacePreferenceGP, CAR_LEARN),
         "Plackett-Luce, variational": softmax_process(
             VariationalPreferenceGP, CAR_LEARN
@@ -66,9 +71,7 @@ def travel_rows() -> list[list[object]]:
     predictors = {
         **baselines(),
         "EP": gaussian_process(EPPreferenceGP, TRAVEL_LEARN),
-        "EP, linear kernel": gaussian_process(
-            EPPreferenceGP, TRAVEL_LEARN, linear=True
-        ),
+        "EP, linear kernel": gaussian_process(EPPreferenceGP, TRAVEL_LEARN, linear),
         "SkewGP": gaussian_process(SkewPreferenceGP, TRAVEL_LEARN),
         "Plackett-Luce, Laplace": softmax_process(LaplacePreferenceGP, TRAVEL_LEARN),
         "Plackett-Luce, variational": softmax_process(
@@ -142,24 +145,47 @@ def logit(inference: str) -> Predict:
 
 
 def gaussian_process(
-    model_class: type[PreferenceGP], num_learn: int, linear: bool = False
+    model_class: type[PreferenceGP],
+    num_learn: int,
+    kernel: Callable[[int], Kernel] | None = None,
 ) -> Predict:
     """Under Thurstone's noise.
 
     Args:
         model_class: The engine.
         num_learn: From how many choices hyper-parameters are learned.
-        linear: Whether utilities are linear in the features, as those of logit are.
+        kernel: Makes one for so many features; the default one if None.
     """
 
     def predict(train: Table, test: Table) -> Prediction:
         options: dict[str, Any] = {}
-        if linear:
-            options["covar_module"] = LinearKernel()
+        if kernel is not None:
+            options["covar_module"] = kernel(train.datapoints.shape[-1])
         model = fitted(model_class, train, num_learn, **options)
         return predicted(model, test.feedback, test.datapoints)
 
     return predict
+
+
+def one_lengthscale(dim: int) -> Kernel:
+    """The default kernel and its priors, but for a lengthscale shared by all features.
+
+    Args:
+        dim: Number of features.
+    """
+    prior = LogNormalPrior(2**0.5 + 0.5 * math.log(dim), 3**0.5)
+    base = RBFKernel(lengthscale_prior=prior)
+    base.lengthscale = prior.mode
+    return ScaleKernel(base, outputscale_prior=GammaPrior(2.0, 0.15))
+
+
+def linear(dim: int) -> Kernel:
+    """Of utilities linear in the features, as those of logit are.
+
+    Args:
+        dim: Number of features, which does not matter.
+    """
+    return LinearKernel()
 
 
 def softmax_process(model_class: type[PreferenceGP], num_learn: int) -> Predict:

@@ -29,7 +29,7 @@ from botorch_pref.evaluation.predictive_log_probability import (
 from botorch_pref.feedback import Rankings
 from botorch_pref.models import PreferenceGP
 
-PEOPLE, LEARN, FOLDS = 1500, 100, 3
+PEOPLE, LEARN, FOLDS = 300, 50, 3
 
 Table = FeedbackData[Rankings]
 

@@ -35,8 +35,8 @@ def bigram_rows(folder: str) -> list[list[object]]:
         "Bradley-Terry": linear,
         "Bradley-Terry of items": of_items,
         "EP, comparisons": by_comparisons(EPPreferenceGP),
-        "EP, strengths": by_strengths(EPPreferenceGP),
         "Laplace, strengths": by_strengths(LaplacePreferenceGP),
+        "EP, strengths": by_strengths(EPPreferenceGP),
     }
     return score_rows("bigrams, choice", data, rater_folds(data, FOLDS), predictors)
 
