@@ -82,13 +82,14 @@ class BetaAnswers:
         r""":math:`P(y > \tfrac12) = \int P(y > \tfrac12 \mid z) N(z; m, s) dz`.
 
         By the trapezoidal rule. Differentiable in ``mean`` and ``variance``, the nodes
-        being constants.
+        being constants, where the variance is positive.
 
         Args:
             mean: ``m``, any shape.
-            variance: ``s``, positive, broadcastable with ``mean``.
+            variance: ``s``, broadcastable with ``mean``; zero for an item and itself.
         """
         mean, variance = torch.broadcast_tensors(mean, variance)
+        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
         with torch.no_grad():
             deviation = variance.sqrt()
             scale, precision = (2 * self.noise).sqrt(), self.precision
@@ -99,10 +100,14 @@ class BetaAnswers:
                 -_HALF_WIDTH, _HALF_WIDTH, num_nodes, dtype=mean.dtype
             )
             unit = unit.to(mean.device).view(-1, *([1] * mean.dim()))
-            nodes = mean + deviation * unit
+            offset = deviation * unit
+            nodes = mean + offset
             shapes = self.forward(nodes)
             above = beta_majority(shapes.concentration1, shapes.concentration0)
             spacing = deviation * (2 * _HALF_WIDTH / (num_nodes - 1))
-        squares = (nodes - mean).square() / variance
+        # Zero in value: nodes stay where they are when the mean moves. They are not
+        # subtracted from it, since a small offset would be lost in their rounding.
+        moved = mean.detach() - mean
+        squares = (offset + moved).square() / variance
         density = (-0.5 * squares).exp() / (2 * math.pi * variance).sqrt()
         return spacing * (above * density).sum(0)

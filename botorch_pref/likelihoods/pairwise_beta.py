@@ -67,6 +67,7 @@ class PairwiseBetaLikelihood(BetaAnswers, PreferenceLikelihood[Strengths]):
 
         Args:
             mean: Of the difference of utilities, any shape.
-            variance: Of the difference, positive, broadcastable with ``mean``.
+            variance: Of the difference, broadcastable with ``mean``; zero for an item
+                and itself, where the probability is a half.
         """
         return self.majority_probability(mean, variance)

@@ -151,6 +151,17 @@ def test_a_preference_probability_is_smooth_in_mean_and_variance() -> None:
     torch.testing.assert_close((value + other).detach(), torch.ones(3).double())
 
 
+@pytest.mark.parametrize("variance", [0.0, 1e-300, 1e-40])
+def test_a_preference_probability_of_known_utilities(variance) -> None:
+    """As of an item and itself: the majority of one Beta distribution."""
+    module, _ = strengths(20.0, 0.5)
+    mean = torch.tensor([-1.0, 0.0, 0.3], dtype=torch.float64)
+    got = module.preference_probability(mean, torch.full_like(mean, variance))
+    mu = stats.norm.cdf(mean.numpy())
+    want = stats.beta.sf(0.5, 20 * mu, 20 * (1 - mu))
+    np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-10)
+
+
 def test_forward_is_the_distribution_of_the_answer() -> None:
     module, _ = strengths(6.0, 0.5)
     z = torch.tensor([-1.0, 0.0, 2.0, 200.0], dtype=torch.float64)
