@@ -88,12 +88,17 @@ def score_rows(
                 taken / len(found),
             ]
         )
-        print(*(_told(cell) for cell in rows[-1]), flush=True)
+        print(*(told(cell) for cell in rows[-1]), flush=True)
     return rows
 
 
-def _told(cell: object) -> object:
-    return f"{cell:.4f}" if isinstance(cell, float) else cell
+def told(cell: object) -> str:
+    """Four decimals for numbers, aligned; words as they are.
+
+    Args:
+        cell: Of a row.
+    """
+    return f"{cell:8.4f}" if isinstance(cell, float) else str(cell)
 
 
 def _folds(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from feedback_scores import HEADER
+from feedback_scores import HEADER, told
 from held_out_choices import car_rows, travel_rows
 from held_out_rankings import sushi_rows
 from held_out_ratings import fraction_rows, wine_rows
@@ -52,7 +52,8 @@ def main() -> None:
         else:
             rows += of_folder(folder)
     print()
-    print_table(HEADER, rows)
+    # Three significant digits would not tell models apart.
+    print_table(HEADER, [[told(cell) for cell in row] for row in rows])
 
 
 if __name__ == "__main__":
