@@ -123,6 +123,21 @@ def test_the_map_is_the_same_whatever_the_inference() -> None:
     torch.testing.assert_close(laplace.weights_mean, both[0])
 
 
+@pytest.mark.parametrize("size", [3, 4, 6])
+def test_bouchards_bound_overstates_weak_preferences(size) -> None:
+    # At equal utilities and without spread the bound is
+    # f_c - min_a [a + sum_j log(1 + e^(f_j - a))], whose curvature is s (1 - s) with
+    # s = 1 / k where the softmax has 1 / k: weights are k / (k - 1) times the mode.
+    x = torch.linspace(-1, 1, size, dtype=DOUBLE)
+    counts = (12_000 / size * (1 + 0.05 * x)).round().long()
+    chosen = torch.arange(size).repeat_interleave(counts)
+    choices = Choices(torch.arange(size).expand(len(chosen), -1), chosen)
+    model = PlackettLuceRegression(x.unsqueeze(-1), feedback=[choices], eta=1e-3)
+    ratio = float(model.weights_mean / model.map_estimate())
+    # The next terms are of the size of the squared utilities and their variance.
+    assert ratio == pytest.approx(size / (size - 1), rel=0.01)
+
+
 def test_duels_against_draws_of_the_weights() -> None:
     model = model_of("laplace", eta=0.5)
     x, other = points(seed=7), points(seed=8)
