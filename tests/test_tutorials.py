@@ -49,6 +49,7 @@ def num_images(notebook: NotebookNode) -> int:
 def test_all_tutorials_are_there() -> None:
     assert NOTEBOOKS == [
         "quick_start.ipynb",
+        "rankings_and_choices.ipynb",
         "ratings_and_strengths.ipynb",
         "trials_that_fail.ipynb",
         "why_laplace_misleads.ipynb",
