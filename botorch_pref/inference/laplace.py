@@ -35,6 +35,8 @@ _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
 # Roundings of the sum that terms far larger than it may leave in it.
 _NOISE = 1e5
+# Squared length, in posterior standard deviations, of steps on which slopes are enough.
+_SHORT = 1e-6
 
 
 def _along(
@@ -57,8 +59,9 @@ def _line_search(
     """Halves the step until the objective gains enough (Armijo), per batch element.
 
     Where gains drown in the rounding of the objective, a slope that has halved will do
-    (Hager and Zhang 2005, "approximate Wolfe"). Along the segment both ``a`` and
-    ``u = C a`` are linear, so a trial costs ``O(m)``.
+    (Hager and Zhang 2005, "approximate Wolfe"). So it will on steps too short to lead
+    over a hump, whatever the rounding, which is large where sites are very precise.
+    Along the segment both ``a`` and ``u = C a`` are linear: a trial costs ``O(m)``.
     """
     (a, u), (da, du) = point, step
     start, _ = _along(factors, prior, point, du)
@@ -69,8 +72,8 @@ def _line_search(
         value, left = _along(factors, prior, (a + t * da, u + t * du), du)
         gain = value - start
         enough = gain >= _ARMIJO * size * slope - 10 * rounding
-        flat = (gain >= -_NOISE * rounding) & (left.abs() <= 0.5 * slope)
-        enough = enough | flat
+        flat = (gain >= -_NOISE * rounding) | (slope <= _SHORT)
+        enough = enough | (flat & (left.abs() <= 0.5 * slope))
         if bool(enough.all()):
             break
         size = torch.where(enough, size, 0.5 * size)

@@ -239,3 +239,26 @@ def test_impossible_answers_make_ep_say_that_it_failed() -> None:
     # Laplace finds a mode.
     model = build(LaplacePreferenceGP, blocks, precision=500.0, scale=200.0)
     assert model.diagnostics()["converged"]
+
+
+@each_engine
+@pytest.mark.parametrize("precision", [1e3, 1e4, 1e5])
+def test_precise_answers_are_found_again_from_another_prior(engine, precision) -> None:
+    """Sites are then so stiff that their rounding hides what steps gain.
+
+    A fit starts from the solution before and may learn so large a precision. A model
+    that does not converge warns, and warnings are errors.
+    """
+    generator = torch.Generator().manual_seed(1)
+    draws = torch.rand(17, generator=generator, dtype=torch.float64)
+    model = engine(
+        draws[:12].reshape(6, 2),
+        feedback=[Ratings(torch.arange(5), 0.02 + 0.5 * draws[12:])],
+        likelihood=BetaRatingLikelihood(precision=precision, noise=0.4),
+    )
+    for lengthscale in (0.3, 0.1, 1.0, 0.5, 2.0):
+        model.covar_module.base_kernel.lengthscale = lengthscale
+        warm = model.log_evidence().detach()
+        model._forget()
+        # Sites of precision 1e5 leave 2e-6 nats of rounding.
+        assert float(model.log_evidence().detach() - warm) == pytest.approx(0, abs=1e-5)
