@@ -28,10 +28,7 @@ from botorch_pref.likelihoods import (
     PlackettLuceLikelihood,
 )
 from botorch_pref.models import PreferenceGP
-from botorch_pref.numerics.heard_order import (
-    heard_best_log_probability,
-    heard_order_log_probability,
-)
+from botorch_pref.numerics.heard_order import heard_order_log_probability
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 NUM_DRAWS = 128
@@ -106,9 +103,7 @@ def _(feedback: Strengths, model: PreferenceGP, datapoints: Tensor) -> Tensor:
 
 @predictive_log_probability.register
 def _(feedback: Choices, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    return _of_sets(
-        feedback.stages(), feedback, model, datapoints, log_best_probability
-    )
+    return _of_sets(feedback.stages(), feedback, model, datapoints, _log_first_chosen)
 
 
 @predictive_log_probability.register
@@ -131,31 +126,9 @@ def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
     return likelihood.level_probabilities(*moments).mean(0)
 
 
-@singledispatch
-def log_best_probability(likelihood: Likelihood, utilities: Tensor) -> Tensor:
-    """Log probability that the first item of a set is chosen as its best.
-
-    Args:
-        likelihood: Of choices.
-        utilities: `... x k`.
-
-    Returns:
-        `...`.
-
-    Raises:
-        UnsupportedFeedbackError: If the likelihood is not known.
-    """
-    raise _unknown(likelihood, "choice")
-
-
-@log_best_probability.register
-def _(likelihood: PairwiseProbitLikelihood, utilities: Tensor) -> Tensor:
-    return heard_best_log_probability(utilities, likelihood.noise)
-
-
-@log_best_probability.register
-def _(likelihood: PlackettLuceLikelihood, utilities: Tensor) -> Tensor:
-    return utilities.log_softmax(-1)[..., 0]
+def _log_first_chosen(likelihood: Any, utilities: Tensor) -> Tensor:
+    """Log probability that the first item of a set is chosen as its best."""
+    return likelihood.log_choice_probability(utilities)[..., 0]
 
 
 @singledispatch

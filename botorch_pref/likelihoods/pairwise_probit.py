@@ -23,8 +23,8 @@ from botorch_pref.likelihoods.preference_likelihood import (
     set_positive,
 )
 from botorch_pref.likelihoods.thurstone_sets import choice_factors, ranking_factors
-from botorch_pref.numerics.best_of_probability import best_of_log_probability
 from botorch_pref.numerics.duel_link import ProbitLink
+from botorch_pref.numerics.heard_best import heard_best_log_probability
 
 _THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
 
@@ -172,7 +172,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         Returns:
             ``... x k``.
         """
-        return best_of_log_probability(utilities, self.noise.unsqueeze(-1))
+        return heard_best_log_probability(utilities, self.noise.unsqueeze(-1))
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""

@@ -1,53 +1,17 @@
-r"""Probabilities of what is heard where every item has independent Gaussian noise.
-
-Item i of a set is heard as :math:`u_i = f_i + \epsilon_i` with
-:math:`\epsilon_i \sim N(0, \sigma^2)` (Thurstone 1927). Given the heard value of one
-item the others are independent, which leaves integrals on a line, here by rules on one
-grid for all items of a set.
-"""
+r"""The probability that all items of a set are heard in their order."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 
-_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-# What one item contributes beyond is 2e-17 of its largest contribution.
-_HALF_WIDTH = 8.5
-# An integrand of k items is as narrow as 1 / sqrt(k): at 0.7 / sqrt(k) the trapezoidal
-# rule, which errs by exp(-2 pi^2 / (h^2 k)), is right to rounding in effect.
-_TRAPEZOIDAL_SPACING = 0.7
+from botorch_pref.numerics.heard_best import heard_grid, log_density
+
 # Cumulative integrals are of sixth order in the spacing.
 _CUMULATIVE_SPACING = 0.1
 # The integral of the polynomial through six nodes over the panel in the middle.
 _PANEL = tuple(weight / 1440 for weight in (11, -93, 802, 802, -93, 11))
-
-
-def heard_best_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
-    r"""Log probability that the first item of a set is heard as its best.
-
-    .. math:: \log \int \phi(t - f_1) \prod_{j > 1} \Phi(t - f_j) \, dt
-        \quad \text{for } \sigma = 1.
-
-    One integral in ``k`` factors a set, for scores of many sets and draws.
-
-    Args:
-        utilities: ``f``, ``... x k``, k at least 2.
-        noise: :math:`\sigma^2`, positive, a scalar.
-
-    Returns:
-        ``...``, right to rounding in effect in both tails.
-    """
-    items = utilities / noise.sqrt()
-    spacing = _TRAPEZOIDAL_SPACING / math.sqrt(items.shape[-1])
-    grid = _grid(items, spacing)
-    log_terms = _log_density(grid - items[..., :1])
-    for rival in items[..., 1:].unbind(-1):
-        log_terms = log_terms + log_ndtr(grid - rival.unsqueeze(-1))
-    return log_terms.logsumexp(-1) + math.log(spacing)
 
 
 def heard_order_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
@@ -70,31 +34,17 @@ def heard_order_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
         noise deviations, and to 1e-2 at twelve.
     """
     items = utilities / noise.sqrt()
-    grid = _grid(items, _CUMULATIVE_SPACING)
+    grid = heard_grid(items, _CUMULATIVE_SPACING)
     *before, worst = items.unbind(-1)
     below = log_ndtr(grid - worst.unsqueeze(-1)).exp()
     log_scale = torch.zeros_like(worst)
     for item in reversed(before):
-        integrand = _log_density(grid - item.unsqueeze(-1)).exp() * below
+        integrand = log_density(grid - item.unsqueeze(-1)).exp() * below
         # In units of the largest, or improbable orders would underflow.
         largest = integrand.amax(-1, keepdim=True)
         below = _cumulative_integral(integrand / largest, _CUMULATIVE_SPACING)
         log_scale = log_scale + largest.squeeze(-1).log()
     return below[..., -1].log() + log_scale
-
-
-def _grid(items: Tensor, spacing: float) -> Tensor:
-    """Equidistant values around the items of each set, as many for every set."""
-    # Nodes are constants: moving them changes no integral.
-    items = items.detach()
-    low, high = items.amin(-1, keepdim=True), items.amax(-1, keepdim=True)
-    count = math.ceil((float((high - low).max()) + 2 * _HALF_WIDTH) / spacing) + 1
-    steps = torch.arange(count, dtype=items.dtype, device=items.device)
-    return low - _HALF_WIDTH + spacing * steps
-
-
-def _log_density(x: Tensor) -> Tensor:
-    return -0.5 * x.square() - _LOG_SQRT_2PI
 
 
 def _cumulative_integral(values: Tensor, spacing: float) -> Tensor:

@@ -7,7 +7,6 @@ import torch
 from torch.distributions import Beta, Normal
 
 from botorch_pref import (
-    AffineProbitLikelihood,
     BetaRatingLikelihood,
     Choices,
     Comparisons,
@@ -29,7 +28,6 @@ from botorch_pref import (
 )
 from botorch_pref.evaluation import predictive_log_probability as module
 from botorch_pref.evaluation.predictive_log_probability import (
-    log_best_probability,
     log_order_probability,
     predictive_log_probability,
 )
@@ -180,7 +178,5 @@ def test_what_is_not_known_is_refused() -> None:
     with pytest.raises(UnsupportedFeedbackError, match="ties"):
         score(duels, Comparisons(PAIRS, ties=PAIRS))
     utilities = torch.zeros(2, dtype=torch.float64)
-    with pytest.raises(UnsupportedFeedbackError, match="choice under AffineProbit"):
-        log_best_probability(AffineProbitLikelihood(), utilities)
     with pytest.raises(UnsupportedFeedbackError, match="ranking under PairwiseLogit"):
         log_order_probability(PairwiseLogitLikelihood(), utilities)

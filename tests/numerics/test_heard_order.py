@@ -5,15 +5,9 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from botorch_pref.numerics.best_of_probability import best_of_log_probability
-from botorch_pref.numerics.heard_order import (
-    heard_best_log_probability,
-    heard_order_log_probability,
-)
+from botorch_pref.numerics.heard_order import heard_order_log_probability
 
 NOISE = torch.tensor(0.7, dtype=torch.float64)
 
@@ -22,28 +16,12 @@ def utilities(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    "log_probability", [heard_best_log_probability, heard_order_log_probability]
-)
-def test_two_items_are_a_duel(log_probability) -> None:
+def test_two_items_are_a_duel() -> None:
     gap = torch.linspace(-40, 40, 41, dtype=torch.float64)
-    got = log_probability(torch.stack([gap, torch.zeros_like(gap)], dim=-1), NOISE)
+    duels = torch.stack([gap, torch.zeros_like(gap)], dim=-1)
+    got = heard_order_log_probability(duels, NOISE)
     want = torch.special.log_ndtr(gap / (2 * NOISE).sqrt())
     torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
-
-
-@given(st.lists(st.floats(-20, 20), min_size=2, max_size=12), st.floats(0.01, 10))
-@settings(max_examples=30, deadline=None)
-def test_the_best_agrees_with_adaptive_quadrature(values, noise) -> None:
-    f, variance = utilities(*values), torch.tensor(noise, dtype=torch.float64)
-    got = heard_best_log_probability(f, variance)
-    want = best_of_log_probability(f, variance)[0]
-    torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-9)
-
-
-def test_the_best_of_fifty_equal_items() -> None:
-    got = heard_best_log_probability(torch.zeros(50, dtype=torch.float64), NOISE)
-    assert float(got) == pytest.approx(-math.log(50), abs=1e-10)
 
 
 @pytest.mark.parametrize("values", [(0.3, -1.0, 0.5), (2.0, 0.0, -0.4, 1.7), (0, 3, 6)])
@@ -86,13 +64,9 @@ def test_simulated_listeners_hear_the_order_as_often() -> None:
     num = 400_000
     noise = torch.randn(num, 4, generator=generator, dtype=torch.float64)
     heard = f + NOISE.sqrt() * noise
-    best = (heard.argmax(-1) == 0).double().mean()
     ordered = (heard.diff(dim=-1) < 0).all(-1).double().mean()
-    for got, share in (
-        (heard_best_log_probability(f, NOISE), best),
-        (heard_order_log_probability(f, NOISE), ordered),
-    ):
-        assert float(got.exp()) == pytest.approx(float(share), abs=4 * 0.5 / num**0.5)
+    got = heard_order_log_probability(f, NOISE).exp()
+    assert float(got) == pytest.approx(float(ordered), abs=4 * 0.5 / num**0.5)
 
 
 def test_improbable_orders_do_not_underflow() -> None:
@@ -104,10 +78,9 @@ def test_improbable_orders_do_not_underflow() -> None:
     assert cost - 100 < float(got) < cost
 
 
-@pytest.mark.parametrize(
-    "log_probability", [heard_best_log_probability, heard_order_log_probability]
-)
-def test_derivatives_by_finite_differences(log_probability) -> None:
+def test_derivatives_by_finite_differences() -> None:
     f = utilities(0.4, -0.3, 0.9, 0.0).requires_grad_()
     noise = NOISE.clone().requires_grad_()
-    assert torch.autograd.gradcheck(log_probability, (f, noise), eps=1e-5, atol=1e-4)
+    assert torch.autograd.gradcheck(
+        heard_order_log_probability, (f, noise), eps=1e-5, atol=1e-4
+    )

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from botorch_pref.numerics.best_of_probability import best_of_log_probability
+from botorch_pref.numerics.heard_best import heard_best_log_probability
 
 
 def log_probability(utilities, noise=1.0):
-    return best_of_log_probability(
+    return heard_best_log_probability(
         torch.tensor(utilities, dtype=torch.float64),
         torch.tensor(noise, dtype=torch.float64),
     )
@@ -22,7 +22,7 @@ def test_two_items_are_a_duel() -> None:
     gap = torch.linspace(-40, 40, 41, dtype=torch.float64)
     noise = torch.tensor(0.3, dtype=torch.float64)
     duel = torch.stack([gap, torch.zeros_like(gap)], dim=-1)
-    got = best_of_log_probability(duel, noise)
+    got = heard_best_log_probability(duel, noise)
     want = torch.special.log_ndtr(gap / (2 * noise).sqrt())
     torch.testing.assert_close(got[:, 0], want, rtol=1e-9, atol=1e-9)
 
@@ -73,5 +73,5 @@ def test_gradients_are_those_of_finite_differences() -> None:
     utilities = torch.tensor([[0.3, -1.0, 0.5], [4.0, 0.1, 0.2]], dtype=torch.float64)
     noise = torch.tensor([[0.5], [2.0]], dtype=torch.float64)
     assert torch.autograd.gradcheck(
-        best_of_log_probability, (utilities.requires_grad_(), noise.requires_grad_())
+        heard_best_log_probability, (utilities.requires_grad_(), noise.requires_grad_())
     )
