@@ -25,6 +25,7 @@ from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 from botorch_pref.models.prediction import PosteriorTerms
 from botorch_pref.models.training_data_mixin import TrainingDataMixin
+from botorch_pref.models.training_set import TrainingSet
 
 
 class InferenceMixin(TrainingDataMixin):
@@ -61,6 +62,11 @@ class InferenceMixin(TrainingDataMixin):
                 f"likelihood={{{kind.__name__}: ...}}."
             )
         return cast("PreferenceLikelihood[Any]", self.likelihoods[kind.__name__])
+
+    def _set_data(self, data: TrainingSet) -> None:
+        for block in data.feedback:
+            self._likelihood_of(type(block))
+        super()._set_data(data)
 
     def _forget(self) -> None:
         self._terms = self._result = self._sites = None

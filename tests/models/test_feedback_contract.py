@@ -222,6 +222,20 @@ def test_other_answers_replace_those_there_are(engine, cell) -> None:
 
 
 @each_part
+def test_answers_without_a_likelihood_are_refused_at_once(engine, cell) -> None:
+    model = made(engine, cell)
+    before = moments(model)
+    kind = next(k for k in (Choices, Validity) if k is not type(cell.feedback))
+    other = next(c.feedback for c in CELLS if type(c.feedback) is kind)
+    with pytest.raises(
+        UnsupportedFeedbackError, match=f"no likelihood for {kind.__name__}"
+    ):
+        model.set_train_data(feedback=[other])
+    assert same_answers(model.feedback[0], cell.feedback)
+    assert_same_moments(engine, moments(model), before)
+
+
+@each_part
 def test_comparisons_join_the_answers_there_are(engine, cell) -> None:
     duels = next(
         c for c in CELLS if type(c.feedback) is Comparisons and takes(engine, c)
