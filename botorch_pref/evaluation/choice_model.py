@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
 from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
 from botorch.models.transforms.input import Normalize
+from linear_operator.utils.warnings import NumericalWarning
 from torch import Generator, Tensor
 from torch.special import log_ndtr
 
@@ -103,8 +105,12 @@ def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
 
 
 def _unit_noise_log_probability(model: Model, first: Tensor, second: Tensor) -> Tensor:
-    # Any: BoTorch's base class declares neither mean nor covariance.
-    posterior: Any = model.posterior(torch.cat([first, second]))
+    with warnings.catch_warnings():
+        # PairwiseGP factors the joint covariance of all points, singular where they
+        # are alike, and adds 1e-6 to it: nothing beside the unit noise of an answer.
+        warnings.simplefilter("ignore", NumericalWarning)
+        # Any: BoTorch's base class declares neither mean nor covariance.
+        posterior: Any = model.posterior(torch.cat([first, second]))
     mean_first, mean_second = posterior.mean.squeeze(-1).chunk(2)
     covariance = posterior.distribution.covariance_matrix
     var_first, var_second = covariance.diagonal().chunk(2)
