@@ -6,11 +6,16 @@ import math
 
 import torch
 from botorch.utils.probability.utils import ndtr
+from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Beta
 
 from botorch_pref.likelihoods.beta_factors import beta_partition
-from botorch_pref.likelihoods.preference_likelihood import PositiveParameter
+from botorch_pref.likelihoods.preference_likelihood import (
+    FeedbackT,
+    PositiveParameter,
+    PreferenceLikelihood,
+)
 from botorch_pref.numerics.beta_majority import beta_majority
 
 _MIN_NODES, _MAX_NODES, _HALF_WIDTH = 65, 8193, 8.5
@@ -18,19 +23,35 @@ _MIN_NODES, _MAX_NODES, _HALF_WIDTH = 65, 8193, 8.5
 _NODES_PER_RISE = 4.0
 
 
-class BetaAnswers:
+class BetaAnswers(PreferenceLikelihood[FeedbackT]):
     r"""Predictions of answers :math:`y \sim \mathrm{Beta}(\nu \mu, \nu (1 - \mu))`.
 
     The mean is :math:`\mu = \Phi(z / \sqrt{2 \sigma^2})`. All take the mean and the
     variance of a Gaussian ``z``; average over the components of a mixture.
 
-    Attributes:
-        precision: ``nu``.
-        noise: ``sigma^2``.
+    Args:
+        precision: :math:`\nu`, positive. Learned.
+        noise: :math:`\sigma^2`, positive. Fixed unless it has a prior.
+        precision_prior: A prior on the precision.
+        noise_prior: A prior on the noise, which is then learned.
     """
 
     precision = PositiveParameter()
     noise = PositiveParameter()
+
+    def __init__(
+        self,
+        precision: float | Tensor = 10.0,
+        noise: float | Tensor = 1.0,
+        *,
+        precision_prior: Prior | None = None,
+        noise_prior: Prior | None = None,
+    ) -> None:
+        super().__init__()
+        self._register_positive("precision", precision, precision_prior, learned=True)
+        self._register_positive(
+            "noise", noise, noise_prior, learned=noise_prior is not None
+        )
 
     @property
     def observation_variance(self) -> Tensor:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from gpytorch.priors import Prior
-from torch import Tensor
 
 from botorch_pref.feedback.ratings import Ratings
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.likelihoods.beta_answers import BetaAnswers
 from botorch_pref.likelihoods.beta_factors import BetaFactors
-from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
 
-class BetaRatingLikelihood(BetaAnswers, PreferenceLikelihood[Ratings]):
+class BetaRatingLikelihood(BetaAnswers[Ratings]):
     r"""How good an item is, on a scale from 0 to 1.
 
     .. math::
@@ -37,20 +34,6 @@ class BetaRatingLikelihood(BetaAnswers, PreferenceLikelihood[Ratings]):
     """
 
     explains: ClassVar = {Ratings: BetaFactors}
-
-    def __init__(
-        self,
-        precision: float | Tensor = 10.0,
-        noise: float | Tensor = 1.0,
-        *,
-        precision_prior: Prior | None = None,
-        noise_prior: Prior | None = None,
-    ) -> None:
-        super().__init__()
-        self._register_positive("precision", precision, precision_prior, learned=True)
-        self._register_positive(
-            "noise", noise, noise_prior, learned=noise_prior is not None
-        )
 
     def factors(self, feedback: Ratings, num_points: int) -> BetaFactors:
         """See base class."""

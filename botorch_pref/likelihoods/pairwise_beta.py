@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gpytorch.priors import Prior
 from torch import Tensor
 
 from botorch_pref.feedback.sparse_rows import pair_rows
 from botorch_pref.feedback.strengths import Strengths
 from botorch_pref.likelihoods.beta_answers import BetaAnswers
 from botorch_pref.likelihoods.beta_factors import BetaFactors
-from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
 
-class PairwiseBetaLikelihood(BetaAnswers, PreferenceLikelihood[Strengths]):
+class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
     r"""How strongly the first of two items is preferred, on a scale from 0 to 1.
 
     .. math::
@@ -38,20 +36,6 @@ class PairwiseBetaLikelihood(BetaAnswers, PreferenceLikelihood[Strengths]):
     """
 
     explains: ClassVar = {Strengths: BetaFactors}
-
-    def __init__(
-        self,
-        precision: float | Tensor = 10.0,
-        noise: float | Tensor = 1.0,
-        *,
-        precision_prior: Prior | None = None,
-        noise_prior: Prior | None = None,
-    ) -> None:
-        super().__init__()
-        self._register_positive("precision", precision, precision_prior, learned=True)
-        self._register_positive(
-            "noise", noise, noise_prior, learned=noise_prior is not None
-        )
 
     def factors(self, feedback: Strengths, num_points: int) -> BetaFactors:
         """See base class."""

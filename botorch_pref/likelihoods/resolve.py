@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import isabstract
 from typing import Any
 
 from botorch_pref.errors import UnsupportedFeedbackError
@@ -111,6 +112,22 @@ def _kinds(
     return kinds
 
 
+def likelihoods_of(
+    kind: type[Feedback], base: type[AnyLikelihood] = PreferenceLikelihood
+) -> list[type[AnyLikelihood]]:
+    """All likelihoods that explain a kind of answer, by name.
+
+    Args:
+        kind: A class of feedback.
+        base: Those below it.
+    """
+    found = set()
+    for cls in base.__subclasses__():
+        if not isabstract(cls) and kind in cls.explains:
+            found.add(cls)
+        found.update(likelihoods_of(kind, cls))
+    return sorted(found, key=lambda cls: cls.__name__)
+
+
 def _names(kind: type[Feedback]) -> str:
-    known = [c for c in PreferenceLikelihood.__subclasses__() if kind in c.explains]
-    return " or ".join(sorted(cls.__name__ for cls in known))
+    return " or ".join(cls.__name__ for cls in likelihoods_of(kind))

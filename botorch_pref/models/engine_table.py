@@ -12,8 +12,8 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
+from botorch_pref.likelihoods.resolve import likelihoods_of
 from botorch_pref.models.preference_gp import engines
-from botorch_pref.models.supported_feedback import likelihoods_of
 
 _KINDS: tuple[type[Feedback], ...] = (
     Comparisons,

@@ -8,19 +8,10 @@ from typing import Any
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.resolve import likelihoods_of
 
 Engine = type[Any]
 """A class of models; ``takes`` are the kinds of factors that its engine takes."""
-
-
-def likelihoods_of(kind: type[Feedback]) -> list[type[PreferenceLikelihood[Any]]]:
-    """All likelihoods that explain a kind of answer, by name.
-
-    Args:
-        kind: A class of feedback.
-    """
-    known = PreferenceLikelihood.__subclasses__()
-    return sorted((c for c in known if kind in c.explains), key=lambda c: c.__name__)
 
 
 def check_supported(
