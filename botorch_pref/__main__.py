@@ -109,7 +109,8 @@ def _make_parser() -> argparse.ArgumentParser:
         choices=("ep", "skew", "laplace"),
         help="default: skew; ep with --data",
     )
-    add("--acquisition", choices=("ucb", "thompson", "eiig"), help="default: eiig")
+    acquisitions = ("ucb", "thompson", "eiig", "eubo", "bald")
+    add("--acquisition", choices=acquisitions, help="default: eiig")
     add("--duels", type=_positive_int, metavar="N", help="default: 40")
     add(
         "--noise",

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from botorch_pref.__main__ import main
+from botorch_pref.commands.registry import ACQUISITIONS
 
 CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
     f"{i % 5},{i % 3},{i % 5 - 1 - i % 2},{(i + 1) % 3}\n" for i in range(20)
@@ -45,6 +46,17 @@ def test_the_seed_decides_the_run(tmp_path: Path, acquisition: str) -> None:
         logs.append((tmp_path / name / "run.jsonl").read_text())
     assert logs[0] == logs[1]
     assert logs[0] != logs[2]
+
+
+def test_every_registered_acquisition_function_can_be_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The names are written in two places."""
+    with pytest.raises(SystemExit):
+        main(["--acquisition", "none of them"])
+    told = capsys.readouterr().err
+    assert told.count("'") == 2 * (1 + len(ACQUISITIONS))
+    assert all(f"'{name}'" in told for name in ACQUISITIONS)
 
 
 def test_an_edited_log_does_not_replay(

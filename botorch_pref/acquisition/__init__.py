@@ -1,14 +1,18 @@
-"""Acquisition functions of duels against the best point so far."""
+"""Acquisition functions of duels: with the best point so far, or of two new points."""
 
 from botorch_pref.acquisition import input_constructors as input_constructors
+from botorch_pref.acquisition.dueling_bald import DuelingBALD
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
+from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
 from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
 from botorch_pref.acquisition.incumbent import incumbent
 
 __all__ = [
+    "DuelingBALD",
     "DuelingEIIG",
+    "DuelingEUBO",
     "DuelingThompson",
     "DuelingUCB",
     "FeasibilityWeighted",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DuelingAcquisition
-from botorch_pref.likelihoods.answer_link import answer_link
-from botorch_pref.numerics.duel_link import DuelLink, binary_entropy
+from botorch_pref.numerics.duel_link import DuelLink, win_and_information
 
 
-class DuelingEIIG(DuelingAcquisition):
+class DuelingEIIG(AnswerLinkMixin, DuelingAcquisition):
     r"""Dueling expected improvement and information gain.
 
     .. math::
@@ -50,24 +48,8 @@ class DuelingEIIG(DuelingAcquisition):
             raise ValueError(f"k is {k}; give a weight of at least 0.")
         super().__init__(model, X_ref)
         self.k = k
-        self._link = link
-        _ = self.link  # an unknown likelihood is an error here rather than later
-
-    @property
-    def link(self) -> DuelLink:
-        """The link, with the present parameters of the likelihood if it is its own."""
-        return answer_link(self.model.likelihood) if self._link is None else self._link
+        self._set_link(link)
 
     def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
-        link = self.link
-        log_win = _log_mean(link.log_win_probability(means, variance))
-        log_loss = _log_mean(link.log_win_probability(-means, variance))
-        remaining = link.expected_entropy(means, variance).mean(0)
-        return self.k * log_win + binary_entropy(log_win, log_loss) - remaining
-
-
-def _log_mean(log_values: Tensor) -> Tensor:
-    """Logarithm of the mean over the first dimension."""
-    if log_values.shape[0] == 1:
-        return log_values[0]
-    return log_values.logsumexp(0) - math.log(log_values.shape[0])
+        log_win, information = win_and_information(self.link, means, variance)
+        return self.k * log_win + information

@@ -13,7 +13,9 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Generator, Tensor
 
+from botorch_pref.acquisition.dueling_bald import DuelingBALD
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
+from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
 from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
@@ -92,6 +94,39 @@ def construct_inputs_dueling_eiig(
         Keyword arguments of the constructor.
     """
     return _model_and_reference(model, X_ref) | {"k": k, "link": link}
+
+
+@acqf_input_constructor(DuelingEUBO)
+def construct_inputs_dueling_eubo(
+    model: Model, X_ref: Tensor | None = None
+) -> dict[str, Any]:
+    """Arguments of `DuelingEUBO`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: The reference point; by default none, and both points are chosen.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    return {"model": _preference_model(model), "X_ref": X_ref}
+
+
+@acqf_input_constructor(DuelingBALD)
+def construct_inputs_dueling_bald(
+    model: Model, X_ref: Tensor | None = None, link: DuelLink | None = None
+) -> dict[str, Any]:
+    """Arguments of `DuelingBALD`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: The reference point; by default none, and both points are chosen.
+        link: See `DuelingBALD`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    return {"model": _preference_model(model), "X_ref": X_ref, "link": link}
 
 
 @acqf_input_constructor(FeasibilityWeighted)

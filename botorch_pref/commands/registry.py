@@ -8,7 +8,13 @@ from functools import partial
 from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
-from botorch_pref.acquisition import DuelingEIIG, DuelingThompson, DuelingUCB
+from botorch_pref.acquisition import (
+    DuelingBALD,
+    DuelingEIIG,
+    DuelingEUBO,
+    DuelingThompson,
+    DuelingUCB,
+)
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
     EPPreferenceGP,
@@ -41,6 +47,8 @@ ACQUISITIONS: dict[str, MakeAcquisition] = {
     "ucb": DuelingUCB,
     "thompson": DuelingThompson,
     "eiig": partial(DuelingEIIG, k=IMPROVEMENT_WEIGHT),
+    "eubo": DuelingEUBO,
+    "bald": DuelingBALD,
 }
 
 

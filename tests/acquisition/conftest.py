@@ -71,6 +71,11 @@ def model(request: pytest.FixtureRequest) -> Model:
     return make_model(request.param)
 
 
+@pytest.fixture
+def skew_model() -> Model:
+    return make_model(SkewPreferenceGP)
+
+
 def make_model(kind: type[Model]) -> Model:
     result = kind(*answers())
     result.covar_module.base_kernel.lengthscale = 0.5

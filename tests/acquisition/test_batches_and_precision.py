@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_pref.acquisition import DuelingEIIG, DuelingUCB
+from botorch_pref.acquisition import DuelingBALD, DuelingEIIG, DuelingEUBO, DuelingUCB
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 from botorch_pref.numerics.duel_link import ProbitLink
 
 PAIRS = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])
+CLASSES = [DuelingBALD, DuelingEIIG, DuelingEUBO, DuelingUCB]
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 
 
@@ -18,7 +19,7 @@ def points(*shape: int) -> Tensor:
     return torch.rand(*shape, 2, generator=generator, dtype=torch.double)
 
 
-@pytest.mark.parametrize("kind", [DuelingEIIG, DuelingUCB])
+@pytest.mark.parametrize("kind", CLASSES)
 def test_a_batch_of_models_is_each_of_them(kind: type) -> None:
     """Gaussian models: nothing is sampled, so that both ways agree to rounding."""
     datapoints, X = points(2, 4), points(5, 1)
@@ -35,7 +36,7 @@ def test_a_batch_of_models_is_each_of_them(kind: type) -> None:
         )
 
 
-@pytest.mark.parametrize("kind", [DuelingEIIG, DuelingUCB])
+@pytest.mark.parametrize("kind", CLASSES)
 @pytest.mark.parametrize("model_kind", [EPPreferenceGP, SkewPreferenceGP])
 def test_single_precision(kind: type, model_kind: type) -> None:
     double = model_kind(points(4), PAIRS[0])
@@ -48,7 +49,8 @@ def test_single_precision(kind: type, model_kind: type) -> None:
     # The draws of the exact model differ between precisions. Differences have standard
     # deviations below 1, and the end of a 95 % interval of 1,024 draws a standard error
     # of sqrt(0.025 * 0.975 / 1024) / 0.058 = 0.084 of them at most, less what the
-    # components' own width smooths away.
+    # components' own width smooths away. The others are means over the draws of what
+    # differs by less than 1 between them.
     allowed = 1e-4 if model_kind is EPPreferenceGP else 0.1
     torch.testing.assert_close(
         value.double(), kind(double, X_REF)(X), rtol=0.0, atol=allowed

@@ -7,13 +7,17 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
 
 from botorch_pref.acquisition import (
+    DuelingBALD,
     DuelingEIIG,
+    DuelingEUBO,
     DuelingThompson,
     DuelingUCB,
     incumbent,
 )
+from botorch_pref.numerics.duel_link import LogitLink
 
 CLASSES = [DuelingEIIG, DuelingThompson, DuelingUCB]
+PAIR_CLASSES = [DuelingBALD, DuelingEUBO]
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -34,11 +38,29 @@ def test_defaults_from_the_list_that_ax_makes(kind: type, model: Model) -> None:
     assert bool(acquisition(X).isfinite().all())
 
 
+@pytest.mark.parametrize("kind", PAIR_CLASSES)
+def test_pairs_by_default(kind: type, model: Model) -> None:
+    arguments = get_acqf_input_constructor(kind)(
+        model=ModelList(model), training_data=None, objective=None
+    )
+    acquisition = kind(**arguments)
+    assert acquisition.model is model
+    assert acquisition.X_ref is None
+    X = torch.tensor([[[0.1, 0.2], [0.8, 0.3]]], dtype=torch.double)
+    torch.testing.assert_close(acquisition(X), kind(model)(X))
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [(DuelingEIIG, {"k": 0.5}), (DuelingUCB, {"level": 0.5}), (DuelingThompson, {})],
+    [
+        (DuelingEIIG, {"k": 0.5}),
+        (DuelingUCB, {"level": 0.5}),
+        (DuelingThompson, {}),
+        (DuelingEUBO, {}),
+        (DuelingBALD, {"link": LogitLink()}),
+    ],
 )
-def test_options_arrive(kind: type, options: dict[str, float], model: Model) -> None:
+def test_options_arrive(kind: type, options: dict[str, object], model: Model) -> None:
     X_ref = torch.zeros(1, 2, dtype=torch.double)
     arguments = get_acqf_input_constructor(kind)(model=model, X_ref=X_ref, **options)
     acquisition = kind(**arguments)
@@ -47,7 +69,7 @@ def test_options_arrive(kind: type, options: dict[str, float], model: Model) -> 
         assert getattr(acquisition, name) == value
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", [*CLASSES, *PAIR_CLASSES])
 def test_unknown_options_and_several_models_are_refused(
     kind: type, model: Model
 ) -> None:

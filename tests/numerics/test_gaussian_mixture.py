@@ -215,3 +215,65 @@ def test_no_variance_is_the_discrete_distribution_on_the_means():
         assert mixture.quantile(p, means, variance) == expected
     steps = mixture.cdf(torch.tensor([[0.5], [1.0], [2.5]]).to(F64), means, variance)
     assert steps.flatten().tolist() == [0.0, 0.25, 0.5]
+
+
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+Z = torch.tensor([-37.0, -20.0, -6.0, -1.0, 0.0, 0.3, 4.0, 20.0, 37.0], dtype=F64)
+
+
+def _tail(z: float) -> float:
+    """``E[max(N(z, 1), 0)]`` for ``z <= 0`` by quadrature without the small factor."""
+    # exp(z t) falls below 1e-17 where t > 40 / |z|.
+    t = torch.linspace(0, min(40 / max(-z, 1e-9), 12.0), 400_001, dtype=F64)
+    kernel = t * torch.exp(z * t - 0.5 * t.square())
+    # Euler-Maclaurin: the slope of the kernel is 1 at 0 and nothing at the other end.
+    integral = float(torch.trapezoid(kernel, t)) + float(t[1]) ** 2 / 12
+    return integral * math.exp(-0.5 * z * z - HALF_LOG_2_PI)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 0.3, 1e100])
+def test_expected_positive_part_keeps_its_digits_in_the_tail(scale: float):
+    # Of a sign and the other: E[max(u, 0)] - E[max(-u, 0)] = E[u].
+    truth = [_tail(-abs(z)) + max(z, 0.0) for z in Z.tolist()]
+    value = mixture.expected_positive_part(
+        scale * Z.unsqueeze(0), torch.full_like(Z, scale**2)
+    )
+    expected = scale * torch.tensor(truth, dtype=F64)
+    # Two terms cancel to 1 / z^2 of themselves: z^2 roundings, 3e-13 at 37.
+    torch.testing.assert_close(value, expected, rtol=1e-12, atol=0.0)
+
+
+def test_slopes_of_the_expected_positive_part_keep_their_digits():
+    scale = 0.3
+    means = (scale * Z).unsqueeze(0).requires_grad_()
+    variance = torch.full_like(Z, scale**2).requires_grad_()
+    value = mixture.expected_positive_part(means, variance)
+    slopes = torch.autograd.grad(value.sum(), (means, variance))
+    probability = 0.5 * torch.erfc(-Z / math.sqrt(2))
+    density = torch.exp(-0.5 * Z.square() - HALF_LOG_2_PI)
+    torch.testing.assert_close(slopes[0][0], probability, rtol=1e-11, atol=0.0)
+    torch.testing.assert_close(slopes[1], density / (2 * scale), rtol=1e-11, atol=0.0)
+
+
+def test_expected_positive_part_averages_components_and_has_right_gradients():
+    means, variance = _mixture(5, 3)
+    means = means - 2
+    each = [mixture.expected_positive_part(m.unsqueeze(0), variance) for m in means]
+    together = mixture.expected_positive_part(means, variance)
+    torch.testing.assert_close(together, torch.stack(each).mean(0))
+    arguments = (means.requires_grad_(), variance.requires_grad_())
+    assert torch.autograd.gradcheck(mixture.expected_positive_part, arguments)
+
+
+@pytest.mark.parametrize("small", [0.0, 1e-320, 1e-30])
+def test_expected_positive_part_of_what_is_certain(small: float):
+    means = torch.tensor([[-1e200, -1.0, 0.0, 1.0, 1e200]], dtype=F64)
+    means.requires_grad_()
+    variance = torch.full((5,), small, dtype=F64, requires_grad=True)
+    value = mixture.expected_positive_part(means, variance)
+    expected = means.detach()[0].clamp_min(0.0)
+    torch.testing.assert_close(value.detach(), expected, rtol=1e-14, atol=1e-15)
+    slopes = torch.autograd.grad(value.sum(), (means, variance))
+    assert slopes[0][0].tolist() == [0.0, 0.0, 0.5, 1.0, 1.0]
+    far = torch.tensor([True, True, small == 0.0, True, True])
+    assert (slopes[1][far] == 0).all()

@@ -1,0 +1,49 @@
+"""Information that the answer of a duel gives about the utilities."""
+
+from __future__ import annotations
+
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
+from botorch_pref.acquisition.dueling_pair_acquisition import DuelingPairAcquisition
+from botorch_pref.numerics.duel_link import DuelLink, win_and_information
+
+
+class DuelingBALD(AnswerLinkMixin, DuelingPairAcquisition):
+    r"""Bayesian active learning by disagreement (Houlsby et al. 2011) for duels.
+
+    .. math:: \alpha(x_1, x_2) = h\big(E[g(f(x_1) - f(x_2))]\big)
+        - E[h(g(f(x_1) - f(x_2)))],
+
+    the mutual information, in nats, of the answer and the utilities, with the link
+    :math:`g` of the likelihood and the binary entropy :math:`h`. It is the information
+    term of :class:`~botorch_pref.acquisition.DuelingEIIG`, for two free points too, and
+    a closed form: :func:`botorch_pref.numerics.duel_link.win_and_information`. Under
+    the probit link it is right within 8.1e-8 nats, so that it may fall below 0 by as
+    much where nothing is to be learned.
+
+    Args:
+        model: Any BoTorch model whose posterior `difference_mixture` takes.
+        X_ref: The reference point, ``1 x d``; None to choose both points. See
+            :class:`DuelingPairAcquisition`, also for pending points.
+        link: How the answer follows from the difference of utilities. By default that
+            of ``model.likelihood``, see
+            :func:`botorch_pref.likelihoods.answer_link.answer_link`.
+
+    Raises:
+        UnsupportedFeedbackError: If no link is given and the likelihood has none.
+        ValueError: If ``X_ref`` holds several points.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        X_ref: Tensor | None = None,
+        link: DuelLink | None = None,
+    ) -> None:
+        super().__init__(model, X_ref)
+        self._set_link(link)
+
+    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        return win_and_information(self.link, means, variance)[1]

@@ -1,0 +1,48 @@
+"""Expected utility of the best option of a duel."""
+
+from __future__ import annotations
+
+from botorch.posteriors.posterior import Posterior
+from torch import Tensor
+
+from botorch_pref.acquisition.dueling_pair_acquisition import DuelingPairAcquisition
+from botorch_pref.numerics.gaussian_mixture import expected_positive_part
+
+
+class DuelingEUBO(DuelingPairAcquisition):
+    r"""Expected utility of the best option (Lin et al. 2022; Astudillo et al. 2023).
+
+    .. math:: \alpha(x_1, x_2) = E[\max(f(x_1), f(x_2))]
+        = \mu_1 \Phi(a) + \mu_2 \Phi(-a) + \theta \, \phi(a), \qquad
+        a = \frac{\mu_1 - \mu_2}{\theta},
+
+    where :math:`\theta^2` is the variance of :math:`f(x_1) - f(x_2)`; under a
+    `SkewNormalPosterior`, the average over its components. With a reference point, such
+    as the previous winner, it is the expected improvement on it,
+
+    .. math:: \alpha(x) = E[\max(f(x), f(x_r))] - E[f(x_r)]
+        = E[\max(f(x) - f(x_r), 0)],
+
+    which does not depend on the level of the utilities. If answers are free of noise,
+    the best pair is one after whose answer the expected utility of the point that is
+    then best is largest (Astudillo et al. 2023, theorem 1).
+
+    Where the difference is certain (:math:`\theta = 0`), as of a point with itself, the
+    value is that of the better point. The deviation :math:`\theta` has a kink there;
+    its gradient is taken as 0.
+
+    Args:
+        model: Any BoTorch model whose posterior `difference_mixture` takes.
+        X_ref: The reference point, ``1 x d``; None to choose both points. See
+            :class:`DuelingPairAcquisition`, also for pending points.
+
+    Raises:
+        ValueError: If ``X_ref`` holds several points.
+    """
+
+    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        return expected_positive_part(means, variance)
+
+    def _pair_value(self, posterior: Posterior) -> Tensor:
+        second = posterior.mean[..., 1, 0]  # type: ignore[attr-defined]
+        return super()._pair_value(posterior) + second
