@@ -66,6 +66,9 @@ def test_pairs_of_a_batch_of_models(kind: type) -> None:
     for i in range(2):
         alone = EPPreferenceGP(datapoints[i], pairs[i], likelihood=likelihood)
         torch.testing.assert_close(together[:, i], kind(alone)(X), rtol=1e-5, atol=1e-6)
+    # An ensemble, such as of draws of hyper-parameters, is worth its mean.
+    batch._is_ensemble = True
+    torch.testing.assert_close(kind(batch)(X.unsqueeze(-3)), together.mean(-1))
 
 
 @pytest.mark.parametrize("kind", CLASSES)
