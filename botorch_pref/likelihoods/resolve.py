@@ -48,6 +48,11 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
         kinds = getattr(likelihood, "explains", {Comparisons: None})
         likelihood = dict.fromkeys(kinds, likelihood)
     for kind, given in likelihood.items():
+        if not (isinstance(kind, type) and issubclass(kind, Feedback)):
+            raise UnsupportedFeedbackError(
+                f"likelihood names {kind!r}; the keys are classes of feedback, for "
+                "example botorch_pref.Ratings."
+            )
         if not isinstance(given, PreferenceLikelihood) or kind not in given.explains:
             raise UnsupportedFeedbackError(
                 f"{type(given).__module__}.{type(given).__name__} does not explain "
@@ -64,7 +69,8 @@ def resolve_likelihoods(
     """One likelihood for each kind of answer.
 
     Answers that the same class explains share one likelihood, and so its noise: choices
-    and rankings take that of comparisons unless they are given their own.
+    and rankings take that of comparisons unless they are given their own. The order of
+    the blocks does not matter.
 
     Args:
         feedback: Blocks of answers; none means comparisons that are still to come.
@@ -77,10 +83,12 @@ def resolve_likelihoods(
             explain the kind of answers it is named for.
     """
     chosen = _chosen(likelihood)
+    # Named for comparisons: of all. Named for another kind: of that kind alone.
+    shared = [chosen[Comparisons]] if Comparisons in chosen else []
     resolved: dict[type[Feedback], AnyLikelihood] = {}
     for kind, block in _kinds(feedback, likelihood, chosen).items():
         default = defaults.get(kind)
-        alike = [given for given in resolved.values() if type(given) is default]
+        alike = [given for given in shared if type(given) is default]
         if kind in chosen:
             resolved[kind] = chosen[kind]
         elif alike:
@@ -92,6 +100,7 @@ def resolve_likelihoods(
             )
         else:
             resolved[kind] = default.default_for(block)
+            shared.append(resolved[kind])
     return resolved
 
 
