@@ -169,6 +169,4 @@ class InferenceMixin(TrainingDataMixin):
     def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
         factor = result.factor
         weights = result.weights.unsqueeze(-1)
-        return PosteriorTerms(
-            self._points(), weights, factor.root(), factor.widening()
-        )
+        return PosteriorTerms(self._points(), weights, factor.root(), factor.widening())
