@@ -68,9 +68,7 @@ def main() -> None:
     utilities = problem.points.sum(-1).sin() * 3
     rows: list[list[str | float]] = []
     duels = Comparisons(problem.pairs)
-    rows.append(
-        ["comparisons", 5000, 5000, fastest(cost(problem.points, duels), 2)]
-    )
+    rows.append(["comparisons", 5000, 5000, fastest(cost(problem.points, duels), 2)])
     for count in COUNTS:
         orders = heard_orders(count, utilities)
         kinds = {"choices": Choices(orders, orders[:, 0]), "rankings": Rankings(orders)}
