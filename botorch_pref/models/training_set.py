@@ -133,8 +133,13 @@ def collect_feedback(
         feedback: Other containers.
 
     Raises:
-        FeedbackError: Something in ``feedback`` is not a container.
+        FeedbackError: ``feedback`` is no sequence, or something in it no container.
     """
+    if isinstance(feedback, Feedback):
+        raise FeedbackError(
+            f"feedback is one {type(feedback).__name__}; pass a sequence, "
+            "feedback=[...]."
+        )
     for block in feedback:
         if not isinstance(block, Feedback):
             raise FeedbackError(

@@ -1393,6 +1393,8 @@ def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
         engine(POINTS, PAIRS, feedback=[Comparisons(PAIRS)])
     with pytest.raises(FeedbackError, match="wrap answers in a container"):
         engine(POINTS, feedback=[PAIRS])
+    with pytest.raises(FeedbackError, match="pass a sequence"):
+        engine(POINTS, feedback=Comparisons(PAIRS))
     if engine.boxed:
         with pytest.raises(FeedbackError, match="indices"):
             engine(POINTS, feedback=[Validity(torch.tensor([9]), torch.tensor([True]))])
