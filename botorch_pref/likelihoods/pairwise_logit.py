@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli
 
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback.comparisons import Comparisons
 from botorch_pref.feedback.sparse_rows import pair_rows
 from botorch_pref.likelihoods.logit_factors import LogitFactors
@@ -36,12 +36,13 @@ class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
         """See base class.
 
         Raises:
-            FeedbackError: There are ties, which it has no probability for.
+            UnsupportedFeedbackError: There are ties, which it has no probability for.
         """
         if feedback.ties is not None:
-            raise FeedbackError(
+            raise UnsupportedFeedbackError(
                 "PairwiseLogitLikelihood has no probability for ties; use "
-                "PairwiseProbitLikelihood(tie_threshold=...)."
+                "PairwiseProbitLikelihood(tie_threshold=...), which EPPreferenceGP, "
+                "LaplacePreferenceGP and SkewPreferenceGP take."
             )
         assert feedback.pairs is not None, "comparisons without ties have pairs"
         return LogitFactors(pair_rows(feedback.pairs, num_points, self._like))

@@ -115,9 +115,16 @@ def _kinds(
     if Comparisons in given or not given:
         kinds[Comparisons] = given.get(Comparisons)
     kinds |= given
-    if isinstance(likelihood, Mapping) or not kinds.keys() & chosen.keys():
-        named = chosen if isinstance(likelihood, Mapping) else list(chosen)[:1]
-        kinds |= {kind: None for kind in named if kind not in kinds}
+    if isinstance(likelihood, Mapping):
+        return kinds | {kind: None for kind in chosen if kind not in kinds}
+    if not kinds.keys() & chosen.keys() and chosen:
+        if given:
+            raise UnsupportedFeedbackError(
+                f"{type(likelihood).__name__} explains none of the answers given "
+                f"({', '.join(kind.__name__ for kind in given)}); for answers that are "
+                f"still to come pass likelihood={{{next(iter(chosen)).__name__}: ...}}."
+            )
+        kinds[next(iter(chosen))] = None
     return kinds
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from gpytorch.distributions import MultivariateNormal
@@ -37,6 +37,8 @@ class InferenceMixin(TrainingDataMixin):
         covar_module: The kernel.
     """
 
+    takes: ClassVar[frozenset[type[Factors]]]
+    """The kinds of factors that the engine takes."""
     likelihoods: ModuleDict
     mean_module: Mean
     covar_module: Kernel
@@ -56,12 +58,17 @@ class InferenceMixin(TrainingDataMixin):
         )
 
     def _likelihood_of(self, kind: type[Feedback]) -> PreferenceLikelihood[Any]:
-        if kind.__name__ not in self.likelihoods:
-            raise UnsupportedFeedbackError(
-                f"The model has no likelihood for {kind.__name__}; build it with "
-                f"likelihood={{{kind.__name__}: ...}}."
-            )
-        return cast("PreferenceLikelihood[Any]", self.likelihoods[kind.__name__])
+        if kind.__name__ in self.likelihoods:
+            return cast("PreferenceLikelihood[Any]", self.likelihoods[kind.__name__])
+        for module in self.likelihoods.values():
+            # Duels of somebody who only ranked so far are heard with the same noise.
+            likelihood = cast("PreferenceLikelihood[Any]", module)
+            if likelihood.explains.get(kind) in self.takes:
+                return likelihood
+        raise UnsupportedFeedbackError(
+            f"The model has no likelihood for {kind.__name__}; build it with "
+            f"likelihood={{{kind.__name__}: ...}}."
+        )
 
     def _set_data(self, data: TrainingSet) -> None:
         for block in data.feedback:

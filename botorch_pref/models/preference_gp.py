@@ -21,7 +21,6 @@ from botorch_pref.errors import (
     FeedbackError,
 )
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.resolve import (
     DEFAULT_LIKELIHOODS,
     AnyLikelihood,
@@ -61,8 +60,6 @@ class PreferenceGP(  # type: ignore[misc]
         UnsupportedFeedbackError: Data or a likelihood that the engine does not take.
     """
 
-    takes: ClassVar[frozenset[type[Factors]]]
-    """The kinds of factors that the engine takes."""
     default_likelihoods: ClassVar[Mapping[type[Feedback], type[AnyLikelihood]]] = (
         DEFAULT_LIKELIHOODS
     )

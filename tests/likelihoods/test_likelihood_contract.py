@@ -14,7 +14,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior
 from scipy import integrate, optimize
 from scipy.stats import multivariate_normal
 
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import (
     Choices,
     Comparisons,
@@ -499,7 +499,7 @@ def test_thresholds_that_cannot_mean_anything_are_refused() -> None:
         PairwiseProbitLikelihood().tie_threshold = 0.3
     with pytest.raises(FeedbackError, match="no tie threshold; pass"):
         PairwiseProbitLikelihood().factors(TIE, 3)
-    with pytest.raises(FeedbackError, match="PairwiseProbitLikelihood"):
+    with pytest.raises(UnsupportedFeedbackError, match=r"Probit.*EPPreferenceGP"):
         PairwiseLogitLikelihood().factors(TIE, 3)
 
 

@@ -11,6 +11,7 @@ from botorch_pref import (
     Choices,
     Comparisons,
     EPPreferenceGP,
+    LaplacePreferenceGP,
     OrdinalRatings,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
@@ -110,3 +111,38 @@ def test_a_shared_likelihood_stays_one_through_copies_and_states() -> None:
     )
     other.load_state_dict(model.state_dict(), strict=False)
     assert float(other.likelihoods["Choices"].noise) == pytest.approx(0.5, rel=1e-6)
+
+
+def test_a_likelihood_that_explains_nothing_given_is_refused() -> None:
+    with pytest.raises(UnsupportedFeedbackError, match=r"none.*Comparisons.*Validity:"):
+        resolve([PAIRS], AffineProbitLikelihood())
+    with pytest.raises(UnsupportedFeedbackError, match=r"PairwiseLogit.*OrdinalRat"):
+        resolve([LEVELS, VALIDITY], PairwiseLogitLikelihood())
+
+
+def test_duels_after_rankings_are_heard_with_the_same_noise() -> None:
+    """Whether they were there from the start or come later."""
+    rankings = EPPreferenceGP(
+        POINTS,
+        feedback=[RANKINGS],
+        likelihood={Rankings: PairwiseProbitLikelihood(0.3)},
+    )
+    later = rankings.condition_on_observations(POINTS[:2], torch.tensor([[0, 1]]))
+    both = EPPreferenceGP(
+        torch.cat([POINTS, POINTS[:2]]),
+        torch.tensor([[4, 5]]),
+        feedback=[RANKINGS],
+        likelihood=PairwiseProbitLikelihood(0.3),
+    )
+    got, want = later.posterior(POINTS), both.posterior(POINTS)
+    torch.testing.assert_close(got.mean, want.mean)
+    torch.testing.assert_close(got.variance, want.variance)
+    answered = later.duel_probability(POINTS[:1], POINTS[1:2], observation_noise=True)
+    expected = both.duel_probability(POINTS[:1], POINTS[1:2], observation_noise=True)
+    torch.testing.assert_close(answered, expected)
+
+
+def test_what_the_engine_does_not_take_is_not_borrowed() -> None:
+    duels = LaplacePreferenceGP(POINTS, PAIRS)
+    with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Rankings"):
+        duels.set_train_data(feedback=[RANKINGS])
