@@ -25,7 +25,7 @@ class DuelingEUBO(DuelingPairAcquisition):
 
     which does not depend on the level of the utilities. If answers are free of noise,
     the best pair is one after whose answer the expected utility of the point that is
-    then best is largest (Astudillo et al. 2023, theorem 1).
+    then best is largest (Astudillo et al. 2023).
 
     Where the difference is certain (:math:`\theta = 0`), as of a point with itself, the
     value is that of the better point. The deviation :math:`\theta` has a kink there;
