@@ -225,7 +225,7 @@ def test_other_answers_replace_those_there_are(engine, cell) -> None:
 def test_answers_without_a_likelihood_are_refused_at_once(engine, cell) -> None:
     model = made(engine, cell)
     before = moments(model)
-    kind = next(k for k in (Choices, Validity) if k is not type(cell.feedback))
+    kind = Validity if type(cell.feedback) is not Validity else OrdinalRatings
     other = next(c.feedback for c in CELLS if type(c.feedback) is kind)
     with pytest.raises(
         UnsupportedFeedbackError, match=f"no likelihood for {kind.__name__}"
