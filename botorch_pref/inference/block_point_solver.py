@@ -67,34 +67,41 @@ class _BlockPointFactor(SiteFactor):
         return noise.put(taken - self._np @ taken, spread)
 
     def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
         noise = self._solver.noise
         own = noise.put(self._m @ noise.take(values), torch.zeros_like(values))
         return own + self._spread @ (self._spread.mT @ values)
 
     def variance(self) -> Tensor:
+        """See base class."""
         noise = self._solver.noise
         own = self._m.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
         spread = self._spread.square().sum(-1, keepdim=True)
         return noise.put(own + noise.take(spread), spread).squeeze(-1)
 
     def weights(self, targets: Tensor) -> Tensor:
+        """See base class."""
         scaled = self._pa.mT @ targets
         return scaled - self._gram @ (self._half.mT @ (self._half @ scaled))
 
     def root(self) -> Tensor:
+        """See base class."""
         u = psd_root(self._gram)
         b = plus_identity(u.mT @ self._solver.covar @ u)
         return torch.linalg.solve_triangular(site_cholesky(b), u.mT, upper=False).mT
 
     def precision(self) -> Tensor:
+        """See base class."""
         half = self._half @ self._gram
         return self._gram - half.mT @ half
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """See base class."""
         spread = noise.take(self._pa @ self._half.mT)
         return self._p - spread @ spread.mT
 
     def row_root(self) -> Tensor:
+        """See base class."""
         noise = self._solver.noise
         own = psd_root(noise.covariance)
         t = noise.take(self.tau.unsqueeze(-1))

@@ -30,32 +30,39 @@ class _PointFactor(SiteFactor):
         self.log_det = log_det(self._cholesky)
 
     def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
         inner = self._half @ self._rows.adjoint_matrix(values)
         return self._rows.apply_matrix(self._half.mT @ inner)
 
     def variance(self) -> Tensor:
+        """See base class."""
         return self.row_root().square().sum(-1)
 
     def weights(self, targets: Tensor) -> Tensor:
+        """See base class."""
         scaled = self._rows.adjoint_matrix(self.tau.unsqueeze(-1) * targets)
         return scaled - self._gram @ (self._half.mT @ (self._half @ scaled))
 
     def root(self) -> Tensor:
+        """See base class."""
         u = psd_root(self._gram)
         cholesky = site_cholesky(plus_identity(u.mT @ self._covar @ u))
         return torch.linalg.solve_triangular(cholesky, u.mT, upper=False).mT
 
     def precision(self) -> Tensor:
+        """See base class."""
         half = self._half @ self._gram
         return self._gram - half.mT @ half
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """See base class."""
         # T - T Sigma T
         t = self.tau.unsqueeze(-1)
         spread = noise.take(t * self.row_root())
         return torch.diag_embed(noise.take(t).squeeze(-1)) - spread @ spread.mT
 
     def row_root(self) -> Tensor:
+        """See base class."""
         return self._rows.apply_matrix(self._half.mT)
 
 

@@ -36,21 +36,25 @@ class _RowFactor(SiteFactor):
         self.log_det = log_det(self._cholesky)
 
     def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
         prior = self._covar @ values
         inner = self._scale.unsqueeze(-1) * prior
         inner = torch.cholesky_solve(inner, self._cholesky)
         return prior - self._scaled.mT @ inner
 
     def variance(self) -> Tensor:
+        """See base class."""
         v = torch.linalg.solve_triangular(self._cholesky, self._scaled, upper=False)
         return self._covar.diagonal(dim1=-2, dim2=-1) - v.square().sum(-2)
 
     def weights(self, targets: Tensor) -> Tensor:
+        """See base class."""
         scale = self._scale.unsqueeze(-1)
         inner = torch.cholesky_solve(scale * targets, self._cholesky)
         return self._rows.adjoint_matrix(scale * inner)
 
     def root(self) -> Tensor:
+        """See base class."""
         scale = torch.diag_embed(self._scale)
         y = torch.linalg.solve_triangular(self._cholesky, scale, upper=False)
         return self._rows.adjoint_matrix(y.mT)
@@ -60,12 +64,15 @@ class _RowFactor(SiteFactor):
         return inverse * (self._scale.unsqueeze(-1) * self._scale.unsqueeze(-2))
 
     def precision(self) -> Tensor:
+        """See base class."""
         return self._rows.adjoint_congruence(self._row_precision())
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """See base class."""
         return noise.take_square(self._row_precision())
 
     def row_root(self) -> Tensor:
+        """See base class."""
         return _conditioned_root(psd_root(self._covar), self._scale)
 
 
