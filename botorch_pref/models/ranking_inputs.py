@@ -1,4 +1,4 @@
-"""BoTorch's data set of comparisons and rankings as constructor arguments."""
+"""Data sets of comparisons, rankings and other answers as constructor arguments."""
 
 from __future__ import annotations
 
@@ -11,6 +11,25 @@ from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Rankings
+from botorch_pref.models.feedback_dataset import FeedbackDataset
+
+
+def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
+    """Constructor arguments from a data set of answers.
+
+    Args:
+        training_data: A ``FeedbackDataset`` of whatever kinds of answers, or BoTorch's
+            ``RankingDataset``.
+
+    Returns:
+        ``datapoints``, ``batch_shape x n x d``, and ``feedback`` or ``comparisons``.
+
+    Raises:
+        UnsupportedFeedbackError: Another data set, or equal ranks among three and more.
+    """
+    if isinstance(training_data, FeedbackDataset):
+        return {"datapoints": training_data.X, "feedback": training_data.feedback}
+    return inputs_from_ranking(training_data)
 
 
 def inputs_from_ranking(training_data: SupervisedDataset) -> dict[str, Any]:
@@ -31,7 +50,7 @@ def inputs_from_ranking(training_data: SupervisedDataset) -> dict[str, Any]:
     """
     if not isinstance(training_data, RankingDataset):
         raise UnsupportedFeedbackError(
-            "A preference model needs a RankingDataset, got "
+            "A preference model needs a RankingDataset or a FeedbackDataset, got "
             f"{type(training_data).__name__}."
         )
     ranks = training_data.Y

@@ -17,7 +17,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.feedback.feedback import check_index_tensor
 from botorch_pref.models.distinct_points import DistinctPoints, distinct_points
-from botorch_pref.models.ranking_inputs import inputs_from_ranking
+from botorch_pref.models.ranking_inputs import inputs_from_dataset
 from botorch_pref.models.training_set import TrainingSet, collect_feedback
 
 
@@ -109,15 +109,16 @@ class TrainingDataMixin(Model):
     def construct_inputs(
         cls, training_data: SupervisedDataset
     ) -> dict[str, BotorchContainer | Tensor]:
-        """Constructor arguments from BoTorch's data set of comparisons.
+        """Constructor arguments from a data set of answers.
 
         Args:
-            training_data: A ``RankingDataset`` of pairs.
+            training_data: A `FeedbackDataset`, or BoTorch's ``RankingDataset``.
 
         Raises:
-            UnsupportedFeedbackError: Another data set, or rankings of three and more.
+            UnsupportedFeedbackError: Another data set, or equal ranks among three and
+                more.
         """
-        return inputs_from_ranking(training_data)
+        return inputs_from_dataset(training_data)
 
     @property
     def train_inputs(self) -> tuple[Tensor, ...]:
