@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
@@ -36,6 +35,7 @@ class Choices(Feedback):
 
     relative: ClassVar[bool] = True
     padded: ClassVar[bool] = True
+    wide_fields: ClassVar[tuple[str, ...]] = ("sets",)
 
     sets: Tensor
     chosen: Tensor
@@ -65,11 +65,6 @@ class Choices(Feedback):
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return ("sets", "chosen")
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self.sets.shape[:-2]
 
     def stages(self) -> Tensor:
         """Every set with what was chosen from it in front.

@@ -34,6 +34,7 @@ class Comparisons(Feedback):
     """
 
     relative: ClassVar[bool] = True
+    wide_fields: ClassVar[tuple[str, ...]] = ("pairs", "ties")
 
     pairs: Tensor | None
     ties: Tensor | None = None
@@ -62,12 +63,3 @@ class Comparisons(Feedback):
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return tuple(n for n in ("pairs", "ties") if getattr(self, n) is not None)
-
-    @property
-    def _batch_shapes(self) -> list[torch.Size]:
-        return [getattr(self, name).shape[:-2] for name in self.index_fields]
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return torch.broadcast_shapes(*self._batch_shapes)

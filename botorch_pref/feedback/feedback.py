@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.concatenate_answers import concatenate_answers
 
 
 class Feedback(ABC):
@@ -22,10 +23,13 @@ class Feedback(ABC):
     Attributes:
         relative: Whether only differences of utilities are seen.
         padded: Whether rows of indices may end in -1, for sets of unequal size.
+        wide_fields: Names of the fields with several indices an answer,
+            ``batch_shape x m x k``. Other tensors hold one entry an answer.
     """
 
     relative: ClassVar[bool]
     padded: ClassVar[bool] = False
+    wide_fields: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod
@@ -33,9 +37,21 @@ class Feedback(ABC):
         """Names of the fields that hold indices into ``datapoints``."""
 
     @property
-    @abstractmethod
     def batch_shape(self) -> torch.Size:
         """The batch shape of the answers."""
+        return torch.broadcast_shapes(*self._batch_shapes)
+
+    @property
+    def _batch_shapes(self) -> list[torch.Size]:
+        return [
+            value.shape[: -2 if name in self.wide_fields else -1]
+            for name, value in self._fields().items()
+            if isinstance(value, Tensor)
+        ]
+
+    def _fields(self) -> dict[str, Any]:
+        names = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {field.name: getattr(self, field.name) for field in names}
 
     def check_indices(self, num_points: int) -> None:
         """Checks that every answer is about one of the datapoints.
@@ -64,11 +80,66 @@ class Feedback(ABC):
             function: Takes and returns a tensor, for example ``lambda t: t.cuda()``.
         """
         fields = {
-            field.name: function(value)
-            for field in dataclasses.fields(self)  # type: ignore[arg-type]
-            if isinstance(value := getattr(self, field.name), Tensor)
+            name: function(value)
+            for name, value in self._fields().items()
+            if isinstance(value, Tensor)
         }
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
+
+    def shifted(self, offset: int) -> Self:
+        """The same answers about points that come after others.
+
+        Args:
+            offset: How many points come before. Padding stays.
+        """
+        indices = {name: getattr(self, name) for name in self.index_fields}
+        moved = {n: torch.where(v < 0, v, v + offset) for n, v in indices.items()}
+        return dataclasses.replace(self, **moved)  # type: ignore[type-var]
+
+    def followed_by(self, other: Self) -> Self:
+        """These answers and then those of another block, in one.
+
+        Args:
+            other: Of the same kind, about the same ``datapoints``. Batch shapes
+                broadcast; sets of unequal size are padded to the largest.
+
+        Raises:
+            FeedbackError: A block of another kind, batch shapes that do not broadcast,
+                or another scale (``num_levels``).
+        """
+        kind = type(self).__name__
+        if type(other) is not type(self):
+            raise FeedbackError(
+                f"{kind} cannot be followed by {type(other).__name__}; give a model "
+                "both in feedback=[...]."
+            )
+        try:
+            torch.broadcast_shapes(self.batch_shape, other.batch_shape)
+        except RuntimeError as error:
+            raise FeedbackError(
+                f"{kind} of batch shape {tuple(self.batch_shape)} cannot be followed "
+                f"by batch shape {tuple(other.batch_shape)}, which does not broadcast "
+                "with it; give both the same, or none."
+            ) from error
+        theirs = other._fields()
+        joined = {
+            name: self._joined(name, mine, theirs[name])
+            for name, mine in self._fields().items()
+        }
+        return dataclasses.replace(self, **joined)  # type: ignore[type-var]
+
+    def _joined(self, name: str, first: Any, second: Any) -> Any:
+        if first is None or second is None:
+            return second if first is None else first
+        if isinstance(first, Tensor):
+            along = -2 if name in self.wide_fields else -1
+            return concatenate_answers(first, second, along)
+        if first != second:
+            raise FeedbackError(
+                f"{type(self).__name__}.{name} is {first} in one block and {second} in "
+                "the other; answers on different scales cannot be one block."
+            )
+        return first
 
 
 def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:

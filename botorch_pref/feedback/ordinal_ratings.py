@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
@@ -61,11 +60,6 @@ class OrdinalRatings(Feedback):
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return ("indices",)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self.indices.shape[:-1]
 
 
 def _check_num_levels(num_levels: object) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.concatenate_answers import PADDING
 from botorch_pref.feedback.feedback import check_integers
-
-PADDING = -1
 
 
 def check_padded_sets(name: str, value: object, noun: str) -> Tensor:

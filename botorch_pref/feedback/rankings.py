@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from botorch_pref.feedback.concatenate_answers import PADDING
 from botorch_pref.feedback.feedback import Feedback
-from botorch_pref.feedback.padded_sets import PADDING, check_padded_sets
+from botorch_pref.feedback.padded_sets import check_padded_sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class Rankings(Feedback):
 
     relative: ClassVar[bool] = True
     padded: ClassVar[bool] = True
+    wide_fields: ClassVar[tuple[str, ...]] = ("orders",)
 
     orders: Tensor
 
@@ -39,11 +41,6 @@ class Rankings(Feedback):
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return ("orders",)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self.orders.shape[:-2]
 
     def stages(self) -> Tensor:
         r"""The rankings as choices of the best, the second best and so on.

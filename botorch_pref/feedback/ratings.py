@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from botorch_pref.feedback.feedback import (
@@ -45,8 +44,3 @@ class Ratings(Feedback):
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return ("indices",)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self.indices.shape[:-1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from botorch_pref.feedback.feedback import (
@@ -32,6 +31,7 @@ class Strengths(Feedback):
     """
 
     relative: ClassVar[bool] = True
+    wide_fields: ClassVar[tuple[str, ...]] = ("pairs",)
 
     pairs: Tensor
     strengths: Tensor
@@ -53,8 +53,3 @@ class Strengths(Feedback):
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return ("pairs",)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self.pairs.shape[:-2]

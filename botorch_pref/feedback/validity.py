@@ -52,8 +52,3 @@ class Validity(Feedback):
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return ("indices",)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self.indices.shape[:-1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import Any, ClassVar, cast
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from gpytorch.distributions import MultivariateNormal
@@ -19,6 +20,8 @@ from botorch_pref.errors import (
     UnsupportedFeedbackError,
 )
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.feedback.sparse_rows import SparseRows
+from botorch_pref.inference.carried_sites import carried_sites
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.joint_factors import joint_factors
@@ -82,22 +85,38 @@ class InferenceMixin(TrainingDataMixin):
     def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
         """Runs the engine; ``_sites`` holds where it may start."""
 
-    def _factors(self) -> Factors:
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
+    ) -> Self:
+        """See base class; the engine of the copy starts where that of the model is."""
+        new = super().condition_on_observations(X, Y, **kwargs)
+        after = new._site_rows()
+        if self._sites is not None:
+            before = self._site_rows()
+            new._sites = carried_sites(self._sites, before, after, new.batch_shape)
+        return new
+
+    def _factor_blocks(self) -> list[Factors]:
+        """Factors of each block of answers, about all datapoints."""
         if self._data is None or not self.feedback:
             raise BotorchPrefError(
                 "The model has no feedback, hence no evidence; pass comparisons= or "
                 "feedback=, or call eval() for predictions of the prior."
             )
         n = self._data.datapoints.shape[-2]
-        blocks = []
-        for answers in self.feedback:
-            likelihood = self._likelihood_of(type(answers))
-            block = likelihood.factors(answers, n)
-            if self._distinct is not None:
-                first, inverse = self._distinct
-                block.reindex(inverse, len(first))
-            blocks.append(block)
+        return [self._likelihood_of(type(b)).factors(b, n) for b in self.feedback]
+
+    def _factors(self) -> Factors:
+        """The factors of all answers, about the distinct points."""
+        blocks = self._factor_blocks()
+        if self._distinct is not None:
+            for block in blocks:
+                block.reindex(self._distinct.inverse, len(self._distinct.first))
         return joint_factors(blocks)
+
+    def _site_rows(self) -> SparseRows:
+        """The rows that sites are on, about all datapoints."""
+        return joint_factors(self._factor_blocks()).rows
 
     def _solve(self) -> GaussianResult:
         factors = self._factors()

@@ -30,6 +30,7 @@ from botorch_pref.likelihoods.preference_likelihood import (
     PositiveParameter,
     set_positive,
 )
+from botorch_pref.models.fantasies_mixin import FantasiesMixin
 from botorch_pref.models.held_out_losses import EtaLosses, held_out_losses
 from botorch_pref.models.prediction import Moments, gaussian_posterior
 from botorch_pref.models.set_folds import set_folds
@@ -42,7 +43,9 @@ from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 _ENGINES = {"variational": variational_weights, "laplace": laplace_weights}
 
 
-class PlackettLuceRegression(UtilityPrediction, TrainingDataMixin, GP):
+class PlackettLuceRegression(  # type: ignore[misc]
+    UtilityPrediction, TrainingDataMixin, GP, FantasiesMixin
+):
     r"""Choices and rankings with utilities that are linear in the features.
 
     .. math::

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
-from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
 from botorch.utils.probability.utils import ndtr
 from gpytorch.distributions import MultivariateNormal
@@ -28,6 +27,7 @@ from botorch_pref.likelihoods.resolve import (
     resolve_likelihoods,
 )
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
+from botorch_pref.models.fantasies_mixin import FantasiesMixin
 from botorch_pref.models.inference_mixin import InferenceMixin
 from botorch_pref.models.prediction import Moments, contrast, predict
 from botorch_pref.models.supported_feedback import check_supported
@@ -36,7 +36,7 @@ from botorch_pref.models.utility_prediction import UtilityPrediction
 
 
 class PreferenceGP(  # type: ignore[misc]
-    UtilityPrediction, InferenceMixin, GP, FantasizeMixin
+    UtilityPrediction, InferenceMixin, GP, FantasiesMixin
 ):
     r"""Utilities ``f ~ GP(m, k)`` seen through what people say of them.
 
@@ -142,12 +142,6 @@ class PreferenceGP(  # type: ignore[misc]
             tiny = torch.finfo(variance.dtype).tiny
             win = ndtr(means / variance.clamp_min(tiny).sqrt())
         return win.mean(0).movedim(0, -1)
-
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Self:
-        """See base class."""
-        new = super().condition_on_observations(X, Y, **kwargs)
-        new._factors()
-        return new
 
 
 def engines(base: type[PreferenceGP] | None = None) -> list[type[PreferenceGP]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import is_dataclass
 from typing import Any, Self
 
 import torch
@@ -15,10 +16,13 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.feedback.feedback import check_index_tensor
 from botorch_pref.models.distinct_points import DistinctPoints, distinct_points
 from botorch_pref.models.ranking_inputs import inputs_from_dataset
-from botorch_pref.models.training_set import TrainingSet, collect_feedback
+from botorch_pref.models.training_set import (
+    TrainingSet,
+    collect_answers,
+    collect_feedback,
+)
 
 
 class TrainingDataMixin(Model):
@@ -82,27 +86,35 @@ class TrainingDataMixin(Model):
             feedback = [b for b in self.feedback if not isinstance(b, Comparisons)]
         self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
 
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Self:
-        """A copy of the model with more points and more comparisons of them.
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
+    ) -> Self:
+        """A copy of the model with more points and more answers about them.
 
         Args:
-            X: ``batch_shape x n' x d``, untransformed.
-            Y: ``batch_shape x m' x 2`` integers into ``X``, winner first.
+            X: ``batch_shape x n' x d``, untransformed. What is computed with the copy
+                has a gradient in it.
+            Y: ``batch_shape x m' x 2`` integers into ``X``, winner first; or a
+                container of any kind of answer, or several, with indices into ``X``.
+                Batch shapes broadcast with each other and with the model's.
             kwargs: Ignored, as BoTorch's protocol asks for.
 
         Returns:
             The new model, with the same hyper-parameters.
+
+        Raises:
+            FeedbackError: Data that cannot mean anything.
+            UnsupportedFeedbackError: The model has no likelihood for such answers.
         """
-        new = deepcopy(self)
-        new.train()
-        if new._data is None:
+        more = TrainingSet(X, collect_answers(Y))
+        new = deepcopy(self, _frozen_parts(self))
+        new._has_transformed_inputs, new._original_train_inputs = False, None
+        if self.datapoints is None:
             new.to(X)
-        pairs = check_index_tensor("Y", Y, width=2)
-        new._set_data(
-            TrainingSet(X, (Comparisons(pairs),))
-            if new._data is None
-            else new._data.with_comparisons(X, pairs)
-        )
+            new._set_data(more)
+        else:
+            given = TrainingSet(self.datapoints, self.feedback)
+            new._set_data(given.followed_by(more))
         return new.train(self.training)
 
     @classmethod
@@ -185,3 +197,15 @@ class TrainingDataMixin(Model):
         if self._has_transformed_inputs:
             self._has_transformed_inputs = False
             self.set_train_data(self._original_train_inputs)
+
+
+def _frozen_parts(model: Model) -> dict[int, Any]:
+    """Data and results of a model, as a memo with which ``deepcopy`` shares them.
+
+    Nothing changes them in place, and a copy would cut the graph of the points.
+    """
+    return {
+        id(part): part
+        for part in vars(model).values()
+        if isinstance(part, Tensor | tuple) or is_dataclass(part)
+    }

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.feedback.feedback import check_index_tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,7 @@ class TrainingSet:
 
     Attributes:
         datapoints: ``batch_shape x n x d``, floating point.
-        feedback: Blocks of answers, at most one of a kind.
+        feedback: Blocks of answers, comparisons first, at most one of a kind.
 
     Raises:
         FeedbackError: Datapoints of the wrong type or shape or not finite, an index
@@ -37,8 +38,11 @@ class TrainingSet:
             if kinds.count(kind) > 1:
                 raise FeedbackError(
                     f"feedback holds {kinds.count(kind)} blocks of {kind.__name__}; "
-                    "concatenate them into one (the comparisons= argument counts)."
+                    "concatenate them into one, first.followed_by(second) (the "
+                    "comparisons= argument counts)."
                 )
+        ordered = sorted(self.feedback, key=lambda b: not isinstance(b, Comparisons))
+        object.__setattr__(self, "feedback", tuple(ordered))
         batch = self.datapoints.shape[:-2]
         for block in self.feedback:
             block.check_indices(self.datapoints.shape[-2])
@@ -58,20 +62,25 @@ class TrainingSet:
                 return block
         return None
 
-    def with_comparisons(self, datapoints: Tensor, pairs: Tensor) -> Self:
-        """The same data and more comparisons, of more points.
+    def followed_by(self, more: TrainingSet) -> Self:
+        """The same data and more answers, about more points.
 
         Args:
-            datapoints: ``batch_shape x n' x d``.
-            pairs: ``batch_shape x m' x 2`` integers into these, winner first.
+            more: Points and answers about them. Batch shapes broadcast.
+
+        Raises:
+            FeedbackError: Batch shapes that do not broadcast, or answers that cannot
+                join those of their kind.
         """
-        old = self.comparisons
-        shifted = pairs + self.datapoints.shape[-2]
-        if old is not None and old.pairs is not None:
-            shifted = _cat_rows(old.pairs, shifted)
-        block = Comparisons(shifted, None if old is None else old.ties)
-        others = [b for b in self.feedback if not isinstance(b, Comparisons)]
-        return type(self)(_cat_rows(self.datapoints, datapoints), (block, *others))
+        more = more.map_tensors(lambda t: t.to(self.datapoints.device))
+        points = _cat_points(self.datapoints, more.datapoints)
+        before = self.datapoints.shape[-2]
+        blocks: dict[type[Feedback], Feedback] = {type(b): b for b in self.feedback}
+        for block in more.feedback:
+            kind, later = type(block), block.shifted(before)
+            old = blocks.get(kind)
+            blocks[kind] = later if old is None else old.followed_by(later)
+        return type(self)(points, tuple(blocks.values()))
 
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The same data with ``function`` applied to every tensor.
@@ -83,10 +92,17 @@ class TrainingSet:
         return type(self)(function(self.datapoints), feedback)
 
 
-def _cat_rows(first: Tensor, second: Tensor) -> Tensor:
-    batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-    parts = [t.expand(*batch, *t.shape[-2:]) for t in (first, second)]
-    return torch.cat(parts, dim=-2)
+def _cat_points(first: Tensor, second: Tensor) -> Tensor:
+    try:
+        batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+        parts = [t.expand(*batch, *t.shape[-2:]) for t in (first, second)]
+        return torch.cat(parts, dim=-2)
+    except RuntimeError as error:
+        raise FeedbackError(
+            f"Datapoints of shape {tuple(first.shape)} cannot be followed by "
+            f"{tuple(second.shape)}: batch shapes must broadcast, and the number of "
+            "features (the last dimension) must be the same."
+        ) from error
 
 
 def _join_batches(batch: torch.Size, block: Feedback) -> torch.Size:
@@ -151,3 +167,22 @@ def collect_feedback(
     if not isinstance(comparisons, Comparisons):
         comparisons = Comparisons(comparisons)
     return (comparisons, *feedback)
+
+
+def collect_answers(
+    answers: Tensor | Feedback | Sequence[Feedback],
+) -> tuple[Feedback, ...]:
+    """The ``Y`` of ``condition_on_observations`` as a sequence of containers.
+
+    Args:
+        answers: ``batch_shape x m x 2`` integers, winner first; or a container; or a
+            sequence of containers.
+
+    Raises:
+        FeedbackError: Something else.
+    """
+    if isinstance(answers, Feedback):
+        return (answers,)
+    if isinstance(answers, Tensor):
+        return (Comparisons(check_index_tensor("Y", answers, width=2)),)
+    return collect_feedback(None, answers)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from botorch_pref.feedback import Choices, Comparisons, Rankings
+from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.inference.variational import variational
+from botorch_pref.inference.variational_bounds import bound_of
+from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.likelihoods.logit_factors import LogitFactors
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
@@ -43,3 +46,7 @@ class VariationalPreferenceGP(GaussianPreferenceGP):
         Rankings: PlackettLuceLikelihood,
     }
     _engine = staticmethod(variational)
+
+    def _site_rows(self) -> SparseRows:
+        """See base class; those of the bound."""
+        return bound_of(joint_factors(self._factor_blocks())).rows

@@ -454,16 +454,60 @@ def test_indices_are_checked_up_to_the_last_point(block) -> None:
         block.check_indices(2)
 
 
-def test_more_comparisons_point_to_the_new_points() -> None:
+def scalars(feedback):
+    fields = {f.name: getattr(feedback, f.name) for f in dataclasses.fields(feedback)}
+    return {k: v for k, v in fields.items() if not isinstance(v, torch.Tensor)}
+
+
+@pytest.mark.parametrize("block", every_block())
+def test_every_container_goes_on_with_answers_about_later_points(block) -> None:
+    """Copies of all answers, whatever the container, and a batch of them."""
+    batch = block.map_tensors(lambda t: torch.stack([t, t]))
+    assert batch.batch_shape == (2,)
+    for more in (block, batch):
+        joined = block.followed_by(more.shifted(3))
+        joined.check_indices(6)
+        assert joined.batch_shape == more.batch_shape
+        assert scalars(joined) == scalars(block)
+        again = joined if more is block else joined.map_tensors(lambda t: t[1])
+        for name in {f.name for f in dataclasses.fields(block)} - scalars(block).keys():
+            old, new = getattr(block, name), getattr(again, name)
+            shift = 3 if name in block.index_fields else 0
+            later = torch.where(old == -1, -1, old + shift) if shift else old
+            assert torch.equal(new, torch.cat([old, later], dim=0))
+
+
+def test_more_answers_point_to_the_new_points() -> None:
     old = TrainingSet(
         points(),
         (
-            Comparisons(ints(PAIRS), ints([[1, 2]])),
             Validity(ints([0]), torch.tensor([True])),
+            Comparisons(ints(PAIRS), ints([[1, 2]])),
         ),
     )
-    new = old.with_comparisons(10 + points()[:2], ints([[1, 0]]))
+    more = TrainingSet(
+        10 + points()[:2],
+        (
+            Rankings(ints([[1, 0, -1]])),
+            Comparisons(ints([[1, 0]])),
+            Validity(ints([1]), torch.tensor([False])),
+        ),
+    )
+    new = old.followed_by(more)
     assert torch.equal(new.datapoints, torch.cat([points(), 10 + points()[:2]]))
-    assert torch.equal(new.comparisons.pairs, ints([*PAIRS, [4, 3]]))
-    assert torch.equal(new.comparisons.ties, ints([[1, 2]]))
-    assert {type(block) for block in new.feedback} == {Comparisons, Validity}
+    comparisons, validity, rankings = new.feedback
+    assert torch.equal(comparisons.pairs, ints([*PAIRS, [4, 3]]))
+    assert torch.equal(comparisons.ties, ints([[1, 2]]))
+    assert validity.indices.tolist() == [0, 4]
+    assert validity.valid.tolist() == [True, False]
+    assert rankings.orders.tolist() == [[4, 3, -1]]
+
+
+def test_new_points_may_have_batches_that_the_old_ones_lack() -> None:
+    old = TrainingSet(points(), (Comparisons(ints(PAIRS)),))
+    more = TrainingSet(points(2), (Comparisons(ints([[[[1, 0]]]] * 3)),))
+    new = old.followed_by(more)
+    assert new.datapoints.shape == (2, 6, 2)
+    assert new.batch_shape == (3, 2)
+    with pytest.raises(FeedbackError, match=r"\(3, 3, 2\).*\(2, 3, 2\).*broadcast"):
+        TrainingSet(points(3), ()).followed_by(TrainingSet(points(2), ()))

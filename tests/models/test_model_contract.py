@@ -1046,7 +1046,7 @@ def test_conditioning_wants_comparisons(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
     with pytest.raises(FeedbackError, match="integers"):
         model.condition_on_observations(NEW, torch.randn(4, 1, dtype=DOUBLE))
-    with pytest.raises(FeedbackError, match="there are 11 datapoints"):
+    with pytest.raises(FeedbackError, match="there are 4 datapoints"):
         model.condition_on_observations(NEW, torch.tensor([[0, 40]]))
 
 
