@@ -8,7 +8,8 @@ form,
     \qquad h(p) = -p \log p - (1 - p) \log (1 - p),
 
 in nats. Gauss-Hermite quadrature of the second fails where :math:`\tau` is large beside
-the width of the link; these forms hold for every :math:`\tau \ge 0`.
+the width of the link; these forms hold for every :math:`\tau \ge 0`. For what looks
+ahead it also gives the slope :math:`dE[g(u)] / d\mu` and the variance of :math:`g(u)`.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from torch import Tensor
 
 from botorch_pref.numerics.logistic_normal import (
     expected_sigmoid_entropy,
+    expected_sigmoid_slope,
     log_expected_sigmoid,
+    sigmoid_variance,
 )
+from botorch_pref.numerics.probit_variance import probit_win_variance
 
 # h(Phi(x)) = sum_j c_j exp(-a_j x^2) within 8.1e-8 nats for every x; reproduced by
 # benchmarks/fit_entropy_gaussians.py --terms 3.
 _ENTROPY_COEFFICIENTS = (0.9999029396900049, -0.31793185570114957, 0.011176176913576474)
 _ENTROPY_EXPONENTS = (0.4894522438049068, 0.5657159646826896, 0.7843069257495794)
+_INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 
 
 def binary_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
@@ -73,6 +78,30 @@ class DuelLink(ABC):
 
         Returns:
             Nats, in [0, log 2] up to the link's stated error, of the broadcast shape.
+        """
+
+    @abstractmethod
+    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Slope of the win probability, :math:`E[g'(u)] = dE[g(u)] / d\mu`.
+
+        Args:
+            mean: Mean of the difference, broadcastable with ``variance``.
+            variance: Its variance, nonnegative.
+
+        Returns:
+            Slopes of the broadcast shape, nonnegative.
+        """
+
+    @abstractmethod
+    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Variance of the win probability, :math:`Var[g(u)]`: what is not yet known.
+
+        Args:
+            mean: Mean of the difference, broadcastable with ``variance``.
+            variance: Its variance, nonnegative.
+
+        Returns:
+            Variances of the broadcast shape, in [0, 1/4].
         """
 
     def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
@@ -154,6 +183,15 @@ class ProbitLink(DuelLink):
             total = total + coefficient * spread.rsqrt() * gaussian
         return total
 
+    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class: the density of ``N(0, s^2 + variance)`` at the mean."""
+        inverse = (2 * self.noise + variance).rsqrt()
+        return inverse * torch.exp(-0.5 * (mean * inverse).square()) * _INV_SQRT_2PI
+
+    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right within 1e-12 of itself."""
+        return probit_win_variance(mean, variance, 2 * self.noise)
+
 
 class LogitLink(DuelLink):
     r"""Bradley and Terry's link :math:`g(u) = 1 / (1 + e^{-u})`.
@@ -169,3 +207,11 @@ class LogitLink(DuelLink):
     def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding."""
         return expected_sigmoid_entropy(mean, variance)
+
+    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right within 1e-12 of itself."""
+        return expected_sigmoid_slope(mean, variance)
+
+    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right within 1e-12."""
+        return sigmoid_variance(mean, variance)

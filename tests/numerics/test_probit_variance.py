@@ -1,0 +1,94 @@
+"""The variance of a probit win probability, against 30 digits and its limits."""
+
+import math
+
+import pytest
+import torch
+from mpmath import mp
+from scipy.special import ndtr, owens_t
+from torch import Tensor
+
+from botorch_pref.numerics.probit_variance import probit_win_variance
+
+
+def double(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.double)
+
+
+def moments_at_thirty_digits(mean: float, deviation: float) -> float:
+    """``Var[Phi(u)]`` by quadrature over u, split where it bends."""
+    with mp.workdps(30):
+        m, t = mp.mpf(mean), mp.mpf(deviation)
+        ends = m - 14 * t, m + 14 * t
+        bends = [m + k * t for k in (-8, -4, -2, -1, 0, 1, 2, 4, 8)]
+        bends += [mp.mpf(k) for k in range(-12, 13, 3)]
+        cuts = sorted({*ends, *(b for b in bends if ends[0] < b < ends[1])})
+
+        def expect(function):
+            return mp.quad(
+                lambda u: function(mp.ncdf(u)) * mp.npdf(u, m, t), cuts, maxdegree=6
+            )
+
+        win = expect(lambda p: p)
+        return float(expect(lambda p: (p - win) ** 2))
+
+
+@pytest.mark.parametrize("deviation", [1e-5, 0.3, 3.0, 1e3])
+@pytest.mark.parametrize("mean", [0.0, -1.5, 6.0])
+def test_against_thirty_digits(mean: float, deviation: float) -> None:
+    truth = moments_at_thirty_digits(mean, deviation)
+    ours = probit_win_variance(double(mean), double(deviation**2), 1.0)
+    assert float(ours) == pytest.approx(truth, rel=1e-11, abs=0.0)
+
+
+def test_against_owens_t() -> None:
+    """The published form, which cancels where the variance is small."""
+    generator = torch.Generator().manual_seed(0)
+    mean = 4 * torch.randn(500, generator=generator, dtype=torch.double)
+    variance = torch.exp(3 * torch.randn(500, generator=generator, dtype=torch.double))
+    scale = torch.exp(2 * torch.randn(500, generator=generator, dtype=torch.double))
+    a = (mean / (scale + variance).sqrt()).numpy()
+    eta = (scale / (scale + 2 * variance)).sqrt().numpy()
+    published = ndtr(a) * ndtr(-a) - 2 * owens_t(a, eta)
+    torch.testing.assert_close(
+        probit_win_variance(mean, variance, scale),
+        torch.from_numpy(published),
+        rtol=1e-10,
+        atol=1e-15,
+    )
+
+
+def test_limits_of_small_and_large_deviations() -> None:
+    """First ``tau^2 g'(mu)^2``, to ``tau^2`` of itself; last ``P (1 - P)``."""
+    mean = double(0.0, 0.7, -3.0, 20.0)
+    slope = torch.exp(-0.5 * mean.square() / 2) / math.sqrt(2 * math.pi * 2)
+    small = probit_win_variance(mean, double(1e-20), 2.0)
+    torch.testing.assert_close(small, 1e-20 * slope.square(), rtol=1e-12, atol=0.0)
+    assert float(probit_win_variance(double(3.0), double(0.0), 2.0)) == 0.0
+    ratio = double(-2.0, 0.0, 1.0)
+    large = probit_win_variance(ratio * 1e10, double(1e20), 2.0)
+    win = torch.from_numpy(ndtr(ratio.numpy()))
+    torch.testing.assert_close(large, win * (1 - win), rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_gradients_match_finite_differences(scale: float) -> None:
+    mean = double(-3.0, -0.2, 0.0, 1.0, 8.0) * math.sqrt(scale)
+    variance = double(1e-3, 1.0, 30.0).unsqueeze(-1) * scale
+    mean.requires_grad_()
+    variance.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda m, v: probit_win_variance(m, v, scale),
+        (mean, variance),
+        eps=1e-7 * scale,
+        atol=1e-6 / scale,
+    )
+
+
+def test_gradients_are_finite_wherever_the_value_underflows() -> None:
+    mean = double(0.0, 0.0, 100.0, 1e4, 1e150, -1e8).requires_grad_()
+    variance = double(0.0, 1e-300, 0.0, 1.0, 1.0, 1e300).requires_grad_()
+    value = probit_win_variance(mean, variance, 1.0)
+    for slope in torch.autograd.grad(value.sum(), (mean, variance)):
+        assert bool(slope.isfinite().all())
+    assert bool((value >= 0).all())
