@@ -1,5 +1,6 @@
 """Errors and warnings of the package: what was wrong, where, and what to do."""
 
+from botorch.exceptions.errors import UnsupportedError
 from linear_operator.utils.errors import NotPSDError
 
 
@@ -7,17 +8,18 @@ class BotorchPrefError(Exception):
     """Base class of every error that this package raises on purpose."""
 
 
-class FeedbackError(BotorchPrefError, ValueError):
+class FeedbackError(BotorchPrefError, ValueError, RuntimeError):
     """Feedback, datapoints or likelihood parameters that cannot mean anything.
 
-    The message names the row and the remedy.
+    The message names the row and the remedy. Also a ``RuntimeError``, which is what
+    GPyTorch's models and BoTorch's `PairwiseGP` raise for data that do not fit.
     """
 
 
-class UnsupportedFeedbackError(BotorchPrefError):
+class UnsupportedFeedbackError(BotorchPrefError, UnsupportedError):
     """A feedback type, likelihood and engine that do not go together.
 
-    The message names the engines that do take it.
+    The message names the engines that do take it. Also BoTorch's ``UnsupportedError``.
     """
 
 

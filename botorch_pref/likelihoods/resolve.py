@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from inspect import isabstract
 from typing import Any
 
+from botorch.models.likelihoods import pairwise as botorch_pairwise
+
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import (
     Choices,
@@ -21,6 +23,7 @@ from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
 from botorch_pref.likelihoods.beta_rating import BetaRatingLikelihood
 from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.pairwise_beta import PairwiseBetaLikelihood
+from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
@@ -37,17 +40,32 @@ DEFAULT_LIKELIHOODS: dict[type[Feedback], type[AnyLikelihood]] = {
 }
 """The likelihood of each kind of answer where neither user nor model names one."""
 
-LikelihoodArgument = AnyLikelihood | Mapping[type[Feedback], AnyLikelihood] | None
+BOTORCH_LIKELIHOODS: dict[type[Any], type[AnyLikelihood]] = {
+    botorch_pairwise.PairwiseProbitLikelihood: PairwiseProbitLikelihood,
+    botorch_pairwise.PairwiseLogitLikelihood: PairwiseLogitLikelihood,
+}
+"""What BoTorch's likelihoods mean here. They have no parameters, and the defaults are
+the same functions, without BoTorch's clamps of large differences."""
+
+LikelihoodArgument = (
+    AnyLikelihood
+    | botorch_pairwise.PairwiseLikelihood
+    | Mapping[type[Feedback], AnyLikelihood | botorch_pairwise.PairwiseLikelihood]
+    | None
+)
 
 
 def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihood]:
     """The user's choice by kind of answer."""
     if likelihood is None:
         return {}
-    if not isinstance(likelihood, Mapping):
-        kinds = getattr(likelihood, "explains", {Comparisons: None})
-        likelihood = dict.fromkeys(kinds, likelihood)
-    for kind, given in likelihood.items():
+    if isinstance(likelihood, Mapping):
+        chosen = {kind: _ours(given) for kind, given in likelihood.items()}
+    else:
+        ours = _ours(likelihood)
+        kinds = getattr(ours, "explains", {Comparisons: None})
+        chosen = dict.fromkeys(kinds, ours)
+    for kind, given in chosen.items():
         if not (isinstance(kind, type) and issubclass(kind, Feedback)):
             raise UnsupportedFeedbackError(
                 f"likelihood names {kind!r}; the keys are classes of feedback, for "
@@ -58,7 +76,13 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
                 f"{type(given).__module__}.{type(given).__name__} does not explain "
                 f"{kind.__name__}; {_names(kind)} of botorch_pref does."
             )
-    return dict(likelihood)
+    return chosen
+
+
+def _ours(likelihood: Any) -> Any:
+    """A likelihood of BoTorch as ours; any other as it is, for better or worse."""
+    translation = BOTORCH_LIKELIHOODS.get(type(likelihood))
+    return likelihood if translation is None else translation()
 
 
 def resolve_likelihoods(
@@ -75,7 +99,7 @@ def resolve_likelihoods(
     Args:
         feedback: Blocks of answers; none means comparisons that are still to come.
         likelihood: The user's choice: one likelihood, for all kinds it explains, or a
-            mapping from kinds to likelihoods.
+            mapping from kinds to likelihoods. BoTorch's two of pairs stand for ours.
         defaults: The class for each kind that the user leaves open.
 
     Raises:

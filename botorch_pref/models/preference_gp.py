@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
 from botorch.models.transforms.input import InputTransform
 from botorch.utils.probability.utils import ndtr
 from gpytorch.distributions import MultivariateNormal
@@ -31,6 +33,7 @@ from botorch_pref.models.fantasies_mixin import FantasiesMixin
 from botorch_pref.models.inference_mixin import InferenceMixin
 from botorch_pref.models.prediction import Moments, contrast, predict
 from botorch_pref.models.supported_feedback import check_supported
+from botorch_pref.models.training_arguments import check_training_inputs
 from botorch_pref.models.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.utility_prediction import UtilityPrediction
 
@@ -54,6 +57,9 @@ class PreferenceGP(  # type: ignore[misc]
         covar_module: The kernel. Default: a scaled RBF-ARD kernel with BoTorch's
             dimension-scaled lengthscale prior.
         input_transform: Applied to all inputs, as everywhere in BoTorch.
+
+    Warns:
+        InputDataWarning: Of datapoints in single precision, as all of BoTorch's models.
 
     Raises:
         FeedbackError: Data that cannot mean anything.
@@ -85,6 +91,9 @@ class PreferenceGP(  # type: ignore[misc]
         self.likelihoods = ModuleDict({k.__name__: v for k, v in chosen.items()})
         if datapoints is not None:
             self._set_data(TrainingSet(datapoints, blocks))
+            if datapoints.dtype == torch.float32:
+                text = _get_single_precision_warning(str(datapoints.dtype))
+                warnings.warn(text, InputDataWarning, stacklevel=2)
         batch = self.batch_shape
         self.mean_module = mean_module or default_mean_module(blocks, batch)
         self.covar_module = covar_module or default_covar_module(self.dim, batch)
@@ -98,14 +107,20 @@ class PreferenceGP(  # type: ignore[misc]
         if blocks:
             self._factors()
 
-    def forward(self, x: Tensor) -> MultivariateNormal:
+    def forward(self, *inputs: Tensor) -> MultivariateNormal:
         """The prior at the training inputs in train mode, else the posterior.
 
         Args:
-            x: ``batch_shape x q x d``; the training inputs in train mode.
+            inputs: One tensor, ``batch_shape x q x d``; the training inputs in train
+                mode.
+
+        Raises:
+            FeedbackError: In train mode, other points than the training inputs.
         """
         if self.training:
-            return self._prior(self.transform_inputs(x))
+            points = check_training_inputs(inputs, self.train_inputs)
+            return self._prior(self.transform_inputs(points))
+        (x,) = inputs
         posterior: Any = self._make_posterior(self._moments(x))
         covariance = to_linear_operator(posterior.covariance_matrix)
         return MultivariateNormal(posterior.mean.squeeze(-1), covariance)

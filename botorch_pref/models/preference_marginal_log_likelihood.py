@@ -10,6 +10,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.training_arguments import check_training_targets
 
 
 class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
@@ -35,12 +36,17 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         Args:
             function_dist: The prior at the training inputs; the evidence evaluates the
                 prior itself, at distinct points.
-            target: The comparisons; the model knows all answers itself.
+            target: The comparisons, ``model.train_targets``: the model knows all
+                answers itself.
             kwargs: Ignored.
 
         Returns:
             ``batch_shape``.
+
+        Raises:
+            FeedbackError: Other comparisons than the model's.
         """
+        check_training_targets(target, self.model.train_targets)
         objective = self.model.log_evidence()
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         for _, module, prior, closure, _ in priors():

@@ -84,7 +84,13 @@ class TrainingDataMixin(Model):
             comparisons = old.comparisons
         if feedback is None:
             feedback = [b for b in self.feedback if not isinstance(b, Comparisons)]
-        self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
+        new = TrainingSet(datapoints, collect_feedback(comparisons, feedback))
+        if strict and old is not None and new.shapes != old.shapes:
+            raise FeedbackError(
+                f"strict=True, but the data have the shapes {new.shapes}, and those "
+                f"before them {old.shapes}."
+            )
+        self._set_data(new)
 
     def condition_on_observations(
         self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any

@@ -55,6 +55,16 @@ class TrainingSet:
         return torch.broadcast_shapes(self.datapoints.shape[:-2], *shapes)
 
     @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all tensors, by name."""
+        shapes = {"datapoints": tuple(self.datapoints.shape)}
+        for block in self.feedback:
+            for name, value in vars(block).items():
+                if isinstance(value, Tensor):
+                    shapes[f"{type(block).__name__}.{name}"] = tuple(value.shape)
+        return shapes
+
+    @property
     def comparisons(self) -> Comparisons | None:
         """The block of comparisons, if there is one."""
         for block in self.feedback:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import deepcopy
-from typing import Any, Self, cast
+from typing import Any, Self, TypeGuard, cast
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
+from botorch.acquisition.objective import (
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
@@ -42,7 +45,8 @@ class UtilityPrediction(Model):
             output_indices: None or ``[0]``.
             observation_noise: Whether to add the noise with which the likelihood hears
                 each presented item; or variances to add, ``batch_shape x q x 1``.
-            posterior_transform: Applied to the posterior.
+            posterior_transform: Applied to the posterior. Scaling by a
+                ``ScalarizedPosteriorTransform`` gives a posterior of the same kind.
 
         Returns:
             A posterior over ``batch_shape x q x 1``.
@@ -61,6 +65,8 @@ class UtilityPrediction(Model):
             )
             diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], X.shape[-2]))
             moments = Moments(moments.means, moments.covariance + diagonal)
+        if _scales(posterior_transform):
+            return self._make_posterior(_scaled(moments, posterior_transform))
         posterior = self._make_posterior(moments)
         if posterior_transform is not None:
             return posterior_transform(posterior=posterior, X=X)
@@ -92,3 +98,19 @@ class UtilityPrediction(Model):
         if list(idcs) != [0]:
             raise UnsupportedError(f"idcs={idcs}, but there is one output.")
         return deepcopy(self)
+
+
+def _scales(
+    transform: PosteriorTransform | None,
+) -> TypeGuard[ScalarizedPosteriorTransform]:
+    # Subclasses may do more; wrong numbers of weights are for BoTorch to refuse.
+    if type(transform) is not ScalarizedPosteriorTransform:
+        return False
+    return cast("Tensor", transform.weights).numel() == 1
+
+
+def _scaled(moments: Moments, transform: ScalarizedPosteriorTransform) -> Moments:
+    """Moments of ``weight f + offset``, exact for every component of a mixture."""
+    weight = cast("Tensor", transform.weights)[0]
+    means = weight * moments.means + transform.offset
+    return Moments(means, weight**2 * moments.covariance)

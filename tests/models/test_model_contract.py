@@ -557,15 +557,25 @@ def test_posterior_transform_sees_the_posterior_and_untransformed_inputs(
     assert x is NEW
 
 
-def test_scalarised_posteriors_of_gaussian_engines(engine: Engine) -> None:
+def test_a_scaled_posterior_is_of_the_same_kind(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
-    mean, covariance = moments(model.posterior(NEW))
-    transform = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=DOUBLE))
-    if isinstance(model.posterior(NEW), SkewNormalPosterior):
-        pytest.skip("BoTorch scalarises Gaussian posteriors only.")
-    scaled = moments(model.posterior(NEW, posterior_transform=transform))
-    torch.testing.assert_close(scaled[0], -2 * mean)
+    plain = model.posterior(NEW)
+    mean, covariance = moments(plain)
+    weight = torch.tensor([-2.0], dtype=DOUBLE)
+    transform = ScalarizedPosteriorTransform(weight, offset=0.7)
+    posterior = model.posterior(NEW, posterior_transform=transform)
+    assert type(posterior) is type(plain)
+    scaled = moments(posterior)
+    torch.testing.assert_close(scaled[0], 0.7 - 2 * mean)
     torch.testing.assert_close(scaled[1], 4 * covariance)
+    if isinstance(plain, SkewNormalPosterior):
+        torch.testing.assert_close(posterior.skewness, -plain.skewness)
+    else:
+        theirs = moments(transform(plain))
+        torch.testing.assert_close(scaled, theirs)
+    twice = ScalarizedPosteriorTransform(torch.ones(2, dtype=DOUBLE))
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        model.posterior(NEW, posterior_transform=twice)
 
 
 def test_gpytorchs_own_call(engine: Engine) -> None:
@@ -1346,15 +1356,32 @@ def test_ties_have_a_threshold_that_is_learned_by_default(engine: Engine) -> Non
         )
 
 
-def test_likelihoods_of_botorch_are_refused(engine: Engine) -> None:
-    for likelihood in (
-        botorch_pairwise.PairwiseProbitLikelihood(),
-        botorch_pairwise.PairwiseLogitLikelihood(),
+@pytest.mark.parametrize("logit", [False, True], ids=["probit", "logit"])
+def test_likelihoods_of_botorch_stand_for_ours(engine: Engine, logit: bool) -> None:
+    theirs, ours = (
+        getattr(module, f"Pairwise{'Logit' if logit else 'Probit'}Likelihood")
+        for module in (botorch_pairwise, botorch_pref)
+    )
+    if ours.explains[Comparisons] not in engine.cls.takes:
+        with pytest.raises(UnsupportedFeedbackError, match=r"does not take .* under"):
+            engine(POINTS, PAIRS, likelihood=theirs())
+        return
+    expected = moments(engine(POINTS, PAIRS, likelihood=ours()).posterior(NEW))
+    for likelihood in (theirs(), {Comparisons: theirs()}):
+        model = engine(POINTS, PAIRS, likelihood=likelihood)
+        torch.testing.assert_close(moments(model.posterior(NEW)), expected)
+        assert type(model.likelihood) is ours
+
+
+class _OtherLikelihood(botorch_pairwise.PairwiseProbitLikelihood):
+    """Might mean anything."""
+
+
+def test_other_likelihoods_are_refused(engine: Engine) -> None:
+    with pytest.raises(
+        UnsupportedFeedbackError, match=r"_OtherLikelihood.*botorch_pref does"
     ):
-        with pytest.raises(
-            UnsupportedFeedbackError, match=r"botorch\.models.*botorch_pref does"
-        ):
-            engine(POINTS, PAIRS, likelihood=likelihood)
+        engine(POINTS, PAIRS, likelihood=_OtherLikelihood())
     with pytest.raises(UnsupportedFeedbackError, match="does not explain Validity"):
         engine(POINTS, PAIRS, likelihood={Validity: PairwiseProbitLikelihood()})
 

@@ -1,0 +1,57 @@
+"""What GPyTorch passes a model that is being trained: its own data, nothing else."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+
+
+def check_training_inputs(
+    inputs: tuple[Tensor, ...], own: tuple[Tensor, ...]
+) -> Tensor:
+    """Checks that a model in train mode is called with its training inputs.
+
+    Args:
+        inputs: What it is called with.
+        own: Its ``train_inputs``.
+
+    Returns:
+        The inputs, ``batch_shape x n x d``.
+
+    Raises:
+        FeedbackError: They differ, or there are none.
+    """
+    if not own:
+        raise FeedbackError(
+            "A model without datapoints cannot be trained; pass datapoints= and "
+            "comparisons=, or call eval() for predictions of the prior."
+        )
+    if len(inputs) != 1 or not _equal(inputs[0], own[0]):
+        raise FeedbackError(
+            "In train mode a model takes its training inputs only; call eval() for "
+            "predictions at other points."
+        )
+    return inputs[0]
+
+
+def check_training_targets(targets: Tensor | None, own: Tensor | None) -> None:
+    """Checks that an objective is asked for with the model's own comparisons.
+
+    Args:
+        targets: ``batch_shape x m x 2``, winner first; None for no check.
+        own: The model's ``train_targets``.
+
+    Raises:
+        FeedbackError: They differ.
+    """
+    if targets is not None and (own is None or not _equal(targets, own)):
+        raise FeedbackError(
+            "The objective is that of the model's own comparisons, and these differ "
+            "from them; set_train_data(comparisons=...) replaces them."
+        )
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same, at no cost where they are the same."""
+    return a is b or (a.shape == b.shape and bool((a == b).all()))
