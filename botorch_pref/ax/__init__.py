@@ -1,0 +1,24 @@
+"""Preference experiments in Ax: stored, resumed and over mixed search spaces.
+
+Importing this package registers our models, acquisition functions and objective with
+Ax's fitting and storage.
+"""
+
+from botorch_pref.ax import registration as registration
+from botorch_pref.ax.answer import Answer
+from botorch_pref.ax.duel import Duel
+from botorch_pref.ax.generation_strategy import preference_generation_strategy
+from botorch_pref.ax.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.preference_experiment import PreferenceExperiment
+from botorch_pref.ax.registration import PreferenceGenerators
+from botorch_pref.ax.settings import Settings
+
+__all__ = [
+    "Answer",
+    "Duel",
+    "PreferenceAdapter",
+    "PreferenceExperiment",
+    "PreferenceGenerators",
+    "Settings",
+    "preference_generation_strategy",
+]

@@ -1,0 +1,102 @@
+"""One experiment in a JSON file, through Ax's JSON storage."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from ax.core.base_trial import BaseTrial
+from ax.core.experiment import Experiment
+from ax.exceptions.core import AxError
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoder import object_to_json
+
+from botorch_pref.ax.storage import Storage
+from botorch_pref.errors import StorageError
+
+
+class JsonStorage(Storage):
+    """A file that ``ax.storage.json_store.load.load_experiment`` reads too.
+
+    A write makes another file beside it and renames that: a process killed in the
+    middle leaves the old file.
+
+    Args:
+        path: Of the file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def create(self, experiment: Experiment) -> None:
+        """See base class."""
+        if self.path.exists():
+            raise StorageError(
+                f"There is a file {self.path} already; resume its experiment, or give "
+                "another path."
+            )
+        write_json(experiment, self.path)
+
+    def save(self, experiment: Experiment, trial: BaseTrial) -> None:
+        """See base class."""
+        write_json(experiment, self.path)
+
+    def load(self, name: str) -> Experiment:
+        """See base class."""
+        experiment = read_json(self.path)
+        if experiment.name != name:
+            raise StorageError(
+                f"{self.path} holds the experiment {experiment.name!r}, not {name!r}."
+            )
+        return experiment
+
+
+def write_json(experiment: Experiment, path: Path) -> None:
+    """Writes an experiment to a file, whole or not at all.
+
+    Args:
+        experiment: Ax's.
+        path: Of the file; replaced if there is one.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    text = json.dumps(object_to_json(experiment))
+    try:
+        with NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False
+        ) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise StorageError(f"Cannot write {path}: {error}") from error
+
+
+def read_json(path: Path) -> Experiment:
+    """Reads an experiment from a file.
+
+    Args:
+        path: Of the file.
+
+    Raises:
+        StorageError: There is none, or it holds no experiment.
+    """
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        experiment = object_from_json(stored)
+    except OSError as error:
+        raise StorageError(f"Cannot read {path}: {error}") from error
+    except (AxError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StorageError(
+            f"{path} holds no experiment that can be read: {error!r}. It is left as it "
+            "is."
+        ) from error
+    if not isinstance(experiment, Experiment):
+        raise StorageError(
+            f"{path} holds a {type(experiment).__name__} instead of an experiment."
+        )
+    return experiment

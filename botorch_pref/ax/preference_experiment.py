@@ -1,0 +1,306 @@
+"""A preference experiment in Ax, in terms of questions and answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from ax.api.client import Client
+from ax.api.configs import (
+    ChoiceParameterConfig,
+    DerivedParameterConfig,
+    RangeParameterConfig,
+)
+from ax.core.base_trial import BaseTrial
+from ax.core.batch_trial import BatchTrial
+from ax.core.data import Data, DataRow
+from ax.core.experiment import Experiment
+from ax.core.trial_status import TrialStatus
+from ax.core.types import TParameterization
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from botorch_pref.ax.answer import Answer, checked_answer
+from botorch_pref.ax.answer_metrics import LEVEL, NUM_LEVELS
+from botorch_pref.ax.asking import next_options
+from botorch_pref.ax.duel import Duel
+from botorch_pref.ax.event_table import write_log
+from botorch_pref.ax.events import (
+    ASKED,
+    TOLD,
+    WITHDRAWN,
+    options_shown,
+    record,
+    standing_answer,
+)
+from botorch_pref.ax.generation_strategy import preference_generation_strategy
+from botorch_pref.ax.json_storage import write_json
+from botorch_pref.ax.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.recommendation import best_anywhere, best_shown, fitted_adapter
+from botorch_pref.ax.settings import PROPERTY, Settings
+from botorch_pref.ax.setup import check_objective, check_same_space, new_experiment
+from botorch_pref.ax.storage import Storage
+from botorch_pref.ax.storage_place import storage_at
+from botorch_pref.errors import ExperimentError
+
+ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
+
+
+class PreferenceExperiment:
+    """Asks which options to show, is told what a person said, and recommends.
+
+    Everything is kept in Ax's experiment: a question is a batch trial, which runs until
+    it is answered, its options are arms, answers are data of the metrics of
+    `answer_metrics`. What is said is kept before ``ask`` and ``tell`` return.
+
+    Made by `create` and `resume`.
+
+    Attributes:
+        experiment: Ax's.
+        settings: How questions are chosen.
+    """
+
+    def __init__(
+        self, experiment: Experiment, settings: Settings, storage: Storage
+    ) -> None:
+        self.experiment = experiment
+        self.settings = settings
+        self._storage = storage
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        *,
+        parameters: Sequence[ParameterConfig],
+        parameter_constraints: Sequence[str] = (),
+        storage: str | Path,
+        num_levels: int | None = None,
+        **settings: Any,
+    ) -> Self:
+        """A new experiment, kept at once.
+
+        Args:
+            name: Of the experiment.
+            parameters: Ax's.
+            parameter_constraints: Linear ones, as Ax takes them, for example
+                ``"dose + ratio <= 25"``.
+            storage: A path of an SQLite file; a path that ends in ``.json``; or the URL
+                of a database.
+            num_levels: How many levels there are, if answers are levels of a scale.
+            settings: See `Settings`: ``model``, ``acquisition``, ``initial``, ``seed``
+                and options.
+
+        Raises:
+            ExperimentError: A setting or parameter that cannot be.
+            StorageError: There is an experiment of that name already.
+        """
+        chosen = Settings.from_arguments(settings)
+        experiment = new_experiment(
+            name, parameters, parameter_constraints, num_levels, chosen
+        )
+        place = storage_at(storage)
+        place.create(experiment)
+        return cls(experiment, chosen, place)
+
+    @classmethod
+    def resume(
+        cls,
+        name: str,
+        *,
+        storage: str | Path,
+        parameters: Sequence[ParameterConfig] | None = None,
+        parameter_constraints: Sequence[str] = (),
+    ) -> Self:
+        """An experiment as it was left, however it was left.
+
+        Args:
+            name: Of the experiment.
+            storage: Where it was created.
+            parameters: If given, they must be those of the experiment.
+            parameter_constraints: Theirs.
+
+        Raises:
+            ExperimentError: The search space or the objective has changed.
+            StorageError: There is no such experiment, or it cannot be read.
+        """
+        place = storage_at(storage)
+        experiment = place.load(name)
+        settings = Settings.from_property(experiment._properties.get(PROPERTY))
+        check_objective(experiment)
+        if parameters is not None:
+            check_same_space(experiment, parameters, parameter_constraints)
+        return cls(experiment, settings, place)
+
+    def ask(self, size: int = 2) -> Duel:
+        """The next question. It is pending until it is told, here or after a restart.
+
+        Args:
+            size: How many options to show.
+
+        Raises:
+            ExperimentError: There are not so many options to show.
+        """
+        if not isinstance(size, int) or size < 2:
+            raise ExperimentError(f"size is {size!r}; ask about two options or more.")
+        run = next_options(self.experiment, self.settings, size)
+        trial = self.experiment.new_batch_trial(generator_run=run)
+        trial.mark_running(no_runner_required=True)
+        record(trial, ASKED, options=[arm.name for arm in trial.arms])
+        self._keep(trial)
+        return Duel.of_trial(trial)
+
+    def tell(self, duel: Duel | int, **said: Any) -> None:
+        """What the person said. Telling the same again changes nothing.
+
+        Args:
+            duel: The question, or its index.
+            said: See `Answer`; options are counted from 0.
+
+        Raises:
+            ExperimentError: There is no such question, it has another answer already,
+                or this cannot be an answer to it.
+        """
+        trial = self._trial(duel)
+        answer = checked_answer(len(trial.arms), self.num_levels, **said)
+        before = standing_answer(trial)
+        if before == answer.given():
+            return
+        if before is not None:
+            raise ExperimentError(
+                f"Duel {trial.index} has the answer {before}; withdraw it before you "
+                "give another one."
+            )
+        if answer.cannot_compare:
+            trial.mark_abandoned(reason="cannot compare", unsafe=True)
+        else:
+            self.experiment.attach_data(_data(trial, answer))
+            trial.mark_completed(unsafe=True)
+        record(trial, TOLD, **answer.given())
+        self._keep(trial)
+
+    def withdraw(self, duel: Duel | int) -> None:
+        """Takes an answer back, or a question that is not to be answered.
+
+        The log keeps both. The question may be told anew.
+
+        Args:
+            duel: The question, or its index.
+
+        Raises:
+            ExperimentError: There is no such question.
+        """
+        trial = self._trial(duel)
+        if standing_answer(trial) is None and trial.status.is_abandoned:
+            return
+        data = self.experiment.data.full_df
+        self.experiment.data = Data(df=data[data["trial_index"] != trial.index])
+        trial.mark_abandoned(reason="withdrawn", unsafe=True)
+        record(trial, WITHDRAWN)
+        self._keep(trial)
+
+    def recommend(self, anywhere: bool = False) -> TParameterization:
+        """The options with the largest posterior mean of the utility.
+
+        Args:
+            anywhere: Of the whole search space, not only of those that were shown.
+
+        Raises:
+            ExperimentError: There is no answer yet.
+        """
+        adapter = self.fitted_adapter()
+        if anywhere:
+            return best_anywhere(self.experiment, self.settings, adapter)
+        return best_shown(adapter)
+
+    def fitted_adapter(self) -> PreferenceAdapter:
+        """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
+
+        Raises:
+            ExperimentError: There is no answer yet.
+        """
+        return fitted_adapter(self.experiment, self.settings)
+
+    @property
+    def pending(self) -> list[Duel]:
+        """Questions that were asked and not answered, in the order they were asked."""
+        running = self.experiment.trials_by_status[TrialStatus.RUNNING]
+        return [Duel.of_trial(_batch(trial)) for trial in running]
+
+    @property
+    def num_levels(self) -> int | None:
+        """How many levels the scale of levels has, if there is one."""
+        found: int | None = self.experiment.metrics[LEVEL].properties.get(NUM_LEVELS)
+        return found
+
+    @property
+    def generation_strategy(self) -> GenerationStrategy:
+        """Ax's, that chooses the next question if Ax is asked for it."""
+        return preference_generation_strategy(self.settings)
+
+    def client(self) -> Client:
+        """Ax's client of this experiment, for Ax's summaries and analyses."""
+        client = Client()
+        client.set_experiment(self.experiment)
+        client.set_generation_strategy(self.generation_strategy)
+        return client
+
+    def write_json(self, path: str | Path) -> None:
+        """Writes the whole experiment to a file that Ax reads too.
+
+        Args:
+            path: Of the file; ``resume(name, storage=path)`` goes on from there.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        write_json(self.experiment, Path(path))
+
+    def write_log(self, path: str | Path) -> None:
+        """Writes the log of all questions, answers and withdrawals as CSV.
+
+        Args:
+            path: Of the file; replaced if there is one.
+        """
+        write_log(self.experiment, Path(path))
+
+    def _trial(self, duel: Duel | int) -> BatchTrial:
+        index = duel.index if isinstance(duel, Duel) else duel
+        if isinstance(index, bool) or index not in self.experiment.trials:
+            raise ExperimentError(
+                f"There is no duel {index!r}; those asked so far are "
+                f"{list(self.experiment.trials)}."
+            )
+        trial = _batch(self.experiment.trials[index])
+        if isinstance(duel, Duel) and Duel.of_trial(trial) != duel:
+            raise ExperimentError(
+                f"Duel {index} of {self.experiment.name!r} shows other options; this "
+                "one is of another experiment."
+            )
+        return trial
+
+    def _keep(self, trial: BatchTrial) -> None:
+        name = self.experiment.name
+        try:
+            self._storage.save(self.experiment, trial)
+        except BaseException:
+            # What is not kept has not happened.
+            self.experiment = self._storage.load(name)
+            raise
+
+
+def _batch(trial: BaseTrial) -> BatchTrial:
+    assert isinstance(trial, BatchTrial)
+    return trial
+
+
+def _data(trial: BatchTrial, answer: Answer) -> Data:
+    arms = options_shown(trial)
+    return Data(
+        data_rows=[
+            DataRow(trial.index, arms[i].name, metric, metric, value, math.nan)
+            for metric, values in answer.rows(len(arms)).items()
+            for i, value in values.items()
+        ]
+    )

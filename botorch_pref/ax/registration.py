@@ -1,0 +1,96 @@
+"""What Ax must know of our classes; importing this module tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ax.adapter.registry import (
+    GENERATOR_KEY_TO_GENERATOR_SETUP,
+    Cont_X_trans,
+    GeneratorRegistryBase,
+    GeneratorSetup,
+)
+from ax.core.search_space import SearchSpaceDigest
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+from ax.generators.torch.botorch_modular.surrogate import (
+    Surrogate,
+    submodel_input_constructor,
+)
+from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
+from ax.storage.botorch_modular_registry import (
+    register_acquisition_function,
+    register_mll,
+    register_model,
+)
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.model import Model
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.mlls import MarginalLogLikelihood
+
+from botorch_pref.ax.names import acquisition_classes, model_classes
+from botorch_pref.ax.preference_adapter import PreferenceAdapter
+from botorch_pref.models import PreferenceMarginalLogLikelihood
+
+
+class PreferenceGenerators(GeneratorRegistryBase):
+    """Ax's registry of generators, continued.
+
+    Attributes:
+        PREFERENCE: Ax's modular BoTorch generator behind `PreferenceAdapter`, with
+            transforms of parameters only: to the unit cube, categories to one-hot.
+    """
+
+    PREFERENCE = "Preference"
+
+
+def _fit(
+    model: Model,
+    mll_class: type[MarginalLogLikelihood],
+    mll_options: dict[str, Any] | None = None,
+) -> None:
+    """Ax's hook: fits a model with our objective, whichever Ax thought of."""
+    fit_gpytorch_mll(
+        PreferenceMarginalLogLikelihood(model.likelihood, model, **(mll_options or {}))
+    )
+
+
+def _inputs(
+    botorch_model_class: type[Model],
+    model_config: ModelConfig,
+    dataset: SupervisedDataset,
+    search_space_digest: SearchSpaceDigest,
+    surrogate: Surrogate,
+) -> dict[str, Any]:
+    """Ax's hook: constructor arguments of a model from its data and its options.
+
+    Features are in the unit cube and categories are one-hot, so that nothing of the
+    search space is left to tell the model.
+    """
+    return {
+        **botorch_model_class.construct_inputs(dataset),
+        **model_config.model_options,
+    }
+
+
+def _register() -> None:
+    GENERATOR_KEY_TO_GENERATOR_SETUP[PreferenceGenerators.PREFERENCE.value] = (
+        GeneratorSetup(
+            adapter_class=PreferenceAdapter,
+            generator_class=BoTorchGenerator,
+            transforms=Cont_X_trans,
+            # Rounding integers must see the constraints, which an expanded space drops.
+            standard_adapter_kwargs={"expand_model_space": False},
+        )
+    )
+    CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
+    register_mll(PreferenceMarginalLogLikelihood)
+    for model_class in model_classes().values():
+        register_model(model_class)
+        fit_botorch_model.register(model_class)(_fit)
+        submodel_input_constructor.register(model_class)(_inputs)
+    for acquisition_class in acquisition_classes().values():
+        register_acquisition_function(acquisition_class)
+
+
+_register()

@@ -1,0 +1,106 @@
+"""What an experiment must remember to go on as it began."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+from botorch_pref.ax.names import acquisition_classes, class_named, model_classes
+from botorch_pref.errors import ExperimentError, StorageError
+
+VERSION = 1
+"""Of what is stored. Raise it when an older reader would misread it."""
+
+PROPERTY = "botorch_pref"
+"""The property of Ax's experiment that holds the settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How questions are chosen.
+
+    Attributes:
+        model: The name of a model.
+        acquisition: The name of an acquisition function.
+        initial: How many questions are answered before the model chooses.
+        seed: Of everything random. Equal seeds and answers give equal questions.
+        model_options: Further arguments of the model.
+        acquisition_options: Further arguments of the acquisition function.
+        optimizer_options: Of BoTorch's ``optimize_acqf``.
+
+    Raises:
+        ExperimentError: There is no such model or acquisition function, or a number
+            that cannot be.
+    """
+
+    model: str = "EPPreferenceGP"
+    acquisition: str = "DuelingEIIG"
+    initial: int = 5
+    seed: int = 0
+    model_options: dict[str, Any] = field(default_factory=dict)
+    acquisition_options: dict[str, Any] = field(default_factory=dict)
+    optimizer_options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Validates."""
+        class_named(self.model, model_classes(), "model")
+        class_named(self.acquisition, acquisition_classes(), "acquisition function")
+        for name, least in (("initial", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ExperimentError(
+                    f"{name} is {value!r}; give an integer of at least {least}."
+                )
+
+    def to_property(self) -> dict[str, Any]:
+        """As it is stored."""
+        return {"version": VERSION, **asdict(self)}
+
+    @classmethod
+    def from_arguments(cls, given: dict[str, Any]) -> Self:
+        """From arguments; classes count as their names.
+
+        Args:
+            given: By name.
+
+        Raises:
+            ExperimentError: There is no such setting.
+        """
+        names = [attribute.name for attribute in fields(cls)]
+        if unknown := sorted(set(given) - set(names)):
+            raise ExperimentError(
+                f"There is no setting {', '.join(unknown)}; there are "
+                f"{', '.join(names)}."
+            )
+        return cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
+
+    @classmethod
+    def from_property(cls, stored: object) -> Self:
+        """From what is stored.
+
+        Args:
+            stored: The property of Ax's experiment, if it has one.
+
+        Raises:
+            StorageError: It is no experiment of ours, or of another version.
+        """
+        if not isinstance(stored, dict) or "version" not in stored:
+            raise StorageError(
+                "This Ax experiment is no preference experiment: it lacks the property "
+                f"{PROPERTY!r}. PreferenceExperiment.create makes one."
+            )
+        if stored["version"] != VERSION:
+            raise StorageError(
+                f"The experiment is stored as version {stored['version']!r}, and this "
+                f"package reads version {VERSION}; use the package that wrote it."
+            )
+        names = {attribute.name for attribute in fields(cls)}
+        if names != set(stored) - {"version"}:
+            raise StorageError(
+                f"The stored settings are {sorted(set(stored) - {'version'})}, but "
+                f"must be {sorted(names)}; they were changed or damaged."
+            )
+        try:
+            return cls(**{name: stored[name] for name in names})
+        except ExperimentError as error:
+            raise StorageError(f"The stored settings cannot be: {error}") from error

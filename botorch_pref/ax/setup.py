@@ -1,0 +1,124 @@
+"""Ax's experiment for preferences, made and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ax.api.utils.instantiation.from_struct import experiment_from_struct
+from ax.api.utils.structs import ExperimentStruct
+from ax.core.experiment import Experiment
+from ax.core.metric import Metric
+from ax.core.objective import Objective
+from ax.core.optimization_config import OptimizationConfig
+from ax.exceptions.core import AxError
+from ax.utils.common.constants import Keys
+
+from botorch_pref.ax.answer_metrics import (
+    CHOICE,
+    DUEL,
+    LEVEL,
+    NUM_LEVELS,
+    RANK,
+    RATING,
+    STRENGTH,
+    TIE,
+    VALID,
+)
+from botorch_pref.ax.settings import PROPERTY, Settings
+from botorch_pref.errors import ExperimentError
+
+
+def new_experiment(
+    name: str,
+    parameters: Sequence[Any],
+    parameter_constraints: Sequence[str],
+    num_levels: int | None,
+    settings: Settings,
+) -> Experiment:
+    """Ax's experiment with all metrics of answers.
+
+    Args:
+        name: Of the experiment.
+        parameters: Ax's configurations of parameters.
+        parameter_constraints: Linear ones, as Ax takes them.
+        num_levels: How many levels a scale of levels has, if there is one.
+        settings: How questions are chosen.
+
+    Raises:
+        ExperimentError: Ax does not take the parameters, or the scale has no levels.
+    """
+    if num_levels is not None and (not isinstance(num_levels, int) or num_levels < 2):
+        raise ExperimentError(f"num_levels is {num_levels!r}; give 2 or more.")
+    try:
+        experiment = experiment_from_struct(
+            ExperimentStruct(
+                parameters=[*parameters],
+                parameter_constraints=[*parameter_constraints],
+                name=name,
+                description=None,
+                experiment_type=None,
+                owner=None,
+            )
+        )
+    except (AxError, ValueError) as error:
+        raise ExperimentError(f"Ax does not take this search space: {error}") from error
+    metric = Metric(name=DUEL, lower_is_better=False)
+    levels = {} if num_levels is None else {NUM_LEVELS: num_levels}
+    answers = [Metric(n) for n in (TIE, CHOICE, RANK, STRENGTH, VALID, RATING)]
+    for added in (metric, *answers, Metric(LEVEL, properties=levels)):
+        experiment.add_metric(added)
+    objective = Objective(
+        expression=DUEL, metric_name_to_signature={DUEL: metric.signature}
+    )
+    experiment.optimization_config = OptimizationConfig(objective)
+    experiment._properties[Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value] = True
+    experiment._properties[PROPERTY] = settings.to_property()
+    return experiment
+
+
+def check_objective(experiment: Experiment) -> None:
+    """Checks that an experiment looks for what people prefer.
+
+    Args:
+        experiment: Ax's.
+
+    Raises:
+        ExperimentError: It has another objective, or minimises this one.
+    """
+    config = experiment.optimization_config
+    if config is None or set(config.objective.metric_names) != {DUEL}:
+        raise ExperimentError(
+            f"The objective of {experiment.name!r} must be {DUEL} and nothing else; it "
+            f"is {None if config is None else config.objective}."
+        )
+    ((_, weight),) = config.objective.metric_weights
+    if weight <= 0:
+        raise ExperimentError(
+            f"{experiment.name!r} minimises {DUEL}: it would look for what loses. "
+            "Maximise it, and say which option is better, not which has less."
+        )
+
+
+def check_same_space(
+    experiment: Experiment,
+    parameters: Sequence[Any],
+    parameter_constraints: Sequence[str],
+) -> None:
+    """Checks that parameters and constraints are those of an experiment.
+
+    Args:
+        experiment: Ax's.
+        parameters: Ax's configurations of parameters.
+        parameter_constraints: Linear ones, as Ax takes them.
+
+    Raises:
+        ExperimentError: They are not.
+    """
+    given = new_experiment("", parameters, parameter_constraints, None, Settings())
+    if given.search_space != experiment.search_space:
+        raise ExperimentError(
+            f"The search space of {experiment.name!r} is\n{experiment.search_space}\n"
+            f"and not\n{given.search_space}\nAnswers about one say nothing of the "
+            "other: create another experiment."
+        )

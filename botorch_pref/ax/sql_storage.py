@@ -1,0 +1,138 @@
+"""Experiments in a database, through Ax's SQL storage."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ax.core.base_trial import BaseTrial
+from ax.core.experiment import Experiment
+from ax.exceptions.core import AxError
+from ax.storage.sqa_store import db
+from ax.storage.sqa_store.load import load_experiment
+from ax.storage.sqa_store.save import save_experiment, save_or_update_trials
+from ax.storage.sqa_store.sqa_classes import SQAExperiment
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.orm import scoped_session, sessionmaker
+
+from botorch_pref.ax.storage import Storage
+from botorch_pref.errors import StorageError
+
+
+class SqlStorage(Storage):
+    """A database; SQLite in a file, or any other by its URL.
+
+    Ax writes an experiment in several transactions. Here all of a write is one: a
+    process killed in the middle leaves what was there before.
+
+    Args:
+        url: SQLAlchemy's, for example ``sqlite:///espresso.db`` or
+            ``postgresql+psycopg://user:password@host/database``.
+
+    Raises:
+        StorageError: It is no URL of a database that can be reached.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        try:
+            self._engine = create_engine(url)
+        except (ArgumentError, SQLAlchemyError, ModuleNotFoundError) as error:
+            raise StorageError(f"{url!r} is no database: {error}") from error
+        if self._engine.dialect.name == "sqlite":
+            _begin_at_once(self._engine)
+
+    def create(self, experiment: Experiment) -> None:
+        """See base class."""
+        with self._transaction(f"create {experiment.name!r}") as connection:
+            db.Base.metadata.create_all(connection)
+            if self._exists(connection, experiment.name):
+                raise StorageError(
+                    f"{self._shown_url} has an experiment {experiment.name!r} already; "
+                    "resume it, or give another name."
+                )
+            save_experiment(experiment)
+
+    def save(self, experiment: Experiment, trial: BaseTrial) -> None:
+        """See base class."""
+        with self._transaction(f"save trial {trial.index} of {experiment.name!r}"):
+            save_or_update_trials(experiment, [trial])
+
+    def load(self, name: str) -> Experiment:
+        """See base class."""
+        path = make_url(self.url).database
+        if self._engine.dialect.name == "sqlite" and not Path(path or "").is_file():
+            # SQLite would make one.
+            raise StorageError(f"There is no file {path}; create the experiment first.")
+        with self._transaction(f"load {name!r}") as connection:
+            if not self._exists(connection, name):
+                raise StorageError(
+                    f"{self._shown_url} has no experiment {name!r}; create it first."
+                )
+            return load_experiment(name)
+
+    @property
+    def _shown_url(self) -> str:
+        return make_url(self.url).render_as_string(hide_password=True)
+
+    @staticmethod
+    def _exists(connection: Connection, name: str) -> bool:
+        if not inspect(connection).has_table(SQAExperiment.__tablename__):
+            return False
+        table = SQAExperiment.__table__
+        query = select(table.c.id).where(table.c.name == name)
+        return connection.execute(query).first() is not None
+
+    @contextmanager
+    def _transaction(self, what: str) -> Iterator[Connection]:
+        """One transaction around whatever Ax does, by whichever sessions."""
+        before = db.SESSION_FACTORY
+        try:
+            with _quiet_about_ax(), self._engine.begin() as connection:
+                factory = scoped_session(
+                    sessionmaker(
+                        connection,
+                        expire_on_commit=False,
+                        # Ax's commits end savepoints; the last one is ours.
+                        join_transaction_mode="create_savepoint",
+                    )
+                )
+                db.SESSION_FACTORY = factory
+                try:
+                    yield connection
+                finally:
+                    factory.remove()
+        except (SQLAlchemyError, AxError, ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f"Cannot {what} in {self._shown_url}: {error}"
+            ) from error
+        finally:
+            db.SESSION_FACTORY = before
+
+
+@contextmanager
+def _quiet_about_ax() -> Iterator[None]:
+    """Hides what Ax's storage is told of itself: that it uses Ax's old names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"ax\.storage\.")
+        yield
+
+
+def _begin_at_once(engine: Engine) -> None:
+    """Makes SQLite's driver leave transactions and savepoints to SQLAlchemy.
+
+    Each transaction takes the lock of a writer at once: two processes wait for each
+    other instead of failing halfway.
+    """
+
+    @event.listens_for(engine, "connect")
+    def leave_transactions_alone(connection, _record) -> None:  # type: ignore[no-untyped-def]
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

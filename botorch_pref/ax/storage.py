@@ -1,0 +1,46 @@
+"""Where an experiment is kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ax.core.base_trial import BaseTrial
+from ax.core.experiment import Experiment
+
+
+class Storage(ABC):
+    """A place that keeps experiments; every write is kept whole or not at all."""
+
+    @abstractmethod
+    def create(self, experiment: Experiment) -> None:
+        """Keeps a new experiment.
+
+        Args:
+            experiment: Ax's, named.
+
+        Raises:
+            StorageError: There is one of that name already, or it cannot be written.
+        """
+
+    @abstractmethod
+    def save(self, experiment: Experiment, trial: BaseTrial) -> None:
+        """Keeps what changed in one trial.
+
+        Args:
+            experiment: Ax's.
+            trial: The trial that is new, or has new data, status or properties.
+
+        Raises:
+            StorageError: It cannot be written. What was kept before is left as it was.
+        """
+
+    @abstractmethod
+    def load(self, name: str) -> Experiment:
+        """The experiment as it was last kept.
+
+        Args:
+            name: Of the experiment.
+
+        Raises:
+            StorageError: There is none of that name, or it cannot be read.
+        """

@@ -1,0 +1,20 @@
+"""What Ax does to Ax and to pandas is not ours to mend: it warns, we go on."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+with warnings.catch_warnings():
+    # Ax imports its own old names.
+    warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
+    import ax.api.client  # noqa: F401
+
+OLD_PANDAS = "ignore::pandas.errors.Pandas4Warning"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(OLD_PANDAS))

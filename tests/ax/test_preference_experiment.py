@@ -1,0 +1,104 @@
+"""Ask, tell, withdraw and recommend, and what Ax sees of it."""
+
+import pytest
+from ax.core.trial_status import TrialStatus
+from espresso import CONSTRAINTS, PARAMETERS, better, create
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import ExperimentError
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> PreferenceExperiment:
+    experiment = create(tmp_path_factory.mktemp("played") / "espresso.db", initial=2)
+    for _ in range(5):
+        duel = experiment.ask()
+        experiment.tell(duel, winner=better(duel))
+    return experiment
+
+
+def test_options_differ_and_satisfy_the_search_space(played) -> None:
+    space = played.experiment.search_space
+    for trial in played.experiment.trials.values():
+        assert len(trial.arms) == 2
+        for arm in trial.arms:
+            assert space.check_membership(arm.parameters, raise_error=True)
+            assert arm.parameters["dose"] + arm.parameters["ratio"] <= 21
+            assert isinstance(arm.parameters["ratio"], int)
+
+
+def test_questions_are_spread_first_and_then_of_the_model(played) -> None:
+    nodes = [
+        trial.generator_runs[0]._generation_node_name
+        for trial in played.experiment.trials.values()
+    ]
+    assert nodes == ["spread", "spread", "model", "model", "model"]
+
+
+def test_a_challenger_meets_the_incumbent(played) -> None:
+    for index in (2, 3, 4):
+        earlier = {
+            arm.signature
+            for trial in list(played.experiment.trials.values())[:index]
+            for arm in trial.arms
+        }
+        incumbent, challenger = played.experiment.trials[index].arms
+        assert incumbent.signature in earlier
+        assert challenger.signature not in earlier
+
+
+def test_ax_sees_the_winners(played) -> None:
+    data = played.experiment.lookup_data().df
+    assert set(data.metric_name) == {"pairwise_pref_query"}
+    for index, trial in played.experiment.trials.items():
+        rows = data[data.trial_index == index].set_index("arm_name")["mean"]
+        winner = better(played_duel(played, index))
+        assert rows[trial.arms[winner].name] == 1
+        assert rows[trial.arms[1 - winner].name] == 0
+        assert trial.status is TrialStatus.COMPLETED
+
+
+def played_duel(played, index):
+    from botorch_pref.ax.duel import Duel
+
+    return Duel.of_trial(played.experiment.trials[index])
+
+
+def test_recommendations_are_feasible_and_those_anywhere_no_worse(played) -> None:
+    space = played.experiment.search_space
+    shown, anywhere = played.recommend(), played.recommend(anywhere=True)
+    assert shown in [arm.parameters for arm in played.experiment.arms_by_name.values()]
+    assert space.check_membership(anywhere, raise_error=True)
+
+
+def test_ax_reads_the_experiment_alone(played, tmp_path) -> None:
+    from ax.storage.json_store.load import load_experiment
+
+    played.write_json(tmp_path / "espresso.json")
+    assert load_experiment(str(tmp_path / "espresso.json")) == played.experiment
+
+
+def test_the_json_file_goes_on_as_the_database(played, tmp_path) -> None:
+    played.write_json(tmp_path / "espresso.json")
+    read = PreferenceExperiment.resume(
+        "espresso",
+        storage=tmp_path / "espresso.json",
+        parameters=PARAMETERS,
+        parameter_constraints=CONSTRAINTS,
+    )
+    assert read.settings == played.settings
+    assert read.recommend() == played.recommend()
+
+
+def test_one_answer_to_a_question(tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.db")
+    duel = experiment.ask()
+    assert experiment.pending == [duel]
+    experiment.tell(duel, winner=1)
+    experiment.tell(duel, winner=1)
+    assert len(experiment.experiment.lookup_data().df) == 2
+    with pytest.raises(ExperimentError, match="withdraw it"):
+        experiment.tell(duel, winner=0)
+    with pytest.raises(ExperimentError, match="no duel 7"):
+        experiment.tell(7, winner=0)
+    assert experiment.pending == []
