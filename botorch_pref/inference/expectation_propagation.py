@@ -24,6 +24,7 @@ from torch import Tensor
 from botorch_pref.inference.anderson import AndersonMemory
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.moment_matching import MomentMatching, matching_sites
 from botorch_pref.inference.site_solver import SiteFactor, SiteSolver
 from botorch_pref.inference.smaller_space import site_solver
 from botorch_pref.inference.widened_factor import signed_factor
@@ -35,14 +36,6 @@ _TOLERANCE = 1e-7
 _LONGER = 2.0
 # Steps this short, for want of a posterior after longer ones, lead nowhere.
 _MIN_DAMPING = 2.0**-20
-
-
-def _matching_sites(cavity_mean: Tensor, variance: Tensor, p: LogPartition) -> Tensor:
-    """Sites, precisions before shifts, that give cavities the tilted moments."""
-    shrink = 1 + variance * p.second
-    tau = -p.second / shrink
-    nu = (p.first - p.second * cavity_mean) / shrink
-    return torch.cat([tau, nu], dim=-1)
 
 
 @dataclass(frozen=True)
@@ -79,7 +72,7 @@ class _Sweep:
     @cached_property
     def step(self) -> Tensor:
         """From the sites to those that match the tilted moments."""
-        target = _matching_sites(self.cavity_mean, self.cavity_variance, self.tilted)
+        target = matching_sites(self.cavity_mean, self.cavity_variance, self.tilted)
         moves = torch.cat([self.resolved, self.resolved], dim=-1)
         return torch.where(moves, target - self.sites, 0.0)
 
@@ -128,7 +121,7 @@ def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> T
     resolved = variance > rounding
     variance = torch.where(resolved, variance, rounding)
     mean = prior.expand_as(variance)
-    sites = _matching_sites(mean, variance, factors.log_partition(mean, variance))
+    sites = matching_sites(mean, variance, factors.log_partition(mean, variance))
     return torch.where(torch.cat([resolved, resolved], dim=-1), sites, 0.0)
 
 
@@ -288,6 +281,7 @@ def expectation_propagation(
         site_precision=tau,
         site_shift=nu,
         factor=sweep.factor,
+        site_map=MomentMatching(factors, sweep.resolved),
         converged=bool((sweep.residual <= tolerance).all()),
         iterations=iterations,
         residual=float(sweep.residual.max()),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from botorch_pref.inference.site_motion import SiteMap
 from botorch_pref.inference.site_solver import SiteFactor
 
 
@@ -25,6 +26,7 @@ class GaussianResult:
         site_shift: ``nu``, ``batch_shape x m``.
         factor: The conditioned rows; ``factor.root()`` is ``Q``, ``factor.widening()``
             is ``P``.
+        site_map: What makes the sites of the moments of the rows.
         converged: Whether the residual reached the tolerance in every batch element.
         iterations: Newton steps or EP sweeps taken.
         residual: The largest violation of the fixed point, in posterior standard
@@ -36,6 +38,7 @@ class GaussianResult:
     site_precision: Tensor
     site_shift: Tensor
     factor: SiteFactor
+    site_map: SiteMap
     converged: bool
     iterations: int
     residual: float

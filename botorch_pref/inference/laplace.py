@@ -19,12 +19,14 @@ start led higher; with a tenth or a quarter of the answers mirrored, 3 of 96 did
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.site_motion import SiteChange, SiteMap, SiteMotion
 from botorch_pref.inference.site_solver import SiteFactor, SiteSolver
 from botorch_pref.inference.smaller_space import site_solver
 from botorch_pref.inference.widened_factor import signed_factor
@@ -145,6 +147,36 @@ def _surrogate(
     )
 
 
+@dataclass(frozen=True)
+class _CurvatureMotion:
+    """Sites that touch the log likelihood at the mode, wherever that moves.
+
+    They do not pull at it: it moves as if they stayed.
+    """
+
+    factors: Factors
+    mode: Tensor
+
+    def __call__(self, of_mean: Tensor, of_variance: Tensor) -> SiteChange:
+        second = self.factors.log_prob(self.mode + of_mean).second
+        return SiteChange(second.detach() - second, torch.zeros_like(second))
+
+
+class ModeCurvature(SiteMap):
+    """The sites of Laplace: curvature and slope of the factors at the mode.
+
+    Args:
+        factors: Of the rows.
+    """
+
+    def __init__(self, factors: Factors) -> None:
+        self._factors, self.rows = factors, factors.rows
+
+    def motion(self, factor: SiteFactor, mean: Tensor, nu: Tensor) -> SiteMotion:
+        """See base class."""
+        return _CurvatureMotion(self._factors, mean)
+
+
 def laplace(
     covar: Tensor,
     mean: Tensor,
@@ -191,6 +223,7 @@ def laplace(
         site_precision=factor.tau,
         site_shift=gradient + factor.tau * z,
         factor=factor,
+        site_map=ModeCurvature(factors),
         converged=bool((residual <= tolerance).all()),
         iterations=iterations,
         residual=float(residual.max()),

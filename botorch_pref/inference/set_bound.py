@@ -51,6 +51,26 @@ class SetBound(Bound):
         return torch.cat([xi, alpha], dim=-1)
 
     def _best_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """With the derivatives of an implicit function."""
+        with torch.no_grad():
+            alpha = self._find_alpha(mean, variance)
+        slope, curvature = self._in_alpha(alpha, mean, variance)
+        # At the maximum one more step is none, but has the derivative of the maximum.
+        stiff = curvature.detach()
+        return alpha + slope / torch.where(stiff > 0, stiff, 1.0)
+
+    def _in_alpha(
+        self, alpha: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The slope of the expected bound in alpha, and minus its derivative."""
+        items, k = self._items, self._sizes.clamp_min(2.0)
+        distance = mean - items.spread(alpha)
+        xi = (variance + distance.square()).sqrt()
+        pull = 2 * bound_curvature(xi) * distance * self._here
+        curvature = profile_curvature(distance, variance) * self._here
+        return 0.5 * (k - 2) + items.total(pull), items.total(curvature)
+
+    def _find_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""Newton's method in a bracket that shrinks, instead of equations 22 and 23.
 
         With the best :math:`\xi` for every alpha the expected bound is concave in it.
@@ -70,16 +90,12 @@ class SetBound(Bound):
         alpha = 0.5 * (low + high)
         tolerance = math.sqrt(torch.finfo(alpha.dtype).eps)
         for _ in range(_MAX_STEPS):
-            distance = mean - items.spread(alpha)
-            xi = (variance + distance.square()).sqrt()
-            pull = 2 * bound_curvature(xi) * distance * self._here
-            slope = 0.5 * (k - 2) + items.total(pull)
-            curvature = profile_curvature(distance, variance) * self._here
+            slope, curvature = self._in_alpha(alpha, mean, variance)
             low, high = (
                 torch.where(slope >= 0, alpha, low),
                 torch.where(slope >= 0, high, alpha),
             )
-            new = alpha + slope / items.total(curvature)
+            new = alpha + slope / curvature
             inside = (new >= low) & (new <= high)
             new = torch.where(inside, new, 0.5 * (low + high))
             done = (new - alpha).abs() <= tolerance * (1 + alpha.abs())

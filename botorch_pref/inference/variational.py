@@ -12,7 +12,9 @@ from torch import Tensor
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.inference.bound_ascent import first_parameters, last_step
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.gaussian_bound import Bound
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.site_motion import ImplicitSiteMap, SiteDerivatives
 from botorch_pref.inference.site_solver import SiteFactor
 from botorch_pref.inference.smaller_space import site_solver
 from botorch_pref.inference.variational_bounds import bound_of
@@ -58,6 +60,35 @@ def _surrogate(
         outer = weights.unsqueeze(-1) * weights.unsqueeze(-2)
         covar_gradient = 0.5 * (outer - factor.precision())
     return (covar_gradient * covar).sum((-2, -1)) + (weights * mean).sum(-1)
+
+
+class BestBound(ImplicitSiteMap):
+    """The sites of the bound with the best parameters for the moments.
+
+    Args:
+        bound: The lower bound of the likelihood.
+    """
+
+    def __init__(self, bound: Bound) -> None:
+        self._bound, self.rows = bound, bound.rows
+
+    def derivatives(
+        self, mean: Tensor, variance: Tensor, sites: Tensor
+    ) -> SiteDerivatives:
+        """See base class: rows of one set depend on each other."""
+        # Roots have no slope at the variance zero of rows that are known exactly.
+        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+        moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)
+        with torch.enable_grad():
+            moments = moments.detach().requires_grad_()
+            best = self._bound.best(*moments.chunk(2, dim=-1))
+            new = torch.cat(self._bound.sites(best), dim=-1)
+        eye = torch.eye(new.shape[-1], dtype=new.dtype, device=new.device)
+        each = eye.view(-1, *([1] * (new.dim() - 1)), new.shape[-1])
+        (slopes,) = torch.autograd.grad(
+            new, moments, each.expand(-1, *new.shape), is_grads_batched=True
+        )
+        return SiteDerivatives(slopes.movedim(0, -2))
 
 
 def variational(
@@ -108,6 +139,7 @@ def variational(
         site_precision=step.tau,
         site_shift=step.nu,
         factor=step.factor,
+        site_map=BestBound(bound),
         converged=converged,
         iterations=iterations,
         residual=float(step.residual.max()),

@@ -23,6 +23,7 @@ from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.inference.carried_sites import carried_sites
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.posterior_motion import GaussianMotion, PosteriorMotion
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
@@ -47,6 +48,7 @@ class InferenceMixin(TrainingDataMixin):
     covar_module: Kernel
     _terms: PosteriorTerms | None = None
     _result: GaussianResult | None = None
+    _motion: PosteriorMotion | None = None
     _sites: tuple[Tensor, Tensor] | None = None
     _fingerprint: tuple[Tensor, ...] = ()
 
@@ -79,7 +81,7 @@ class InferenceMixin(TrainingDataMixin):
         super()._set_data(data)
 
     def _forget(self) -> None:
-        self._terms = self._result = self._sites = None
+        self._terms = self._result = self._sites = self._motion = None
 
     @abstractmethod
     def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
@@ -176,23 +178,38 @@ class InferenceMixin(TrainingDataMixin):
             for a, b in zip(parameters, self._fingerprint, strict=True)
         )
         if self._terms is None or stale:
-            self._refuse_gradients()
             with torch.no_grad():
                 self._result = self._solve()
                 self._terms = self._terms_of(self._result)
+            self._motion = None
             self._fingerprint = tuple(p.clone() for p in parameters)
+        if torch.is_grad_enabled() and self._is_differentiated:
+            return self._recorded(self._terms)
         return self._terms
-
-    def _refuse_gradients(self) -> None:
-        """A cached posterior is a constant: better no gradient than a wrong one."""
-        if self._data is not None and self._data.datapoints.requires_grad:
-            raise BotorchPrefError(
-                "The posterior is not differentiable in the datapoints that it is "
-                "conditioned on; detach them. (It is in the points where it is "
-                "evaluated, and the evidence is in both.)"
-            )
 
     def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
         factor = result.factor
         weights = result.weights.unsqueeze(-1)
         return PosteriorTerms(self._points(), weights, factor.root(), factor.widening())
+
+    def _recorded(self, terms: PosteriorTerms) -> PosteriorTerms:
+        """The same terms with their derivatives in the datapoints.
+
+        Recorded anew each time, at the cost of no solution: nothing that is cached has
+        a graph, and every call can be differentiated once.
+        """
+        points = self._recorded_points()
+        prior = self._prior(points)
+        covar, mean = prior.covariance_matrix, prior.mean
+        if self._motion is None:
+            with torch.no_grad():
+                self._motion = self._motion_of(mean)
+        change = self._motion(covar, mean)
+        return terms._replace(
+            points=points,
+            weights=terms.weights + change.weights,
+            precision_change=change.precision,
+        )
+
+    def _motion_of(self, mean: Tensor) -> PosteriorMotion:
+        return GaussianMotion(mean, cast("GaussianResult", self._result))

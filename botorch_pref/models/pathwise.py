@@ -98,8 +98,8 @@ def _update_weights(
     prior_values: Tensor, kernel: Kernel, terms: PosteriorTerms
 ) -> Tensor:
     """``w - Q (Q' f0(X) + e) + P xi``, of the shape of ``f0(X)``."""
-    points, weights, root, widening = terms
-    gram = root.mT @ (kernel(points).to_dense() @ root)
+    weights, root, widening = terms.weights, terms.root, terms.widening
+    gram = root.mT @ (kernel(terms.points).to_dense() @ root)
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
     projected = root.mT @ prior_values.unsqueeze(-1)
     noise = torch.randn(projected.shape, dtype=projected.dtype).to(projected)

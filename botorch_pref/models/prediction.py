@@ -35,12 +35,15 @@ class PosteriorTerms(NamedTuple):
         root: ``Q``, ``batch_shape x n x r``.
         widening: ``P``, ``batch_shape x n x p``, where answers of factors that are not
             log-concave make the posterior wider; mostly None.
+        precision_change: ``dM``, ``batch_shape x n x n``, zero in value: carries the
+            derivatives of ``Q Q' - P P'``; None where there are none.
     """
 
     points: Tensor
     weights: Tensor
     root: Tensor
     widening: Tensor | None = None
+    precision_change: Tensor | None = None
 
 
 def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
@@ -81,6 +84,8 @@ def predict(
     if terms.widening is not None:
         widened = k @ terms.widening
         covariance = covariance + widened @ widened.mT
+    if terms.precision_change is not None:
+        covariance = covariance - k @ terms.precision_change @ k.mT
     return Moments(prior_mean + shift, covariance)
 
 

@@ -16,11 +16,13 @@ from botorch_pref.errors import InferenceWarning
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.expectation_propagation import expectation_propagation
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.posterior_motion import PosteriorMotion
 from botorch_pref.inference.skew_gaussian import (
     SkewResult,
     exact_log_evidence,
     skew_gaussian,
 )
+from botorch_pref.inference.skew_motion import SkewMotion
 from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.resolve import LikelihoodArgument
@@ -136,6 +138,9 @@ class SkewPreferenceGP(PreferenceGP):
         return PosteriorTerms(
             self._points(), self._skew.weights, self._skew.factor.root()
         )
+
+    def _motion_of(self, mean: Tensor) -> PosteriorMotion:
+        return SkewMotion(cast("SkewResult", self._skew))
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class.

@@ -6,10 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import is_dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from botorch.models.model import Model
+from botorch.models.transforms.input import InputTransform
 from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
@@ -40,7 +41,7 @@ class TrainingDataMixin(Model):
     def _set_data(self, data: TrainingSet) -> None:
         device = data.datapoints.device
         self._data = data.map_tensors(lambda t: t.to(device))
-        self._distinct = distinct_points(data.datapoints)
+        self._count_points()
         self.dim = data.datapoints.shape[-1]
         self._forget()
 
@@ -180,11 +181,30 @@ class TrainingDataMixin(Model):
         super()._apply(fn, recurse)
         if self._data is not None:
             self._data = self._data.map_tensors(fn)
-            self._distinct = distinct_points(self._data.datapoints)
         if self._original_train_inputs is not None:
             self._original_train_inputs = fn(self._original_train_inputs)
+        if self._data is not None:
+            self._count_points()
         self._forget()
         return self
+
+    def _count_points(self) -> None:
+        # Copies of one point have a gradient each.
+        points = None if self._is_differentiated else self.train_inputs[0]
+        self._distinct = None if points is None else distinct_points(points)
+
+    @property
+    def _is_differentiated(self) -> bool:
+        """Whether gradients in the datapoints are wanted."""
+        return self.datapoints is not None and self.datapoints.requires_grad
+
+    def _recorded_points(self) -> Tensor:
+        """All training inputs, transformed, with a graph of their own."""
+        if self._has_transformed_inputs:
+            # BoTorch transforms stored inputs without a graph.
+            transform = cast("InputTransform", self.input_transform)
+            return transform.preprocess_transform(cast("Tensor", self.datapoints))
+        return self._points()
 
     def _points(self) -> Tensor:
         """The distinct training inputs, transformed."""
@@ -198,6 +218,8 @@ class TrainingDataMixin(Model):
         # BoTorch's own asks for inputs, which a model of the prior alone has not.
         if self._data is not None:
             super()._set_transformed_inputs()
+            if self._is_differentiated:
+                self._distinct = None
 
     def _revert_to_original_inputs(self) -> None:
         if self._has_transformed_inputs:

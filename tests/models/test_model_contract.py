@@ -1433,9 +1433,32 @@ def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
     torch.testing.assert_close(model.train_inputs[0], POINTS)
 
 
-def test_refuses_gradients_in_the_points_it_is_conditioned_on(engine: Engine) -> None:
-    model = engine(uniform(4, 2).requires_grad_(), torch.tensor([[0, 1], [2, 3]]))
-    with pytest.raises(BotorchPrefError, match="detach"):
-        model.posterior(uniform(1, 2, seed=3))
-    (gradient,) = torch.autograd.grad(model.log_evidence(), model.datapoints)
-    assert gradient.abs().amax() > 0
+def test_gradients_in_the_points_it_is_conditioned_on(engine: Engine) -> None:
+    pairs, validity = full(engine)
+    threshold = 0.5 if engine.boxed else 0.0
+    probe, square = uniform(4, seed=11) - 0.5, uniform(4, 4, seed=12) - 0.5
+    direction = uniform(7, 2, seed=13) - 0.5
+
+    def statistics(mean: Tensor, covariance: Tensor) -> Tensor:
+        return torch.stack([probe @ mean, (square * covariance).sum()])
+
+    def truth(step: float) -> Tensor:
+        joint = torch.cat([POINTS + step * direction, NEW])
+        rows = rows_of(pairs, *validity or [None], threshold, (0.3, 0.7), len(joint))
+        mean = torch.full((len(joint),), 0.4, dtype=DOUBLE)
+        with torch.no_grad():
+            covariance = kernel()(joint).to_dense()
+        mean, covariance = engine.reference(covariance, mean, rows)
+        return statistics(mean[7:], covariance[7:, 7:])
+
+    model = mixed(engine.with_draws(16_384))
+    step = torch.zeros((), dtype=DOUBLE, requires_grad=True)
+    model.set_train_data(POINTS + step * direction)
+    posterior = model.posterior(NEW)
+    values = statistics(posterior.mean.squeeze(-1), posterior.covariance_matrix)
+    actual = torch.stack(
+        [torch.autograd.grad(v, step, retain_graph=True)[0] for v in values]
+    )
+    expected = (truth(1e-3) - truth(-1e-3)) / 2e-3
+    error = 1e-5 if engine.num_draws is None else 0.1
+    assert ((actual - expected).abs() < error).all()

@@ -1,0 +1,170 @@
+"""Gradients of posteriors in the points that they are conditioned on.
+
+The truth is the difference of two models of moved points, solved anew.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from botorch.models.transforms.input import Normalize
+from feedback_cells import CELLS, PAIRS, POINTS, Cell, build, each_cell, takes
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.means import LinearMean
+from torch import Tensor
+
+from botorch_pref import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    VariationalPreferenceGP,
+)
+from botorch_pref.models.preference_gp import PreferenceGP
+
+DOUBLE = torch.float64
+GAUSSIAN = [EPPreferenceGP, LaplacePreferenceGP, VariationalPreferenceGP]
+NEW = torch.tensor([[0.15], [0.4], [0.9]], dtype=DOUBLE)
+FIRST = PAIRS.new_tensor([[0, 1]])
+
+each_gaussian = pytest.mark.parametrize("cls", GAUSSIAN, ids=lambda c: c.__name__)
+
+
+def kernel() -> ScaleKernel:
+    module = ScaleKernel(RBFKernel()).double()
+    module.outputscale, module.base_kernel.lengthscale = 2.0, 0.5
+    return module
+
+
+def statistics(model: PreferenceGP) -> Tensor:
+    """Numbers that all moments, and a probability, have a part in."""
+    posterior = model.posterior(NEW)
+    mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
+    w = torch.tensor([1.0, -2.0, 0.5], dtype=DOUBLE)
+    duel = model.duel_probability(NEW[:1], NEW[1:2])
+    spread = ((covariance @ w.cos()) * w.sin()).sum(-1)
+    return torch.stack([(mean @ w).sum(), spread.sum(), duel.sum()])
+
+
+def gradients(values: Tensor, points: Tensor) -> Tensor:
+    rows = [torch.autograd.grad(v, points, retain_graph=True)[0] for v in values]
+    return torch.stack(rows)
+
+
+def differences(
+    function: Callable[[Tensor], Tensor], points: Tensor, step: float = 1e-3
+) -> Tensor:
+    """The Jacobian from four values a coordinate, up to fourth powers of the step."""
+    out = []
+    with torch.no_grad():
+        for i in range(points.numel()):
+            unit = torch.zeros_like(points).flatten()
+            unit[i] = step
+            unit = unit.view_as(points)
+            a, b, c, d = (function(points + k * unit) for k in (-2, -1, 1, 2))
+            out.append((a - 8 * b + 8 * c - d) / (12 * step))
+    return torch.stack(out, dim=-1).unflatten(-1, points.shape)
+
+
+def assert_right(
+    function: Callable[[Tensor], Tensor], points: Tensor, atol: float = 1e-5
+) -> None:
+    leaf = points.clone().requires_grad_()
+    actual, expected = gradients(function(leaf), leaf), differences(function, points)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=atol)
+    assert expected.abs().amax() > 1e-2
+
+
+@each_cell
+@each_gaussian
+def test_every_kind_of_answer(cls: type[PreferenceGP], cell: Cell) -> None:
+    if not takes(cls, cell):
+        pytest.skip("The engine does not take these answers.")
+    assert_right(lambda x: statistics(build(cls, [cell], x)), POINTS)
+
+
+def test_answers_of_several_kinds() -> None:
+    cells = [cell for cell in CELLS if takes(EPPreferenceGP, cell)]
+    chosen = [cells[0], cells[2], cells[4], cells[-1]]
+    assert_right(lambda x: statistics(build(EPPreferenceGP, chosen, x)), POINTS)
+
+
+@each_gaussian
+def test_more_points_than_answers_and_a_mean(cls: Any) -> None:
+    mean = LinearMean(1).double()
+    mean.weights.data.fill_(1.3)
+    pairs = torch.tensor([[0, 1], [3, 1], [2, 4]])
+    points = torch.cat([POINTS, NEW + 0.03])
+
+    def function(x: Tensor) -> Tensor:
+        return statistics(cls(x, pairs, covar_module=kernel(), mean_module=mean))
+
+    assert_right(function, points)
+
+
+@each_gaussian
+def test_through_an_input_transform(cls: Any) -> None:
+    def function(x: Tensor) -> Tensor:
+        transform = Normalize(1, bounds=torch.tensor([[-1.0], [3.0]]).double())
+        model = cls(x, PAIRS, covar_module=kernel(), input_transform=transform)
+        return statistics(model.eval())
+
+    # A copy of a point moves by itself.
+    assert_right(function, torch.cat([POINTS, POINTS[:1]]))
+
+
+@each_gaussian
+def test_copies_of_points_have_gradients_of_their_own(cls: Any) -> None:
+    points = torch.cat([POINTS, POINTS[1:3]])
+    pairs = torch.tensor([[0, 1], [2, 4], [5, 3], [5, 0]])
+    assert_right(lambda x: statistics(cls(x, pairs, covar_module=kernel())), points)
+
+
+def conditioned(
+    model: PreferenceGP, X: Tensor, answers: Sequence[Tensor]
+) -> PreferenceGP:
+    for pairs in answers:
+        model = model.condition_on_observations(X, pairs)
+    return model
+
+
+@each_gaussian
+def test_conditioning_on_candidates_and_sampled_answers(cls: Any) -> None:
+    """Batches as in look-ahead: two fantasies of each of three candidate pairs."""
+    model = cls(POINTS, PAIRS, covar_module=kernel())
+    model.posterior(NEW)
+    X = torch.linspace(-0.2, 1.3, 6, dtype=DOUBLE).view(3, 2, 1)
+    answers = torch.stack([FIRST, FIRST.flip(-1)]).unsqueeze(1).expand(2, 3, 1, 2)
+
+    def function(x: Tensor) -> Tensor:
+        fantasy = model.condition_on_observations(x.expand(2, 3, 2, 1), answers)
+        mean = fantasy.posterior(NEW).mean
+        assert mean.shape == (2, 3, 3, 1)
+        best = mean.amax((-2, -1)).mean(0).sum()
+        return torch.stack([best, fantasy.posterior(NEW).variance.sum()])
+
+    assert_right(function, X)
+
+
+@each_gaussian
+def test_conditioning_twice(cls: Any) -> None:
+    model = cls(POINTS, PAIRS, covar_module=kernel())
+
+    def function(x: Tensor) -> Tensor:
+        return statistics(conditioned(model, x, [FIRST, FIRST.flip(-1), FIRST]))
+
+    assert_right(function, NEW[:2] + 0.1)
+
+
+@each_gaussian
+def test_nothing_cached_has_a_graph(cls: Any) -> None:
+    points = POINTS.clone().requires_grad_()
+    model = cls(points, PAIRS, covar_module=kernel())
+    first = torch.autograd.grad(model.posterior(NEW).mean.sum(), points)
+    second = torch.autograd.grad(model.posterior(NEW).mean.sum(), points)
+    torch.testing.assert_close(first, second)
+    with torch.no_grad():
+        constant = model.posterior(NEW)
+    assert not constant.mean.requires_grad
+    torch.testing.assert_close(
+        model.posterior(NEW).mean.detach(), constant.mean, rtol=0, atol=0
+    )
