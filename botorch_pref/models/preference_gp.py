@@ -160,12 +160,12 @@ class PreferenceGP(  # type: ignore[misc]
 
 
 def engines(base: type[PreferenceGP] | None = None) -> list[type[PreferenceGP]]:
-    """All classes of models with an engine, by name.
+    """All classes of models with an engine of their own, by name.
 
     Args:
         base: Those below it; by default all.
     """
     below = (base or PreferenceGP).__subclasses__()
-    found = [cls for cls in below if hasattr(cls, "takes")]
+    found = [cls for cls in below if hasattr(cls, "takes") and not cls._is_ensemble]
     found += [leaf for cls in below for leaf in engines(cls)]
     return sorted(found, key=lambda cls: cls.__name__)

@@ -292,16 +292,19 @@ ENGINES = {
 
 
 def concrete_models() -> list[type[PreferenceGP]]:
-    """Every class of the package that a user can build: those without subclasses."""
-    for module in pkgutil.walk_packages(botorch_pref.__path__, "botorch_pref."):
-        if module.name.startswith("botorch_pref.models"):
-            importlib.import_module(module.name)
+    """Every class of the package with an engine: those without subclasses.
+
+    Ensembles have the engine of their members and a contract of their own.
+    """
+    parts = botorch_pref.models
+    for module in pkgutil.walk_packages(parts.__path__, f"{parts.__name__}."):
+        importlib.import_module(module.name)
     found, todo = [], [PreferenceGP]
     while todo:
         cls = todo.pop()
         todo.extend(cls.__subclasses__())
-        own = cls.__module__.startswith("botorch_pref")
-        if own and not cls.__subclasses__():
+        own = cls.__module__.startswith("botorch_pref") and not cls._is_ensemble
+        if own and all(below._is_ensemble for below in cls.__subclasses__()):
             found.append(cls)
     return sorted(found, key=lambda cls: cls.__name__)
 
