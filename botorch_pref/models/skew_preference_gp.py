@@ -90,7 +90,10 @@ class SkewPreferenceGP(PreferenceGP):
 
     def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
         boxes = cast("BoxFactors", factors)
-        return expectation_propagation(covar, mean, boxes, self._sites)
+        # Draws depend on data and hyper-parameters, not on what was solved before: only
+        # a fit, which records gradients, starts from there.
+        start = self._sites if torch.is_grad_enabled() else None
+        return expectation_propagation(covar, mean, boxes, start)
 
     def _generator(self) -> torch.Generator:
         device = self.train_inputs[0].device

@@ -1,0 +1,247 @@
+"""Copies, state dicts, devices, precision and random numbers."""
+
+import copy
+import io
+import pickle
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms.input import Normalize
+from torch import Tensor
+
+from botorch_pref import (
+    Comparisons,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PreferenceMarginalLogLikelihood,
+    SkewPreferenceGP,
+    VariationalPreferenceGP,
+)
+from botorch_pref.models.preference_gp import engines
+
+DOUBLE = torch.float64
+OURS: dict[type, dict[str, Any]] = {
+    EPPreferenceGP: {},
+    LaplacePreferenceGP: {},
+    SkewPreferenceGP: {"num_draws": 128},
+    VariationalPreferenceGP: {},
+}
+
+
+def points(count: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return 30 * torch.rand(count, 2, generator=generator, dtype=DOUBLE) - 7
+
+
+def answers(x: Tensor) -> Tensor:
+    """Neighbours are compared; the larger sum wins."""
+    pairs = torch.arange(len(x)).view(-1, 2)
+    lost = x.sum(-1)[pairs[:, 0]] < x.sum(-1)[pairs[:, 1]]
+    return torch.where(lost[:, None], pairs.flip(-1), pairs)
+
+
+X, NEW = points(20), points(5, seed=1)
+
+
+def build(cls: Any, x: Tensor = X, **options: Any) -> Any:
+    own = OURS[cls] | options
+    return cls(x, answers(x), input_transform=Normalize(2), **own)
+
+
+def fitted(cls: Any) -> Any:
+    model = build(cls)
+    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 5}})
+    return model
+
+
+def moments(model: Any, x: Tensor = NEW) -> tuple[Tensor, Tensor]:
+    posterior = model.posterior(x)
+    return posterior.mean.detach(), posterior.covariance_matrix.detach()
+
+
+def through_a_file(model: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def state_through_a_file(model: Any) -> dict[str, Any]:
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+@pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
+def cls(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def test_every_model_is_here() -> None:
+    assert set(engines()) <= set(OURS)
+
+
+@pytest.mark.parametrize(
+    "clone",
+    [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), through_a_file],
+    ids=["deepcopy", "pickle", "file"],
+)
+def test_a_copy_of_a_fitted_model_predicts_the_same_to_the_bit(
+    cls: Any, clone: Callable[[Any], Any]
+) -> None:
+    model = fitted(cls)
+    expected = moments(model)
+    other = clone(model)
+    torch.testing.assert_close(moments(other), expected, rtol=0, atol=0)
+    torch.testing.assert_close(other.datapoints, X, rtol=0, atol=0)
+    assert torch.equal(other.comparisons, model.comparisons)
+    # And goes on as the other does.
+    pair = torch.tensor([[0, 1]])
+    both = (m.condition_on_observations(NEW[:2], pair) for m in (model, other))
+    torch.testing.assert_close(*map(moments, both), rtol=0, atol=0)
+
+
+def test_a_state_dict_makes_an_equal_model_of_the_same_data(cls: Any) -> None:
+    """Whatever either was asked before: draws hang on data and parameters alone."""
+    model, other = fitted(cls), build(cls)
+    mean, covariance = moments(model)
+    moments(other)
+    other.load_state_dict(state_through_a_file(model))
+    same, same_covariance = moments(other)
+    if cls is SkewPreferenceGP:
+        assert torch.equal(same, mean)
+        assert torch.equal(same_covariance, covariance)
+    # Solutions agree to the engines' tolerance: they start where the last one ended.
+    deviation = covariance.diagonal().max().sqrt().item()
+    torch.testing.assert_close(same, mean, rtol=0, atol=1e-6 * deviation)
+    torch.testing.assert_close(
+        same_covariance, covariance, rtol=0, atol=1e-6 * deviation**2
+    )
+
+
+def test_draws_do_not_hang_on_what_was_asked_before() -> None:
+    model = fitted(SkewPreferenceGP)
+    before = moments(model)
+    model.covar_module.outputscale *= 1.5
+    moments(model)
+    model.covar_module.outputscale /= 1.5
+    torch.testing.assert_close(moments(model), before, rtol=1e-12, atol=1e-12)
+
+
+def test_a_state_dict_holds_no_data(cls: Any) -> None:
+    """BoTorch and Ax load hyper-parameters into models of newer data."""
+    model, newer = fitted(cls), points(24, seed=2)
+    other = build(cls, newer)
+    state = state_through_a_file(model)
+    assert {name.split(".")[0] for name in state} <= {
+        "covar_module",
+        "mean_module",
+        "likelihoods",
+        "input_transform",
+    }
+    other.load_state_dict(state)
+    torch.testing.assert_close(other.datapoints, newer, rtol=0, atol=0)
+    assert torch.equal(other.comparisons, answers(newer))
+    direct = build(cls, newer)
+    direct.covar_module.load_state_dict(model.covar_module.state_dict())
+    direct.input_transform.load_state_dict(model.input_transform.state_dict())
+    torch.testing.assert_close(moments(other), moments(direct), rtol=0, atol=1e-6)
+
+
+def test_a_strange_state_dict_is_refused(cls: Any) -> None:
+    model = build(cls)
+    state = model.state_dict()
+    with pytest.raises(RuntimeError, match="unknown"):
+        model.load_state_dict(state | {"unknown": torch.zeros(1)})
+
+
+@pytest.mark.parametrize(
+    "to_single",
+    [
+        lambda m: m.float(),
+        lambda m: m.to(torch.float32),
+        lambda m: m.to(device="cpu", dtype=torch.float32),
+    ],
+    ids=["float", "dtype", "device and dtype"],
+)
+def test_there_and_back_between_precisions(
+    cls: Any, to_single: Callable[[Any], Any]
+) -> None:
+    model = fitted(cls)
+    expected = moments(model)
+    single = to_single(copy.deepcopy(model))
+    assert {p.dtype for p in single.parameters()} == {torch.float32}
+    assert single.datapoints.dtype == single.train_inputs[0].dtype == torch.float32
+    assert single.comparisons.dtype == torch.long
+    mean = single.posterior(NEW.float()).mean
+    assert mean.dtype == torch.float32
+    back = moments(single.double())
+    deviation = expected[1].diagonal().max().sqrt().item()
+    # Rounded data and parameters; the chains of SkewGP part, within their error.
+    error = 6 * 128**-0.5 if cls is SkewPreferenceGP else 1e-3
+    for actual in (mean.detach().double().squeeze(-1), back[0].squeeze(-1)):
+        torch.testing.assert_close(
+            actual, expected[0].squeeze(-1), rtol=0, atol=error * deviation
+        )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU.")
+def test_there_and_back_between_devices(cls: Any) -> None:
+    model = fitted(cls)
+    expected = moments(model)
+    moved = copy.deepcopy(model).to("cuda")
+    on_gpu = tuple(part.cpu() for part in moments(moved, NEW.cuda()))
+    back = moments(moved.cpu())
+    deviation = expected[1].diagonal().max().sqrt().item()
+    error = 6 * 128**-0.5 if cls is SkewPreferenceGP else 1e-6
+    torch.testing.assert_close(on_gpu[0], expected[0], rtol=0, atol=error * deviation)
+    error = 1e-6
+    torch.testing.assert_close(back[0], expected[0], rtol=0, atol=error * deviation)
+
+
+def test_seeds_are_the_only_source_of_draws() -> None:
+    one, same, other = (
+        moments(build(SkewPreferenceGP, seed=seed)) for seed in (3, 3, 4)
+    )
+    torch.testing.assert_close(one, same, rtol=0, atol=0)
+    assert not torch.equal(one[0], other[0])
+
+
+def global_states() -> tuple[Any, ...]:
+    numpy_state = np.random.get_state()  # noqa: NPY002
+    return torch.get_rng_state().tolist(), list(numpy_state[1]), random.getstate()
+
+
+def use(model: Any) -> list[Tensor]:
+    """Everything that a model does but for drawing function values."""
+    pair = torch.tensor([[0, 1]])
+    conditioned = model.condition_on_observations(NEW[:2], pair)
+    noisy = model.posterior(NEW, observation_noise=True)
+    return [
+        model.log_evidence().detach(),
+        *moments(model),
+        noisy.variance.detach(),
+        model.duel_posterior(NEW, NEW[:1]).mean.detach(),
+        model.duel_probability(NEW, NEW[:1]).detach(),
+        model.duel_probability(NEW, NEW[:1], observation_noise=True).detach(),
+        *moments(conditioned),
+        *moments(model.set_train_data(comparisons=Comparisons(pair)) or model),
+    ]
+
+
+def test_global_random_numbers_are_neither_used_nor_touched(cls: Any) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        before = global_states()
+        first = use(fitted(cls))
+        assert global_states() == before
+        torch.manual_seed(2)
+        second = use(fitted(cls))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
