@@ -4,9 +4,18 @@ Finding the best design when the only measurement is what a person says of it.
 """
 
 from botorch_pref.acquisition import (
+    DuelingBALD,
     DuelingEIIG,
+    DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingKG,
+    DuelingMUC,
     DuelingThompson,
     DuelingUCB,
+    FeasibilityWeighted,
+    HallucinatedModel,
+    champion,
     incumbent,
 )
 from botorch_pref.errors import (
@@ -41,7 +50,9 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
     VariationalPreferenceGP,
+    choice_probability,
 )
+from botorch_pref.models.validity_probability import log_validity_probability
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 __version__ = "0.1.0"
@@ -52,11 +63,19 @@ __all__ = [
     "BotorchPrefError",
     "Choices",
     "Comparisons",
+    "DuelingBALD",
     "DuelingEIIG",
+    "DuelingEUBO",
+    "DuelingHBEI",
+    "DuelingHBUCB",
+    "DuelingKG",
+    "DuelingMUC",
     "DuelingThompson",
     "DuelingUCB",
     "EPPreferenceGP",
+    "FeasibilityWeighted",
     "FeedbackError",
+    "HallucinatedModel",
     "InferenceWarning",
     "LaplacePreferenceGP",
     "OrdinalProbitLikelihood",
@@ -76,5 +95,8 @@ __all__ = [
     "UnsupportedFeedbackError",
     "Validity",
     "VariationalPreferenceGP",
+    "champion",
+    "choice_probability",
     "incumbent",
+    "log_validity_probability",
 ]

@@ -40,6 +40,21 @@ PROMISED = {
     "incumbent",
 }
 
+# Beyond the design's list.
+MORE = {
+    "DuelingBALD",
+    "DuelingEUBO",
+    "DuelingHBEI",
+    "DuelingHBUCB",
+    "DuelingKG",
+    "DuelingMUC",
+    "FeasibilityWeighted",
+    "HallucinatedModel",
+    "champion",
+    "choice_probability",
+    "log_validity_probability",
+}
+
 # Designed, not built yet.
 LATER: set[str] = set()
 
@@ -72,7 +87,7 @@ def _exported() -> list[Any]:
 
 def test_the_promised_names_are_there_and_no_others() -> None:
     assert LATER < PROMISED
-    assert set(botorch_pref.__all__) == (PROMISED - LATER) | ERRORS
+    assert set(botorch_pref.__all__) == (PROMISED - LATER) | MORE | ERRORS
 
 
 def test_what_comes_later_is_not_there_yet() -> None:

@@ -1,20 +1,31 @@
-"""Acquisition functions of duels: with the best point so far, or of two new points."""
+"""Acquisition functions of duels: with the best point so far, or of new points."""
 
 from botorch_pref.acquisition import input_constructors as input_constructors
 from botorch_pref.acquisition.dueling_bald import DuelingBALD
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
 from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
+from botorch_pref.acquisition.dueling_hallucination import DuelingHBEI, DuelingHBUCB
+from botorch_pref.acquisition.dueling_kg import DuelingKG
+from botorch_pref.acquisition.dueling_muc import DuelingMUC
 from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
+from botorch_pref.acquisition.hallucinated_model import HallucinatedModel
 from botorch_pref.acquisition.incumbent import incumbent
+from botorch_pref.acquisition.observed_points import champion
 
 __all__ = [
     "DuelingBALD",
     "DuelingEIIG",
     "DuelingEUBO",
+    "DuelingHBEI",
+    "DuelingHBUCB",
+    "DuelingKG",
+    "DuelingMUC",
     "DuelingThompson",
     "DuelingUCB",
     "FeasibilityWeighted",
+    "HallucinatedModel",
+    "champion",
     "incumbent",
 ]

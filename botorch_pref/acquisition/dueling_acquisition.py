@@ -1,4 +1,4 @@
-"""What the dueling acquisition functions share: a reference point and opponents."""
+"""What the dueling acquisition functions share: which duels count, and their mean."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from abc import abstractmethod
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
+from botorch.posteriors.posterior import Posterior
 from botorch.utils.transforms import (
     average_over_ensemble_models,
-    concatenate_pending_points,
     t_batch_mode_transform,
 )
 from torch import Tensor
@@ -18,33 +19,102 @@ from botorch_pref.posteriors.difference import difference_mixture
 
 
 class DuelingAcquisition(AcquisitionFunction):
-    r"""Worth of the duel of a challenger ``x`` with an opponent.
+    r"""Mean worth of the duels that new points bring.
 
-    The opponent is the reference point. Pending points, picked for duels that nobody
-    has answered yet, are opponents too, and a challenger may meet any of them,
+    Of the ``q`` points of ``X``, the pending points, picked for duels that nobody has
+    answered yet, and the reference point if there is one, any two may meet. Counted are
+    the duels of at least one new point,
 
-    .. math:: \alpha(x) = \frac{1}{1 + |X_{pending}|}
-        \sum_{r \in \{x_r\} \cup X_{pending}} \alpha(x, r),
+    .. math:: \alpha(X) = \frac{1}{|P|} \sum_{\{i, j\} \in P} \alpha(x_i, x_j), \qquad
+        P = \big\{\{i, j\} : i \in X, \;
+        j \in X \cup X_{pending} \cup \{x_r\}, \; i \ne j \big\},
 
-    so that a batch chosen one by one (``sequential=True``) spreads: a point dueling
-    with itself teaches nothing and improves on nothing. (The hardest opponent instead
-    of the mean would put kinks where gradient-based optimisers stop.)
+    so that one challenger of a reference (``q = 1``) is worth its duel with it, and a
+    pair without one (``q = 2``) its own duel. Batches chosen one by one
+    (``sequential=True``) or jointly spread: a point dueling with itself teaches nothing
+    and improves on nothing. (The hardest opponent instead of the mean would put kinks
+    where gradient-based optimisers stop.) Where a challenger's part differs from its
+    opponent's, two new points take both parts in turn, and the mean of both counts.
 
     Args:
-        model: Any BoTorch model whose posterior `difference_mixture` takes.
+        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
         X_ref: The reference point, ``1 x d`` (or ``d``), or ``batch_shape x 1 x d`` for
-            one reference per t-batch or per batch of the model.
+            one reference per t-batch or per batch of the model; None for none.
 
     Raises:
         ValueError: If ``X_ref`` holds several points.
     """
 
-    X_ref: Tensor
+    X_ref: Tensor | None
+    _parts_differ = False
+    """Whether a duel's value depends on which of the two is the challenger."""
 
-    def __init__(self, model: Model, X_ref: Tensor) -> None:
+    def __init__(self, model: Model, X_ref: Tensor | None = None) -> None:
         super().__init__(model=model)
-        self.register_buffer("X_ref", reference_point(X_ref))
+        point = None if X_ref is None else reference_point(X_ref)
+        self.register_buffer("X_ref", point)
         self.set_X_pending()
+
+    @abstractmethod
+    def _duel_values(
+        self, posterior: Posterior, first: Tensor, second: Tensor
+    ) -> Tensor:
+        """Values of several duels of points of one joint posterior.
+
+        Args:
+            posterior: Over new points, pending points and the reference, in this order.
+            first: Positions of the challengers, ``num_duels``.
+            second: Positions of their opponents.
+
+        Returns:
+            ``num_duels x batch_shape``.
+        """
+
+    def _value_alone(self, posterior: Posterior) -> Tensor:
+        """Value of one new point that nothing can meet, ``batch_shape``."""
+        raise UnsupportedError(
+            f"{type(self).__name__} without X_ref needs two points to compare; choose "
+            "them jointly, optimize_acqf(..., q=2) without sequential=True, or give "
+            "X_ref or pending points."
+        )
+
+    def _posterior(self, points: Tensor) -> Posterior:
+        """Joint posterior of the points that may meet."""
+        return self.model.posterior(points)
+
+    @t_batch_mode_transform()
+    @average_over_ensemble_models  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Mean value of the duels of the new points.
+
+        Args:
+            X: New points, ``batch_shape x q x d``.
+
+        Returns:
+            ``batch_shape``, broadcast with the batch of the model.
+
+        Raises:
+            UnsupportedError: If a single point has no opponent and is worth nothing
+                alone.
+        """
+        points = X
+        for others in (self.X_pending, self.X_ref):
+            if others is not None:
+                points = append_points(points, others)
+        first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
+        posterior = self._posterior(points)
+        if len(first) == 0:
+            return self._value_alone(posterior)
+        values = self._duel_values(posterior, first, second)
+        if self._parts_differ and X.shape[-2] > 1:
+            both_new = (second < X.shape[-2]).view(-1, *[1] * (values.dim() - 1))
+            swapped = self._duel_values(posterior, second, first)
+            values = torch.where(both_new, 0.5 * (values + swapped), values)
+        return values.mean(0)
+
+
+class DifferenceAcquisition(DuelingAcquisition):
+    """Worth of duels that depends on the difference of the two utilities alone."""
 
     @abstractmethod
     def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
@@ -58,25 +128,46 @@ class DuelingAcquisition(AcquisitionFunction):
             ``batch_shape``.
         """
 
-    @t_batch_mode_transform(expected_q=1)
-    @average_over_ensemble_models
-    @concatenate_pending_points
-    def forward(self, X: Tensor) -> Tensor:
-        """Mean value of each challenger's duels with its opponents.
+    def _duel_values(
+        self, posterior: Posterior, first: Tensor, second: Tensor
+    ) -> Tensor:
+        return self._duel_value(*duel_mixtures(posterior, first, second))
 
-        Args:
-            X: Challengers, ``batch_shape x 1 x d``.
 
-        Returns:
-            ``batch_shape``, broadcast with the batch of the model.
-        """
-        posterior = self.model.posterior(append_reference(X, self.X_ref))
-        num_opponents = X.shape[-2]
-        values = [
-            self._duel_value(*difference_mixture(posterior, 0, 1 + opponent))
-            for opponent in range(num_opponents)
-        ]
-        return torch.stack(values).mean(0)
+def duel_mixtures(
+    posterior: Posterior, first: Tensor, second: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Distributions of several differences, with the duels before the batch.
+
+    There, parameters of a link that differ in the batch broadcast as they should.
+
+    Args:
+        posterior: Joint posterior that `difference_mixture` takes.
+        first: Positions of the first points, ``num_duels``.
+        second: Positions of the second points.
+
+    Returns:
+        Means, ``num_components x num_duels x batch_shape``, and the variance within
+        components, ``num_duels x batch_shape``.
+    """
+    means, variance = difference_mixture(posterior, first, second)
+    return means.movedim(-1, 1), variance.movedim(-1, 0)
+
+
+def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Every duel of at least one new point, once.
+
+    Args:
+        num_new: The new points are the first ones.
+        total: How many points may meet.
+        device: Of the result.
+
+    Returns:
+        Positions of the challengers, all new, and of their opponents.
+    """
+    first, second = torch.triu_indices(total, total, offset=1, device=device)
+    new = first < num_new
+    return first[new], second[new]
 
 
 def reference_point(X_ref: Tensor) -> Tensor:
@@ -100,16 +191,16 @@ def reference_point(X_ref: Tensor) -> Tensor:
     return points.detach().clone()
 
 
-def append_reference(X: Tensor, X_ref: Tensor) -> Tensor:
-    """Points and the reference as the points of one joint posterior.
+def append_points(X: Tensor, others: Tensor) -> Tensor:
+    """Points and others as the points of one joint posterior.
 
     Args:
         X: ``batch_shape x q x d``.
-        X_ref: ``ref_batch_shape x 1 x d``, broadcastable with ``X``.
+        others: ``other_batch_shape x n x d``, broadcastable with ``X``.
 
     Returns:
-        ``batch_shape x (q + 1) x d`` with the reference last, batches broadcast.
+        ``batch_shape x (q + n) x d`` with the others last, batches broadcast.
     """
-    batch_shape = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
-    parts = [points.expand(*batch_shape, *points.shape[-2:]) for points in (X, X_ref)]
+    batch_shape = torch.broadcast_shapes(X.shape[:-2], others.shape[:-2])
+    parts = [points.expand(*batch_shape, *points.shape[-2:]) for points in (X, others)]
     return torch.cat(parts, dim=-2)

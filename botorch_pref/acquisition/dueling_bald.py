@@ -6,11 +6,11 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
-from botorch_pref.acquisition.dueling_pair_acquisition import DuelingPairAcquisition
+from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.numerics.duel_link import DuelLink, win_and_information
 
 
-class DuelingBALD(AnswerLinkMixin, DuelingPairAcquisition):
+class DuelingBALD(AnswerLinkMixin, DifferenceAcquisition):
     r"""Bayesian active learning by disagreement (Houlsby et al. 2011) for duels.
 
     .. math:: \alpha(x_1, x_2) = h\big(E[g(f(x_1) - f(x_2))]\big)
@@ -24,9 +24,9 @@ class DuelingBALD(AnswerLinkMixin, DuelingPairAcquisition):
     much where nothing is to be learned.
 
     Args:
-        model: Any BoTorch model whose posterior `difference_mixture` takes.
-        X_ref: The reference point, ``1 x d``; None to choose both points. See
-            :class:`DuelingPairAcquisition`, also for pending points.
+        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
+        X_ref: The reference point, ``1 x d``; None to choose all points. See
+            :class:`.DuelingAcquisition`, also for batches and pending points.
         link: How the answer follows from the difference of utilities. By default that
             of ``model.likelihood``, see
             :func:`botorch_pref.likelihoods.answer_link.answer_link`.

@@ -6,11 +6,11 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
-from botorch_pref.acquisition.dueling_acquisition import DuelingAcquisition
+from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.numerics.duel_link import DuelLink, win_and_information
 
 
-class DuelingEIIG(AnswerLinkMixin, DuelingAcquisition):
+class DuelingEIIG(AnswerLinkMixin, DifferenceAcquisition):
     r"""Dueling expected improvement and information gain.
 
     .. math::
@@ -24,9 +24,9 @@ class DuelingEIIG(AnswerLinkMixin, DuelingAcquisition):
     :mod:`botorch_pref.numerics.duel_link`.
 
     Args:
-        model: Any BoTorch model whose posterior `difference_mixture` takes.
-        X_ref: The reference point, ``1 x d``; see :class:`DuelingAcquisition`, also for
-            pending points.
+        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
+        X_ref: The reference point, ``1 x d``; see :class:`.DuelingAcquisition`, also
+            for batches and pending points.
         k: Weight of improvement, nonnegative: 0.1 explores more than 0.5.
         link: How the answer follows from the difference of utilities. By default that
             of ``model.likelihood``, see
@@ -36,6 +36,8 @@ class DuelingEIIG(AnswerLinkMixin, DuelingAcquisition):
         UnsupportedFeedbackError: If no link is given and the likelihood has none.
         ValueError: If ``k`` is negative or ``X_ref`` holds several points.
     """
+
+    _parts_differ = True
 
     def __init__(
         self,

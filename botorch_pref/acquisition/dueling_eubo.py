@@ -5,11 +5,11 @@ from __future__ import annotations
 from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
-from botorch_pref.acquisition.dueling_pair_acquisition import DuelingPairAcquisition
+from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.numerics.gaussian_mixture import expected_positive_part
 
 
-class DuelingEUBO(DuelingPairAcquisition):
+class DuelingEUBO(DifferenceAcquisition):
     r"""Expected utility of the best option (Lin et al. 2022; Astudillo et al. 2023).
 
     .. math:: \alpha(x_1, x_2) = E[\max(f(x_1), f(x_2))]
@@ -18,23 +18,25 @@ class DuelingEUBO(DuelingPairAcquisition):
 
     where :math:`\theta^2` is the variance of :math:`f(x_1) - f(x_2)`; under a
     `SkewNormalPosterior`, the average over its components. With a reference point, such
-    as the previous winner, it is the expected improvement on it,
+    as the previous winner, :math:`E[f(x_r)]` is subtracted: a challenger is worth its
+    expected improvement on it,
 
     .. math:: \alpha(x) = E[\max(f(x), f(x_r))] - E[f(x_r)]
         = E[\max(f(x) - f(x_r), 0)],
 
     which does not depend on the level of the utilities. If answers are free of noise,
     the best pair is one after whose answer the expected utility of the point that is
-    then best is largest (Astudillo et al. 2023).
+    then best is largest (Astudillo et al. 2023). A single option without any opponent
+    is worth its expected utility.
 
     Where the difference is certain (:math:`\theta = 0`), as of a point with itself, the
     value is that of the better point. The deviation :math:`\theta` has a kink there;
     its gradient is taken as 0.
 
     Args:
-        model: Any BoTorch model whose posterior `difference_mixture` takes.
-        X_ref: The reference point, ``1 x d``; None to choose both points. See
-            :class:`DuelingPairAcquisition`, also for pending points.
+        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
+        X_ref: The reference point, ``1 x d``; None to choose all points of the duels.
+            See :class:`.DuelingAcquisition`, also for batches and pending points.
 
     Raises:
         ValueError: If ``X_ref`` holds several points.
@@ -43,6 +45,17 @@ class DuelingEUBO(DuelingPairAcquisition):
     def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
         return expected_positive_part(means, variance)
 
-    def _pair_value(self, posterior: Posterior) -> Tensor:
-        second = posterior.mean[..., 1, 0]  # type: ignore[attr-defined]
-        return super()._pair_value(posterior) + second
+    def _duel_values(
+        self, posterior: Posterior, first: Tensor, second: Tensor
+    ) -> Tensor:
+        mean = posterior.mean.squeeze(-1)  # type: ignore[attr-defined]
+        level = mean[..., second]
+        if self.X_ref is not None:
+            # 0 exactly for the reference itself: its duels keep their digits.
+            level = level - mean[..., -1:]
+        gain = super()._duel_values(posterior, first, second)
+        return gain + level.movedim(-1, 0)
+
+    def _value_alone(self, posterior: Posterior) -> Tensor:
+        mean: Tensor = posterior.mean  # type: ignore[attr-defined]
+        return mean[..., 0, 0]

@@ -11,7 +11,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import (
-    append_reference,
+    append_points,
     reference_point,
 )
 
@@ -72,5 +72,5 @@ class DuelingThompson(AcquisitionFunction):
         Returns:
             ``batch_shape``, broadcast with the batch of the model.
         """
-        values = self.path(append_reference(X, self.X_ref))
+        values = self.path(append_points(X, self.X_ref))
         return values[..., 0] - values[..., 1]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_pref.acquisition.dueling_acquisition import DuelingAcquisition
+from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.numerics.narrowest_interval import narrowest_interval
 
 
-class DuelingUCB(DuelingAcquisition):
+class DuelingUCB(DifferenceAcquisition):
     r"""Dueling upper credible bound (Benavoli, Azzimonti and Piga 2021, section 5).
 
     The upper end of the narrowest interval that holds :math:`f(x) - f(x_r)` with
@@ -21,14 +21,16 @@ class DuelingUCB(DuelingAcquisition):
     gradient is taken as 0.
 
     Args:
-        model: Any BoTorch model whose posterior `difference_mixture` takes.
-        X_ref: The reference point, ``1 x d``; see :class:`DuelingAcquisition`, also for
-            pending points.
+        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
+        X_ref: The reference point, ``1 x d``; see :class:`.DuelingAcquisition`, also
+            for batches and pending points.
         level: Probability of the interval, in (0, 1).
 
     Raises:
         ValueError: If ``level`` is not in (0, 1) or ``X_ref`` holds several points.
     """
+
+    _parts_differ = True
 
     def __init__(self, model: Model, X_ref: Tensor, level: float = 0.95) -> None:
         if not 0 < level < 1:

@@ -43,10 +43,11 @@ class FeasibilityWeighted(AcquisitionFunction):
         feasibility_model: A model with `Validity`, for example
             ``EPPreferenceGP(X, feedback=[Validity(indices, valid)])``.
         failure_value: :math:`\alpha_0`, the worth of a failed trial on the scale of
-            ``acquisition``. 0 is right for improvements, and for `DuelingUCB` and
-            `DuelingThompson`: it is their value at the reference point. Functions whose
-            zero means nothing, such as expected utilities, need one, for example the
-            posterior mean of the utility at the incumbent.
+            ``acquisition``. 0 is right for improvements and for what an answer teaches:
+            all dueling functions with a reference point, `DuelingBALD` and `DuelingKG`
+            without. Functions whose zero means nothing, such as `DuelingEUBO` without
+            a reference, need one, for example the posterior mean of the utility at the
+            incumbent.
 
     Raises:
         ValueError: A failure value for a function that has none: `DuelingEIIG` or one

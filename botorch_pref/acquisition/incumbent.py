@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 from botorch.models.model import Model
-from botorch.sampling.pathwise.utils import get_train_inputs
+from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
-from botorch_pref.errors import FeedbackError
+from botorch_pref.acquisition.observed_points import observed_points, pick
 from botorch_pref.posteriors.difference import difference_mixture
 
 # Mixture components times pairs of points that are worked on at once: 2 MB in float64
@@ -30,7 +30,8 @@ def incumbent(model: Model) -> Tensor:
 
     Args:
         model: Any BoTorch model with training inputs whose posterior
-            `difference_mixture` takes; `PairwiseGP` included.
+            `difference_mixture` takes; `PairwiseGP` included. The members of an
+            ensemble are averaged.
 
     Returns:
         The point as it was given to the model, before any input transform:
@@ -39,17 +40,10 @@ def incumbent(model: Model) -> Tensor:
     Raises:
         FeedbackError: If the model has no training inputs.
     """
-    if not model.train_inputs:
-        raise FeedbackError(
-            "incumbent needs a model with observed points; this one has none. Ask a "
-            "first duel of two points of your choice."
-        )
+    points = observed_points(model)
     with torch.no_grad():
-        (points,) = get_train_inputs(model, transformed=False)
-        best = _copeland_scores(model, points).argmax(-1)
-        index = best[..., None, None].expand(*best.shape, 1, points.shape[-1])
-        expanded = points.expand(*best.shape, *points.shape[-2:])
-        return expanded.gather(-2, index).clone()
+        scores = _copeland_scores(model, points)
+    return pick(points, scores.mean(-2) if is_ensemble(model) else scores)
 
 
 def _copeland_scores(model: Model, points: Tensor) -> Tensor:

@@ -16,10 +16,14 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition.dueling_bald import DuelingBALD
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
 from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
+from botorch_pref.acquisition.dueling_hallucination import DuelingHBEI, DuelingHBUCB
+from botorch_pref.acquisition.dueling_kg import DuelingKG
+from botorch_pref.acquisition.dueling_muc import DuelingMUC
 from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
 from botorch_pref.acquisition.incumbent import incumbent
+from botorch_pref.acquisition.observed_points import champion
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.duel_link import DuelLink
 
@@ -104,7 +108,7 @@ def construct_inputs_dueling_eubo(
 
     Args:
         model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default none, and both points are chosen.
+        X_ref: The reference point; by default none, and all points are chosen.
 
     Returns:
         Keyword arguments of the constructor.
@@ -120,13 +124,94 @@ def construct_inputs_dueling_bald(
 
     Args:
         model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default none, and both points are chosen.
+        X_ref: The reference point; by default none, and all points are chosen.
         link: See `DuelingBALD`.
 
     Returns:
         Keyword arguments of the constructor.
     """
     return {"model": _preference_model(model), "X_ref": X_ref, "link": link}
+
+
+@acqf_input_constructor(DuelingKG)
+def construct_inputs_dueling_kg(
+    model: Model,
+    X_ref: Tensor | None = None,
+    choices: Tensor | None = None,
+    link: DuelLink | None = None,
+) -> dict[str, Any]:
+    """Arguments of `DuelingKG`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: The reference point; by default none, and all points are chosen.
+        choices: See `DuelingKG`.
+        link: See `DuelingKG`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    model = _preference_model(model)
+    return {"model": model, "X_ref": X_ref, "choices": choices, "link": link}
+
+
+@acqf_input_constructor(DuelingMUC)
+def construct_inputs_dueling_muc(
+    model: Model, X_ref: Tensor | None = None, link: DuelLink | None = None
+) -> dict[str, Any]:
+    """Arguments of `DuelingMUC`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: The reference point; by default the model's `champion`.
+        link: See `DuelingMUC`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    model = _preference_model(model)
+    reference = champion(model) if X_ref is None else X_ref
+    return {"model": model, "X_ref": reference, "link": link}
+
+
+@acqf_input_constructor(DuelingHBEI)
+def construct_inputs_dueling_hbei(
+    model: Model, X_ref: Tensor | None = None, generator: Generator | None = None
+) -> dict[str, Any]:
+    """Arguments of `DuelingHBEI`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: See `DuelingHBEI`.
+        generator: See `DuelingHBEI`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    model = _preference_model(model)
+    return {"model": model, "X_ref": X_ref, "generator": generator}
+
+
+@acqf_input_constructor(DuelingHBUCB)
+def construct_inputs_dueling_hbucb(
+    model: Model,
+    X_ref: Tensor | None = None,
+    level: float = 0.95,
+    generator: Generator | None = None,
+) -> dict[str, Any]:
+    """Arguments of `DuelingHBUCB`.
+
+    Args:
+        model: The model, or a list with nothing but it.
+        X_ref: See `DuelingHBUCB`.
+        level: See `DuelingHBUCB`.
+        generator: See `DuelingHBUCB`.
+
+    Returns:
+        Keyword arguments of the constructor.
+    """
+    arguments = construct_inputs_dueling_hbei(model, X_ref, generator)
+    return arguments | {"level": level}
 
 
 @acqf_input_constructor(FeasibilityWeighted)

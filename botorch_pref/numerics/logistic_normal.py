@@ -27,7 +27,6 @@ from collections.abc import Iterator
 
 import torch
 from botorch.utils.probability.utils import log_ndtr
-from numpy.polynomial.hermite_e import hermegauss
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -39,11 +38,12 @@ _NUM_TERMS = 20
 # rounding in effect, and the series, which divides by tau, loses digits.
 _SMALL_DEVIATION = 1e-3
 # Up to this variance the poles of the logistic function are six deviations away, and
-# Gauss-Hermite quadrature of this many nodes is exact to rounding.
+# the trapezoidal rule over the normal density is exact to rounding.
 _NARROW_VARIANCE = 0.25
-_HERMITE = tuple(
-    (float(node), float(weight) / math.sqrt(2 * math.pi))
-    for node, weight in zip(*hermegauss(32), strict=True)
+_STEP = 0.7
+_NODES = tuple(
+    (_STEP * k, _STEP * math.exp(-0.5 * (_STEP * k) ** 2) / math.sqrt(2 * math.pi))
+    for k in range(-13, 14)
 )
 
 
@@ -169,7 +169,7 @@ def _half_entropy(mean: Tensor, deviation: Tensor) -> Tensor:
 def expected_sigmoid_slope(mean: Tensor, variance: Tensor) -> Tensor:
     r""":math:`E[\sigma'(u)] = dE[\sigma(u)] / d\mu`, :math:`u \sim N(\mu, \tau^2)`.
 
-    Where :math:`\tau \le 1/2`, Gauss-Hermite quadrature; where it is larger, the series
+    Where :math:`\tau \le 1/2`, the trapezoidal rule; where it is larger, the series
     of :math:`\sigma'(u) = \sum_{k \ge 1} (-1)^{k-1} k e^{-k |u|}`.
 
     Args:
@@ -183,7 +183,7 @@ def expected_sigmoid_slope(mean: Tensor, variance: Tensor) -> Tensor:
     mean, variance = torch.broadcast_tensors(mean, variance)
     narrow = variance <= _NARROW_VARIANCE
     total = torch.zeros_like(mean)
-    for change, weight in _hermite_changes(torch.where(narrow, variance, 0.0)):
+    for change, weight in _normal_changes(torch.where(narrow, variance, 0.0)):
         u = mean + change
         total = total + weight * torch.sigmoid(u) * torch.sigmoid(-u)
     wide = _series_slope(mean, torch.where(narrow, 1.0, variance).sqrt())
@@ -200,7 +200,7 @@ def sigmoid_variance(mean: Tensor, variance: Tensor) -> Tensor:
     .. math:: \sigma(\mu + d) - \sigma(\mu)
         = (e^d - 1) \, \sigma(\mu) \, \sigma(-\mu - d)
 
-    by Gauss-Hermite quadrature, which keeps its digits however small it is.
+    by the trapezoidal rule, which keeps its digits however small it is.
 
     Args:
         mean: ``mu``, any shape.
@@ -215,7 +215,7 @@ def sigmoid_variance(mean: Tensor, variance: Tensor) -> Tensor:
     # The variance is even in the mean, and the smaller tail keeps its digits.
     mean = -mean.abs()
     first = second = torch.zeros_like(mean)
-    for change, weight in _hermite_changes(torch.where(narrow, variance, 0.0)):
+    for change, weight in _normal_changes(torch.where(narrow, variance, 0.0)):
         step = torch.expm1(change) * torch.sigmoid(mean) * torch.sigmoid(-mean - change)
         first, second = first + weight * step, second + weight * step.square()
     outer = torch.where(narrow, 1.0, variance)
@@ -225,10 +225,10 @@ def sigmoid_variance(mean: Tensor, variance: Tensor) -> Tensor:
     return torch.where(narrow, second - first.square(), wide)
 
 
-def _hermite_changes(variance: Tensor) -> Iterator[tuple[Tensor, float]]:
+def _normal_changes(variance: Tensor) -> Iterator[tuple[Tensor, float]]:
     """Nodes and weights of ``N(0, variance)``; one at a time, for want of room."""
     deviation = standard_deviation(variance)
-    for node, weight in _HERMITE:
+    for node, weight in _NODES:
         yield deviation * node, weight
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import torch
-from numpy.polynomial.legendre import leggauss
+from botorch.utils.probability.utils import leggauss
 from torch import Tensor
 
 _NUM_NODES = 20
 _NODES, _WEIGHTS = (
-    tuple(float(value) for value in values) for values in leggauss(_NUM_NODES)
+    values.tolist() for values in leggauss(_NUM_NODES, dtype=torch.float64)
 )
 # What lies farther out has decayed by exp(-40) and adds less than a rounding.
 _CUT = 80.0

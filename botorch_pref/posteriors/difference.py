@@ -1,4 +1,4 @@
-"""The difference of two utilities under any posterior of a preference model."""
+"""Utilities and their differences as mixtures, under any preference model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,35 @@ from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+
+
+def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
+    """Any posterior of a preference model as a mixture with one covariance.
+
+    Args:
+        posterior: Joint posterior over ``q`` points with one output: a
+            `SkewNormalPosterior`, or BoTorch's Gaussian ``GPyTorchPosterior``, which
+            is a mixture of one component. Of an ensemble of models, whose
+            ``GaussianMixturePosterior`` has a batch dimension for its members, each
+            member is one, in the batch.
+
+    Returns:
+        Component means, ``num_components x batch_shape x q``, of equal weight, and
+        their covariance, ``batch_shape x q x q``.
+
+    Raises:
+        UnsupportedError: If the posterior is neither, or has several outputs.
+    """
+    if isinstance(posterior, SkewNormalPosterior):
+        return posterior.component_means, posterior.component_covariance
+    if isinstance(posterior, GPyTorchPosterior) and not posterior._is_mt:
+        distribution = posterior.distribution
+        return distribution.mean.unsqueeze(0), distribution.covariance_matrix
+    raise UnsupportedError(
+        f"The difference of two points under a {type(posterior).__name__} is not a "
+        "Gaussian mixture with one variance; give a single-output "
+        "GPyTorchPosterior or a SkewNormalPosterior."
+    )
 
 
 def difference_mixture(
@@ -22,30 +51,20 @@ def difference_mixture(
     rounding, of size eps (C_ff + C_ss), and is set to 0, with derivative 0.
 
     Args:
-        posterior: Joint posterior over ``q >= 2`` points with one output: a
-            `SkewNormalPosterior`, or BoTorch's Gaussian ``GPyTorchPosterior``, which
-            is a mixture of one component.
+        posterior: Joint posterior over ``q >= 2`` points that
+            `shared_covariance_mixture` takes.
         first: Position of the first point among the ``q``; or positions, a long vector.
         second: Position of the second point, or positions.
 
     Returns:
         Means, ``num_components x batch_shape``, and the variance within components,
-        ``batch_shape``: the arguments of `botorch_pref.numerics.gaussian_mixture`.
+        ``batch_shape``: the arguments of `botorch_pref.numerics.gaussian_mixture`; with
+        the positions last, if there are several.
 
     Raises:
-        UnsupportedError: If the posterior is neither, or has several outputs.
+        UnsupportedError: If the posterior is of another kind.
     """
-    if isinstance(posterior, SkewNormalPosterior):
-        means, covariance = posterior.component_means, posterior.component_covariance
-    elif isinstance(posterior, GPyTorchPosterior) and not posterior._is_mt:
-        means = posterior.distribution.mean.unsqueeze(0)
-        covariance = posterior.distribution.covariance_matrix
-    else:
-        raise UnsupportedError(
-            f"The difference of two points under a {type(posterior).__name__} is not a "
-            "Gaussian mixture with one variance; give a single-output "
-            "GPyTorchPosterior or a SkewNormalPosterior."
-        )
+    means, covariance = shared_covariance_mixture(posterior)
     variance = (
         covariance[..., first, first]
         + covariance[..., second, second]

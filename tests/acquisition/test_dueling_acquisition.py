@@ -1,4 +1,6 @@
-"""What EUBO and BALD share: both points of a duel, or one against the reference."""
+"""What BALD, EUBO and KG share: two new points, or one against the reference."""
+
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -9,12 +11,20 @@ from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_pref.acquisition import DuelingBALD, DuelingEUBO
+from botorch_pref.acquisition import DuelingBALD, DuelingEUBO, DuelingKG
+from botorch_pref.acquisition.observed_points import observed_points
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
 
+
+def knowledge(model: Model, X_ref: Tensor | None = None) -> DuelingKG:
+    """With a bad choice that most duels improve on: elsewhere most are worth 0."""
+    bad = torch.full_like(observed_points(model)[..., :1, :], 0.95)
+    return DuelingKG(model, X_ref, choices=bad)
+
+
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
-CLASSES = [DuelingBALD, DuelingEUBO]
+CLASSES = [DuelingBALD, DuelingEUBO, knowledge]
 
 
 def points(*shape: int, seed: int = 3) -> Tensor:
@@ -23,14 +33,14 @@ def points(*shape: int, seed: int = 3) -> Tensor:
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_the_order_of_the_pair_does_not_matter(kind: type, model: Model) -> None:
+def test_the_order_of_the_pair_does_not_matter(kind: Callable, model: Model) -> None:
     X = points(6, 2)
     acquisition = kind(model)
     torch.testing.assert_close(acquisition(X.flip(-2)), acquisition(X))
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_gradient_matches_finite_differences(kind: type, model: Model) -> None:
+def test_gradient_matches_finite_differences(kind: Callable, model: Model) -> None:
     pair, challenger = points(3, 2).requires_grad_(), points(3, 1).requires_grad_()
     tolerances = {"eps": 1e-5, "atol": 1e-5, "rtol": 1e-4}
     assert torch.autograd.gradcheck(kind(model), pair, **tolerances)
@@ -38,7 +48,7 @@ def test_gradient_matches_finite_differences(kind: type, model: Model) -> None:
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_nothing_is_sampled(kind: type, model: Model) -> None:
+def test_nothing_is_sampled(kind: Callable, model: Model) -> None:
     X = points(6, 2)
     acquisition = kind(model)
     value, state = acquisition(X), torch.get_rng_state()
@@ -48,14 +58,14 @@ def test_nothing_is_sampled(kind: type, model: Model) -> None:
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_point_and_itself_have_finite_gradients(kind: type, model: Model) -> None:
+def test_a_point_and_itself_have_finite_gradients(kind: Callable, model: Model) -> None:
     X = X_REF.expand(1, 2, 2).clone().requires_grad_()
     (gradient,) = torch.autograd.grad(kind(model)(X).sum(), X)
     assert bool(gradient.isfinite().all())
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_pairs_of_a_batch_of_models(kind: type) -> None:
+def test_pairs_of_a_batch_of_models(kind: Callable) -> None:
     """Gaussian models: nothing is sampled, so that both ways agree to rounding."""
     pairs = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])
     datapoints, X = points(2, 4), points(5, 2)
@@ -66,40 +76,37 @@ def test_pairs_of_a_batch_of_models(kind: type) -> None:
     for i in range(2):
         alone = EPPreferenceGP(datapoints[i], pairs[i], likelihood=likelihood)
         torch.testing.assert_close(together[:, i], kind(alone)(X), rtol=1e-5, atol=1e-6)
-    # An ensemble makes the batch itself, and is worth its mean.
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_an_ensemble_is_worth_the_mean_of_its_members(kind: Callable) -> None:
+    """It makes the batch itself, of models that have seen the same points."""
+    pairs = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])
+    X = points(5, 2)
+    batch = EPPreferenceGP(points(4).expand(2, 4, 2), pairs)
+    together = kind(batch)(X.unsqueeze(-3))
     plain = batch.posterior
     batch._is_ensemble = True
     batch.posterior = lambda X, **options: plain(X.unsqueeze(-3), **options)
     torch.testing.assert_close(kind(batch)(X), together.mean(-1))
 
 
-@pytest.mark.parametrize("kind", CLASSES)
-def test_pending_points_are_opponents_of_a_challenger(kind: type, model: Model) -> None:
-    X, pending = points(6, 1), points(2, seed=8)
-    acquisition = kind(model, X_REF)
-    alone = [kind(model, x)(X) for x in (X_REF, pending[:1], pending[1:])]
-    acquisition.set_X_pending(pending)
-    torch.testing.assert_close(acquisition(X), torch.stack(alone).mean(0))
+@pytest.mark.parametrize("kind", [DuelingBALD, DuelingKG])
+def test_a_point_without_an_opponent_tells_nothing(
+    kind: Callable, model: Model
+) -> None:
+    with pytest.raises(UnsupportedError, match="two points to compare"):
+        kind(model)(points(4, 1))
+
+
+def test_an_option_without_an_opponent_is_worth_its_utility(model: Model) -> None:
+    X = points(4, 1)
+    expected = model.posterior(X).mean.flatten()
+    torch.testing.assert_close(DuelingEUBO(model)(X), expected)
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_pairs_take_no_pending_points(kind: type, model: Model) -> None:
-    acquisition = kind(model)
-    with pytest.raises(UnsupportedError, match="X_ref"):
-        acquisition.set_X_pending(X_REF)
-    acquisition.set_X_pending(None)
-    assert acquisition.X_pending is None
-
-
-@pytest.mark.parametrize("kind", CLASSES)
-def test_other_numbers_of_points_are_refused(kind: type, model: Model) -> None:
-    for acquisition, X in (
-        (kind(model), points(4, 1)),
-        (kind(model), points(4, 3)),
-        (kind(model, X_REF), points(4, 2)),
-    ):
-        with pytest.raises(AssertionError, match="q="):
-            acquisition(X)
+def test_several_references_are_refused(kind: Callable, model: Model) -> None:
     with pytest.raises(ValueError, match="one reference point"):
         kind(model, points(3))
 
@@ -121,7 +128,7 @@ def line_model(kind: type[Model]) -> Model:
     "model_kind", [PairwiseGP, LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
 )
 def test_optimize_acqf_finds_what_a_dense_grid_finds(
-    kind: type, model_kind: type[Model]
+    kind: Callable, model_kind: type[Model]
 ) -> None:
     model = line_model(model_kind)
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)

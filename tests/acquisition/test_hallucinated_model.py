@@ -1,0 +1,223 @@
+"""One draw of the posterior, and challengers chosen under it."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import PairwiseGP
+from botorch.models.model import Model
+from botorch.models.transforms import Normalize
+from botorch.optim import optimize_acqf
+from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
+from botorch.utils.sampling import manual_seed
+from gpytorch.distributions import MultivariateNormal
+from torch import Generator, Tensor
+
+from botorch_pref.acquisition import (
+    DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingUCB,
+    HallucinatedModel,
+    champion,
+)
+from botorch_pref.errors import FeedbackError
+from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
+
+X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
+CLASSES = [DuelingHBEI, DuelingHBUCB]
+PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1]])
+
+
+def points(*shape: int, seed: int = 3) -> Tensor:
+    generator = Generator().manual_seed(seed)
+    return torch.rand(*shape, 2, generator=generator, dtype=torch.double)
+
+
+def hallucinate(model: Model, seed: int = 0) -> HallucinatedModel:
+    return HallucinatedModel(model, Generator().manual_seed(seed))
+
+
+def moments(model: Model, X: Tensor) -> tuple[Tensor, Tensor]:
+    posterior = model.posterior(X)
+    covariance = posterior.distribution.covariance_matrix.detach()
+    return posterior.mean.squeeze(-1).detach(), covariance
+
+
+def test_gaussian_models_are_conditioned_on_utilities(gaussian_model: Model) -> None:
+    """The textbook's conditional normal, given what was drawn at observed points."""
+    (observed,) = gaussian_model.train_inputs
+    believed, X = hallucinate(gaussian_model), points(5, 3)
+    drawn, left = moments(believed, observed)
+    # Nothing but the jitter that PairwiseGP adds, 1e-6 of the output scale of 4.
+    assert float(left.abs().max()) < 4.1e-6
+    both = torch.cat([X, observed.expand(5, -1, -1)], dim=-2)
+    mean, covariance = moments(gaussian_model, both)
+    weights = torch.linalg.solve(covariance[:, 3:, 3:], covariance[:, 3:, :3]).mT
+    residual = (drawn - mean[:, 3:]).unsqueeze(-1)
+    expected = mean[:, :3] + (weights @ residual).squeeze(-1)
+    remaining = covariance[:, :3, :3] - weights @ covariance[:, 3:, :3]
+    ours = moments(believed, X)
+    torch.testing.assert_close(ours[0], expected, rtol=0.0, atol=1e-5)
+    torch.testing.assert_close(ours[1], remaining, rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [LaplacePreferenceGP, EPPreferenceGP, PairwiseGP])
+def test_draws_have_the_posterior_of_the_model(kind: type[Model]) -> None:
+    """Means over draws scatter as the variance that was drawn says."""
+    model, X, count = kind(points(4), PAIRS), points(2, seed=6), 300
+    generator = Generator().manual_seed(0)
+    means = torch.stack(
+        [moments(HallucinatedModel(model, generator), X)[0] for _ in range(count)]
+    )
+    mean, covariance = moments(model, X)
+    drawn = covariance - moments(hallucinate(model), X)[1]
+    error = (drawn.diagonal() / count).sqrt()
+    assert bool(((means.mean(0) - mean).abs() < 4 * error).all())
+    # The variance of a variance of normal draws is 2 / count of its square; that of a
+    # covariance is no more.
+    allowed = 4 * (2 / count) ** 0.5 * drawn.diagonal().amax()
+    assert float((means.T.cov() - drawn).abs().max()) < float(allowed)
+
+
+def test_the_exact_posterior_is_one_component_everywhere(
+    skew_model: SkewPreferenceGP,
+) -> None:
+    X = points(5, 3)
+    posterior = skew_model.posterior(X)
+    chosen = set()
+    for seed in range(40):
+        mean, covariance = moments(hallucinate(skew_model, seed), X)
+        torch.testing.assert_close(covariance, posterior.component_covariance.detach())
+        matches = (posterior.component_means == mean).all(-1).all(-1)
+        assert int(matches.sum()) == 1
+        chosen.add(int(matches.nonzero()))
+    # Forty of 1,024 hardly ever coincide, and reach both halves.
+    assert len(chosen) > 30
+    count = len(posterior.component_means)
+    assert min(chosen) < count / 4
+    assert max(chosen) > 3 * count / 4
+
+
+def test_what_is_known_is_left_alone(linear_utility) -> None:
+    """Three points determine a linear utility of two inputs: nothing is left."""
+
+    class Observed(linear_utility):
+        train_inputs = (points(3, seed=4),)
+
+    believed = hallucinate(Observed(torch.tensor([[1.0, -2.0]]).double(), 0.5))
+    X = points(6)
+    mean, covariance = moments(believed, X)
+    assert float(covariance.abs().max()) < 1e-10
+    weights = torch.linalg.lstsq(X[:2], mean[:2]).solution
+    torch.testing.assert_close(mean, X @ weights)
+    certain = hallucinate(Observed(torch.tensor([[1.0, -2.0]]).double(), 0.0))
+    torch.testing.assert_close(moments(certain, X)[0], X @ X.new_tensor([1.0, -2.0]))
+
+
+def test_a_copy_of_an_observed_point_changes_nothing_but_the_draw() -> None:
+    X = points(4)
+    model = EPPreferenceGP(X[[0, 1, 2, 3, 3]], PAIRS)
+    mean, covariance = moments(hallucinate(model), X[[3, 3, 0]])
+    torch.testing.assert_close(mean[0], mean[1])
+    assert float(covariance.abs().max()) < 1e-9
+
+
+def test_the_draw_is_of_the_generator_and_stays(model: Model) -> None:
+    X, state = points(4, 2), torch.get_rng_state()
+    believed = hallucinate(model)
+    first = believed.posterior(X).mean
+    assert torch.equal(believed.posterior(X).mean, first)
+    torch.testing.assert_close(believed.posterior(X[1:2]).mean, first[1:2])
+    assert torch.equal(hallucinate(model).posterior(X).mean, first)
+    assert not torch.allclose(hallucinate(model, 1).posterior(X).mean, first)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_deep_copies_keep_the_draw() -> None:
+    for kind in (LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP):
+        acquisition = DuelingHBEI(kind(points(4), PAIRS))
+        X = points(4, 1, seed=5)
+        torch.testing.assert_close(deepcopy(acquisition)(X), acquisition(X))
+
+
+@pytest.mark.parametrize("kind", [PairwiseGP, EPPreferenceGP, SkewPreferenceGP])
+def test_inputs_are_as_the_user_gives_them(kind: type[Model]) -> None:
+    X = torch.tensor([[100.0, 3.0], [200.0, 1.0], [300.0, 2.0]], dtype=torch.double)
+    pairs = torch.tensor([[1, 0], [1, 2]])
+    believed = hallucinate(kind(X, pairs, input_transform=Normalize(d=2)).eval())
+    assert torch.equal(believed.train_inputs[0], X)
+    best = champion(believed)
+    assert torch.equal(best[0], X[int(believed.posterior(X).mean.argmax())])
+
+
+def test_members_of_an_ensemble_and_of_a_batch_have_draws_of_their_own() -> None:
+    pairs = torch.stack([PAIRS, PAIRS.flip(-1)])
+    batch = EPPreferenceGP(points(4).expand(2, 4, 2), pairs)
+    X = points(5, 3)
+    together = moments(hallucinate(batch), X.unsqueeze(-3))
+    assert together[0].shape == (5, 2, 3)
+    for i in range(2):
+        alone = moments(hallucinate(EPPreferenceGP(points(4), pairs[i])), X)
+        torch.testing.assert_close(together[1][:, i], alone[1], rtol=1e-5, atol=1e-6)
+    plain = batch.posterior
+
+    def mixture(X: Tensor, **options: object) -> GaussianMixturePosterior:
+        distribution = plain(X.unsqueeze(-3), **options).distribution
+        return GaussianMixturePosterior(
+            MultivariateNormal(distribution.mean, distribution.lazy_covariance_matrix)
+        )
+
+    batch._is_ensemble, batch.posterior = True, mixture
+    believed = hallucinate(batch)
+    torch.testing.assert_close(moments(believed, X), together)
+    value = DuelingHBEI(batch, X_REF, Generator().manual_seed(0))(X[:, :1])
+    assert value.shape == (5,)
+    alone = DuelingEUBO(believed, X_REF)(X[:, :1])
+    torch.testing.assert_close(value, alone)
+
+
+def test_they_are_eubo_and_ucb_under_the_draw(model: Model) -> None:
+    X, believed = points(6, 1), hallucinate(model)
+    best = champion(believed)
+    generators = [Generator().manual_seed(0) for _ in range(2)]
+    improvement = DuelingHBEI(model, generator=generators[0])
+    bound = DuelingHBUCB(model, level=0.8, generator=generators[1])
+    assert torch.equal(improvement.X_ref, best)
+    assert torch.equal(bound.X_ref, best)
+    torch.testing.assert_close(improvement(X), DuelingEUBO(believed, best)(X))
+    torch.testing.assert_close(bound(X), DuelingUCB(believed, best, 0.8)(X))
+    (observed,) = model.train_inputs
+    best_drawn = moments(believed, observed)[0].argmax()
+    assert torch.equal(best[0], observed[best_drawn])
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_gradients_match_finite_differences(kind: type, model: Model) -> None:
+    acquisition = kind(model, X_REF, generator=Generator().manual_seed(3))
+    X = points(3, 1, seed=5).requires_grad_()
+    assert torch.autograd.gradcheck(acquisition, X, eps=1e-5, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_optimize_acqf_finds_what_many_points_find(kind: type, model: Model) -> None:
+    acquisition = kind(model, generator=Generator().manual_seed(3))
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+    with torch.no_grad():
+        searched = float(acquisition(points(2_000, 1, seed=9)).max())
+    with manual_seed(0):
+        _, value = optimize_acqf(
+            acquisition, bounds, q=1, num_restarts=4, raw_samples=64
+        )
+    assert float(value) >= searched - 1e-6
+
+
+def test_what_it_has_not_is_refused(model: Model) -> None:
+    believed = hallucinate(model)
+    with pytest.raises(UnsupportedError, match="without observation noise"):
+        believed.posterior(X_REF, observation_noise=True)
+    with pytest.raises(UnsupportedError, match="one output"):
+        believed.posterior(X_REF, output_indices=[1])
+    with pytest.raises(FeedbackError, match="observed points"):
+        HallucinatedModel(PairwiseGP(None, None))
