@@ -38,14 +38,17 @@ class SkewResult:
             component means vary most, so that a quasi-random choice of component is a
             stratified one.
         factor: ``factor.root()`` is ``Q`` of the shared covariance.
-        boxed: Draws of ``v``, ``num_draws x batch_shape x m``.
-        latent: Draws of ``z = A f(X)`` and the sampler's diagnostics.
+        boxed: Draws of ``v``, ``num_draws x batch_shape x m``, in the same order.
+        latent: Draws of ``z = A f(X)`` and the sampler's diagnostics. Of draws that go
+            on from earlier ones, those of the chains that these come from.
+        effective_sample_size: ``batch_shape``, of the mean of the worst row.
     """
 
     weights: Tensor
     factor: SiteFactor
     boxed: Tensor
     latent: LatentDraws
+    effective_sample_size: Tensor
 
 
 def _approximation(
@@ -88,14 +91,38 @@ def skew_gaussian(
     boxed = sample_truncated_normal(
         latent.draws, factors.variance, factors.lower, factors.upper, generator
     )
+    size = latent.effective_sample_size
+    return skew_mixture(covar, mean, factors, boxed, latent, size)
+
+
+@torch.no_grad()
+def skew_mixture(
+    covar: Tensor,
+    mean: Tensor,
+    factors: BoxFactors,
+    boxed: Tensor,
+    latent: LatentDraws,
+    effective_sample_size: Tensor,
+) -> SkewResult:
+    """The posterior of utilities as a mixture over draws of ``v``.
+
+    Args:
+        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
+        mean: Prior mean, ``batch_shape x n``.
+        factors: m boxed factors on rows of the n points.
+        boxed: Draws of ``v`` in its box, ``num_draws x batch_shape x m``.
+        latent: The chains that they come from.
+        effective_sample_size: Of the draws, ``batch_shape``.
+    """
     solver = site_solver(covar, factors.rows, factors.noise)
     batch = boxed.shape[1:]
     factor = solver.factor(factors.variance.reciprocal().expand(batch))
     targets = (boxed - factors.rows.apply(mean)).movedim(0, -1)
     weights = factor.weights(targets)
-    order = _leading_scores(covar @ weights).argsort(dim=-1).unsqueeze(-2)
-    weights = weights.gather(-1, order.expand_as(weights))
-    return SkewResult(weights, factor, boxed, latent)
+    order = _leading_scores(covar @ weights).argsort(dim=-1)
+    boxed = boxed.gather(0, order.movedim(-1, 0).unsqueeze(-1).expand_as(boxed))
+    weights = weights.gather(-1, order.unsqueeze(-2).expand_as(weights))
+    return SkewResult(weights, factor, boxed, latent, effective_sample_size)
 
 
 def _leading_scores(columns: Tensor) -> Tensor:

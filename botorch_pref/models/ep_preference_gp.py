@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from torch import Tensor
+
 from botorch_pref.inference.expectation_propagation import expectation_propagation
 from botorch_pref.likelihoods.beta_factors import BetaFactors
 from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.logit_factors import LogitFactors
+from botorch_pref.models.expected_sites import expected_sites
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
+from botorch_pref.models.training_set import TrainingSet
 
 
 class EPPreferenceGP(GaussianPreferenceGP):
@@ -26,3 +30,9 @@ class EPPreferenceGP(GaussianPreferenceGP):
         {BetaFactors, BoxFactors, CorrelatedBoxFactors, LogitFactors}
     )
     _engine = staticmethod(expectation_propagation)
+
+    def _first_sites(self, more: TrainingSet) -> tuple[Tensor, Tensor]:
+        """See base class; what the posterior expects of them, where there is one."""
+        if self.training or self._terms is None:
+            return super()._first_sites(more)
+        return expected_sites(self, more)

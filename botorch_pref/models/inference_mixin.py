@@ -21,7 +21,7 @@ from botorch_pref.errors import (
 )
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.feedback.sparse_rows import SparseRows
-from botorch_pref.inference.carried_sites import carried_sites
+from botorch_pref.inference.carried_rows import carry_rows, row_sources
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.inference.posterior_motion import GaussianMotion, PosteriorMotion
 from botorch_pref.likelihoods.factors import Factors
@@ -29,7 +29,7 @@ from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 from botorch_pref.models.prediction import PosteriorTerms
 from botorch_pref.models.training_data_mixin import TrainingDataMixin
-from botorch_pref.models.training_set import TrainingSet
+from botorch_pref.models.training_set import TrainingSet, collect_answers
 
 
 class InferenceMixin(TrainingDataMixin):
@@ -92,33 +92,63 @@ class InferenceMixin(TrainingDataMixin):
     ) -> Self:
         """See base class; the engine of the copy starts where that of the model is."""
         new = super().condition_on_observations(X, Y, **kwargs)
-        after = new._site_rows()
+        after = new._site_rows(new._training_set())
         if self._sites is not None:
-            before = self._site_rows()
-            new._sites = carried_sites(self._sites, before, after, new.batch_shape)
+            blocks = {type(block): block for block in collect_answers(Y)}
+            ordered = [blocks[type(b)] for b in new.feedback if type(b) in blocks]
+            more = TrainingSet(X.detach(), tuple(ordered))
+            more = more.map_tensors(lambda t: t.to(X.device))
+            before = self._site_rows(self._training_set())
+            sources = row_sources(before, self._site_rows(more), after)
+            batch = torch.broadcast_shapes(new.batch_shape, sources.shape[:-1])
+            self._hand_on(new, more, sources.expand(*batch, -1))
         return new
 
-    def _factor_blocks(self) -> list[Factors]:
-        """Factors of each block of answers, about all datapoints."""
+    def _hand_on(self, new: Self, more: TrainingSet, sources: Tensor) -> None:
+        """Lets the engine of a model with more answers start where this one ended.
+
+        Args:
+            new: The model with more answers.
+            more: Those, and the points that they are about.
+            sources: Of its rows, see :func:`row_sources`.
+        """
+        pairs = zip(cast("Any", self._sites), self._first_sites(more), strict=True)
+        precision, shift = (carry_rows(sources, *pair) for pair in pairs)
+        new._sites = (precision, shift)
+
+    def _first_sites(self, more: TrainingSet) -> tuple[Tensor, Tensor]:
+        """Where sites of further answers start: empty, at what is known without them.
+
+        Args:
+            more: Further answers and the points that they are about.
+        """
+        none = more.datapoints.new_zeros(self._site_rows(more).num_rows)
+        return none, none
+
+    def _training_set(self) -> TrainingSet:
         if self._data is None or not self.feedback:
             raise BotorchPrefError(
                 "The model has no feedback, hence no evidence; pass comparisons= or "
                 "feedback=, or call eval() for predictions of the prior."
             )
-        n = self._data.datapoints.shape[-2]
-        return [self._likelihood_of(type(b)).factors(b, n) for b in self.feedback]
+        return self._data
+
+    def _factor_blocks(self, data: TrainingSet) -> list[Factors]:
+        """Factors of each block of answers, about all datapoints."""
+        n = data.datapoints.shape[-2]
+        return [self._likelihood_of(type(b)).factors(b, n) for b in data.feedback]
 
     def _factors(self) -> Factors:
         """The factors of all answers, about the distinct points."""
-        blocks = self._factor_blocks()
+        blocks = self._factor_blocks(self._training_set())
         if self._distinct is not None:
             for block in blocks:
                 block.reindex(self._distinct.inverse, len(self._distinct.first))
         return joint_factors(blocks)
 
-    def _site_rows(self) -> SparseRows:
+    def _site_rows(self, data: TrainingSet) -> SparseRows:
         """The rows that sites are on, about all datapoints."""
-        return joint_factors(self._factor_blocks()).rows
+        return joint_factors(self._factor_blocks(data)).rows
 
     def _solve(self) -> GaussianResult:
         factors = self._factors()
@@ -159,6 +189,9 @@ class InferenceMixin(TrainingDataMixin):
         """
         self.eval()
         self._posterior_terms()
+        if self._result is None and self.feedback:
+            with torch.no_grad():
+                self._result = self._solve()
         if self._result is None:
             return {"converged": True, "iterations": 0, "residual": 0.0}
         return {
@@ -168,24 +201,31 @@ class InferenceMixin(TrainingDataMixin):
             "log_evidence": self._result.log_evidence.detach(),
         }
 
+    @property
+    def _has_changed(self) -> bool:
+        """Whether a hyper-parameter has, since the posterior was computed."""
+        parameters = [p.detach() for p in self.parameters()]
+        return len(parameters) != len(self._fingerprint) or any(
+            not torch.equal(a, b)
+            for a, b in zip(parameters, self._fingerprint, strict=True)
+        )
+
     def _posterior_terms(self) -> PosteriorTerms | None:
         """Cached; computed anew when a hyper-parameter has changed."""
         if not self.feedback:
             return None
-        parameters = [p.detach() for p in self.parameters()]
-        stale = len(parameters) != len(self._fingerprint) or any(
-            not torch.equal(a, b)
-            for a, b in zip(parameters, self._fingerprint, strict=True)
-        )
-        if self._terms is None or stale:
+        if self._terms is None or self._has_changed:
             with torch.no_grad():
-                self._result = self._solve()
-                self._terms = self._terms_of(self._result)
+                self._terms = self._compute_terms()
             self._motion = None
-            self._fingerprint = tuple(p.clone() for p in parameters)
+            self._fingerprint = tuple(p.detach().clone() for p in self.parameters())
         if torch.is_grad_enabled() and self._is_differentiated:
             return self._recorded(self._terms)
         return self._terms
+
+    def _compute_terms(self) -> PosteriorTerms:
+        self._result = self._solve()
+        return self._terms_of(self._result)
 
     def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
         factor = result.factor

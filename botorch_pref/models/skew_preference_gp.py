@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from botorch.models.transforms.input import InputTransform
@@ -15,20 +15,27 @@ from torch import Tensor
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.expectation_propagation import expectation_propagation
+from botorch_pref.inference.further_draws import ContinuedDraws, continue_draws
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.inference.posterior_motion import PosteriorMotion
 from botorch_pref.inference.skew_gaussian import (
     SkewResult,
     exact_log_evidence,
     skew_gaussian,
+    skew_mixture,
 )
 from botorch_pref.inference.skew_motion import SkewMotion
 from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.likelihoods.resolve import LikelihoodArgument
 from botorch_pref.models.prediction import Moments, PosteriorTerms
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.training_set import TrainingSet
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+
+# Chains run anew where fewer than this share of the draws is left.
+_LEAST_SHARE = 0.25
 
 
 class SkewPreferenceGP(PreferenceGP):
@@ -87,6 +94,7 @@ class SkewPreferenceGP(PreferenceGP):
         self._num_draws, self._seed = num_draws, seed
         self.exact_evidence = exact_evidence
         self._skew: SkewResult | None = None
+        self._continued: ContinuedDraws | None = None
 
     def _infer(self, covar: Tensor, mean: Tensor, factors: Factors) -> GaussianResult:
         boxes = cast("BoxFactors", factors)
@@ -95,9 +103,9 @@ class SkewPreferenceGP(PreferenceGP):
         start = self._sites if torch.is_grad_enabled() else None
         return expectation_propagation(covar, mean, boxes, start)
 
-    def _generator(self) -> torch.Generator:
+    def _generator(self, offset: int = 0) -> torch.Generator:
         device = self.train_inputs[0].device
-        return torch.Generator(device=device).manual_seed(self._seed)
+        return torch.Generator(device=device).manual_seed(self._seed + offset)
 
     def _sample(self, approximation: GaussianResult) -> SkewResult:
         prior = self._prior(self._points())
@@ -136,11 +144,46 @@ class SkewPreferenceGP(PreferenceGP):
             self._generator(),
         )
 
-    def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
-        self._skew = self._sample(result)
-        return PosteriorTerms(
-            self._points(), self._skew.weights, self._skew.factor.root()
+    def _forget(self) -> None:
+        super()._forget()
+        self._continued = None
+
+    def _hand_on(self, new: Self, more: TrainingSet, sources: Tensor) -> None:
+        super()._hand_on(new, more, sources)
+        if self.training or self._terms is None:
+            return
+        with torch.no_grad():
+            moments = self._moments(more.datapoints)
+        new._continued = continue_draws(
+            cast("SkewResult", self._skew),
+            *moments,
+            cast("BoxFactors", joint_factors(self._factor_blocks(more))),
+            sources,
+            # Numbers that no earlier answer has used.
+            self._generator(sources.shape[-1]),
         )
+
+    def _compute_terms(self) -> PosteriorTerms:
+        """See base class; without EP where draws go on from earlier ones."""
+        draws = self._continued
+        if draws is None or self._has_changed:
+            return super()._compute_terms()
+        # A batch is sampled as a whole, so what its elements have left is averaged.
+        if float(draws.effective_sample_size.mean()) < _LEAST_SHARE * self._num_draws:
+            return super()._compute_terms()
+        prior = self._prior(self._points())
+        boxes = cast("BoxFactors", self._factors())
+        self._result = None
+        return self._mixture_terms(
+            skew_mixture(prior.covariance_matrix, prior.mean, boxes, *draws)
+        )
+
+    def _terms_of(self, result: GaussianResult) -> PosteriorTerms:
+        return self._mixture_terms(self._sample(result))
+
+    def _mixture_terms(self, skew: SkewResult) -> PosteriorTerms:
+        self._skew = skew
+        return PosteriorTerms(self._points(), skew.weights, skew.factor.root())
 
     def _motion_of(self, mean: Tensor) -> PosteriorMotion:
         return SkewMotion(cast("SkewResult", self._skew))
@@ -155,11 +198,11 @@ class SkewPreferenceGP(PreferenceGP):
         known = super().diagnostics()
         if self._skew is None:
             return known
-        latent = self._skew.latent
+        latent, size = self._skew.latent, self._skew.effective_sample_size
         return known | {
             "converged": known["converged"] and latent.converged,
             "r_hat": float(latent.r_hat.max()),
-            "effective_sample_size": float(latent.effective_sample_size.min()),
+            "effective_sample_size": float(size.min()),
             "acceptance_rate": float(latent.acceptance_rate.min()),
             "num_draws": self._num_draws,
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import is_dataclass
 from typing import Any, Self, cast
 
 import torch
@@ -227,13 +226,14 @@ class TrainingDataMixin(Model):
             self.set_train_data(self._original_train_inputs)
 
 
-def _frozen_parts(model: Model) -> dict[int, Any]:
-    """Data and results of a model, as a memo with which ``deepcopy`` shares them.
 
-    Nothing changes them in place, and a copy would cut the graph of the points.
+def _frozen_parts(model: Model) -> dict[int, Any]:
+    """All but modules and their tables, as a memo with which ``deepcopy`` shares it.
+
+    Nothing changes data and results in place, and no copy of a graph can be made.
     """
     return {
         id(part): part
         for part in vars(model).values()
-        if isinstance(part, Tensor | tuple) or is_dataclass(part)
+        if not isinstance(part, dict | set)
     }

@@ -15,6 +15,7 @@ from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.likelihoods.resolve import DEFAULT_LIKELIHOODS
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
+from botorch_pref.models.training_set import TrainingSet
 
 
 class VariationalPreferenceGP(GaussianPreferenceGP):
@@ -47,6 +48,6 @@ class VariationalPreferenceGP(GaussianPreferenceGP):
     }
     _engine = staticmethod(variational)
 
-    def _site_rows(self) -> SparseRows:
+    def _site_rows(self, data: TrainingSet) -> SparseRows:
         """See base class; those of the bound."""
-        return bound_of(joint_factors(self._factor_blocks())).rows
+        return bound_of(joint_factors(self._factor_blocks(data))).rows

@@ -54,43 +54,35 @@ def _log_mass_ratio(alpha: Tensor, beta: Tensor, width: Tensor) -> Tensor:
     return torch.where(bounded, _log_decay(near, finite), torch.inf)
 
 
-def sample_truncated_normal(
-    mean: Tensor,
-    variance: Tensor,
-    lower: Tensor,
-    upper: Tensor,
-    generator: torch.Generator | None = None,
+def truncated_normal_quantile(
+    uniform: Tensor, mean: Tensor, variance: Tensor, lower: Tensor, upper: Tensor
 ) -> Tensor:
-    r"""One draw of each :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
+    r"""Draws of :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]` from uniform draws.
 
-    Inverts the distribution function at a uniform draw. Each interval is mirrored so
-    that its mass lies towards its upper standardised end :math:`\beta`, and the
-    quantile solves :math:`\Phi(x) = \Phi(\beta) q`. Where :math:`\beta < -5` the
-    distance :math:`\beta - x` to the bound is solved for instead of :math:`x`, in log
-    space, so that draws next to a bound that is hundreds of deviations away keep their
-    digits.
+    Each interval is mirrored so that its mass lies towards its upper standardised end
+    :math:`\beta`, and the quantile solves :math:`\Phi(x) = \Phi(\beta) q`. Where
+    :math:`\beta < -5` the distance :math:`\beta - x` to the bound is solved for
+    instead of :math:`x`, in log space, so that draws next to a bound that is hundreds
+    of deviations away keep their digits.
 
     Args:
+        uniform: In [0, 1).
         mean: :math:`\mu`, any shape.
         variance: :math:`r`, positive.
         lower: :math:`l`, ``-inf`` for none.
-        upper: :math:`u`, ``inf`` for none; at least one end is finite and ``l < u``.
-            All four broadcast.
-        generator: Source of randomness on the device of ``mean``; ``None`` for torch's
-            own.
+        upper: :math:`u`, ``inf`` for none; ``l < u``. All five broadcast.
 
     Returns:
-        Draws of the broadcast shape, inside their intervals.
+        Values of the broadcast shape, inside their intervals.
     """
-    mean, variance, lower, upper = torch.broadcast_tensors(mean, variance, lower, upper)
+    uniform, mean, variance, lower, upper = torch.broadcast_tensors(
+        uniform, mean, variance, lower, upper
+    )
     scale = variance.sqrt()
     below, above = (lower - mean) / scale, (upper - mean) / scale
     mirrored = below + above > 0
     alpha = torch.where(mirrored, -above, below)
     beta = torch.where(mirrored, -below, above)
-    uniform = torch.rand(
-        mean.shape, generator=generator, dtype=mean.dtype, device=mean.device
-    )
     # q = 1 - u (1 - Phi(alpha) / Phi(beta)), and p - 1 of it.
     shortfall = uniform * torch.expm1(
         -_log_mass_ratio(alpha, beta, (upper - lower) / scale)
@@ -105,3 +97,33 @@ def sample_truncated_normal(
         draws[tail] = bound - sign[tail] * distance
     # Rounding alone can leave the interval.
     return torch.minimum(torch.maximum(draws, lower), upper)
+
+
+def sample_truncated_normal(
+    mean: Tensor,
+    variance: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""One draw of each :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
+
+    Inverts the distribution function at a uniform draw, see
+    :func:`truncated_normal_quantile`.
+
+    Args:
+        mean: :math:`\mu`, any shape.
+        variance: :math:`r`, positive.
+        lower: :math:`l`, ``-inf`` for none.
+        upper: :math:`u`, ``inf`` for none; ``l < u``. All four broadcast.
+        generator: Source of randomness on the device of ``mean``; ``None`` for torch's
+            own.
+
+    Returns:
+        Draws of the broadcast shape, inside their intervals.
+    """
+    shape = torch.broadcast_shapes(mean.shape, variance.shape, lower.shape, upper.shape)
+    uniform = torch.rand(
+        shape, generator=generator, dtype=mean.dtype, device=mean.device
+    )
+    return truncated_normal_quantile(uniform, mean, variance, lower, upper)
