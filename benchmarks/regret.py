@@ -1,10 +1,11 @@
 """Simple regret of the winner so far after 5 random and 25 chosen duels.
 
     python benchmarks/regret.py [--starts 20] [--first-seed 0] [--model skew]
-        [--acquisition eiig]
+        [--acquisition eiig] [--problem hartmann6]
 
-Noise-free answers, 20 starts, with the settings of ``python -m botorch_pref``. Regret
-is that of the point that the model recommends after the last answer (``incumbent``).
+Noise-free answers, 20 starts, with the settings of ``python -m botorch_pref``, whose
+names of acquisition functions it takes. Regret is that of the point that the model
+recommends after the last answer (``incumbent``).
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--model", choices=sorted(MODELS), default="skew")
     parser.add_argument("--acquisition", choices=sorted(ACQUISITIONS), default="eiig")
+    parser.add_argument("--problem", choices=sorted(TODAYS_BEST), help="default: all")
     options = parser.parse_args()
     first = options.first_seed
     start(
@@ -67,6 +69,8 @@ def main() -> None:
     )
     rows = []
     for name, (median, mean) in TODAYS_BEST.items():
+        if options.problem not in (None, name):
+            continue
         regrets: list[float] = []
         spent = [
             seconds(

@@ -109,7 +109,10 @@ def _make_parser() -> argparse.ArgumentParser:
         choices=("ep", "skew", "laplace"),
         help="default: skew; ep with --data",
     )
-    acquisitions = ("ucb", "thompson", "eiig", "eubo", "bald")
+    challengers = ("ucb", "thompson", "eiig", "eubo", "bald", "kg", "muc")
+    believers = ("hbei", "hbucb")
+    pairs = ("eubo-pair", "bald-pair", "kg-pair")
+    acquisitions = challengers + believers + pairs
     add("--acquisition", choices=acquisitions, help="default: eiig")
     add("--duels", type=_positive_int, metavar="N", help="default: 40")
     add(

@@ -12,7 +12,7 @@ CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
 
 
 @pytest.mark.parametrize("model", ["ep", "laplace"])
-@pytest.mark.parametrize("acquisition", ["ucb", "thompson", "eiig"])
+@pytest.mark.parametrize("acquisition", ["thompson", "eiig", "hbei", "eubo-pair"])
 def test_a_run_is_written_and_replays_to_the_same_figures(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
@@ -12,8 +13,13 @@ from botorch_pref.acquisition import (
     DuelingBALD,
     DuelingEIIG,
     DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingKG,
+    DuelingMUC,
     DuelingThompson,
     DuelingUCB,
+    champion,
 )
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
@@ -43,13 +49,27 @@ NOISE = 1e-3
 """Of the likelihood: the judge is taken at her word until the output scale, which is
 learned, shrinks towards it."""
 
+
+def _by_itself(make: Callable[[PreferenceGP], AcquisitionFunction]) -> MakeAcquisition:
+    """Leaves the opponent to the acquisition function."""
+    return lambda model, X_ref: make(model)
+
+
 ACQUISITIONS: dict[str, MakeAcquisition] = {
     "ucb": DuelingUCB,
     "thompson": DuelingThompson,
     "eiig": partial(DuelingEIIG, k=IMPROVEMENT_WEIGHT),
     "eubo": DuelingEUBO,
     "bald": DuelingBALD,
+    "kg": DuelingKG,
+    "muc": _by_itself(lambda model: DuelingMUC(model, champion(model))),
+    "hbei": _by_itself(DuelingHBEI),
+    "hbucb": _by_itself(DuelingHBUCB),
+    "eubo-pair": _by_itself(DuelingEUBO),
+    "bald-pair": _by_itself(DuelingBALD),
+    "kg-pair": _by_itself(DuelingKG),
 }
+"""Those named ``-pair`` choose both points of a duel."""
 
 
 def make_fit(name: str) -> Fit:

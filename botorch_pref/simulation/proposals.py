@@ -16,7 +16,11 @@ from botorch_pref.models import PreferenceGP
 from botorch_pref.simulation.duel_loop import Proposal
 
 MakeAcquisition = Callable[[PreferenceGP, Tensor], AcquisitionFunction]
-"""Makes the acquisition function of a model and the incumbent, `1 x d`."""
+"""Makes the acquisition function of a model and the incumbent, `1 x d`.
+
+Its own `X_ref` is the opponent, which need not be the incumbent; a function without one
+chooses both points.
+"""
 
 NUM_RESTARTS = 4
 RAW_SAMPLES = 256
@@ -24,7 +28,7 @@ RAW_SAMPLES = 256
 
 @dataclass(frozen=True)
 class ChosenDuels:
-    """Random duels first, then a challenger chosen against the incumbent.
+    """Random duels first, then ones that an acquisition function chooses.
 
     Attributes:
         dim: Number of inputs `d`; points are drawn from the unit cube.
@@ -43,34 +47,37 @@ class ChosenDuels:
     def __call__(self, number: int, model: PreferenceGP | None) -> Proposal:
         """Proposes the next duel.
 
-        A challenger equal to the incumbent would teach nothing, so a random point takes
+        A challenger equal to its opponent would teach nothing, so a random point takes
         its place; the proposal's source says so.
         """
         if model is None or number < self.num_random:
             return Proposal(self._random_point(), self._random_point(), "random")
-        opponent = incumbent(model).reshape(1, -1)
-        challenger = self._choose(model, opponent)
-        if torch.equal(challenger, opponent[0]):
-            return Proposal(self._random_point(), opponent[0], "random")
-        return Proposal(challenger, opponent[0], self.acquisition)
+        challenger, opponent = self._choose(model)
+        if torch.equal(challenger, opponent):
+            return Proposal(self._random_point(), opponent, "random")
+        return Proposal(challenger, opponent, self.acquisition)
 
     def _random_point(self) -> Tensor:
         return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
-    def _choose(self, model: PreferenceGP, opponent: Tensor) -> Tensor:
+    def _choose(self, model: PreferenceGP) -> tuple[Tensor, Tensor]:
+        best = incumbent(model).reshape(1, -1)
         # BoTorch's parts draw from torch's global generator, here seeded and restored.
         with manual_seed(int(torch.randint(2**31, (), generator=self.generator))):
+            acquisition = self.make_acquisition(model, best)
+            reference: Tensor | None = getattr(acquisition, "X_ref", None)
             candidates, _ = optimize_acqf(
-                self.make_acquisition(model, opponent),
+                acquisition,
                 bounds=torch.tensor([[0.0], [1.0]]).double().expand(2, self.dim),
-                q=1,
+                q=2 if reference is None else 1,
                 num_restarts=NUM_RESTARTS,
                 raw_samples=RAW_SAMPLES,
                 # The best duels are often with a near neighbour of the incumbent, where
                 # uniform raw samples hardly fall.
                 options={"sample_around_best": True},
             )
-        return candidates[0].detach()
+        duel = candidates.detach()
+        return duel[0], duel[1] if reference is None else reference[0]
 
 
 @dataclass(frozen=True)

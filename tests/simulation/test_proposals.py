@@ -11,9 +11,9 @@ TARGET = torch.tensor([0.25, 0.75]).double()
 class Near(AcquisitionFunction):
     """Largest at one point."""
 
-    def __init__(self, model: PreferenceGP, target: Tensor) -> None:
+    def __init__(self, model: PreferenceGP, target: Tensor, X_ref: Tensor) -> None:
         super().__init__(model)
-        self.target = target
+        self.target, self.X_ref = target, X_ref
 
     def forward(self, X: Tensor) -> Tensor:
         return -(X.squeeze(-2) - self.target).square().sum(-1)
@@ -21,7 +21,7 @@ class Near(AcquisitionFunction):
 
 def near_target(model: PreferenceGP, X_ref: Tensor) -> Near:
     assert X_ref.shape == (1, 2)
-    return Near(model, TARGET)
+    return Near(model, TARGET, X_ref)
 
 
 def duels(seed: int = 0, make=near_target) -> ChosenDuels:
@@ -41,6 +41,27 @@ def test_random_at_first_then_the_best_against_the_incumbent() -> None:
     assert chosen.source == "near"
     assert torch.allclose(chosen.challenger, TARGET, atol=1e-3)
     assert chosen.opponent.tolist() == [0.0, 1.0]
+
+
+def test_the_acquisition_function_may_name_the_opponent() -> None:
+    other = torch.tensor([[0.5, 0.5]]).double()
+    chosen = duels(make=lambda fitted, X_ref: Near(fitted, TARGET, other))(3, model())
+    assert torch.equal(chosen.opponent, other[0])
+    assert torch.allclose(chosen.challenger, TARGET, atol=1e-3)
+
+
+class Apart(AcquisitionFunction):
+    """Largest at a pair of opposite corners."""
+
+    def forward(self, X: Tensor) -> Tensor:
+        return (X[..., 0, :] - X[..., 1, :]).square().sum(-1)
+
+
+def test_without_a_reference_both_points_are_chosen() -> None:
+    chosen = duels(make=lambda fitted, X_ref: Apart(fitted))(3, model())
+    assert chosen.source == "near"
+    distance = (chosen.challenger - chosen.opponent).abs()
+    assert torch.allclose(distance, torch.ones(2).double(), atol=1e-3)
 
 
 def test_random_points_fill_the_cube() -> None:
@@ -63,7 +84,7 @@ def test_the_generator_alone_decides_and_the_global_one_is_untouched() -> None:
 
 
 def test_a_challenger_equal_to_the_incumbent_is_replaced_and_said_so() -> None:
-    propose = duels(make=lambda fitted, X_ref: Near(fitted, X_ref[0]))
+    propose = duels(make=lambda fitted, X_ref: Near(fitted, X_ref[0], X_ref))
     proposal = propose(3, model())
     assert not torch.equal(proposal.challenger, proposal.opponent)
     near = torch.linalg.vector_norm(proposal.challenger - proposal.opponent) < 1e-3
