@@ -22,12 +22,15 @@ from botorch_pref.feedback import (
     Rankings,
     Ratings,
     Strengths,
+    Validity,
 )
 from botorch_pref.likelihoods import (
+    AffineProbitLikelihood,
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
 )
 from botorch_pref.models import PreferenceGP
+from botorch_pref.numerics.duel_link import ProbitLink
 from botorch_pref.numerics.heard_order import heard_order_log_probability
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
@@ -44,11 +47,11 @@ def predictive_log_probability(
 ) -> Tensor:
     """Log probability of each answer by itself, given what the model was fitted to.
 
-    A density for ratings and strengths. Comparisons, levels, ratings and strengths are
-    exact under the posterior (mixtures of Gaussians in closed form, or by quadrature
-    where the likelihood is Beta). Choices and rankings average the likelihood's own
-    probabilities over `NUM_DRAWS` quasi-random draws of the utilities of the set, with
-    a fixed seed.
+    A density for ratings and strengths. Comparisons (pairs, then ties), validity,
+    levels, ratings and strengths are exact under the posterior (mixtures of Gaussians
+    in closed form, or by quadrature where the likelihood is Beta). Choices and rankings
+    average the likelihood's own probabilities over `NUM_DRAWS` quasi-random draws of
+    the utilities of the set, with a fixed seed.
 
     Args:
         feedback: `m` answers that the model has not seen.
@@ -72,14 +75,34 @@ def predictive_log_probability(
 
 @predictive_log_probability.register
 def _(feedback: Comparisons, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    if feedback.pairs is None or feedback.ties is not None:
-        raise UnsupportedFeedbackError(
-            "Held-out Comparisons with ties have no rule; score the pairs alone."
-        )
-    first, second = datapoints[feedback.pairs].unbind(-2)
-    posterior = model.duel_posterior(first.unsqueeze(-2), second.unsqueeze(-2))
-    win = _likelihood(model, feedback).win_probability(*_components(posterior))
-    return win.mean(0).log()
+    likelihood = _likelihood(model, feedback)
+    parts = []
+    if feedback.pairs is not None:
+        moments = _of_duels(model, datapoints[feedback.pairs])
+        parts.append(likelihood.win_probability(*moments).mean(0))
+    if feedback.ties is not None:
+        if not getattr(likelihood, "tie_threshold", 0.0) > 0:
+            raise UnsupportedFeedbackError(
+                "The model takes no ties to be possible; fit it to answers with ties, "
+                "or score the pairs alone."
+            )
+        moments = _of_duels(model, datapoints[feedback.ties])
+        parts.append(likelihood.tie_probability(*moments).mean(0))
+    return torch.cat(parts).log()
+
+
+@predictive_log_probability.register
+def _(feedback: Validity, model: PreferenceGP, datapoints: Tensor) -> Tensor:
+    likelihood = _likelihood(model, feedback)
+    if not isinstance(likelihood, AffineProbitLikelihood):
+        raise _unknown(likelihood, "valid trial", "AffineProbitLikelihood")
+    posterior = model.posterior(datapoints[feedback.indices].unsqueeze(-2))
+    means, variance = _components(posterior)
+    sign = torch.where(feedback.valid, 1.0, -1.0).to(means)
+    # A duel is heard with two noises, a trial with one.
+    link = ProbitLink(likelihood.noise / 2)
+    each = link.log_win_probability(sign * means, variance)
+    return each.logsumexp(0) - math.log(len(each))
 
 
 @predictive_log_probability.register
@@ -91,14 +114,13 @@ def _(feedback: OrdinalRatings, model: PreferenceGP, datapoints: Tensor) -> Tens
 @predictive_log_probability.register
 def _(feedback: Ratings, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     posterior = model.posterior(datapoints[feedback.indices].unsqueeze(-2))
-    return _log_density(model, feedback, feedback.ratings, posterior)
+    return _log_density(model, feedback, feedback.ratings, _components(posterior))
 
 
 @predictive_log_probability.register
 def _(feedback: Strengths, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    first, second = datapoints[feedback.pairs].unbind(-2)
-    posterior = model.duel_posterior(first.unsqueeze(-2), second.unsqueeze(-2))
-    return _log_density(model, feedback, feedback.strengths, posterior)
+    moments = _of_duels(model, datapoints[feedback.pairs])
+    return _log_density(model, feedback, feedback.strengths, moments)
 
 
 @predictive_log_probability.register
@@ -145,7 +167,9 @@ def log_order_probability(likelihood: Likelihood, utilities: Tensor) -> Tensor:
     Raises:
         UnsupportedFeedbackError: If the likelihood is not known.
     """
-    raise _unknown(likelihood, "ranking")
+    raise _unknown(
+        likelihood, "ranking", "PairwiseProbitLikelihood or PlackettLuceLikelihood"
+    )
 
 
 @log_order_probability.register
@@ -183,11 +207,20 @@ def _of_sets(
 
 
 def _log_density(
-    model: PreferenceGP, feedback: Feedback, answers: Tensor, posterior: Any
+    model: PreferenceGP,
+    feedback: Feedback,
+    answers: Tensor,
+    moments: tuple[Tensor, Tensor],
 ) -> Tensor:
     likelihood = _likelihood(model, feedback)
-    each = likelihood.answer_log_density(answers, *_components(posterior))
+    each = likelihood.answer_log_density(answers, *moments)
     return each.logsumexp(0) - math.log(len(each))
+
+
+def _of_duels(model: PreferenceGP, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    """Moments of the differences of `m` pairs, `m x 2 x d`."""
+    first, second = pairs.unsqueeze(-2).unbind(-3)
+    return _components(model.duel_posterior(first, second))
 
 
 def _components(posterior: Any) -> tuple[Tensor, Tensor]:
@@ -214,8 +247,10 @@ def _likelihood_of(model: PreferenceGP, kind: type[Feedback]) -> Any:
     return model.likelihoods[kind.__name__]
 
 
-def _unknown(likelihood: Likelihood, answer: str) -> UnsupportedFeedbackError:
+def _unknown(
+    likelihood: Likelihood, answer: str, others: str
+) -> UnsupportedFeedbackError:
     return UnsupportedFeedbackError(
         f"The probability of a {answer} under {type(likelihood).__name__} is not "
-        "known; use PairwiseProbitLikelihood or PlackettLuceLikelihood."
+        f"known; use {others}."
     )

@@ -163,6 +163,18 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         link = ProbitLink(self.noise)
         return link.win_probability(mean - self.tie_threshold, variance)
 
+    def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that two items tie; zero without a tie threshold.
+
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, broadcastable with ``mean``.
+        """
+        scale = (2 * self.noise + variance).sqrt()
+        # Between the tails that are small both, nothing cancels.
+        upper, lower = self.tie_threshold - mean.abs(), -self.tie_threshold - mean.abs()
+        return ndtr(upper / scale) - ndtr(lower / scale)
+
     def log_choice_probability(self, utilities: Tensor) -> Tensor:
         """Log probabilities that each item of a set is chosen as its best.
 

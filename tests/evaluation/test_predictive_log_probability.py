@@ -7,6 +7,7 @@ import torch
 from torch.distributions import Beta, Normal
 
 from botorch_pref import (
+    AffineProbitLikelihood,
     BetaRatingLikelihood,
     Choices,
     Comparisons,
@@ -60,6 +61,30 @@ def heard(model) -> torch.Tensor:
 
 def score(model, feedback) -> torch.Tensor:
     return predictive_log_probability(feedback, model, POINTS).detach()
+
+
+@pytest.mark.parametrize("model_class", GAUSSIAN)
+def test_comparisons_with_ties(model_class) -> None:
+    likelihood = PairwiseProbitLikelihood(NOISE, tie_threshold=0.7)
+    answers = Comparisons(PAIRS, ties=torch.tensor([[0, 3], [2, 4]]))
+    model = model_class(POINTS, answers, likelihood=likelihood).eval()
+    first, second = heard(model)[:, PAIRS].unbind(-1)
+    tied_first, tied_second = heard(model)[:, answers.ties].unbind(-1)
+    won = first - second > 0.7
+    tied = (tied_first - tied_second).abs() < 0.7
+    want = torch.cat([won, tied], -1).double().mean(0)
+    got = score(model, answers).exp()
+    torch.testing.assert_close(got, want, rtol=0, atol=2 / NUM**0.5)
+
+
+@pytest.mark.parametrize("model_class", GAUSSIAN)
+def test_validity(model_class) -> None:
+    seen = Validity(torch.arange(4), torch.tensor([True, False, False, True]))
+    likelihood = AffineProbitLikelihood(noise=NOISE)
+    model = model_class(POINTS, feedback=[seen], likelihood=likelihood).eval()
+    worked = (heard(model)[:, :4] > 0).double().mean(0)
+    want = torch.where(seen.valid, worked, 1 - worked)
+    torch.testing.assert_close(score(model, seen).exp(), want, rtol=0, atol=0.01)
 
 
 @pytest.mark.parametrize("model_class", GAUSSIAN)
@@ -170,8 +195,10 @@ def test_sets_may_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_not_known_is_refused() -> None:
     duels = EPPreferenceGP(POINTS, PAIRS)
+    with pytest.raises(UnsupportedFeedbackError, match="held-out object is not known"):
+        score(duels, object())
     seen = Validity(torch.tensor([0]), torch.tensor([True]))
-    with pytest.raises(UnsupportedFeedbackError, match="Validity is not known"):
+    with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Validity"):
         score(duels, seen)
     with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Choices"):
         score(duels, Choices(SETS, torch.tensor([0, 3, 4])))

@@ -518,6 +518,21 @@ def test_win_probability_is_the_expected_probability_of_a_win(
     assert number(got) == pytest.approx(math.exp(value), rel=1e-8)
 
 
+@pytest.mark.parametrize(
+    "case", [c for c in CASES.values() if c.feedback is TIE], ids=lambda c: str(c.row)
+)
+@pytest.mark.parametrize(("mean", "variance"), CAVITIES)
+def test_tie_probability_is_the_expected_probability_of_a_tie(
+    case, mean, variance
+) -> None:
+    value, _, _ = tilted_moments(case, mean, variance)
+    got = case.build().tie_probability(
+        torch.tensor(mean, dtype=torch.float64),
+        torch.tensor(variance, dtype=torch.float64),
+    )
+    assert number(got) == pytest.approx(math.exp(value), rel=1e-8)
+
+
 @pytest.mark.parametrize("level", range(4))
 @pytest.mark.parametrize("variance", [0.0, 0.7])
 def test_levels_have_the_probabilities_of_their_intervals(level, variance) -> None:
