@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+from hashlib import sha256
+
 from ax.adapter.registry import Generators
 from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 from ax.utils.common.random import with_rng_seed
+from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref.ax.generation_strategy import (
     preference_generation_strategy,
@@ -43,7 +45,11 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
     for attempt in range(_ATTEMPTS):
         strategy = preference_generation_strategy(settings, position + attempt * size)
         with with_rng_seed(derived_seed(settings, len(experiment.trials), attempt)):
-            run = strategy.gen_single_trial(experiment, n=size)
+            try:
+                run = strategy.gen_single_trial(experiment, n=size)
+            except CandidateGenerationError:
+                # Rounding took every start out of the constraints.
+                continue
         if _can_be_shown(experiment, run, size):
             return run
         kept = run
@@ -57,7 +63,9 @@ def derived_seed(settings: Settings, *numbers: int) -> int:
         settings: Of the experiment.
         numbers: What tells the purpose from others.
     """
-    return int(np.random.SeedSequence((settings.seed, *numbers)).generate_state(1)[0])
+    digest = sha256(repr((settings.seed, *numbers)).encode()).digest()
+    # NumPy takes seeds of 32 bits.
+    return int.from_bytes(digest[:4], "big")
 
 
 def _can_be_shown(experiment: Experiment, run: GeneratorRun, size: int) -> bool:

@@ -17,6 +17,7 @@ from botorch_pref.ax.answer_metrics import DUEL
 from botorch_pref.ax.names import acquisition_classes, class_named, model_classes
 from botorch_pref.ax.registration import PreferenceGenerators
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.whole_numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.models import PreferenceMarginalLogLikelihood
 
 SPREAD = "spread"
@@ -76,6 +77,7 @@ def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
         generator_kwargs={
             "seed": settings.seed,
             "init_position": position,
+            "transforms": TO_EVEN_UNIT_CUBE,
             # A small space may well be shown twice.
             "deduplicate": False,
         },
@@ -104,6 +106,8 @@ def model_spec(
             "surrogate_spec": SurrogateSpec(metric_to_model_configs={DUEL: [config]}),
             "botorch_acqf_class": acquisition_class,
             "botorch_acqf_options": settings.acquisition_options if own else {},
+            # Without the only tie, a fold has no tie threshold to take over.
+            "refit_on_cv": True,
         },
         generator_gen_kwargs={
             "model_gen_options": {

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.types import TParameterization
+from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import PosteriorMean
 from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.exceptions.errors import CandidateGenerationError
 from botorch.models.model import Model
 
 from botorch_pref.ax.answer_metrics import DUEL
@@ -68,18 +71,22 @@ def best_anywhere(
 ) -> TParameterization:
     """The point of the search space with the largest posterior mean.
 
-    Rounding can cost some of what was found; then the best shown is better.
+    Rounding can cost some of what was found, or leave the constraints; then the best
+    shown is better.
 
     Args:
         experiment: Ax's.
         settings: Of the experiment.
         adapter: See `fitted_adapter`.
     """
-    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
-        run = adapter.gen(
-            1, model_gen_options={"optimizer_kwargs": settings.optimizer_options}
-        )
-    candidates = [best_shown(adapter), *(dict(arm.parameters) for arm in run.arms)]
+    options: Any = {Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options}
+    candidates = [best_shown(adapter)]
+    with (
+        with_rng_seed(derived_seed(settings, len(experiment.trials))),
+        suppress(CandidateGenerationError),
+    ):
+        run = adapter.gen(1, model_gen_options=options)
+        candidates += [dict(arm.parameters) for arm in run.arms]
     space = experiment.search_space
     feasible = [c for c in candidates if space.check_membership(c)]
     means, _ = adapter.predict([ObservationFeatures(parameters=c) for c in feasible])

@@ -6,7 +6,6 @@ from typing import Any
 
 from ax.adapter.registry import (
     GENERATOR_KEY_TO_GENERATOR_SETUP,
-    Cont_X_trans,
     GeneratorRegistryBase,
     GeneratorSetup,
 )
@@ -23,6 +22,7 @@ from ax.storage.botorch_modular_registry import (
     register_model,
 )
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
+from ax.storage.transform_registry import register_transform
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
@@ -30,6 +30,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 
 from botorch_pref.ax.names import acquisition_classes, model_classes
 from botorch_pref.ax.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.whole_numbers import TO_UNIT_CUBE, NearestIntegers, WholeNumbers
 from botorch_pref.models import PreferenceMarginalLogLikelihood
 
 
@@ -78,12 +79,14 @@ def _register() -> None:
         GeneratorSetup(
             adapter_class=PreferenceAdapter,
             generator_class=BoTorchGenerator,
-            transforms=Cont_X_trans,
+            transforms=TO_UNIT_CUBE,
             # Rounding integers must see the constraints, which an expanded space drops.
             standard_adapter_kwargs={"expand_model_space": False},
         )
     )
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
+    for transform in (NearestIntegers, WholeNumbers):
+        register_transform(transform)
     register_mll(PreferenceMarginalLogLikelihood)
     for model_class in model_classes().values():
         register_model(model_class)

@@ -23,7 +23,11 @@ PARAMETERS = [
     ChoiceParameterConfig(name="machine", parameter_type="str", values=["lever"]),
 ]
 CONSTRAINTS = ["dose + ratio <= 21"]
-QUICK = {"num_restarts": 1, "raw_samples": 8, "options": {"maxiter": 10}}
+QUICK = {
+    "num_restarts": 1,
+    "raw_samples": 8,
+    "options": {"maxiter": 10, "n_burnin": 64},
+}
 
 
 def create(storage: str | Path, name: str = "espresso", **settings: Any):

@@ -1,0 +1,94 @@
+"""Integers relaxed to numbers that constraints still allow to be rounded."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import ceil, floor
+
+from ax.adapter.registry import Cont_X_trans
+from ax.adapter.transforms.base import Transform
+from ax.adapter.transforms.int_to_float import IntToFloat
+from ax.core.observation import ObservationFeatures
+from ax.core.parameter import RangeParameter
+from ax.core.search_space import SearchSpace
+from ax.core.types import TParameterization
+
+
+class NearestIntegers(IntToFloat):
+    """Integers relaxed to numbers, and rounded to the nearest that constraints allow.
+
+    Under constraints Ax's own transform rounds at random, and in an order that differs
+    from process to process.
+    """
+
+    def untransform_observation_features(
+        self, observation_features: list[ObservationFeatures]
+    ) -> list[ObservationFeatures]:
+        """The features with integers instead of numbers.
+
+        Args:
+            observation_features: With numbers; changed in place.
+        """
+        for features in observation_features:
+            features.parameters.update(self._rounded(features.parameters))
+        return observation_features
+
+    def _rounded(self, given: TParameterization) -> dict[str, int]:
+        numbers = {
+            name: float(given[name])  # type: ignore[arg-type]
+            for name in self.search_space.parameters
+            if name in self.transform_parameters and name in given
+        }
+        nearest = {name: round(number) for name, number in numbers.items()}
+        constrained = [name for name in nearest if name in self._constrained()]
+        ways = product(*({floor(numbers[n]), ceil(numbers[n])} for n in constrained))
+
+        def distance(way: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+            off = (abs(w - numbers[n]) for n, w in zip(constrained, way, strict=True))
+            return sum(off), way
+
+        for way in sorted(ways, key=distance):
+            whole = nearest | dict(zip(constrained, way, strict=True))
+            if self.search_space.check_membership(
+                {**given, **whole}, check_all_parameters_present=False
+            ):
+                return whole
+        return nearest
+
+    def _constrained(self) -> set[str]:
+        constraints = self.search_space.parameter_constraints
+        return {name for c in constraints for name in c.constraint_dict}
+
+
+class WholeNumbers(NearestIntegers):
+    """Integers relaxed to the numbers between the smallest and the largest.
+
+    Ax adds a half at both ends, so that uniform numbers round to uniform integers. An
+    optimum under ``x + n <= 21`` then likes to be at ``n = 0.5``, where rounding up
+    breaks the constraint and rounding down leaves the range. Between whole numbers,
+    rounding the way that a constraint allows stays in the range.
+    """
+
+    def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
+        """The search space with numbers instead of integers.
+
+        Args:
+            search_space: With integers.
+        """
+        relaxed = super().transform_search_space(search_space)
+        for name in self.transform_parameters:
+            whole, number = search_space.parameters[name], relaxed.parameters[name]
+            assert isinstance(whole, RangeParameter)
+            assert isinstance(number, RangeParameter)
+            number.update_range(lower=float(whole.lower), upper=float(whole.upper))
+        return relaxed
+
+
+def _with(integers: type[Transform]) -> list[type[Transform]]:
+    return [integers if t is IntToFloat else t for t in Cont_X_trans]
+
+
+TO_UNIT_CUBE = _with(WholeNumbers)
+"""Of parameters only: numbers to the unit cube, unordered choices to one-hot."""
+TO_EVEN_UNIT_CUBE = _with(NearestIntegers)
+"""The same for points that are spread: each integer has the same share."""

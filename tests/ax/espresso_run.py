@@ -1,0 +1,84 @@
+"""Half of the experiments of `test_resume`, as a script for a process of its own.
+
+``first``: creates one experiment for each model, answers most questions, asks one
+more, and is killed. ``second``: resumes them, answers the rest and prints what it
+recommends.
+"""
+
+import json
+import os
+import signal
+import sys
+import warnings
+
+# Ax warns of its own old names and of old pandas.
+warnings.simplefilter("ignore")
+
+import ax.storage.sqa_store.save as ax_save  # noqa: E402
+from espresso import better, create  # noqa: E402
+
+from botorch_pref.ax import PreferenceExperiment  # noqa: E402
+from botorch_pref.ax.names import model_classes  # noqa: E402
+
+QUESTIONS, SPREAD, HALF = 12, 9, 10
+OPTIONS = {
+    "SkewPreferenceGP": {"num_draws": 64},
+    "FullyBayesianPreferenceGP": {},
+}
+ACQUISITION = {"LaplacePreferenceGP": "DuelingEUBO"}
+MODELS = sorted(set(model_classes()) - {"FullyBayesianPreferenceGP"})
+INTERRUPTED = "interrupted while writing"
+
+
+def settings(model: str) -> dict:
+    return {
+        "model": model,
+        "acquisition": ACQUISITION.get(model, "DuelingEIIG"),
+        "initial": SPREAD,
+        "seed": 3,
+        "model_options": OPTIONS.get(model, {}),
+    }
+
+
+def play(experiment: PreferenceExperiment, until: int) -> None:
+    while len(experiment.experiment.trials) < until:
+        duel = experiment.ask()
+        experiment.tell(duel, winner=better(duel))
+
+
+def killed(*_args: object, **_kwargs: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def first(storage: str) -> None:
+    for model in MODELS:
+        experiment = create(storage, model, **settings(model))
+        play(experiment, HALF)
+        experiment.ask()
+    experiment = create(storage, INTERRUPTED)
+    play(experiment, 2)
+    duel = experiment.ask()
+    # After the trial is written and before its data are.
+    ax_save.save_or_update_data_for_trials = killed
+    experiment.tell(duel, winner=better(duel))
+
+
+def second(storage: str) -> None:
+    found = {}
+    for model in MODELS:
+        experiment = PreferenceExperiment.resume(model, storage=storage)
+        (duel,) = experiment.pending
+        experiment.tell(duel, winner=better(duel))
+        play(experiment, QUESTIONS)
+        found[model] = outcome(experiment)
+    sys.stdout.write(json.dumps(found))
+
+
+def outcome(experiment: PreferenceExperiment) -> list:
+    trials = experiment.experiment.trials.values()
+    shown = [[arm.parameters for arm in trial.arms] for trial in trials]
+    return [shown, experiment.recommend(), experiment.recommend(anywhere=True)]
+
+
+if __name__ == "__main__":
+    {"first": first, "second": second}[sys.argv[1]](sys.argv[2])
