@@ -137,6 +137,22 @@ def test_equal_points_and_certain_ones(linear_utility) -> None:
     assert float(at_reference) == pytest.approx(0.0, abs=1e-7)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-9, 1e-3, 1.0])
+def test_hopeless_challengers_have_no_slope_and_no_nan(
+    scale: float, linear_utility
+) -> None:
+    """Beyond 38 deviations an improvement is 0 in double precision."""
+    X = torch.tensor([[[0.0, 1e3]], [[0.0, 50.0]], [[0.4, 1e8]]], dtype=torch.double)
+    X.requires_grad_()
+    value = DuelingEUBO(linear_utility(ONE, scale), X_REF)(X)
+    (gradient,) = torch.autograd.grad(value.sum(), X)
+    assert bool((value >= 0).all())
+    assert bool(gradient.isfinite().all())
+    if scale < 1e-2:
+        assert not bool(value.any())
+        assert not bool(gradient.any())
+
+
 def test_pairs_weighted_by_validity(model: Model) -> None:
     """Both points must be valid; a failed duel is worth the utility that is given."""
     labels = Validity(torch.arange(4), torch.tensor([True, True, False, True]))

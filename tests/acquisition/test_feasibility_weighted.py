@@ -21,7 +21,11 @@ from hypothesis import strategies as st
 
 from botorch_pref import (
     AffineProbitLikelihood,
+    DuelingBALD,
     DuelingEIIG,
+    DuelingHBEI,
+    DuelingKG,
+    DuelingMUC,
     DuelingThompson,
     DuelingUCB,
     EPPreferenceGP,
@@ -82,6 +86,30 @@ def test_values_by_hand(model: Model, feasibility: Model) -> None:
         else:
             expected = torch.where(value > 0, value * p, value + value * (1 - p))
         torch.testing.assert_close(weighted(POINTS), expected)
+
+
+def test_what_is_learned_is_learned_from_valid_trials(
+    model: Model, feasibility: Model
+) -> None:
+    """Both new points must be valid; pending ones are passed on, and not weighed."""
+    pair, pending = torch.cat([POINTS, POINTS.flip(0)], dim=-2), POINTS[:1, 0]
+    choices = torch.full((1, 2), 0.95, dtype=DOUBLE)
+    for function in (
+        DuelingBALD(model),
+        DuelingKG(model, choices=choices),
+        DuelingMUC(model, X_REF),
+        DuelingHBEI(model, X_REF, torch.Generator().manual_seed(0)),
+    ):
+        weighted = FeasibilityWeighted(function, feasibility)
+        weighted.set_X_pending(pending)
+        assert torch.equal(function.X_pending, pending)
+        p = log_validity_probability(feasibility, pair).sum(-1).exp()
+        value = function(pair)
+        if not isinstance(function, DuelingHBEI):
+            # The best of two points may be worse than the reference; not so knowledge.
+            assert float(value.detach().min()) > -1e-7
+        expected = value * torch.where(value > 0, p, 2 - p)
+        torch.testing.assert_close(weighted(pair), expected, rtol=1e-6, atol=1e-7)
 
 
 def test_expected_value_by_trials(feasibility: Model) -> None:

@@ -8,7 +8,7 @@ from botorch.models.transforms import Normalize
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.acquisition import incumbent
+from botorch_pref.acquisition import champion, incumbent
 from botorch_pref.acquisition import incumbent as incumbent_function
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
@@ -79,3 +79,31 @@ def test_duplicates_are_even_and_the_earliest_is_taken() -> None:
 def test_without_points_there_is_none() -> None:
     with pytest.raises(FeedbackError, match="observed points"):
         incumbent(PairwiseGP(None, None))
+
+
+def test_an_ensemble_has_one_incumbent_and_one_champion() -> None:
+    """Members that saw equal points vote by their mean; two of three prefer the last."""
+    generator = torch.Generator().manual_seed(2)
+    X = torch.rand(4, 2, generator=generator, dtype=torch.double)
+    last = torch.tensor([[3, 0], [3, 1], [3, 2]])
+    pairs = torch.stack([last, last.flip(-1), last])
+    batch = EPPreferenceGP(X.expand(3, 4, 2), pairs)
+    plain = batch.posterior
+    batch._is_ensemble = True
+    batch.posterior = lambda X, **options: plain(X.unsqueeze(-3), **options)
+    assert torch.equal(incumbent(batch), X[3:])
+    assert torch.equal(champion(batch), X[3:])
+
+
+def test_the_champion_has_the_largest_mean(model: Model) -> None:
+    (X,) = model.train_inputs
+    best = int(model.posterior(X).mean.squeeze(-1).argmax())
+    assert torch.equal(champion(model), X[best : best + 1])
+
+
+def test_each_of_a_batch_of_models_has_a_champion() -> None:
+    generator = torch.Generator().manual_seed(2)
+    X = torch.rand(2, 4, 3, generator=generator, dtype=torch.double)
+    pairs = torch.tensor([[[2, 0], [2, 1], [2, 3]], [[0, 1], [0, 2], [0, 3]]])
+    best = champion(EPPreferenceGP(X, pairs))
+    assert torch.equal(best, torch.stack([X[0, 2:3], X[1, 0:1]]))

@@ -10,14 +10,20 @@ from botorch_pref.acquisition import (
     DuelingBALD,
     DuelingEIIG,
     DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingKG,
+    DuelingMUC,
     DuelingThompson,
     DuelingUCB,
+    champion,
     incumbent,
 )
 from botorch_pref.numerics.duel_link import LogitLink
 
 CLASSES = [DuelingEIIG, DuelingThompson, DuelingUCB]
-PAIR_CLASSES = [DuelingBALD, DuelingEUBO]
+PAIR_CLASSES = [DuelingBALD, DuelingEUBO, DuelingKG]
+BELIEVERS = [DuelingHBEI, DuelingHBUCB]
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -50,6 +56,33 @@ def test_pairs_by_default(kind: type, model: Model) -> None:
     torch.testing.assert_close(acquisition(X), kind(model)(X))
 
 
+def test_the_champion_is_challenged_by_default(model: Model) -> None:
+    arguments = get_acqf_input_constructor(DuelingMUC)(model=ModelList(model))
+    assert torch.equal(DuelingMUC(**arguments).X_ref, champion(model))
+
+
+@pytest.mark.parametrize("kind", BELIEVERS)
+def test_believers_take_the_generator_and_their_own_champion(
+    kind: type, model: Model
+) -> None:
+    made = []
+    for _ in range(2):
+        generator = torch.Generator().manual_seed(5)
+        arguments = get_acqf_input_constructor(kind)(
+            model=ModelList(model), generator=generator, training_data=None
+        )
+        made.append(kind(**arguments))
+    X = torch.tensor([[[0.1, 0.2]], [[0.8, 0.3]]], dtype=torch.double)
+    assert torch.equal(made[0](X), made[1](X))
+    assert torch.equal(made[0].X_ref, champion(made[0].model))
+
+
+def test_choices_arrive(model: Model) -> None:
+    choices = torch.full((3, 2), 0.95, dtype=torch.double)
+    arguments = get_acqf_input_constructor(DuelingKG)(model=model, choices=choices)
+    assert torch.equal(DuelingKG(**arguments).choices, choices)
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -58,6 +91,10 @@ def test_pairs_by_default(kind: type, model: Model) -> None:
         (DuelingThompson, {}),
         (DuelingEUBO, {}),
         (DuelingBALD, {"link": LogitLink()}),
+        (DuelingKG, {"link": LogitLink()}),
+        (DuelingMUC, {"link": LogitLink()}),
+        (DuelingHBEI, {}),
+        (DuelingHBUCB, {"level": 0.5}),
     ],
 )
 def test_options_arrive(kind: type, options: dict[str, object], model: Model) -> None:
@@ -69,7 +106,7 @@ def test_options_arrive(kind: type, options: dict[str, object], model: Model) ->
         assert getattr(acquisition, name) == value
 
 
-@pytest.mark.parametrize("kind", [*CLASSES, *PAIR_CLASSES])
+@pytest.mark.parametrize("kind", [*CLASSES, *PAIR_CLASSES, *BELIEVERS, DuelingMUC])
 def test_unknown_options_and_several_models_are_refused(
     kind: type, model: Model
 ) -> None:
