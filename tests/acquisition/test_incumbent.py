@@ -82,7 +82,7 @@ def test_without_points_there_is_none() -> None:
 
 
 def test_an_ensemble_has_one_incumbent_and_one_champion() -> None:
-    """Members that saw equal points vote by their mean; two of three prefer the last."""
+    """Members that saw the same points are averaged; two of three prefer the last."""
     generator = torch.Generator().manual_seed(2)
     X = torch.rand(4, 2, generator=generator, dtype=torch.double)
     last = torch.tensor([[3, 0], [3, 1], [3, 2]])
