@@ -144,9 +144,13 @@ class PreferenceGP(  # type: ignore[misc]
         Returns:
             ``batch_shape x q``.
         """
-        first, second = torch.broadcast_tensors(X1, X2)
+        pairs = torch.stack(torch.broadcast_tensors(X1, X2), dim=-2)
+        # Room for batches of the model, for which the pairs would be taken below.
+        pairs = pairs.reshape(
+            (1,) * (len(self.batch_shape) + 3 - pairs.dim()) + pairs.shape
+        )
         # Each pair is a batch element of its own: covariances of pairs are not needed.
-        pairs = torch.stack([first, second], dim=-2).movedim(-3, 0)
+        pairs = pairs.movedim(-3, 0)
         moments = contrast(self._moments(pairs), 1)
         means, variance = moments.means.squeeze(-1), moments.covariance[..., 0, 0]
         if observation_noise:

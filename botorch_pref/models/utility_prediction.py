@@ -63,7 +63,9 @@ class UtilityPrediction(Model):
                 if observation_noise is True
                 else observation_noise.squeeze(-1)
             )
-            diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], X.shape[-2]))
+            # An input transform may turn one point into several.
+            num_points = moments.means.shape[-1]
+            diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], num_points))
             moments = Moments(moments.means, moments.covariance + diagonal)
         if _scales(posterior_transform):
             return self._make_posterior(_scaled(moments, posterior_transform))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import NoReturn
 
 import torch
 from botorch.logging import logger
@@ -92,6 +93,19 @@ class SkewNormalPosterior(Posterior):
     def batch_range(self) -> tuple[int, int]:
         """The dimensions of `base_sample_shape` that are t-batches."""
         return (0, -1)
+
+    @property
+    def distribution(self) -> NoReturn:
+        """What Gaussian posteriors have, and this one has not.
+
+        Raises:
+            AttributeError: Always, and says what takes any posterior.
+        """
+        raise AttributeError(
+            "A SkewNormalPosterior is no Gaussian and has no `distribution`, which "
+            "ModelListGP and fast paths of BoTorch ask for; ModelList takes models "
+            "with any posterior."
+        )
 
     def _extended_shape(
         self,

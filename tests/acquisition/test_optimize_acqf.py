@@ -226,7 +226,11 @@ def test_it_is_optimised(case: Case, model: type) -> None:
         acqf = case.build(MODELS[model](), X_REF)
         with torch.no_grad():
             first = acqf(starts(case.q))
+            each = [acqf(start) for start in starts(case.q).unsqueeze(1)]
         assert bool(first.isfinite().all())
+        if not (isinstance(acqf, qKnowledgeGradient) and model is SkewPreferenceGP):
+            # A batch of conditioned models has other draws than each of them.
+            torch.testing.assert_close(torch.cat(each), first, rtol=1e-6, atol=1e-9)
         candidates, value = optimised(case, acqf, torch.device("cpu"))
         assert case.draws or global_states() == before
     assert bool(((candidates >= BOUNDS[0]) & (candidates <= BOUNDS[1])).all())
@@ -235,6 +239,24 @@ def test_it_is_optimised(case: Case, model: type) -> None:
     if not isinstance(acqf, qKnowledgeGradient):
         with torch.no_grad():
             torch.testing.assert_close(acqf(candidates).view(()), value.view(()))
+
+
+# What is drawn of a batch of models is not what is drawn of each.
+DRAWN = ("DuelingThompson", "DuelingHBEI", "DuelingHBUCB")
+NOT_DRAWN = [name for name in OURS if name not in DRAWN]
+
+
+@pytest.mark.parametrize("name", NOT_DRAWN)
+@pytest.mark.parametrize("cls", [EPPreferenceGP, VariationalPreferenceGP])
+def test_a_batch_of_models_is_each_of_them(cls: Any, name: str) -> None:
+    case, x = CASES[name], starts(CASES[name].q)
+    data = [(POINTS, PAIRS), (POINTS.flip(0), PAIRS)]
+    together = cls(*map(torch.stack, zip(*data, strict=True)))
+    value = case.build(together, X_REF)(x.unsqueeze(1))
+    assert value.shape == (3, 2)
+    for i, one in enumerate(data):
+        alone = case.build(cls(*one), X_REF)(x)
+        torch.testing.assert_close(value[:, i], alone, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU.")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.active_learning import PairwiseMCPosteriorVariance
 from botorch.acquisition.analytic import LogExpectedImprovement, PosteriorMean
 from botorch.acquisition.factory import get_acquisition_function
 from botorch.acquisition.logei import (
@@ -13,12 +14,20 @@ from botorch.acquisition.logei import (
     qLogNoisyExpectedImprovement,
 )
 from botorch.acquisition.monte_carlo import qSimpleRegret, qUpperConfidenceBound
-from botorch.acquisition.objective import GenericMCObjective, LearnedObjective
+from botorch.acquisition.objective import (
+    GenericMCObjective,
+    LearnedObjective,
+    LinearMCObjective,
+)
 from botorch.acquisition.preference import (
     AnalyticExpectedUtilityOfBestOption,
+    PairwiseBayesianActiveLearningByDisagreement,
     qExpectedUtilityOfBestOption,
 )
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
+from botorch.models.deterministic import FixedSingleSampleModel, PosteriorMeanModel
 from botorch.models.gp_regression import SingleTaskGP
 from botorch.models.model import ModelList
 from botorch.models.model_list_gp_regression import ModelListGP
@@ -32,6 +41,8 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
+from botorch.utils.transforms import is_ensemble, is_fully_bayesian
+from gpytorch.kernels import LinearKernel
 from torch import Tensor
 
 from botorch_pref import (
@@ -39,15 +50,26 @@ from botorch_pref import (
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
+    VariationalPreferenceGP,
 )
+from botorch_pref.models.preference_gp import engines
 
-OURS = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
+OURS = [
+    LaplacePreferenceGP,
+    EPPreferenceGP,
+    SkewPreferenceGP,
+    VariationalPreferenceGP,
+]
 BOUNDS = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
 
 
 @pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
 def cls(request: pytest.FixtureRequest) -> Any:
     return request.param
+
+
+def test_every_model_is_here() -> None:
+    assert set(engines()) <= set(OURS)
 
 
 @pytest.fixture(autouse=True)
@@ -230,6 +252,9 @@ def test_membership_in_model_lists(cls: Any) -> None:
     torch.testing.assert_close(posterior.mean, expected)
     sampler = get_sampler(posterior, torch.Size([4]), seed=0)
     assert sampler(posterior).shape == (4, 10, 2, 2)
+    weights = torch.tensor([0.7, -0.3], dtype=torch.float64)
+    acqf = qSimpleRegret(both, sampler=sampler, objective=LinearMCObjective(weights))
+    assert_better_than_random(acqf, q=2)
     only = both.subset_output([1]).posterior(new)
     torch.testing.assert_close(only.mean, other.posterior(new).mean)
 
@@ -291,7 +316,190 @@ def test_membership_in_gaussian_model_lists(cls: Any) -> None:
     both = ModelListGP(*models)
     assert both.num_outputs == 2
     if cls is SkewPreferenceGP:
-        pytest.skip("ModelListGP joins Gaussian posteriors; ModelList takes any.")
+        with pytest.raises(AttributeError, match=r"ModelListGP.*ModelList takes"):
+            both.posterior(x[:3])
+        return
     posterior = both.posterior(x[:3])
     expected = torch.cat([m.posterior(x[:3]).mean for m in models], dim=-1)
     torch.testing.assert_close(posterior.mean, expected)
+
+
+# --- What BoTorch's own tests ask of PairwiseGP, in our words
+
+
+def objective(model: Any) -> PreferenceMarginalLogLikelihood:
+    return PreferenceMarginalLogLikelihood(model.likelihood, model)
+
+
+def test_a_model_of_nothing_predicts_the_prior_and_cannot_be_trained(cls: Any) -> None:
+    model = cls(None, None)
+    for refused in (
+        lambda: model(points()),
+        lambda: fit_gpytorch_mll(objective(model)),
+    ):
+        with pytest.raises(RuntimeError, match="without datapoints cannot be trained"):
+            refused()
+    posterior = model.double().eval().posterior(points()[:3])
+    with torch.no_grad():
+        expected = model.covar_module(points()[:3]).to_dense()
+    torch.testing.assert_close(posterior.mean, torch.zeros_like(posterior.mean))
+    torch.testing.assert_close(posterior.covariance_matrix, expected)
+    assert (model.num_outputs, model.batch_shape) == (1, ())
+    # Points that nobody has compared yet are a prior, too.
+    model = cls(datapoints=points(), comparisons=None)
+    with pytest.raises(Exception, match="has no feedback"):
+        fit_gpytorch_mll(objective(model))
+
+
+def test_training_is_about_the_training_data(cls: Any) -> None:
+    x = points()
+    model = cls(x, duels(x))
+    mll = objective(model)
+    with pytest.raises(RuntimeError, match="training inputs only"):
+        model(points(17)[1:])
+    with pytest.raises(RuntimeError, match="training inputs only"):
+        model(x, x)
+    prior = model(x.clone())
+    value = mll(prior, duels(x).clone())
+    torch.testing.assert_close(value, mll(model(*model.train_inputs), None))
+    with pytest.raises(RuntimeError, match="model's own comparisons"):
+        mll(prior, duels(x).flip(-1))
+    with pytest.raises(RuntimeError, match="model's own comparisons"):
+        mll(prior, duels(x)[1:])
+
+
+def test_strict_new_data_have_the_shapes_of_the_old(cls: Any) -> None:
+    x = points()
+    model = cls(x, duels(x))
+    for data in ((x[None], duels(x)[None]), (x, duels(x)[None]), (x, duels(x)[:3])):
+        with pytest.raises(RuntimeError, match="strict=True"):
+            model.set_train_data(*data, strict=True)
+    model.set_train_data(x.flip(0), duels(x.flip(0)), strict=True)
+    torch.testing.assert_close(model.datapoints, x.flip(0))
+
+
+def test_objective_of_data_with_copies_of_points(cls: Any) -> None:
+    x = points(6)
+    twice, pairs = torch.cat([x, x[:2]]), torch.cat([duels(x), torch.tensor([[6, 7]])])
+    model, once = cls(twice, pairs), cls(x, pairs.where(pairs < 6, pairs - 6))
+    value = objective(model)(model(twice), pairs)
+    torch.testing.assert_close(value, objective(once)(once(x), once.train_targets))
+
+
+def test_any_kernel_will_do(cls: Any) -> None:
+    model = cls(points(), duels(points()), covar_module=LinearKernel().double())
+    assert bool(model.posterior(points(20)[16:]).mean.isfinite().all())
+
+
+def test_single_precision_warns(cls: Any) -> None:
+    x = points().float()
+    with pytest.warns(InputDataWarning, match="double precision"):
+        cls(x, duels(x))
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=["single", "batch"])
+def test_shapes_after_conditioning_on_fantasies(
+    cls: Any, batch: tuple[int, ...]
+) -> None:
+    """Fantasies come first, then the batch of the model, whatever ``X`` has of both."""
+    x = points(8 * len(batch) + 8).view(*batch, 8, 3)
+    pairs = torch.arange(8).view(4, 2).expand(*batch, 4, 2)
+    model = cls(x, pairs)
+    model.posterior(points(3))
+    fantasised = points(24)[-2 * 2 * (2 if batch else 1) :].view(2, *batch, 2, 3)
+    answer = torch.tensor([[[0, 1]], [[1, 0]]]).view(2, *[1 for _ in batch], 1, 2)
+    answer = answer.expand(2, *batch, 1, 2)
+    own_points = model.condition_on_observations(fantasised, answer)
+    same_points = model.condition_on_observations(fantasised[0], answer)
+    new = points(40)[24:]
+    for test in (new[:4], new[: 4 * 2].view(2, 4, 3), new.view(2, 2, 4, 3)):
+        if test.dim() - 2 > 1 + len(batch) or (test.dim() == 3 and not batch):
+            continue
+        for conditioned in (own_points, same_points):
+            posterior = conditioned.posterior(test)
+            assert posterior.mean.shape == (2, *batch, 4, 1)
+            assert posterior.variance.shape == (2, *batch, 4, 1)
+    if not batch:
+        return
+    for i in range(2):
+        alone = cls(x[i], pairs[i]).condition_on_observations(
+            fantasised[0, i], answer[:, i]
+        )
+        mean = same_points.posterior(new[:4]).mean[:, i]
+        error = (alone.posterior(new[:4]).mean - mean).abs().max().item()
+        deviation = alone.posterior(new[:4]).variance.max().sqrt().item()
+        # Six standard errors of 1,024 draws, twice.
+        allowed = 0.4 if cls is SkewPreferenceGP else 1e-5
+        assert error < allowed * deviation
+
+
+@pytest.mark.filterwarnings(
+    "ignore:__array_wrap__ must accept context:DeprecationWarning"
+)
+@pytest.mark.parametrize("batch", [(), (2,)], ids=["single", "batch"])
+def test_fantasies_of_more_than_two_points(cls: Any, batch: tuple[int, ...]) -> None:
+    x = points(4 * len(batch) + 4).view(*batch, 4, 3)
+    model = cls(x, torch.tensor([[0, 1], [2, 3]]).expand(*batch, 2, 2))
+    sampler = PairwiseSobolQMCNormalSampler(torch.Size([3]), seed=0)
+    fantasy = model.fantasize(x + 0.01, sampler=sampler)
+    assert type(fantasy) is cls
+    assert fantasy.batch_shape == (3, *batch)
+    # All six duels of four points.
+    assert fantasy.comparisons.shape[-2:] == (8, 2)
+
+
+def test_analytic_functions_of_pairs_take_pairs(cls: Any) -> None:
+    x = points(8)
+    outcomes = SingleTaskGP(x, torch.stack([utility(x), x.prod(-1)], dim=-1))
+    pairs = torch.tensor([[1, 0]])
+    for model, outcome_model in (
+        (cls(x[:2], pairs), None),
+        (cls(x[:2, :2], pairs), FixedSingleSampleModel(model=outcomes)),
+    ):
+        for kind in (
+            AnalyticExpectedUtilityOfBestOption,
+            PairwiseBayesianActiveLearningByDisagreement,
+        ):
+            acqf = kind(pref_model=model, outcome_model=outcome_model)
+            assert acqf(x[:2]).shape == (1,)
+            for wrong in (x[:1], x[:3]):
+                with pytest.raises((UnsupportedError, AssertionError)):
+                    acqf(wrong)
+        sampled = qExpectedUtilityOfBestOption(model, outcome_model=outcome_model)
+        for q in (1, 2, 3):
+            assert sampled(x[:q]).shape == (1,)
+
+
+def test_the_variance_of_answers_is_of_pairs(cls: Any) -> None:
+    x = points(2)
+    model = cls(x, torch.tensor([[0, 1]]))
+    answer = GenericMCObjective(lambda samples, X: torch.special.ndtr(samples[..., 0]))
+    acqf = PairwiseMCPosteriorVariance(model=model, objective=answer)
+    new = points(32)
+    assert acqf(new[:16].view(8, 2, 3)).shape == (8,)
+    assert acqf(new.view(8, 4, 3)).shape == (8,)
+    with pytest.raises(RuntimeError):
+        acqf(new[:24].view(8, 3, 3))
+
+
+def test_the_mean_of_a_model_is_a_learned_objective(cls: Any) -> None:
+    x = points()
+    preference = cls(x, duels(x), input_transform=Normalize(3))
+    samples = points(48).view(3, 2, 8, 3)
+    drawn = LearnedObjective(pref_model=preference, sample_shape=torch.Size([5]))
+    assert drawn(samples).shape == (15, 2, 8)
+    torch.testing.assert_close(drawn(samples), drawn(samples))
+    mean = LearnedObjective(pref_model=PosteriorMeanModel(model=preference))
+    expected = preference.posterior(samples).mean.squeeze(-1)
+    torch.testing.assert_close(mean(samples), expected)
+    with pytest.warns(InputDataWarning, match="Upcasting"):
+        assert drawn(samples.float()).dtype == torch.float64
+
+
+def test_it_is_no_ensemble(cls: Any) -> None:
+    x = points()
+    model = cls(x, None)
+    both = ModelList(model, SingleTaskGP(x, utility(x).unsqueeze(-1)))
+    for single in (model, both, ModelList(both, model)):
+        assert not is_ensemble(single)
+        assert not is_fully_bayesian(single)

@@ -1,0 +1,171 @@
+"""Batches of models, t-batches and both; transforms that change which points differ."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.models.transforms.input import (
+    AppendFeatures,
+    ChainedInputTransform,
+    Normalize,
+    Round,
+)
+from torch import Tensor
+
+from botorch_pref import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    SkewPreferenceGP,
+    VariationalPreferenceGP,
+)
+from botorch_pref.models.preference_gp import engines
+
+DOUBLE = torch.float64
+# Many draws, because batches and single models draw other ones.
+OURS: dict[type, dict[str, Any]] = {
+    EPPreferenceGP: {},
+    LaplacePreferenceGP: {},
+    SkewPreferenceGP: {"num_draws": 4096},
+    VariationalPreferenceGP: {},
+}
+
+
+def uniform(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
+
+
+POINTS = uniform(2, 6, 2)
+PAIRS = torch.tensor([[[0, 1], [2, 3], [4, 5]], [[1, 0], [2, 5], [3, 4]]])
+
+
+@pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
+def cls(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def test_every_model_is_here() -> None:
+    assert set(engines()) <= set(OURS)
+
+
+def build(cls: Any, *data: Any, **options: Any) -> Any:
+    return cls(*data, **(OURS[cls] | options))
+
+
+def tolerance(cls: Any) -> float:
+    """Six standard errors of the difference of two means of draws of unit deviation."""
+    return 6 * (2 / 4096) ** 0.5 if cls is SkewPreferenceGP else 1e-6
+
+
+def duel_mean(model: Any, x: Tensor, ref: Tensor) -> Tensor:
+    posterior = model.duel_posterior(x, ref)
+    return (posterior.mean / posterior.variance.sqrt()).squeeze(-1)
+
+
+QUANTITIES: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
+    "duel": duel_mean,
+    "probability": lambda m, x, ref: m.duel_probability(x, ref),
+    "answer": lambda m, x, ref: m.duel_probability(x, ref, observation_noise=True),
+}
+
+
+@pytest.mark.parametrize("name", QUANTITIES)
+@pytest.mark.parametrize(
+    ("x_shape", "ref_shape"),
+    [
+        ((3,), (1,)),
+        ((3,), (3,)),
+        ((5, 1, 3), (1,)),
+        ((3,), (5, 1, 1)),
+        ((2, 3), (2, 1)),
+    ],
+    ids=["one", "each", "t-batch of x", "t-batch of reference", "batch of the model"],
+)
+def test_duels_broadcast_and_equal_loops(
+    cls: Any, name: str, x_shape: tuple[int, ...], ref_shape: tuple[int, ...]
+) -> None:
+    quantity = QUANTITIES[name]
+    x, ref = uniform(*x_shape, 2, seed=1), uniform(*ref_shape, 2, seed=2)
+    value = quantity(build(cls, POINTS, PAIRS), x, ref).detach()
+    batch = torch.broadcast_shapes((2,), x_shape[:-1], ref_shape[:-1])
+    assert value.shape == (*batch, 3)
+    x, ref = (t.expand(*batch, *t.shape[-2:]) for t in (x, ref))
+    for i in range(2):
+        alone = build(cls, POINTS[i], PAIRS[i])
+        expected = quantity(alone, x[..., i, :, :], ref[..., i, :, :]).detach()
+        assert (value[..., i, :] - expected).abs().max().item() < tolerance(cls)
+
+
+def test_points_and_answers_broadcast_with_each_other(cls: Any) -> None:
+    several = build(cls, POINTS[0], PAIRS)
+    x = uniform(5, 1, 3, 2, seed=3)
+    assert several.batch_shape == (2,)
+    assert several.posterior(x).mean.shape == (5, 2, 3, 1)
+    assert several.log_evidence().shape == (2,)
+    for i in range(2):
+        alone = build(cls, POINTS[0], PAIRS[i])
+        torch.testing.assert_close(several.log_evidence()[i], alone.log_evidence())
+    # Two sets of points, one set of answers.
+    several = build(cls, POINTS, PAIRS[0])
+    assert several.posterior(x).mean.shape == (5, 2, 3, 1)
+    for i in range(2):
+        alone = build(cls, POINTS[i], PAIRS[0])
+        torch.testing.assert_close(several.log_evidence()[i], alone.log_evidence())
+
+
+def test_two_batch_dimensions(cls: Any) -> None:
+    points, pairs = uniform(3, 1, 6, 2), PAIRS.expand(3, 2, 3, 2)
+    model = build(cls, points, pairs)
+    assert model.batch_shape == (3, 2)
+    posterior = model.posterior(uniform(4, 1, 1, 5, 2, seed=1))
+    assert posterior.mean.shape == posterior.variance.shape == (4, 3, 2, 5, 1)
+    assert posterior.rsample(torch.Size([7])).shape == (7, 4, 3, 2, 5, 1)
+    evidence = model.log_evidence()
+    assert evidence.shape == (3, 2)
+    alone = build(cls, points[2, 0], pairs[2, 1])
+    torch.testing.assert_close(evidence[2, 1], alone.log_evidence())
+
+
+@pytest.mark.parametrize("learned", [False, True], ids=["round", "round a learned one"])
+def test_points_that_a_transform_makes_equal_are_one(cls: Any, learned: bool) -> None:
+    """In train mode the transform is applied on the way, in eval mode beforehand."""
+    x = 4 * uniform(12, 2, seed=4)
+    pairs = torch.arange(12).view(6, 2)[[0, 1, 2, 4]]
+    rounding = Round(integer_indices=[0, 1], approximate=False)
+    transform = (
+        ChainedInputTransform(round=rounding, normalise=Normalize(2))
+        if learned
+        else rounding
+    )
+    model = build(cls, x, pairs, input_transform=transform)
+    low, high = x.round().amin(0), x.round().amax(0)
+    cells = (x.round() - low) / (high - low) if learned else x.round()
+    plain = build(cls, cells, pairs)
+    assert len(cells.unique(dim=0)) < 12
+    torch.testing.assert_close(model.log_evidence(), plain.log_evidence())
+    new = uniform(5, 2, seed=5)
+    seen = 4 * new if not learned else new * (high - low) + low
+    rounded = seen.round() if not learned else (seen.round() - low) / (high - low)
+    for _ in range(2):
+        mean, expected = model.posterior(seen).mean, plain.posterior(rounded).mean
+        error = (mean - expected).abs().max() / plain.posterior(rounded).variance.max()
+        assert error.item() < 1e-5
+        torch.testing.assert_close(model.log_evidence(), plain.log_evidence())
+        model.train()
+        assert torch.equal(model.train_inputs[0], x)
+
+
+def test_a_transform_may_turn_a_point_into_several(cls: Any) -> None:
+    x = uniform(6, 1, seed=6)
+    added = torch.tensor([[0.2], [0.8]], dtype=DOUBLE)
+    both = torch.cat([x, torch.full_like(x, 0.5)], dim=-1)
+    # BoTorch's robust models are trained on all features and asked for some.
+    transform = AppendFeatures(added, transform_on_train=False)
+    model = build(cls, both, PAIRS[0], input_transform=transform)
+    posterior = model.posterior(x[:3])
+    noisy = model.posterior(x[:3], observation_noise=True)
+    assert posterior.mean.shape == noisy.mean.shape == (6, 1)
+    plain = build(cls, both, PAIRS[0])
+    stacked = torch.cat([x[:3].repeat_interleave(2, 0), added.repeat(3, 1)], dim=-1)
+    torch.testing.assert_close(posterior.mean, plain.posterior(stacked).mean)
