@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.site_motion import SiteChange
 
 
 class TermsChange(NamedTuple):
@@ -54,31 +55,49 @@ class PosteriorMotion(Protocol):
 
 
 class GaussianMotion:
-    """The motion of a Gaussian posterior.
+    r"""The motion of a Gaussian posterior.
 
     Args:
         mean: Prior mean of the points, ``batch_shape x n``.
         result: The solution.
+
+    Attributes:
+        weights: ``w``, ``batch_shape x n``.
+        precision: ``M``, ``batch_shape x n x n``.
+        tau: Site precisions, ``batch_shape x m``.
+        nu: Site shifts, ``batch_shape x m``.
+        influence: ``S``, ``batch_shape x m x n``.
+        rows_mean: :math:`\mu`, ``batch_shape x m``.
     """
 
     def __init__(self, mean: Tensor, result: GaussianResult) -> None:
-        factor, nu, rows = result.factor, result.site_shift, result.site_map.rows
-        self._weights, self._precision = result.weights, factor.precision()
+        factor, rows = result.factor, result.site_map.rows
+        self.weights, self.precision = result.weights, factor.precision()
+        self.tau, self.nu = factor.tau, result.site_shift
         eye = torch.eye(rows.num_points, dtype=mean.dtype, device=mean.device)
-        dense = rows.apply_matrix(eye)
-        tau = factor.tau.unsqueeze(-1)
-        self._influence = dense - factor.covariance_times(tau * dense)
+        dense, tau = rows.apply_matrix(eye), self.tau.unsqueeze(-1)
+        self.influence = dense - factor.covariance_times(tau * dense)
         prior = rows.apply(mean)
-        rows_mean = prior + factor.mean(nu - factor.tau * prior)
-        self._site_motion = result.site_map.motion(factor, rows_mean, nu)
+        self.rows_mean = prior + factor.mean(self.nu - self.tau * prior)
+        self._site_motion = result.site_map.motion(factor, self.rows_mean, self.nu)
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
         """See :class:`PosteriorMotion`."""
+        return self.with_sites(covar, mean)[0]
+
+    def with_sites(self, covar: Tensor, mean: Tensor) -> tuple[TermsChange, SiteChange]:
+        """The motion of the posterior and of its sites.
+
+        Args:
+            covar: ``K``, ``batch_shape x n x n``, with its graph.
+            mean: ``m``, ``batch_shape x n``, with its graph.
+        """
         covar, mean = covar - covar.detach(), mean - mean.detach()
-        s, precision = self._influence, self._precision
-        moved = mean.unsqueeze(-1) + covar @ self._weights.unsqueeze(-1)
+        s, precision = self.influence, self.precision
+        moved = mean.unsqueeze(-1) + covar @ self.weights.unsqueeze(-1)
         of_variance = ((s @ covar) * s).sum(-1)
         sites = self._site_motion((s @ moved).squeeze(-1), of_variance)
         weights = s.mT @ sites.force.unsqueeze(-1) - precision @ moved
         spread = s.mT @ (sites.precision.unsqueeze(-1) * s)
-        return TermsChange(weights, spread - precision @ covar @ precision)
+        change = TermsChange(weights, spread - precision @ covar @ precision)
+        return change, sites

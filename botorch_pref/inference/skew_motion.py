@@ -1,63 +1,69 @@
-r"""How draws of an exact posterior move with the prior, to first order.
+r"""How draws of the exact posterior move with the prior, to first order.
 
-Given a draw of ``v``, utilities are a Gaussian process regression on it: its weights
-:math:`w_s = A' \Gamma^{-1} (v_s - A m)` and the precision :math:`M = A' \Gamma^{-1} A`
-change by
+Draws of ``v`` move as if they were draws of expectation propagation's Gaussian: by the
+affine flow that takes its mean :math:`\mu_v` and covariance :math:`\Sigma_v` along,
 
-.. math:: \partial w_s = -M (dm + dK w_s), \qquad dM = -M \, dK M .
+.. math::
+    dv = d\mu_v + \tfrac12 d\Sigma_v \Sigma_v^{-1} (v - \mu_v) .
 
-The draws themselves are of a truncated Gaussian, whose boxes stay and whose log density
-changes by, up to what is the same for all,
+In the symbols of :mod:`botorch_pref.inference.posterior_motion`, and with
+:math:`M_\Gamma = A' \Gamma^{-1} A` of Gaussian process regression on ``v``, the weights
+:math:`w_s = A' \Gamma^{-1} (v_s - A m)` then change, without an inverse, by
 
-.. math:: \ell_s = \tfrac12 w_s' dK w_s + w_s' dm .
-
-Draws of equal weight cannot be weighted by :math:`(1 + \ell_s - \bar\ell) / S`. They
-are moved instead, by the affine map that gives them the mean and the covariance of
-the weighted ones.
+.. math::
+    dw_s = dw_q - \tfrac12 (M_\Gamma + M_q) \, dK (w_s - w_q)
+    - \tfrac12 S' \frac{d\tau \circ (v_s - \mu_v)}{1 - r \circ \tau}, \qquad
+    dM_\Gamma = -M_\Gamma \, dK M_\Gamma .
 """
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from botorch_pref.inference.posterior_motion import TermsChange
+from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.posterior_motion import GaussianMotion, TermsChange
 from botorch_pref.inference.skew_gaussian import SkewResult
+from botorch_pref.likelihoods.box_factors import BoxFactors
 
 
 class SkewMotion:
-    r"""The motion of the draws behind an exact posterior.
+    """The motion of the draws behind an exact posterior.
 
-    Posterior means and covariances get the gradient of the importance-weighted
-    estimates with the same draws, exactly: it is unbiased, but for the sampling error.
-    Higher moments, and with them probabilities, move as in an affine map, which leaves
-    skewness as it is.
-
-    With the centred weights :math:`\tilde W`, whose right singular vectors are ``V``,
-    the map is :math:`\tfrac1S \tilde W \ell 1' + \tfrac12 \tilde W
-    \mathrm{diag}(\ell - \bar\ell) V V'`, in which nothing is inverted.
+    It is exact where expectation propagation is: for the mean and covariance of one
+    answer. For more it leaves out how the error of expectation propagation changes,
+    and how the skewness does. Of 30 answers and 1,024 draws the gradient of a mean is
+    5 % off and that of a covariance 18 %, for the most part because the draws are. The
+    unbiased estimate, by the score function of the truncated Gaussian, is 19 % and
+    72 % off.
 
     Args:
+        factors: m boxed factors on rows of the n points.
+        mean: Prior mean of the points, ``batch_shape x n``.
+        approximation: The EP result.
         result: The draws.
     """
 
-    def __init__(self, result: SkewResult) -> None:
-        self._weights, self._precision = result.weights, result.factor.precision()
-        w = self._weights
-        self._centred = w - w.mean(-1, keepdim=True)
-        _, spread, right = torch.linalg.svd(self._centred, full_matrices=False)
-        floor = max(w.shape[-2:]) * torch.finfo(w.dtype).eps
-        real = spread > floor * spread[..., :1]
-        self._right = right * real.unsqueeze(-1)
+    def __init__(
+        self,
+        factors: BoxFactors,
+        mean: Tensor,
+        approximation: GaussianResult,
+        result: SkewResult,
+    ) -> None:
+        self._gaussian = q = GaussianMotion(mean, approximation)
+        self._shared = result.factor.precision()
+        self._from_mean = result.weights - q.weights.unsqueeze(-1)
+        centre = q.rows_mean + factors.variance * (q.nu - q.tau * q.rows_mean)
+        offset = (result.boxed - centre) / (1 - factors.variance * q.tau)
+        self._offset = offset.movedim(0, -1)
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
         """See :class:`botorch_pref.inference.posterior_motion.PosteriorMotion`."""
-        covar, mean = covar - covar.detach(), (mean - mean.detach()).unsqueeze(-1)
-        w, precision = self._weights, self._precision
-        pulled = covar @ w
-        score = (w * (0.5 * pulled + mean)).sum(-2, keepdim=True)
-        weighted = self._centred * (score - score.mean(-1, keepdim=True))
-        shift = weighted.mean(-1, keepdim=True)
-        stretch = 0.5 * (weighted @ self._right.mT) @ self._right
-        own = -precision @ (mean + pulled)
-        return TermsChange(own + shift + stretch, -precision @ covar @ precision)
+        q = self._gaussian
+        change, sites = q.with_sites(covar, mean)
+        covar = covar - covar.detach()
+        tau = sites.precision.unsqueeze(-1)
+        pulled = (self._shared + q.precision) @ (covar @ self._from_mean)
+        spread = pulled + q.influence.mT @ (tau * self._offset)
+        shared = -self._shared @ covar @ self._shared
+        return TermsChange(change.weights - 0.5 * spread, shared)

@@ -186,7 +186,12 @@ class SkewPreferenceGP(PreferenceGP):
         return PosteriorTerms(self._points(), skew.weights, skew.factor.root())
 
     def _motion_of(self, mean: Tensor) -> PosteriorMotion:
-        return SkewMotion(cast("SkewResult", self._skew))
+        return SkewMotion(
+            cast("BoxFactors", self._factors()),
+            mean,
+            cast("GaussianResult", self._result),
+            cast("SkewResult", self._skew),
+        )
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class.

@@ -1,7 +1,6 @@
 """What BoTorch's `PairwiseGP` gets wrong, and ours must not.
 
-Each test is about one defect of BoTorch 0.18.1. Wrong gradients of fantasies are not
-here: fantasies are not differentiable in the fantasised points.
+Each test is about one defect of BoTorch 0.18.1.
 """
 
 import copy
@@ -101,6 +100,51 @@ def test_2_conditioning_twice(cls: Any) -> None:
         covar_module=kernel(),
     )
     assert_same_posterior(cls, twice.posterior(NEW), everything.posterior(NEW), 1e-6)
+
+
+def exact_mean(points: Tensor, x: Tensor) -> Tensor:
+    """The posterior mean after two wins of unit noise, by the trapezoidal rule."""
+    joint = torch.cat([points, x])
+    covariance = kernel()(joint).to_dense()
+    a = torch.tensor([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]], dtype=DOUBLE)
+    root = torch.linalg.cholesky(a @ covariance[:4, :4] @ a.T)
+    axis = torch.linspace(-8, 8, 161, dtype=DOUBLE)
+    white = torch.cartesian_prod(axis, axis)
+    z = white @ root.T
+    log_density = torch.special.log_ndtr(z / math.sqrt(2)).sum(-1)
+    weight = torch.softmax(log_density - 0.5 * white.square().sum(-1), dim=0)
+    return (
+        covariance[4:, :4]
+        @ a.T
+        @ torch.cholesky_solve((weight @ z).unsqueeze(-1), root)
+    )
+
+
+def test_3_the_gradient_of_a_fantasy(cls: Any) -> None:
+    """Of the mean, in the points of the duel whose answer is imagined."""
+    options = {"num_draws": 8192} if cls is SkewPreferenceGP else {}
+    model = cls(POINTS[:2], PAIR, covar_module=kernel(), **options)
+    probe = torch.tensor([1.0, -0.5, 2.0], dtype=DOUBLE)
+
+    def value(X: Tensor) -> Tensor:
+        if cls is SkewPreferenceGP:
+            return probe @ exact_mean(torch.cat([POINTS[:2], X]), NEW).squeeze(-1)
+        fantasy = model.condition_on_observations(X, PAIR)
+        return probe @ fantasy.posterior(NEW).mean.squeeze(-1)
+
+    X = POINTS[2:].clone().requires_grad_()
+    fantasy = model.condition_on_observations(X, PAIR)
+    mean = fantasy.posterior(NEW).mean.squeeze(-1)
+    (gradient,) = torch.autograd.grad(probe @ mean, X)
+    with torch.no_grad():
+        expected = torch.zeros_like(X)
+        for i in range(2):
+            for j in range(2):
+                step = torch.zeros_like(X)
+                step[i, j] = 1e-3
+                expected[i, j] = (value(X + step) - value(X - step)) / 2e-3
+    error = 6 / math.sqrt(8192) if cls is SkewPreferenceGP else 1e-5
+    assert (gradient - expected).abs().max() < error * expected.abs().max()
 
 
 @pytest.mark.parametrize("outputscale", [10.0, 100.0, 1e6])
