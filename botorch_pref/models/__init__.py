@@ -4,6 +4,10 @@ import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.choice_probability import choice_probability
 from botorch_pref.models.engine_table import engine_table
 from botorch_pref.models.ep_preference_gp import EPPreferenceGP
+from botorch_pref.models.fully_bayesian_preference_gp import (
+    FullyBayesianEPPreferenceGP,
+    FullyBayesianLaplacePreferenceGP,
+)
 from botorch_pref.models.group_utility import GroupUtility
 from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
 from botorch_pref.models.plackett_luce_regression import PlackettLuceRegression
@@ -18,6 +22,8 @@ from botorch_pref.models.variational_preference_gp import VariationalPreferenceG
 __all__ = [
     "AgreementKernel",
     "EPPreferenceGP",
+    "FullyBayesianEPPreferenceGP",
+    "FullyBayesianLaplacePreferenceGP",
     "GroupUtility",
     "LaplacePreferenceGP",
     "PlackettLuceRegression",

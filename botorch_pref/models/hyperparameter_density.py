@@ -53,8 +53,8 @@ class HyperparameterDensity(Module):
             stay as they are.
 
     Raises:
-        BotorchPrefError: A batch of models, no learned parameter, one without a prior or
-            with several, or a prior on several parameters.
+        BotorchPrefError: A batch of models, nothing learned, a learned parameter with
+            no prior or several, or a prior on several parameters.
     """
 
     def __init__(self, model: PreferenceGP) -> None:

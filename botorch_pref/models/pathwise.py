@@ -12,7 +12,10 @@ because :math:`Q^T f_0(X) + e` then has unit covariance and covariance :math:`k 
 :math:`k P \xi` with standard normal :math:`\xi` besides. The rule is exact given
 :math:`f_0`, which is a sum of random Fourier features (Rahimi and Recht 2007): over
 draws its covariance is right on average, within one draw of features it is off by about
-``outputscale / sqrt(num_features)``.
+``outputscale / sqrt(num_features)``. Nothing else approximates: of SkewGP, whose
+posterior is a mixture over the draws behind its weights, the component, hence the
+skewness, and the noise :math:`e` are exact. Where a joint draw at finitely many points
+will do, ``model.posterior(X).rsample()`` is exact in the prior too.
 
 As everywhere in BoTorch's pathwise sampling, random numbers come from torch's global
 generator; :class:`botorch_pref.acquisition.DuelingThompson` seeds and restores it.
@@ -27,7 +30,11 @@ from botorch.models.pairwise_gp import PairwiseGP
 from botorch.models.transforms.input import InputTransform
 from botorch.sampling.pathwise import gen_kernel_features
 from botorch.sampling.pathwise.features import KernelEvaluationMap
-from botorch.sampling.pathwise.paths import GeneralizedLinearPath, SamplePath
+from botorch.sampling.pathwise.paths import (
+    GeneralizedLinearPath,
+    PathDict,
+    SamplePath,
+)
 from botorch.sampling.pathwise.posterior_samplers import (
     DrawMatheronPaths,
     MatheronPath,
@@ -35,8 +42,11 @@ from botorch.sampling.pathwise.posterior_samplers import (
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
+from torch.nn import Module
 
+import botorch_pref.models.kernel_features  # noqa: F401 (products and raters)
 from botorch_pref.errors import FeedbackError
+from botorch_pref.models.group_utility import GroupUtility, at_raters
 from botorch_pref.models.plackett_luce_regression import PlackettLuceRegression
 from botorch_pref.models.prediction import PosteriorTerms
 from botorch_pref.models.preference_gp import PreferenceGP
@@ -53,18 +63,21 @@ def preference_paths(
     terms: PosteriorTerms | None,
     num_inputs: int,
     input_transform: InputTransform | None = None,
+    is_ensemble: bool = False,
 ) -> SamplePath:
     """Draws functions from a posterior given by weights and a root.
 
     Args:
         sample_shape: Shape of the set of draws.
         mean_module: Prior mean ``m``.
-        covar_module: Prior covariance, one that BoTorch has kernel features for: RBF or
-            Matern, scaled or not.
+        covar_module: Prior covariance, one that there are kernel features for: RBF,
+            Matern, agreement of raters, scaled or not, and products.
         terms: Of the posterior; None for the prior. Each draw takes one of its mixture
             components at random.
         num_inputs: ``d``.
         input_transform: What turns the inputs of the model into those of the kernel.
+        is_ensemble: Whether the last batch dimension of the model is its members', for
+            which inputs have none.
 
     Returns:
         A path that maps ``batch_shape x q x d`` to ``sample_shape x batch_shape x q``.
@@ -84,12 +97,14 @@ def preference_paths(
         update_weights = _update_weights(prior(terms.points), covar_module, terms)
     prior.bias_module = mean_module
     prior.input_transform = input_transform
+    prior.is_ensemble = is_ensemble
     if terms is None:
         return prior
     update = GeneralizedLinearPath(
         KernelEvaluationMap(covar_module, terms.points),
         update_weights,
         input_transform=input_transform,
+        is_ensemble=is_ensemble,
     )
     return MatheronPath(prior_paths=prior, update_paths=update)
 
@@ -130,7 +145,46 @@ def _draw_preference_gp_paths(
             terms=model._posterior_terms(),
             num_inputs=model.dim,
             input_transform=getattr(model, "input_transform", None),
+            is_ensemble=model._is_ensemble,
         )
+
+
+@DrawMatheronPaths.register(GroupUtility)
+def _draw_group_paths(
+    model: GroupUtility, *, sample_shape: torch.Size, **_: Any
+) -> SamplePath:
+    """Paths of a group: means over raters of paths of the model of all raters."""
+    path = _draw_preference_gp_paths(model.rater_model, sample_shape=sample_shape)
+    return PathDict(
+        {"raters": path},
+        join=cast("Any", sum),
+        input_transform=_AtRaters(model.raters),
+        output_transform=_MeanOver(len(model.raters)),
+    )
+
+
+class _AtRaters(Module):
+    """Every stimulus as every rater meets it."""
+
+    raters: Tensor
+
+    def __init__(self, raters: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("raters", raters)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return at_raters(X, self.raters)
+
+
+class _MeanOver(Module):
+    """The mean over the raters of each stimulus."""
+
+    def __init__(self, num_raters: int) -> None:
+        super().__init__()
+        self.num_raters = num_raters
+
+    def forward(self, values: Tensor) -> Tensor:
+        return values.unflatten(-1, (-1, self.num_raters)).mean(-1)
 
 
 @DrawMatheronPaths.register(PlackettLuceRegression)

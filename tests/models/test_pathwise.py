@@ -1,19 +1,37 @@
 """Function draws against the posterior that they are drawn from."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
+from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
 from botorch.models import PairwiseGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize
-from botorch.sampling.pathwise import draw_matheron_paths
+from botorch.optim import optimize_acqf
+from botorch.posteriors import GPyTorchPosterior
+from botorch.sampling.pathwise import draw_matheron_paths, get_matheron_path_model
+from botorch.sampling.pathwise.features.maps import FeatureMap
 from botorch.utils.sampling import manual_seed
-from gpytorch.kernels import MaternKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-import botorch_pref.models.pathwise  # noqa: F401 (registers the draws)
+from botorch_pref.acquisition import DuelingThompson
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Validity
-from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
+from botorch_pref.likelihoods import AffineProbitLikelihood
+from botorch_pref.models import (
+    EPPreferenceGP,
+    FullyBayesianEPPreferenceGP,
+    GroupUtility,
+    LaplacePreferenceGP,
+    PlackettLuceRegression,
+    SkewPreferenceGP,
+    VariationalPreferenceGP,
+    rater_covar_module,
+)
+from botorch_pref.models.group_utility import at_raters
 
 NUM_FEATURE_SETS, PER_SET = 40, 100
 PAIRS = torch.tensor([[0, 1], [2, 1], [3, 4], [0, 4], [5, 3], [2, 5], [0, 1]])
@@ -24,34 +42,47 @@ def points(count: int, seed: int) -> Tensor:
     return 10 * torch.rand(count, 2, generator=generator, dtype=torch.double)
 
 
-def samples(model: Model, X: Tensor) -> Tensor:
+def samples(model: Model, X: Tensor, sets: int = NUM_FEATURE_SETS) -> Tensor:
     with manual_seed(11), torch.no_grad():
         shape = torch.Size([PER_SET])
-        return torch.cat(
-            [draw_matheron_paths(model, shape)(X) for _ in range(NUM_FEATURE_SETS)]
-        )
+        return torch.cat([draw_matheron_paths(model, shape)(X) for _ in range(sets)])
 
 
-def check_moments(model: Model, X: Tensor) -> None:
+def covariance_of(posterior: Any) -> Tensor:
+    if isinstance(posterior, GPyTorchPosterior):
+        return posterior.distribution.covariance_matrix
+    return posterior.covariance_matrix
+
+
+SCALE = 3.0
+"""The output scale of most models below."""
+
+
+def check_sample(
+    values: Tensor, mean: Tensor, covariance: Tensor, scale: float = SCALE
+) -> None:
     """Five standard errors of the sample, and of the mean over feature sets.
 
     One set of 2,048 features is off by about 1 / sqrt(2048) output scales.
     """
-    values = samples(model, X)
-    posterior = model.posterior(X)
-    if not isinstance(model, SkewPreferenceGP):
-        posterior.covariance_matrix = posterior.distribution.covariance_matrix
-    mean = posterior.mean.squeeze(-1).detach()
-    covariance = posterior.covariance_matrix.detach()
-    variance = covariance.diagonal()
-    scale = float(model.covar_module.outputscale.detach())
-    count = len(values)
-    feature_error = scale / (2048 * NUM_FEATURE_SETS) ** 0.5
+    mean, covariance = mean.squeeze(-1).detach(), covariance.detach()
+    variance, count = covariance.diagonal(), len(values)
+    feature_error = scale / (2048 * count / PER_SET) ** 0.5
     mean_error = (values.mean(0) - mean).abs()
     assert bool((mean_error < 5 * (variance / count).sqrt() + feature_error).all())
     spread = (variance[:, None] * variance + covariance.square()).sqrt()
     error = (values.T.cov() - covariance).abs()
     assert bool((error < 5 * spread / count**0.5 + 5 * feature_error).all())
+
+
+def check_moments(model: Model, X: Tensor) -> None:
+    posterior = model.posterior(X)
+    check_sample(
+        samples(model, X),
+        posterior.mean,
+        covariance_of(posterior),
+        float(model.covar_module.outputscale.detach()),
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,3 +114,241 @@ def test_without_answers_draws_are_the_priors() -> None:
 def test_without_datapoints_the_error_says_so() -> None:
     with pytest.raises(FeedbackError, match="datapoints"):
         draw_matheron_paths(EPPreferenceGP(), torch.Size())
+
+
+# --- Batches, ensembles, raters
+
+
+def answers(model_class: Any, X: Tensor, **kwargs: Any) -> Any:
+    """A model with a kernel whose output scale is modest beside the noise."""
+    batch = X.shape[:-2]
+    base = RBFKernel(ard_num_dims=X.shape[-1], batch_shape=batch)
+    kernel = ScaleKernel(base, batch_shape=batch).double()
+    kernel.outputscale, base.lengthscale = SCALE, 0.5
+    return model_class(X, PAIRS, **({"covar_module": kernel} | kwargs)).eval()
+
+
+@pytest.mark.parametrize("kind", [VariationalPreferenceGP, SkewPreferenceGP])
+def test_batches_of_models_have_draws_each(kind: type[Model]) -> None:
+    X = torch.stack([points(6, 1), points(6, 2)]) / 10
+    model, new = answers(kind, X), points(4, 3) / 10
+    values = samples(model, new, sets=20)
+    assert values.shape == (20 * PER_SET, 2, 4)
+    posterior = model.posterior(new.expand(2, 4, 2))
+    covariances = covariance_of(posterior)
+    for i in range(2):
+        check_sample(values[:, i], posterior.mean[i], covariances[i])
+    # Draws of different models are independent.
+    joint = values.transpose(1, 2).flatten(-2).T.corrcoef().view(4, 2, 4, 2)
+    assert joint[:, 0, :, 1].abs().max() < 5 / len(values) ** 0.5
+
+
+def test_an_ensemble_has_a_draw_of_each_member() -> None:
+    X = points(6, 1) / 10
+    model = FullyBayesianEPPreferenceGP(X, PAIRS)
+    model.load_mcmc_samples(
+        {
+            "covar_module.raw_outputscale": torch.tensor([0.5, 1.5]).double(),
+            "covar_module.base_kernel.raw_lengthscale": torch.tensor(
+                [[[0.3, 0.3]], [[-1.0, 1.0]]]
+            ).double(),
+        }
+    )
+    model.eval()
+    new = points(4, 3) / 10
+    values = samples(model, new, sets=20)
+    posterior = model.posterior(new)
+    for i in range(2):
+        covariance = covariance_of(posterior)[i]
+        check_sample(values[:, i], posterior.mean[i], covariance)
+
+
+def rated(kind: Any, by_features: bool, **kwargs: Any) -> Any:
+    """Six points in the unit square, met by three raters."""
+    raters = torch.tensor([0.0, 1.0, 2.0, 0.0, 1.0, 2.0]).double().unsqueeze(-1)
+    kernel = rater_covar_module(2, rater_dim=1 if by_features else None).double()
+    stimulus, rater = kernel.kernels
+    stimulus.outputscale, stimulus.base_kernel.lengthscale = SCALE, 0.5
+    if not by_features:
+        rater.agreement = 0.4
+    X = torch.cat([points(6, 1) / 10, raters], dim=-1)
+    return kind(X, PAIRS, covar_module=kernel, **kwargs).eval()
+
+
+@pytest.mark.parametrize(
+    ("kind", "by_features"), [(EPPreferenceGP, True), (SkewPreferenceGP, False)]
+)
+def test_raters_have_the_draws_of_their_posterior(kind: Any, by_features: bool) -> None:
+    model = rated(kind, by_features)
+    stimuli = points(3, 3) / 10
+    # A rater who answered, another, and one never met; equal stimuli once.
+    raters = torch.tensor([[0.0], [1.0], [7.0]]).double()
+    one, others = at_raters(stimuli[:1], raters), at_raters(stimuli[1:], raters[:1])
+    new = torch.cat([one, others])
+    values, posterior = samples(model, new, sets=20), model.posterior(new)
+    check_sample(values, posterior.mean, covariance_of(posterior))
+    group = GroupUtility(model, raters)
+    values, posterior = samples(group, stimuli, sets=20), group.posterior(stimuli)
+    check_sample(values, posterior.mean, covariance_of(posterior))
+
+
+def test_raters_of_transformed_numbers_are_told_apart() -> None:
+    """Numbers of raters that are scaled into the unit interval are no integers."""
+    bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 50.0]]).double()
+    model = rated(EPPreferenceGP, False, input_transform=Normalize(3, bounds=bounds))
+    raters = torch.tensor([[0.0], [1.0], [2.0], [31.0]]).double()
+    new = at_raters(points(1, 3) / 10, raters)
+    posterior = model.posterior(new)
+    values = samples(model, new, sets=20)
+    check_sample(values, posterior.mean, covariance_of(posterior))
+
+
+# --- The skewness of SkewGP, and what is exact
+
+
+def skewed_model() -> SkewPreferenceGP:
+    feedback = [Validity(torch.tensor([0, 1]), torch.tensor([True, False]))]
+    likelihood = {Validity: AffineProbitLikelihood(0.02)}
+    return answers(
+        SkewPreferenceGP, points(6, 1) / 10, feedback=feedback, likelihood=likelihood
+    )
+
+
+def test_draws_have_the_skewed_distribution_of_the_posterior() -> None:
+    """Kolmogorov's distance of independent draws exceeds 2 / sqrt(n) in 1 of 1,000.
+
+    Draws of one feature set share its error of the variance, 0.02 of the prior's on
+    average, which moves the distribution function by a tenth of that at most.
+    """
+    model = skewed_model()
+    X = model.train_inputs[0][:2]
+    values, posterior = samples(model, X), model.posterior(X)
+    assert (posterior.skewness.abs() > 0.5).all()
+    third = ((values - values.mean(0)) / values.std(0)).pow(3).mean(0)
+    # The deviation of a third moment is that of a normal, sqrt(15 / n), or a bit more.
+    error = 6 * (15 / len(values)) ** 0.5
+    assert (third - posterior.skewness.squeeze(-1)).abs().max() < error
+    for j in range(2):
+        ordered = values[:, j].sort().values[:: len(values) // 200]
+        reached = (values[:, j].unsqueeze(-1) <= ordered).double().mean(0)
+        expected = posterior.cdf(ordered)[:, j, 0]
+        assert (reached - expected).abs().max() < 2 / len(values) ** 0.5 + 0.002
+
+
+class ExactFeatures(FeatureMap):
+    """Features of a kernel that are exact at some points and their rows."""
+
+    def __init__(self, kernel: Any, points: Tensor) -> None:
+        super().__init__()
+        self.points = points
+        values, vectors = torch.linalg.eigh(kernel(points).to_dense())
+        self.rows = (vectors * values.clamp_min(0).sqrt()).detach()
+        self.batch_shape, self.num_outputs = kernel.batch_shape, len(points)
+        self.input_transform = self.output_transform = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rows[torch.cdist(x, self.points).argmin(-1)]
+
+
+def test_only_the_features_of_the_prior_approximate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With exact features the moments are right within standard errors alone."""
+    model, new = skewed_model(), points(4, 3) / 10
+    joint = torch.cat([model.train_inputs[0], new])
+    name = "botorch_pref.models.pathwise"
+    exact = ExactFeatures(model.covar_module, joint)
+    monkeypatch.setattr(f"{name}.gen_kernel_features", lambda *_, **__: exact)
+    monkeypatch.setattr(f"{name}._NUM_FEATURES", exact.num_outputs)
+    count = 200_000
+    with manual_seed(5), torch.no_grad():
+        values = draw_matheron_paths(model, torch.Size([count]))(joint)
+    posterior = model.posterior(joint)
+    check_sample(values, posterior.mean, posterior.covariance_matrix, scale=0.0)
+    third = ((values - values.mean(0)) / values.std(0)).pow(3).mean(0)
+    error = 6 * (15 / count) ** 0.5
+    assert (third - posterior.skewness.squeeze(-1)).abs().max() < error
+
+
+# --- BoTorch's Thompson sampling
+
+
+def plackett_luce() -> PlackettLuceRegression:
+    return PlackettLuceRegression(points(6, 1) / 10, PAIRS).eval()
+
+
+def sampled_ensemble() -> FullyBayesianEPPreferenceGP:
+    model = FullyBayesianEPPreferenceGP(points(6, 1) / 10, PAIRS)
+    scales = torch.tensor([0.5, 1.5, 1.0]).double()
+    model.load_mcmc_samples({"covar_module.raw_outputscale": scales})
+    return model.eval()
+
+
+THOMPSON: dict[str, Callable[[], Model]] = {
+    cls.__name__: lambda cls=cls: answers(
+        cls, points(6, 1) / 10, input_transform=Normalize(2)
+    )
+    for cls in (
+        LaplacePreferenceGP,
+        EPPreferenceGP,
+        SkewPreferenceGP,
+        VariationalPreferenceGP,
+    )
+}
+THOMPSON |= {
+    "PlackettLuceRegression": plackett_luce,
+    "GroupUtility": lambda: GroupUtility(
+        rated(EPPreferenceGP, False), torch.tensor([0.0, 1.0, 5.0]).double()
+    ),
+    "ensemble": sampled_ensemble,
+    "prior": lambda: EPPreferenceGP(points(6, 1) / 10).eval(),
+}
+
+
+@pytest.mark.parametrize("name", THOMPSON)
+def test_thompson_sampling_of_botorch_runs(name: str) -> None:
+    model = THOMPSON[name]()
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+    acquisition = PathwiseThompsonSampling(model)
+    with manual_seed(3):
+        X, value = optimize_acqf(
+            acquisition, bounds, q=2, num_restarts=2, raw_samples=32
+        )
+    new = points(40, 4).view(20, 2, 2) / 10
+    assert value > acquisition(new).max() - 1e-6
+    # Every member of the batch maximises a draw of its own.
+    torch.testing.assert_close(acquisition(X), value.reshape(1))
+    path = acquisition.samples
+    values = path(new.unsqueeze(-2)).squeeze(-2)
+    chosen = acquisition.select_from_ensemble_models(values).squeeze(-1)
+    torch.testing.assert_close(acquisition(new), chosen.sum(-1))
+    assert (chosen[:, 0] - chosen[:, 1]).abs().max() > 0.1
+    x = new[:2].clone().requires_grad_()
+    assert torch.autograd.gradcheck(acquisition, (x,), eps=1e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", THOMPSON)
+def test_path_models_evaluate_any_shape(name: str) -> None:
+    model = THOMPSON[name]()
+    members = model.batch_shape
+    with manual_seed(3):
+        one = get_matheron_path_model(model)
+        several = get_matheron_path_model(model, sample_shape=torch.Size([5]))
+    X = points(12, 4).view(3, 4, 2) / 10
+    together = one(X)
+    assert together.shape == (3, *members, 4, 1)
+    torch.testing.assert_close(one(X[1]), together[1])
+    assert several(X[0]).shape == (5, *members, 4, 1)
+    torch.testing.assert_close(several(X[0])[..., 2:, :], several(X[0, 2:]))
+
+
+def test_dueling_thompson_runs_on_groups() -> None:
+    group = THOMPSON["GroupUtility"]()
+    X_ref = points(1, 5) / 10
+    generator = torch.Generator().manual_seed(0)
+    acquisition = DuelingThompson(group, X_ref, generator)
+    X = points(3, 4).view(3, 1, 2) / 10
+    values = acquisition(X)
+    assert values.shape == (3,)
+    assert values.unique().numel() == 3
+    torch.testing.assert_close(acquisition(X_ref.unsqueeze(0)), torch.zeros(1).double())
