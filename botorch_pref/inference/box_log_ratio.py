@@ -64,8 +64,10 @@ def box_log_ratio(
 
     def boxed_terms(z: Tensor) -> tuple[Tensor, Tensor]:
         z, sd = z[..., boxed], scale[..., boxed]
-        ends = (lower[..., boxed] - z) / sd, (upper[..., boxed] - z) / sd
-        value, first, _, _ = interval_derivatives(*ends)
+        low, high = lower[..., boxed], upper[..., boxed]
+        value, first, _, _ = interval_derivatives(
+            (low - z) / sd, (high - z) / sd, (high - low) / sd
+        )
         return value, -first / sd
 
     def log_ratio(z: Tensor) -> tuple[Tensor, Tensor]:

@@ -55,14 +55,27 @@ class _Sweep:
 
     @cached_property
     def residual(self) -> Tensor:
-        """Largest mismatch of tilted and posterior moments, ``batch_shape``."""
+        """Largest mismatch of tilted and posterior moments, ``batch_shape``.
+
+        Or how far matching them all would move the posterior: many equal answers miss
+        by little each, and by their number together.
+        """
         s = self.cavity_variance
         mean = self.cavity_mean + s * self.tilted.first
         variance = s + s.square() * self.tilted.second
         shift = (mean - self.mean).abs() / self.variance.sqrt()
         ratio = (variance / self.variance - 1).abs()
         worst = (torch.maximum(shift, ratio) * self.resolved).amax(-1)
+        worst = torch.maximum(worst, self._movement)
         return worst.masked_fill(~self.proper, torch.inf)
+
+    @property
+    def _movement(self) -> Tensor:
+        """Of the posterior by a full step, to first order, ``batch_shape``."""
+        tau, nu = self.step.chunk(2, dim=-1)
+        moved = self.factor.mean(nu - tau * self.mean).abs() / self.variance.sqrt()
+        spread = (tau.abs() * self.variance).sum(-1)
+        return torch.maximum((moved * self.resolved).amax(-1), spread)
 
     @cached_property
     def scale(self) -> Tensor:
@@ -90,7 +103,10 @@ def _sweep(
     mean = prior + factor.mean(nu - tau * prior)
     rounding = solver.rounding
     resolved = solver.variance > rounding
-    variance = torch.where(resolved, factor.variance(), rounding)
+    # What is left of the variance of a row may be less than the rounding of it.
+    variance = torch.where(
+        resolved, torch.maximum(factor.variance(), rounding), rounding
+    )
     left = 1 - tau * variance
     proper = proper & (left > 0).all(-1)
     # Any Gaussian will do where there is no cavity: its moments are not used.

@@ -47,8 +47,12 @@ class BoxFactors(ScalarFactors):
     def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
         inverse = variance.rsqrt()
+        width = self.upper - self.lower
+        width = torch.where(width.isfinite(), width, 1.0)
         value, first, second, third = interval_derivatives(
-            _standardise(self.lower, z, inverse), _standardise(self.upper, z, inverse)
+            _standardise(self.lower, z, inverse),
+            _standardise(self.upper, z, inverse),
+            width * inverse,
         )
         return value, -first * inverse, second * inverse**2, -third * inverse**3
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
 from gpytorch import Module
-from gpytorch.constraints import Positive
+from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import Likelihood
 from gpytorch.priors import Prior
 from torch import Tensor
@@ -20,6 +20,10 @@ from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.likelihoods.factors import Factors
 
 FeedbackT = TypeVar("FeedbackT", bound=Feedback)
+
+# An optimiser may try raw parameters at which a softplus is zero, where no likelihood
+# is defined.
+_SMALLEST = torch.finfo(torch.float32).tiny
 
 
 class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
@@ -63,10 +67,13 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         self, name: str, value: float | Tensor, prior: Prior | None, *, learned: bool
     ) -> None:
         """A positive parameter under a GPyTorch constraint, with an optional prior."""
-        tensor = torch.as_tensor(value, dtype=torch.get_default_dtype())
+        # A Python number keeps its digits until the model says what its dtype is.
+        tensor = torch.as_tensor(
+            value, dtype=None if isinstance(value, Tensor) else torch.float64
+        )
         raw = f"raw_{name}"
         self.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
-        self.register_constraint(raw, Positive())
+        self.register_constraint(raw, GreaterThan(_SMALLEST))
         set_positive(self, name, tensor)
         getattr(self, raw).requires_grad_(learned)
         if prior is not None:
@@ -96,11 +103,11 @@ def set_positive(module: Module, name: str, value: float | Tensor) -> None:
     """
     raw = getattr(module, f"raw_{name}")
     tensor = torch.as_tensor(value, dtype=raw.dtype, device=raw.device)
-    if not bool((tensor.isfinite() & (tensor > 0)).all()):
+    constraint = getattr(module, f"raw_{name}_constraint")
+    if not bool((tensor.isfinite() & (tensor > constraint.lower_bound)).all()):
         raise FeedbackError(
             f"{type(module).__name__}: {name} must be positive and finite, got {value}."
         )
-    constraint = getattr(module, f"raw_{name}_constraint")
     inverse = constraint.inverse_transform(tensor.expand_as(raw))
     module.initialize(**{f"raw_{name}": inverse})
 

@@ -184,18 +184,17 @@ def _in_tail(a: Tensor, b: Tensor) -> _Interval:
     return _Interval(log_ndtr(b) + torch.log(mass), t1 - b, t2 - t1.square() - 1, third)
 
 
-def _narrow(a: Tensor, b: Tensor) -> _Interval:
+def _narrow(b: Tensor, width: Tensor) -> _Interval:
     """Intervals over which the density changes by less than a factor e.
 
     Eight-point Gauss-Legendre quadrature: exact to rounding there, and free of the
-    cancellation of ``Phi(b) - Phi(a)``.
+    cancellation of ``Phi(b) - Phi(a)``, and of ``b - a``.
     """
     shape = (-1, *([1] * b.dim()))
     nodes, weights = (
         torch.tensor(values, dtype=b.dtype, device=b.device).view(shape)
         for values in (_LEGENDRE_NODES, _LEGENDRE_WEIGHTS)
     )
-    width = b - a
     t = width * nodes
     density = weights * (t * (b - 0.5 * t)).exp()
     total = density.sum(0)
@@ -208,9 +207,9 @@ def _narrow(a: Tensor, b: Tensor) -> _Interval:
     return _Interval(value, mean - b, variance - 1, third)
 
 
-def _bounded(alpha: Tensor, beta: Tensor) -> _Interval:
+def _bounded(alpha: Tensor, beta: Tensor, width: Tensor) -> _Interval:
     """Two-sided intervals with ``alpha + beta <= 0``, by the form that keeps digits."""
-    narrow = -alpha * (beta - alpha) <= 1.0
+    narrow = -alpha * width <= 1.0
     tail = (beta <= 0) & ~narrow
     out = _Interval(*(torch.zeros_like(beta) for _ in range(4)))
     for form, chosen in (
@@ -222,13 +221,15 @@ def _bounded(alpha: Tensor, beta: Tensor) -> _Interval:
             # Where another form is chosen, ends that suit all of them.
             a = torch.where(chosen, alpha, -2.0)
             b = torch.where(chosen, beta, -1.0)
-            parts = zip(form(a, b), out, strict=True)
+            w = torch.where(chosen, width, 1.0)
+            inner = form(b, w) if form is _narrow else form(a, b)
+            parts = zip(inner, out, strict=True)
             out = _Interval(*(torch.where(chosen, x, y) for x, y in parts))
     return out
 
 
 def interval_derivatives(
-    lower: Tensor, upper: Tensor
+    lower: Tensor, upper: Tensor, width: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""Log probability of an interval and its derivatives as the interval shifts.
 
@@ -240,12 +241,15 @@ def interval_derivatives(
         lower: Lower ends ``l``, any shape; ``-inf`` for none.
         upper: Upper ends ``u``, broadcastable with ``lower``; ``inf`` for none.
             ``l < u``; of an interval without ends all derivatives are 0.
+        width: ``u - l`` where it is known to more digits than the ends leave, for
+            example of a narrow interval far from zero.
 
     Returns:
         :math:`\log Z` and three derivatives, all of the broadcast shape. The second
         derivative lies in (-1, 0).
     """
-    lower, upper = torch.broadcast_tensors(lower, upper)
+    width = upper - lower if width is None else width
+    lower, upper, width = torch.broadcast_tensors(lower, upper, width)
     alpha, beta, sign = _orient(lower, upper)
     whole = beta.isposinf()
     # Any end will do where there is none: its derivatives are not used.
@@ -256,7 +260,9 @@ def interval_derivatives(
     bounded = alpha.isfinite()
     if bool(bounded.any()):
         inner = _bounded(
-            torch.where(bounded, alpha, -2.0), torch.where(bounded, beta, -1.0)
+            torch.where(bounded, alpha, -2.0),
+            torch.where(bounded, beta, -1.0),
+            torch.where(bounded, width, 1.0),
         )
         parts = zip(inner, result, strict=True)
         result = _Interval(*(torch.where(bounded, x, y) for x, y in parts))

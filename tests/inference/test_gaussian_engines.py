@@ -608,7 +608,7 @@ def test_single_precision_agrees_with_double(problem, engine, settings) -> None:
     assert got.log_evidence.dtype == torch.float32
     level = 1 + abs(float(want.log_evidence))
     assert float(got.log_evidence) == pytest.approx(
-        float(want.log_evidence), abs=2e-4 * level
+        float(want.log_evidence), abs=4e-4 * level
     )
     mean_64, covar_64 = posterior(covar, mean, want)
     mean_32, _ = posterior(single[0], single[1], got)

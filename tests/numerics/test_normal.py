@@ -254,6 +254,25 @@ def test_a_wider_interval_is_more_likely(a, width, extra) -> None:
     assert right <= slack
 
 
+@pytest.mark.parametrize("centre", [0.0, 3.0, -30.0])
+@pytest.mark.parametrize("width", [1e-5, 1e-30, 1e-300])
+def test_a_width_that_the_ends_have_no_digits_for(centre, width) -> None:
+    centre, width = as_tensors((centre, width), torch.float64)
+    centre.requires_grad_()
+    width.requires_grad_()
+    ends = centre - 0.5 * width, centre + 0.5 * width
+    value, first, second, _ = interval_derivatives(*ends, width)
+    # The density at the centre times the width, to first order in the width.
+    density = -0.5 * centre**2 - 0.5 * math.log(2 * math.pi)
+    close = {"rtol": 1e-13, "atol": 1e-8}
+    torch.testing.assert_close(value, density + width.log(), **close)
+    torch.testing.assert_close(first, -centre, **close)
+    torch.testing.assert_close(second, torch.tensor(-1.0).double(), **close)
+    by_width, by_centre = torch.autograd.grad(value, (width, centre))
+    torch.testing.assert_close(by_width * width, torch.tensor(1.0).double())
+    torch.testing.assert_close(by_centre, -centre, rtol=1e-8, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "interval",
     [(-1.0, 2.0), (0.5, 0.8), (-0.3, 0.3), (2.0, 6.0), (-9.0, -5.0), (20.0, 22.0)],
