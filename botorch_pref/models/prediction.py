@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from botorch.posteriors.gpytorch import GPyTorchPosterior
-from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from botorch_pref.posteriors.semidefinite_normal import SemidefiniteNormal
 from botorch_pref.posteriors.semidefinite_operator import SemidefiniteLinearOperator
 
 
@@ -113,4 +113,4 @@ def gaussian_posterior(moments: Moments) -> GPyTorchPosterior:
     """
     # An operator, because a tensor is factored at once, needed or not.
     covariance = SemidefiniteLinearOperator(moments.covariance)
-    return GPyTorchPosterior(MultivariateNormal(moments.means[0], covariance))
+    return GPyTorchPosterior(SemidefiniteNormal(moments.means[0], covariance))

@@ -66,7 +66,9 @@ class UtilityPrediction(Model):
             # An input transform may turn one point into several.
             num_points = moments.means.shape[-1]
             diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], num_points))
-            moments = Moments(moments.means, moments.covariance + diagonal)
+            moments = Moments(
+                moments.means, moments.covariance + diagonal.to(moments.means)
+            )
         if _scales(posterior_transform):
             return self._make_posterior(_scaled(moments, posterior_transform))
         posterior = self._make_posterior(moments)
