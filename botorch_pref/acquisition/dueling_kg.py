@@ -81,34 +81,27 @@ class DuelingKG(AnswerLinkMixin, DuelingAcquisition):
     def _duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
     ) -> Tensor:
-        means, covariance = self._gains(posterior)
+        means, covariance = shared_covariance_mixture(posterior)
+        gains = self._gains(means)
         difference, variance = duel_mixtures(posterior, first, second)
         shift = covariance[..., first] - covariance[..., second]
         slope = self.link.win_slope(difference, variance).mean(0)
         shift = shift.movedim(-1, 0) * slope.unsqueeze(-1)
-        # P(y) E[gain | y] of every point of the posterior.
+        # P(y) E[gain | y], but for a share of all points that both answers cancel.
         win, loss = (
-            sign * shift + _weighted_mean(self.link.win_probability(u, variance), means)
+            sign * shift + _weighted_mean(self.link.win_probability(u, variance), gains)
             for sign, u in ((1, difference), (-1, -difference))
         )
         return self._best(win, first, second) + self._best(loss, first, second)
 
-    def _gains(self, posterior: Posterior) -> tuple[Tensor, Tensor]:
-        """Utilities less that of the choice that is the best now.
+    def _gains(self, means: Tensor) -> Tensor:
+        """Component means less those of the choice that is the best now.
 
-        The gain of that choice is 0 whatever the answer, so that small values are no
-        differences of large ones.
-
-        Returns:
-            Component means, ``num_components x batch_shape x n``, and the covariance of
-            gains (rows) with utilities (columns), ``batch_shape x n x n``.
+        So the level of the utilities, which may be large, is not in the maxima.
         """
-        means, covariance = shared_covariance_mixture(posterior)
         offset = means.shape[-1] - self.choices.shape[-2]
         best = offset + means.detach().mean(0)[..., offset:].argmax(-1, keepdim=True)
-        now = means.gather(-1, best.expand(*means.shape[:-1], 1))
-        row = best.unsqueeze(-1).expand(*covariance.shape[:-2], 1, covariance.shape[-1])
-        return means - now, covariance - covariance.gather(-2, row)
+        return means - means.gather(-1, best.expand(*means.shape[:-1], 1))
 
     def _best(self, gain: Tensor, first: Tensor, second: Tensor) -> Tensor:
         """The largest of ``num_duels x batch_shape x n`` among choices and duelists."""
