@@ -27,12 +27,14 @@ def duels_between(utilities: Tensor) -> Tensor:
 class DuelSampler(SobolQMCNormalSampler):
     """Answers to the duels of ``q`` points, drawn from their posterior.
 
-    What BoTorch's ``PairwiseSobolQMCNormalSampler`` is for, without global seeds: Sobol
-    points come from a generator of their own, so that equal seeds give equal answers
-    and no random state but this one is read or changed. Base samples are shared by
-    t-batches, the answers of all ``q`` points are those of one draw of utilities, and
-    any posterior that takes normal base samples will do: Gaussian ones, also of
-    BoTorch's ``PairwiseGP``, and
+    What BoTorch's ``PairwiseSobolQMCNormalSampler`` is for, but with the winner first,
+    as ``PairwiseGP`` takes pairs too (BoTorch's, in 0.18.1, have the loser first), and
+    without global seeds: Sobol points come from a generator of their own, so that equal
+    seeds give equal answers and no random state but this one is read or changed.
+
+    Base samples are shared by t-batches, and the answers about all ``q`` points are
+    those of one draw of utilities. Any posterior that takes normal base samples will
+    do: Gaussian ones, also of BoTorch's ``PairwiseGP``, and
     :class:`~botorch_pref.posteriors.skew_normal_posterior.SkewNormalPosterior`.
 
     Args:

@@ -1,0 +1,423 @@
+"""More answers of every kind, under every engine, against models of all at once."""
+
+import copy
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from botorch.models.transforms.input import Normalize
+from feedback_cells import CELLS, POINTS, Cell, build, names, takes
+from torch import Tensor
+
+from botorch_pref import (
+    AffineProbitLikelihood,
+    Comparisons,
+    EPPreferenceGP,
+    FeedbackError,
+    LaplacePreferenceGP,
+    PairwiseProbitLikelihood,
+    PlackettLuceRegression,
+    Rankings,
+    SkewPreferenceGP,
+    Strengths,
+    UnsupportedFeedbackError,
+    Validity,
+    VariationalPreferenceGP,
+)
+from botorch_pref.feedback import Feedback
+from botorch_pref.models.preference_gp import PreferenceGP
+
+DOUBLE = torch.float64
+ENGINES = (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    SkewPreferenceGP,
+    VariationalPreferenceGP,
+)
+# Not all of them: a point that is known twice, and three that are not.
+LATER = torch.tensor([[0.2], [0.35], [0.75], [0.9]], dtype=DOUBLE)
+NEW = torch.tensor([[0.1], [0.5], [0.8]], dtype=DOUBLE)
+NUM_DRAWS = 1024
+PARTS = [
+    pytest.param(engine, cell, id=f"{engine.__name__}-{names(cell)}")
+    for engine, cell in itertools.product(ENGINES, CELLS)
+    if takes(engine, cell)
+]
+each_part = pytest.mark.parametrize(("engine", "cell"), PARTS)
+each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
+MIRROR = torch.arange(len(POINTS)).flip(0)
+
+
+def made(engine: type, cells: list[Cell], points: Tensor = POINTS, **options: Any):
+    if issubclass(engine, SkewPreferenceGP):
+        options = {"num_draws": NUM_DRAWS} | options
+    return build(engine, cells, points, **options)
+
+
+def mirrored(feedback: Feedback) -> Feedback:
+    """Answers that do not contradict, but are not the same: fewer, and elsewhere."""
+    keep = feedback.map_tensors(lambda t: t[1:])
+    moved = {
+        name: torch.where(index < 0, index, MIRROR[index.clamp_min(0)])
+        for name in keep.index_fields
+        for index in [getattr(keep, name)]
+    }
+    return dataclasses.replace(keep, **moved)
+
+
+def of(cell: Cell, *blocks: Feedback) -> Cell:
+    joined = blocks[0]
+    for i, block in enumerate(blocks[1:], start=1):
+        joined = joined.followed_by(block.shifted(4 * i))
+    return dataclasses.replace(cell, feedback=joined)
+
+
+def moments(model: PreferenceGP, x: Tensor = NEW) -> tuple[Tensor, Tensor]:
+    posterior = model.posterior(x)
+    return posterior.mean.squeeze(-1).detach(), posterior.covariance_matrix.detach()
+
+
+def assert_same(actual: PreferenceGP, expected: PreferenceGP, x: Tensor = NEW) -> None:
+    """In deviations of the posterior; draws, up to five standard errors of each."""
+    (mean, covariance), (other, truth) = moments(actual, x), moments(expected, x)
+    tolerance = 1e-6
+    if isinstance(actual, SkewPreferenceGP):
+        sizes = [m.diagnostics()["effective_sample_size"] for m in (actual, expected)]
+        tolerance = 5 * math.sqrt(sum(1 / min(size, NUM_DRAWS) for size in sizes))
+    sd = truth.diagonal(dim1=-2, dim2=-1).sqrt()
+    assert mean.shape == other.shape
+    assert float(((mean - other) / sd).abs().max()) < tolerance
+    error = (covariance - truth) / (sd.unsqueeze(-1) * sd.unsqueeze(-2))
+    assert float(error.abs().max()) < 1.5 * tolerance
+
+
+@each_part
+def test_all_kinds_join_twice(engine, cell) -> None:
+    more = mirrored(cell.feedback)
+    model = made(engine, [cell])
+    model.posterior(NEW)
+    before = moments(copy.deepcopy(model))
+    once = model.condition_on_observations(LATER, more)
+    once.posterior(NEW)
+    twice = once.condition_on_observations(LATER + 0.03, [more])
+    points = torch.cat([POINTS, LATER, LATER + 0.03])
+    assert_same(once, made(engine, [of(cell, cell.feedback, more)], points[:8]))
+    everything = made(engine, [of(cell, cell.feedback, more, more)], points)
+    assert_same(twice, everything)
+    torch.testing.assert_close(
+        twice.log_evidence(), everything.log_evidence(), rtol=1e-6, atol=1e-6
+    )
+    # It is the model that it was.
+    assert len(model.datapoints) == 4
+    for got, want in zip(moments(model), before, strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@each_part
+def test_a_model_of_nothing_learns_every_kind(engine, cell) -> None:
+    kind = type(cell.feedback)
+    empty = engine(
+        likelihood={kind: cell.likelihood().double()},
+        **({"num_draws": NUM_DRAWS} if engine is SkewPreferenceGP else {}),
+    )
+    expected = made(engine, [cell])
+    empty.mean_module, empty.covar_module = (
+        expected.mean_module,
+        expected.covar_module,
+    )
+    assert_same(empty.condition_on_observations(POINTS, cell.feedback), expected)
+    without_answers = made(engine, [cell])
+    without_answers.set_train_data(LATER, feedback=[])
+    without_answers._data = dataclasses.replace(without_answers._data, feedback=())
+    later = without_answers.condition_on_observations(POINTS, cell.feedback)
+    assert_same(later, expected)
+
+
+@pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
+@each_engine
+def test_inputs_are_transformed_in_either_mode(engine, train) -> None:
+    cell = next(c for c in CELLS if takes(engine, c))
+    more = mirrored(cell.feedback)
+    bounds = torch.tensor([[-1.0], [2.0]], dtype=DOUBLE)
+
+    def scaled(*arguments: Any) -> PreferenceGP:
+        model = made(*arguments, input_transform=Normalize(1, bounds=bounds))
+        model.covar_module.base_kernel.lengthscale = 0.15
+        return model
+
+    model = scaled(engine, [cell])
+    model.posterior(NEW)
+    model.train(train)
+    new = model.condition_on_observations(LATER, more)
+    assert new.training is train
+    assert model.training is train
+    twice = new.condition_on_observations(LATER + 0.03, more)
+    points = torch.cat([POINTS, LATER, LATER + 0.03])
+    expected = scaled(engine, [of(cell, cell.feedback, more, more)], points)
+    assert_same(twice, expected)
+    torch.testing.assert_close(twice.datapoints, points)
+
+
+SHAPES = [((), (3,)), ((3,), ()), ((2, 1), (3,)), ((2,), (2,))]
+
+
+@pytest.mark.parametrize(("of_points", "of_answers"), SHAPES)
+@each_engine
+def test_new_batches_are_those_of_points_and_answers(
+    engine, of_points, of_answers
+) -> None:
+    cell = next(c for c in CELLS if takes(engine, c))
+    model = made(engine, [cell])
+    model.posterior(NEW)
+    batch = torch.broadcast_shapes(of_points, of_answers)
+    shift = torch.rand(*of_points, 1, 1, generator=torch.Generator().manual_seed(0))
+    x = LATER + 0.1 * shift.double()
+    pairs = torch.tensor([[[0, 1]], [[1, 0]], [[3, 2]]])
+    pairs = pairs[: of_answers[0]] if of_answers else pairs[0]
+    new = model.condition_on_observations(x, pairs)
+    assert new.batch_shape == batch
+    mean, covariance = moments(new)
+    x, pairs = x.expand(*batch, 4, 1), pairs.expand(*batch, 1, 2)
+    for element in itertools.product(*map(range, batch)):
+        single = model.condition_on_observations(x[element], pairs[element])
+        expected = moments(single)
+        # Elements share random numbers: draws are equal too.
+        torch.testing.assert_close(mean[element], expected[0], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            covariance[element], expected[1], rtol=1e-5, atol=1e-6
+        )
+
+
+@each_engine
+def test_models_of_batches_take_batches(engine) -> None:
+    cell = next(c for c in CELLS if takes(engine, c))
+    points = torch.stack([POINTS, POINTS.flip(0)])
+    model = made(engine, [cell], points)
+    model.covar_module.base_kernel.lengthscale = torch.tensor([[[0.4]], [[0.6]]])
+    model.posterior(NEW)
+    pairs = torch.tensor([[[[0, 1]]], [[[1, 0]]], [[[3, 2]]]])
+    new = model.condition_on_observations(LATER, pairs)
+    assert new.batch_shape == (3, 2)
+    mean, _ = moments(new)
+    for i, j in itertools.product(range(3), range(2)):
+        single = made(engine, [cell], points[j])
+        single.covar_module.base_kernel.lengthscale = 0.4 + 0.2 * j
+        single = single.condition_on_observations(LATER, pairs[i, 0])
+        other, covariance = moments(single)
+        sd = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
+        tolerance = 1e-6 if engine is not SkewPreferenceGP else 0.4
+        assert float(((mean[i, j] - other) / sd).abs().max()) < tolerance
+
+
+def test_several_kinds_join_at_once_in_any_order() -> None:
+    likelihood = {
+        Comparisons: PairwiseProbitLikelihood(0.4, tie_threshold=0.3),
+        Validity: AffineProbitLikelihood(0.5),
+        Rankings: PairwiseProbitLikelihood(0.4),
+    }
+    validity = Validity(torch.tensor([0, 2]), torch.tensor([True, False]))
+    rankings = Rankings(torch.tensor([[2, 0, 1], [3, 1, -1]]))
+    ties = Comparisons(torch.tensor([[0, 1]]), torch.tensor([[2, 3]]))
+    model = EPPreferenceGP(
+        POINTS, feedback=[validity, rankings], likelihood=likelihood
+    ).eval()
+    model.posterior(NEW)
+    wide = Rankings(torch.tensor([[3, 2, 1, 0]]))
+    new = model.condition_on_observations(LATER, [wide, ties, validity])
+    assert [type(b) for b in new.feedback] == [Comparisons, Validity, Rankings]
+    everything = EPPreferenceGP(
+        torch.cat([POINTS, LATER]),
+        feedback=[
+            validity.followed_by(validity.shifted(4)),
+            rankings.followed_by(wide.shifted(4)),
+            ties.shifted(4),
+        ],
+        likelihood=likelihood,
+    )
+    everything.load_state_dict(model.state_dict())
+    assert_same(new, everything.eval())
+    # Each site stays with its answer, and further ones are not empty.
+    (before, _), (start, _) = (
+        m._sites
+        for m in (model, model.condition_on_observations(LATER, [wide, ties, validity]))
+    )
+    assert torch.equal(start[2:4], before[:2])
+    assert torch.equal(start[6:9], before[2:])
+    assert bool((start[[0, 1, 4, 5, 9, 10, 11]] > 0).all())
+    assert len(start) == 12
+
+
+def test_the_engine_starts_where_it_was() -> None:
+    """With fewer sweeps and steps than from nothing."""
+    x = torch.rand(60, 3, generator=torch.Generator().manual_seed(2)).double()
+    pairs = torch.arange(60).view(30, 2)
+    pair, answer = x[:2] + 0.1, torch.tensor([[0, 1]])
+    for engine in (EPPreferenceGP, LaplacePreferenceGP):
+        model = engine(x, pairs, likelihood=PairwiseProbitLikelihood(0.05))
+        model.posterior(pair)
+        warm = model.condition_on_observations(pair, answer)
+        cold = copy.deepcopy(warm)
+        cold._sites = None
+        fewer = warm.diagnostics()["iterations"], cold.diagnostics()["iterations"]
+        assert fewer[0] < fewer[1]
+
+
+# --- Draws that go on
+
+
+def tuned(**options: Any) -> SkewPreferenceGP:
+    cell = CELLS[0]
+    return build(SkewPreferenceGP, [cell], num_draws=4096, **options)
+
+
+def test_continued_draws_are_as_exact_as_new_ones() -> None:
+    model = tuned()
+    model.posterior(NEW)
+    more = mirrored(CELLS[0].feedback)
+    continued = model.condition_on_observations(LATER, more)
+    anew = copy.deepcopy(continued)
+    anew._continued = None
+    (mean, covariance), (other, truth) = moments(continued), moments(anew)
+    assert continued._result is None
+    assert anew._result is not None
+    sd = truth.diagonal().sqrt()
+    size = continued.diagnostics()["effective_sample_size"]
+    assert 0.25 * 4096 < size < 4096
+    error = 4 * (1 / size + 1 / 4096) ** 0.5
+    assert float(((mean - other) / sd).abs().max()) < error
+    spread = (covariance - truth) / torch.outer(sd, sd)
+    assert float(spread.abs().max()) < 1.5 * error
+    skewness = continued.posterior(NEW).skewness - anew.posterior(NEW).skewness
+    assert float(skewness.detach().abs().max()) < 4 * error
+    # What EP says of it is still to be had.
+    evidence = continued.diagnostics()["log_evidence"]
+    torch.testing.assert_close(evidence, anew.log_evidence().detach())
+
+
+def test_answers_one_by_one_use_numbers_of_their_own() -> None:
+    """Equal numbers would tie the noises of successive answers to each other."""
+    model = tuned()
+    model.posterior(NEW)
+    boxed = []
+    for _ in range(2):
+        model = model.condition_on_observations(LATER[::3], torch.tensor([[1, 0]]))
+        model.posterior(NEW)
+        boxed.append(model._skew.boxed)
+    last = boxed[1][:, [5, 6]]
+    # Equal answers to one question: correlated by the utilities, not by the noise.
+    gap = LATER[::3]
+    f = model.posterior(gap).covariance_matrix.detach()
+    explained = f[0, 0] + f[1, 1] - 2 * f[0, 1]
+    correlation = float(torch.corrcoef(last.mT)[0, 1])
+    assert correlation < float(explained / (explained + 0.2))
+
+
+def test_chains_run_anew_where_an_answer_was_not_expected() -> None:
+    x = torch.tensor([[0.0], [1.0]], dtype=DOUBLE)
+    model = SkewPreferenceGP(
+        x,
+        torch.tensor([[0, 1]] * 8),
+        likelihood=PairwiseProbitLikelihood(0.05),
+        num_draws=512,
+    )
+    model.covar_module.outputscale = 2.0
+    model.posterior(x)
+    expected = model.condition_on_observations(x, torch.tensor([[0, 1]]))
+    surprise = model.condition_on_observations(x, torch.tensor([[1, 0]]))
+    assert float(surprise._continued.effective_sample_size) < 0.25 * 512
+    for new, runs in ((expected, False), (surprise, True)):
+        new.posterior(x)
+        assert (new._result is not None) is runs
+        assert new.diagnostics()["effective_sample_size"] >= 0.25 * 512
+
+
+def test_draws_of_other_hyper_parameters_do_not_go_on() -> None:
+    model = tuned()
+    model.posterior(NEW)
+    more = mirrored(CELLS[0].feedback)
+    new = model.condition_on_observations(LATER, more)
+    new.covar_module.outputscale = 4.0
+    expected = tuned()
+    expected.covar_module.outputscale = 4.0
+    expected.set_train_data(
+        torch.cat([POINTS, LATER]),
+        CELLS[0].feedback.followed_by(more.shifted(4)),
+    )
+    for got, want in zip(moments(new), moments(expected), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
+    # Nor those that were drawn before the last change.
+    model.covar_module.outputscale = 4.0
+    later = model.condition_on_observations(LATER, more)
+    assert later._continued is None or later._has_changed
+    assert_same(later, expected)
+
+
+def test_a_copy_shares_no_hyper_parameters() -> None:
+    model = tuned()
+    new = model.condition_on_observations(LATER, mirrored(CELLS[0].feedback))
+    new.covar_module.outputscale = 5.0
+    assert model.covar_module.outputscale.item() == pytest.approx(2.0)
+
+
+# --- Weights of features
+
+
+def test_regression_joins_choices_and_rankings() -> None:
+    x = torch.rand(5, 2, generator=torch.Generator().manual_seed(0)).double()
+    later = x.flip(-1)[:4]
+    rankings = Rankings(torch.tensor([[0, 2, 1], [3, 4, -1]]))
+    wide = Rankings(torch.tensor([[3, 0, 1, 2]]))
+    model = PlackettLuceRegression(x, feedback=[rankings], inference="laplace")
+    new = model.condition_on_observations(
+        later, [wide, Comparisons(wide.orders[:, :2])]
+    )
+    expected = PlackettLuceRegression(
+        torch.cat([x, later]),
+        wide.orders[:, :2] + 5,
+        feedback=[rankings.followed_by(wide.shifted(5))],
+        inference="laplace",
+    )
+    torch.testing.assert_close(new.weights_mean, expected.weights_mean)
+    torch.testing.assert_close(new.weights_covariance, expected.weights_covariance)
+    batch = model.condition_on_observations(
+        torch.stack([later, later + 1]), torch.tensor([[[[0, 1]]], [[[1, 0]]]])
+    )
+    assert batch.batch_shape == (2, 2)
+    single = model.condition_on_observations(later + 1, torch.tensor([[1, 0]]))
+    torch.testing.assert_close(batch.weights_mean[1, 1], single.weights_mean)
+
+
+# --- What cannot join
+
+
+@each_engine
+def test_answers_that_mean_nothing_are_refused(engine) -> None:
+    cell = next(c for c in CELLS if takes(engine, c))
+    model = made(engine, [cell])
+    with pytest.raises(FeedbackError, match=r"there are 4 datapoints"):
+        model.condition_on_observations(LATER, Comparisons(torch.tensor([[0, 4]])))
+    with pytest.raises(FeedbackError, match="integers"):
+        model.condition_on_observations(LATER, torch.rand(4, 1))
+    block = Comparisons(torch.tensor([[0, 1]]))
+    with pytest.raises(FeedbackError, match=r"2 blocks of Comparisons.*followed_by"):
+        model.condition_on_observations(LATER, [block, block])
+    with pytest.raises(FeedbackError, match="number of features"):
+        model.condition_on_observations(LATER.expand(4, 3), torch.tensor([[0, 1]]))
+    kind = Strengths(torch.tensor([[0, 1]]), torch.tensor([0.7]))
+    if isinstance(cell.feedback, Strengths):
+        return
+    with pytest.raises(
+        UnsupportedFeedbackError, match=r"no likelihood for Strengths.*Strengths:"
+    ):
+        model.condition_on_observations(LATER, kind)
+
+
+def test_ties_need_a_threshold() -> None:
+    model = EPPreferenceGP(POINTS, torch.tensor([[0, 1]]))
+    with pytest.raises(FeedbackError, match="no tie threshold"):
+        model.condition_on_observations(
+            LATER, Comparisons(None, torch.tensor([[0, 1]]))
+        )
