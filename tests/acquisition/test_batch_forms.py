@@ -176,3 +176,22 @@ def test_challengers_chosen_one_by_one(kind: Callable) -> None:
     distances = torch.cdist(chosen, chosen) + torch.eye(3)
     assert float(distances.min()) > 1e-2
     assert acquisition.X_pending is None
+
+
+def test_options_chosen_one_by_one_begin_with_the_largest_mean() -> None:
+    model = EPPreferenceGP(points(4), torch.tensor([[2, 0], [2, 1], [3, 1]]))
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+    with manual_seed(0):
+        chosen, _ = optimize_acqf(
+            DuelingEUBO(model),
+            bounds,
+            q=2,
+            num_restarts=4,
+            raw_samples=64,
+            sequential=True,
+        )
+    with torch.no_grad():
+        means = model.posterior(points(2_000, seed=9)).mean
+        best = float(model.posterior(chosen[:1]).mean.squeeze())
+    assert best >= float(means.amax()) - 1e-6
+    assert float(torch.dist(*chosen)) > 1e-2
