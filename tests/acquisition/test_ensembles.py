@@ -1,0 +1,103 @@
+"""Models that average over their hyper-parameters: the mean over their members."""
+
+import pytest
+import torch
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import manual_seed
+from torch import Generator, Tensor
+
+from botorch_pref.acquisition import (
+    DuelingBALD,
+    DuelingEIIG,
+    DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingKG,
+    DuelingMUC,
+    DuelingUCB,
+    HallucinatedModel,
+    champion,
+    incumbent,
+)
+from botorch_pref.models import EPPreferenceGP
+
+pytest.importorskip("numpyro")
+
+from botorch_pref.models.fully_bayesian_preference_gp import (
+    FullyBayesianEPPreferenceGP,
+)
+
+CLASSES = [DuelingBALD, DuelingEIIG, DuelingEUBO, DuelingKG, DuelingMUC, DuelingUCB]
+PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1], [2, 3]])
+
+
+def points(*shape: int, seed: int = 3) -> Tensor:
+    generator = Generator().manual_seed(seed)
+    return torch.rand(*shape, 2, generator=generator, dtype=torch.double)
+
+
+def ensemble(count: int = 3) -> FullyBayesianEPPreferenceGP:
+    model = FullyBayesianEPPreferenceGP(points(4), PAIRS)
+    generator = Generator().manual_seed(5)
+    draws = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            step = torch.randn(count, *parameter.shape, generator=generator)
+            draws[name] = parameter.detach() + step.double()
+    model.load_mcmc_samples(draws)
+    return model.eval()
+
+
+def members(model: FullyBayesianEPPreferenceGP) -> list[EPPreferenceGP]:
+    found = []
+    for i in range(model.num_mcmc_samples):
+        member = EPPreferenceGP(points(4), PAIRS)
+        for name, parameter in member.named_parameters():
+            if parameter.requires_grad:
+                parameter.data = model.get_parameter(name).detach()[i]
+        found.append(member.eval())
+    return found
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_values_are_the_mean_over_members(kind: type) -> None:
+    model, X, pending = ensemble(), points(5, 2, seed=6), points(1, seed=8)
+    reference = points(1, seed=9)
+
+    def value(one: EPPreferenceGP) -> Tensor:
+        acquisition = kind(one, reference)
+        acquisition.set_X_pending(pending)
+        return acquisition(X)
+
+    alone = torch.stack([value(member) for member in members(model)]).mean(0)
+    torch.testing.assert_close(value(model), alone, rtol=1e-4, atol=1e-5)
+
+
+def test_there_is_one_best_point() -> None:
+    model, X = ensemble(), points(4)
+    # The third point won all of its duels.
+    assert torch.equal(incumbent(model), X[2:3])
+    assert torch.equal(champion(model), X[2:3])
+
+
+def test_each_member_believes_a_draw_of_its_own() -> None:
+    model, X = ensemble(), points(5, 3, seed=6)
+    believed = HallucinatedModel(model, Generator().manual_seed(0))
+    ours = believed.posterior(X).distribution.covariance_matrix
+    assert ours.shape == (5, 3, 3, 3)
+    for i, member in enumerate(members(model)):
+        alone = HallucinatedModel(member).posterior(X).distribution.covariance_matrix
+        torch.testing.assert_close(ours[:, i], alone, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [*CLASSES, DuelingHBEI, DuelingHBUCB])
+def test_optimize_acqf_runs(kind: type) -> None:
+    model = ensemble()
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+    with manual_seed(0):
+        acquisition = kind(model, points(1, seed=9))
+        best, value = optimize_acqf(
+            acquisition, bounds, q=1, num_restarts=2, raw_samples=16
+        )
+    assert value > acquisition(points(16, 1, seed=14)).detach().mean()
+    assert bool(((best >= 0) & (best <= 1)).all())
