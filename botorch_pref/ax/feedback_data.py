@@ -39,7 +39,7 @@ Group = dict[int, float]
 
 def feedback_dataset(
     experiment_data: ExperimentData, parameters: list[str], num_levels: int | None
-) -> tuple[FeedbackDataset, list[str]]:
+) -> FeedbackDataset:
     """Every answer of an experiment, about the points that it is about.
 
     Args:
@@ -48,16 +48,16 @@ def feedback_dataset(
         num_levels: How many levels the scale of levels has, if there is one.
 
     Returns:
-        The data set, and the name of the arm of each datapoint.
+        The data set, with the arms of `arms_of` for datapoints.
 
     Raises:
         ExperimentError: There is no answer, or data that no answer gives.
     """
-    means = experiment_data.observation_data["mean"]
-    arms = experiment_data.arm_data.droplevel("trial_index")
-    names = list(dict.fromkeys(means.index.get_level_values("arm_name")))
+    names = arms_of(experiment_data)
     if not names:
         raise ExperimentError("There is no answer yet; ask and tell first.")
+    means = experiment_data.observation_data["mean"]
+    arms = experiment_data.arm_data.droplevel("trial_index")
     place = {name: i for i, name in enumerate(names)}
 
     def groups(metric: str) -> Iterator[tuple[int, Group]]:
@@ -72,13 +72,22 @@ def feedback_dataset(
     if (levels := _levels(groups, num_levels)) is not None:
         blocks.append(levels)
     first = arms[~arms.index.duplicated()].loc[names, parameters]
-    dataset = FeedbackDataset(
+    return FeedbackDataset(
         torch.from_numpy(first.to_numpy(dtype=float, copy=True)),
         [block for block in blocks if block is not None],
         feature_names=parameters,
         outcome_names=[DUEL],
     )
-    return dataset, names
+
+
+def arms_of(experiment_data: ExperimentData) -> list[str]:
+    """The names of the arms that answers are about, in the order of `feedback_dataset`.
+
+    Args:
+        experiment_data: Ax's tables.
+    """
+    index = experiment_data.observation_data.index
+    return list(dict.fromkeys(index.get_level_values("arm_name")))
 
 
 Groups = Callable[[str], Iterator[tuple[int, Group]]]

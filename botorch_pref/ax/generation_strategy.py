@@ -14,7 +14,7 @@ from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref.ax.answer_metrics import DUEL
-from botorch_pref.ax.names import acquisition_classes, class_named, model_classes
+from botorch_pref.ax.names import class_named, duel_classes, model_classes
 from botorch_pref.ax.registration import PreferenceGenerators
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.whole_numbers import TO_EVEN_UNIT_CUBE
@@ -45,7 +45,7 @@ def preference_generation_strategy(
         use_all_trials_in_exp=True,
     )
     acquisition_class = class_named(
-        settings.acquisition, acquisition_classes(), "acquisition function"
+        settings.acquisition, duel_classes(), "acquisition function"
     )
     nodes = [
         GenerationNode(
@@ -97,6 +97,7 @@ def model_spec(
     config = ModelConfig(
         botorch_model_class=class_named(settings.model, model_classes(), "model"),
         model_options=settings.model_options,
+        mll_options=settings.fit_options,
         mll_class=PreferenceMarginalLogLikelihood,
         name=settings.model,
     )

@@ -9,6 +9,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 
 from botorch_pref import acquisition, models
+from botorch_pref.acquisition import FeasibilityWeighted
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import PreferenceGP
 from botorch_pref.models.training_data_mixin import TrainingDataMixin
@@ -31,6 +32,15 @@ def acquisition_classes() -> dict[str, type[AcquisitionFunction]]:
         name: found
         for name, found in _public_classes(acquisition).items()
         if issubclass(found, AcquisitionFunction)
+    }
+
+
+def duel_classes() -> dict[str, type[AcquisitionFunction]]:
+    """Every acquisition function that needs nothing but a model, by name."""
+    return {
+        name: found
+        for name, found in acquisition_classes().items()
+        if not issubclass(found, FeasibilityWeighted)
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import Parameter, signature
 from typing import Any
 
 from ax.adapter.data_utils import ExperimentData
@@ -12,26 +11,28 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
+from ax.core.trial_status import TrialStatus
 from ax.core.types import TCandidateMetadata
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
-from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_pref.acquisition.incumbent import incumbent
 from botorch_pref.ax.answer_metrics import DUEL, LEVEL, NUM_LEVELS
-from botorch_pref.ax.feedback_data import feedback_dataset
+from botorch_pref.ax.feedback_data import arms_of, feedback_dataset
+from botorch_pref.ax.preference_acquisition import PreferenceAcquisition
+from botorch_pref.models.feedback_dataset import FeedbackDataset
 
 
 class PreferenceAdapter(TorchAdapter):
     """Ax's adapter, with one model of the utility for all metrics of answers.
 
-    ``gen(n)`` gives the ``n`` options of one question. An acquisition function that
-    needs a reference point gives ``n - 1`` challengers of the incumbent, which is the
-    first option. One that does not gives both options of a duel, optimised jointly; of
-    larger sets it gives challengers too.
+    ``gen(n)`` gives the ``n`` options of one question. An acquisition function with a
+    reference point gives ``n - 1`` challengers, and the reference is the first option;
+    one without chooses all ``n`` jointly.
     """
 
     def _convert_experiment_data(
@@ -43,9 +44,7 @@ class PreferenceAdapter(TorchAdapter):
     ) -> tuple[
         list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None
     ]:
-        dataset, self._arm_names = feedback_dataset(
-            experiment_data, parameters, self._num_levels
-        )
+        dataset = feedback_dataset(experiment_data, parameters, self._num_levels)
         return [dataset], [DUEL], None
 
     @property
@@ -59,20 +58,42 @@ class PreferenceAdapter(TorchAdapter):
         return self.generator
 
     @property
+    def dataset(self) -> FeedbackDataset:
+        """The answers as the model takes them, about transformed points."""
+        (dataset,) = self._botorch_generator.surrogate.training_data
+        assert isinstance(dataset, FeedbackDataset)
+        return dataset
+
+    @property
     def datapoints(self) -> Tensor:
         """The points of the model, transformed, ``n x d``."""
-        return self._botorch_generator.surrogate.training_data[0].X
+        return self.dataset.X
 
     @property
     def arms(self) -> list[Arm]:
         """The arm of each datapoint."""
-        return [self._experiment.arms_by_name[name] for name in self._arm_names]
+        names = arms_of(self._training_data)
+        return [self._experiment.arms_by_name[name] for name in names]
 
-    def incumbent_arm(self) -> tuple[Arm, Tensor]:
-        """The arm most likely to be better than others, and its point, ``1 x d``."""
-        point = incumbent(self.botorch_model)
-        same = (self.datapoints == point).all(-1)
-        return self.arms[int(same.nonzero()[0])], point
+    def dataset_of(self, experiment_data: ExperimentData) -> FeedbackDataset:
+        """Some of the answers as the model takes them, about transformed points.
+
+        Args:
+            experiment_data: A part of ``get_training_data()``.
+        """
+        transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
+        return feedback_dataset(transformed, self.parameters, self._num_levels)
+
+    def model_of(self, dataset: FeedbackDataset) -> Model:
+        """The adapter's model, fitted from scratch to other answers.
+
+        Args:
+            dataset: See `dataset_of`.
+        """
+        generator = self._botorch_generator
+        surrogate = generator.surrogate.clone_reset()
+        surrogate.fit([dataset], generator.search_space_digest)
+        return surrogate.model
 
     def gen(
         self,
@@ -89,7 +110,8 @@ class PreferenceAdapter(TorchAdapter):
             n: How many.
             search_space: See base class.
             optimization_config: See base class.
-            pending_observations: See base class.
+            pending_observations: Not used: the adapter looks up which options are asked
+                about and unanswered.
             fixed_features: See base class.
             model_gen_options: See base class.
         """
@@ -100,38 +122,50 @@ class PreferenceAdapter(TorchAdapter):
                 n,
                 search_space=search_space,
                 optimization_config=optimization_config,
-                pending_observations=pending_observations,
+                # Ax's include what was withdrawn and what was answered.
+                pending_observations=self._unanswered(),
                 fixed_features=fixed_features,
                 model_gen_options=options,
             )
 
-        acquisition_class = self._botorch_generator.botorch_acqf_class
-        chooses_pairs = not needs_reference(acquisition_class)
         if n == 1:
             return generate(1)
-        if n == 2 and chooses_pairs:
-            _add(options, Keys.OPTIMIZER_KWARGS, {"sequential": False})
-            return generate(2)
-        arm, point = self.incumbent_arm()
-        _add(options, Keys.ACQF_KWARGS, {"X_ref": point})
-        return _with_arm_first(arm, generate(n - 1))
+        if self._chooses_all():
+            together = {"sequential": False}
+            given: Any = options.get(Keys.OPTIMIZER_KWARGS.value, {})
+            options[Keys.OPTIMIZER_KWARGS.value] = {**together, **given}
+            return generate(n)
+        run = generate(n - 1)
+        return _with_arm_first(self._reference_arm(), run)
 
+    def _chooses_all(self) -> bool:
+        """Whether the acquisition function values pairs, not challengers."""
+        generator = self._botorch_generator
+        acquisition_class = generator.botorch_acqf_class
+        construct = get_acqf_input_constructor(acquisition_class)
+        options = generator._botorch_acqf_options
+        acquisition = acquisition_class(
+            **construct(model=self.botorch_model, **options)
+        )
+        return getattr(acquisition, "X_ref", None) is None
 
-def needs_reference(acquisition_class: type[AcquisitionFunction]) -> bool:
-    """Whether it values challengers of a reference point only.
+    def _reference_arm(self) -> Arm:
+        """The observed arm that the challengers were chosen to meet."""
+        acquisition = self._botorch_generator._acquisition
+        assert isinstance(acquisition, PreferenceAcquisition)
+        same = (self.datapoints == acquisition.reference).all(-1)
+        return self.arms[int(same.nonzero()[0])]
 
-    Args:
-        acquisition_class: With a parameter ``X_ref``: of a challenger if it is
-            required, of challengers and pairs if it may be left out; without one: of
-            pairs.
-    """
-    X_ref = signature(acquisition_class).parameters.get("X_ref")
-    return X_ref is not None and X_ref.default is Parameter.empty
-
-
-def _add(options: TConfig, key: Keys, more: dict[str, Any]) -> None:
-    given: Any = options.get(key.value, {})
-    options[key.value] = {**more, **given}
+    def _unanswered(self) -> dict[str, list[ObservationFeatures]]:
+        """Options of pending questions that no answer is about yet."""
+        answered = set(self.arms)
+        pending = {
+            arm.name: arm
+            for trial in self._experiment.trials_by_status[TrialStatus.RUNNING]
+            for arm in trial.arms
+            if arm not in answered
+        }
+        return {DUEL: [ObservationFeatures.from_arm(arm) for arm in pending.values()]}
 
 
 def _with_arm_first(arm: Arm, run: GeneratorRun) -> GeneratorRun:

@@ -17,18 +17,21 @@ from ax.generators.torch.botorch_modular.surrogate import (
 )
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from ax.storage.botorch_modular_registry import (
+    register_acquisition,
     register_acquisition_function,
     register_mll,
     register_model,
 )
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
 from ax.storage.transform_registry import register_transform
-from botorch.fit import fit_gpytorch_mll
+from botorch.fit import fit_fully_bayesian_model_nuts, fit_gpytorch_mll
 from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
 from botorch_pref.ax.names import acquisition_classes, model_classes
+from botorch_pref.ax.preference_acquisition import PreferenceAcquisition
 from botorch_pref.ax.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.whole_numbers import TO_UNIT_CUBE, NearestIntegers, WholeNumbers
 from botorch_pref.models import PreferenceMarginalLogLikelihood
@@ -50,10 +53,14 @@ def _fit(
     mll_class: type[MarginalLogLikelihood],
     mll_options: dict[str, Any] | None = None,
 ) -> None:
-    """Ax's hook: fits a model with our objective, whichever Ax thought of."""
-    fit_gpytorch_mll(
-        PreferenceMarginalLogLikelihood(model.likelihood, model, **(mll_options or {}))
-    )
+    """Ax's hook: fits a model with our objective; samples if it is fully Bayesian."""
+    options = mll_options or {}
+    any_model: Any = model
+    if is_fully_bayesian(model):
+        fit_fully_bayesian_model_nuts(any_model, disable_progbar=True, **options)
+    else:
+        mll = PreferenceMarginalLogLikelihood(any_model.likelihood, any_model)
+        fit_gpytorch_mll(mll, **options)
 
 
 def _inputs(
@@ -80,6 +87,7 @@ def _register() -> None:
             adapter_class=PreferenceAdapter,
             generator_class=BoTorchGenerator,
             transforms=TO_UNIT_CUBE,
+            default_generator_kwargs={"acquisition_class": PreferenceAcquisition},
             # Rounding integers must see the constraints, which an expanded space drops.
             standard_adapter_kwargs={"expand_model_space": False},
         )
@@ -87,6 +95,7 @@ def _register() -> None:
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
     for transform in (NearestIntegers, WholeNumbers):
         register_transform(transform)
+    register_acquisition(PreferenceAcquisition)
     register_mll(PreferenceMarginalLogLikelihood)
     for model_class in model_classes().values():
         register_model(model_class)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from botorch_pref.ax.names import acquisition_classes, class_named, model_classes
+from botorch_pref.ax.names import class_named, duel_classes, model_classes
 from botorch_pref.errors import ExperimentError, StorageError
 
 VERSION = 1
@@ -25,6 +25,8 @@ class Settings:
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
         model_options: Further arguments of the model.
+        fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
+            ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
         optimizer_options: Of BoTorch's ``optimize_acqf``.
 
@@ -38,13 +40,14 @@ class Settings:
     initial: int = 5
     seed: int = 0
     model_options: dict[str, Any] = field(default_factory=dict)
+    fit_options: dict[str, Any] = field(default_factory=dict)
     acquisition_options: dict[str, Any] = field(default_factory=dict)
     optimizer_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Validates."""
         class_named(self.model, model_classes(), "model")
-        class_named(self.acquisition, acquisition_classes(), "acquisition function")
+        class_named(self.acquisition, duel_classes(), "acquisition function")
         for name, least in (("initial", 1), ("seed", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:

@@ -29,6 +29,8 @@ QUICK = {
     "options": {"maxiter": 10, "n_burnin": 64},
 }
 
+QUICK_FIT = {"optimizer_kwargs": {"options": {"maxiter": 10}}}
+
 
 def create(storage: str | Path, name: str = "espresso", **settings: Any):
     return PreferenceExperiment.create(
@@ -36,7 +38,7 @@ def create(storage: str | Path, name: str = "espresso", **settings: Any):
         parameters=PARAMETERS,
         parameter_constraints=CONSTRAINTS,
         storage=storage,
-        **{"optimizer_options": QUICK, **settings},
+        **{"optimizer_options": QUICK, "fit_options": QUICK_FIT, **settings},
     )
 
 

@@ -15,18 +15,16 @@ import warnings
 warnings.simplefilter("ignore")
 
 import ax.storage.sqa_store.save as ax_save  # noqa: E402
-from espresso import better, create  # noqa: E402
+from espresso import QUICK_FIT, better, create  # noqa: E402
 
 from botorch_pref.ax import PreferenceExperiment  # noqa: E402
 from botorch_pref.ax.names import model_classes  # noqa: E402
 
 QUESTIONS, SPREAD, HALF = 12, 9, 10
-OPTIONS = {
-    "SkewPreferenceGP": {"num_draws": 64},
-    "FullyBayesianPreferenceGP": {},
-}
+OPTIONS = {"SkewPreferenceGP": {"num_draws": 64}}
+FEW_DRAWS = {"warmup_steps": 4, "num_samples": 4, "thinning": 2, "max_tree_depth": 2}
 ACQUISITION = {"LaplacePreferenceGP": "DuelingEUBO"}
-MODELS = sorted(set(model_classes()) - {"FullyBayesianPreferenceGP"})
+MODELS = sorted(model_classes())
 INTERRUPTED = "interrupted while writing"
 
 
@@ -37,6 +35,7 @@ def settings(model: str) -> dict:
         "initial": SPREAD,
         "seed": 3,
         "model_options": OPTIONS.get(model, {}),
+        "fit_options": FEW_DRAWS if model.startswith("FullyBayesian") else QUICK_FIT,
     }
 
 

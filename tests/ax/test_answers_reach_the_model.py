@@ -1,0 +1,175 @@
+"""Every kind of answer, told to an experiment, against a model built by hand."""
+
+import pytest
+import torch
+from ax.api.configs import RangeParameterConfig
+
+from botorch_pref import (
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    OrdinalRatings,
+    PreferenceMarginalLogLikelihood,
+    Rankings,
+    Ratings,
+    Strengths,
+    Validity,
+)
+from botorch_pref.ax import Duel, PreferenceExperiment
+
+NAMES = ("a", "b")
+# Ax's transform of [0, 1] to [0, 1].
+UNIT = [
+    RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
+    for name in NAMES
+]
+
+
+def points(*questions: Duel) -> torch.Tensor:
+    rows = [[o[n] for n in NAMES] for question in questions for o in question.options]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def play(storage, answers, **settings) -> tuple[PreferenceExperiment, list[Duel]]:
+    experiment = PreferenceExperiment.create(
+        "unit",
+        parameters=UNIT,
+        storage=storage,
+        initial=99,
+        num_levels=4,
+        fit_options={"optimizer_kwargs": {"options": {"maxiter": 3}}},
+        **settings,
+    )
+    asked = []
+    for size, said in answers:
+        asked.append(experiment.ask(size))
+        experiment.tell(asked[-1], **said)
+    return PreferenceExperiment.resume("unit", storage=storage), asked
+
+
+def check(experiment, engine, datapoints, feedback) -> None:
+    fitted = experiment.fitted_adapter().botorch_model
+    assert type(fitted) is engine
+    by_hand = engine(datapoints, feedback=feedback)
+    mll = PreferenceMarginalLogLikelihood(by_hand.likelihood, by_hand)
+    with torch.no_grad():
+        before = mll(by_hand(datapoints), None)
+        by_hand.load_state_dict(fitted.state_dict())
+        by_hand.train()
+        assert mll(by_hand(datapoints), None) > before
+        X = torch.linspace(0, 1, 14, dtype=torch.float64).reshape(7, 2)
+        expected, got = by_hand.posterior(X), fitted.posterior(X)
+    torch.testing.assert_close(got.mean, expected.mean, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(got.variance, expected.variance, rtol=1e-6, atol=1e-8)
+
+
+CASES = {
+    "wins and a tie": (
+        [(2, {"winner": 1}), (2, {"tie": True}), (2, {"winner": 0})],
+        [Comparisons(torch.tensor([[1, 0], [4, 5]]), ties=torch.tensor([[2, 3]]))],
+    ),
+    "choices of three and of two": (
+        [(3, {"best": 1}), (2, {"best": 1})],
+        [
+            Comparisons(torch.tensor([[4, 3]])),
+            Choices(torch.tensor([[1, 0, 2]]), torch.tensor([1])),
+        ],
+    ),
+    "rankings of three and of four": (
+        [(3, {"ranking": [2, 0, 1]}), (4, {"ranking": [1, 3, 0, 2]})],
+        [Rankings(torch.tensor([[2, 0, 1, -1], [4, 6, 3, 5]]))],
+    ),
+    "a ranking without what failed": (
+        [(3, {"ranking": [2, 1], "invalid": [0]}), (3, {"best": 1, "invalid": [2]})],
+        [
+            Comparisons(torch.tensor([[2, 1], [4, 3]])),
+            Validity(
+                torch.arange(6), torch.tensor([False, True, True, True, True, False])
+            ),
+        ],
+    ),
+    "levels": (
+        [(2, {"levels": [3, None]}), (2, {"levels": [0, 2]}), (2, {"winner": 0})],
+        [
+            Comparisons(torch.tensor([[4, 5]])),
+            OrdinalRatings(torch.tensor([0, 2, 3]), torch.tensor([3, 0, 2]), 4),
+        ],
+    ),
+    "ratings and one that cannot be compared": (
+        [
+            (2, {"ratings": [0.123456789, 0.7]}),
+            (2, {"cannot_compare": True}),
+            (2, {"winner": 1, "ratings": [None, 0.9]}),
+        ],
+        [
+            Comparisons(torch.tensor([[3, 2]])),
+            Ratings(
+                torch.tensor([0, 1, 3]),
+                torch.tensor([0.123456789, 0.7, 0.9], dtype=torch.float64),
+            ),
+        ],
+    ),
+    "strengths": (
+        [(2, {"strength": 0.9}), (2, {"strength": 0.2})],
+        [
+            Strengths(
+                torch.tensor([[0, 1], [2, 3]]),
+                torch.tensor([0.9, 0.2], dtype=torch.float64),
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_model_is_the_one_built_by_hand(case, tmp_path) -> None:
+    answers, feedback = CASES[case]
+    experiment, asked = play(tmp_path / "unit.db", answers)
+    compared = [
+        duel
+        for duel, (_, said) in zip(asked, answers, strict=True)
+        if "cannot_compare" not in said
+    ]
+    check(experiment, EPPreferenceGP, points(*compared), feedback)
+
+
+def test_all_in_one_model(tmp_path) -> None:
+    answers = [
+        (2, {"winner": 1}),
+        (3, {"ranking": [1, 2, 0]}),
+        (2, {"strength": 0.7}),
+        (2, {"ratings": [0.4, 0.6]}),
+        (2, {"invalid": [1]}),
+    ]
+    feedback = [
+        Comparisons(torch.tensor([[1, 0]])),
+        Rankings(torch.tensor([[3, 4, 2]])),
+        Strengths(torch.tensor([[5, 6]]), torch.tensor([0.7], dtype=torch.float64)),
+        Ratings(torch.tensor([7, 8]), torch.tensor([0.4, 0.6], dtype=torch.float64)),
+        Validity(torch.tensor([9, 10]), torch.tensor([True, False])),
+    ]
+    experiment, asked = play(tmp_path / "unit.json", answers)
+    check(experiment, EPPreferenceGP, points(*asked), feedback)
+
+
+def test_another_engine_by_its_class(tmp_path) -> None:
+    answers = [(2, {"winner": 1}), (2, {"strength": 0.7})]
+    feedback = [
+        Comparisons(torch.tensor([[1, 0]])),
+        Strengths(torch.tensor([[2, 3]]), torch.tensor([0.7], dtype=torch.float64)),
+    ]
+    experiment, asked = play(tmp_path / "unit.json", answers, model=LaplacePreferenceGP)
+    check(experiment, LaplacePreferenceGP, points(*asked), feedback)
+
+
+def test_an_answer_taken_back_leaves_the_model(tmp_path) -> None:
+    answers = [(2, {"winner": 1}), (2, {"winner": 0}), (2, {"tie": True})]
+    experiment, asked = play(tmp_path / "unit.db", answers)
+    experiment.withdraw(asked[1])
+    experiment.withdraw(asked[2])
+    experiment.tell(asked[2], winner=1)
+    experiment = PreferenceExperiment.resume("unit", storage=tmp_path / "unit.db")
+    kept = points(asked[0], asked[2])
+    feedback = [Comparisons(torch.tensor([[1, 0], [3, 2]]))]
+    check(experiment, EPPreferenceGP, kept, feedback)
