@@ -189,17 +189,22 @@ class InferenceMixin(TrainingDataMixin):
         """
         self.eval()
         self._posterior_terms()
-        if self._result is None and self.feedback:
+        if not self.feedback:
+            return {"converged": True, "iterations": 0, "residual": 0.0}
+        result = self._known_result()
+        return {
+            "converged": result.converged,
+            "iterations": result.iterations,
+            "residual": result.residual,
+            "log_evidence": result.log_evidence.detach(),
+        }
+
+    def _known_result(self) -> GaussianResult:
+        """The engine's solution, found now where prediction went without it."""
+        if self._result is None:
             with torch.no_grad():
                 self._result = self._solve()
-        if self._result is None:
-            return {"converged": True, "iterations": 0, "residual": 0.0}
-        return {
-            "converged": self._result.converged,
-            "iterations": self._result.iterations,
-            "residual": self._result.residual,
-            "log_evidence": self._result.log_evidence.detach(),
-        }
+        return self._result
 
     @property
     def _has_changed(self) -> bool:

@@ -189,7 +189,7 @@ class SkewPreferenceGP(PreferenceGP):
         return SkewMotion(
             cast("BoxFactors", self._factors()),
             mean,
-            cast("GaussianResult", self._result),
+            self._known_result(),
             cast("SkewResult", self._skew),
         )
 

@@ -297,6 +297,24 @@ def test_continued_draws_are_as_exact_as_new_ones() -> None:
     torch.testing.assert_close(evidence, anew.log_evidence().detach())
 
 
+def test_continued_draws_have_a_gradient_in_the_further_points() -> None:
+    """That of the chains' posterior, as far as both are known."""
+    slopes = []
+    for continued in (True, False):
+        model = tuned()
+        model.posterior(NEW)
+        x = LATER[::3].clone().requires_grad_()
+        new = model.condition_on_observations(x, torch.tensor([[1, 0]]))
+        if not continued:
+            new._continued = None
+        mean = new.posterior(NEW).mean
+        rows = [torch.autograd.grad(m, x, retain_graph=True)[0] for m in mean.flatten()]
+        slopes.append(torch.stack(rows))
+    mine, anew = slopes
+    assert float(anew.abs().max()) > 0.3
+    assert float((mine - anew).norm() / anew.norm()) < 0.15
+
+
 def test_answers_one_by_one_use_numbers_of_their_own() -> None:
     """Equal numbers would tie the noises of successive answers to each other."""
     model = tuned()
