@@ -178,13 +178,18 @@ class TrainingDataMixin(Model):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        if self._data is not None:
-            self._data = self._data.map_tensors(fn)
+        before = self._data
+        if before is not None:
+            self._data = before.map_tensors(fn)
         if self._original_train_inputs is not None:
             self._original_train_inputs = fn(self._original_train_inputs)
-        if self._data is not None:
+        # BoTorch's analytic acquisition functions move the model to where it is already
+        # at every call; then nothing is to be computed anew.
+        if before is None or self._data is None:
+            self._forget()
+        elif self._data.datapoints is not before.datapoints:
             self._count_points()
-        self._forget()
+            self._forget()
         return self
 
     def _count_points(self) -> None:
@@ -197,20 +202,16 @@ class TrainingDataMixin(Model):
         """Whether gradients in the datapoints are wanted."""
         return self.datapoints is not None and self.datapoints.requires_grad
 
-    def _recorded_points(self) -> Tensor:
-        """All training inputs, transformed, with a graph of their own."""
-        if self._has_transformed_inputs:
-            # BoTorch transforms stored inputs without a graph.
-            transform = cast("InputTransform", self.input_transform)
-            return transform.preprocess_transform(cast("Tensor", self.datapoints))
-        return self._points()
-
     def _points(self) -> Tensor:
-        """The distinct training inputs, transformed."""
+        """The distinct training inputs, transformed, with the graph of the given."""
         (points,) = self.train_inputs
         if not self._has_transformed_inputs:
             # All of them: a transform that learns from the data counts duplicates.
             points = self.transform_inputs(points)
+        elif self._is_differentiated:
+            # BoTorch transforms stored inputs without a graph.
+            transform = cast("InputTransform", self.input_transform)
+            points = transform.preprocess_transform(cast("Tensor", self.datapoints))
         return points if self._distinct is None else points[self._distinct.first]
 
     def _set_transformed_inputs(self) -> None:
@@ -224,7 +225,6 @@ class TrainingDataMixin(Model):
         if self._has_transformed_inputs:
             self._has_transformed_inputs = False
             self.set_train_data(self._original_train_inputs)
-
 
 
 def _frozen_parts(model: Model) -> dict[int, Any]:
