@@ -15,8 +15,6 @@ is taken back and shortened.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -25,10 +23,10 @@ from botorch_pref.inference.anderson import AndersonMemory
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.inference.moment_matching import MomentMatching, matching_sites
-from botorch_pref.inference.site_solver import SiteFactor, SiteSolver
+from botorch_pref.inference.site_solver import SiteSolver
 from botorch_pref.inference.smaller_space import site_solver
-from botorch_pref.inference.widened_factor import signed_factor
-from botorch_pref.likelihoods.factors import LogPartition, ScalarFactors
+from botorch_pref.inference.sweep import Sweep, sweep_sites
+from botorch_pref.likelihoods.factors import ScalarFactors
 
 _MAX_SWEEPS = 200
 _TOLERANCE = 1e-7
@@ -38,100 +36,11 @@ _LONGER = 2.0
 _MIN_DAMPING = 2.0**-20
 
 
-@dataclass(frozen=True)
-class _Sweep:
-    """One look at all sites: the posterior, its cavities and the tilted moments."""
-
-    sites: Tensor
-    factor: SiteFactor
-    mean: Tensor
-    variance: Tensor
-    cavity_mean: Tensor
-    cavity_variance: Tensor
-    tilted: LogPartition
-    resolved: Tensor
-    proper: Tensor
-    """``batch_shape``, whether posterior and cavities are Gaussian; else no moments."""
-
-    @cached_property
-    def residual(self) -> Tensor:
-        """Largest mismatch of tilted and posterior moments, ``batch_shape``.
-
-        Or how far matching them all would move the posterior: many equal answers miss
-        by little each, and by their number together.
-        """
-        s = self.cavity_variance
-        mean = self.cavity_mean + s * self.tilted.first
-        variance = s + s.square() * self.tilted.second
-        shift = (mean - self.mean).abs() / self.variance.sqrt()
-        ratio = (variance / self.variance - 1).abs()
-        worst = (torch.maximum(shift, ratio) * self.resolved).amax(-1)
-        worst = torch.maximum(worst, self._movement)
-        return worst.masked_fill(~self.proper, torch.inf)
-
-    @property
-    def _movement(self) -> Tensor:
-        """Of the posterior by a full step, to first order, ``batch_shape``."""
-        tau, nu = self.step.chunk(2, dim=-1)
-        moved = self.factor.mean(nu - tau * self.mean).abs() / self.variance.sqrt()
-        spread = (tau.abs() * self.variance).sum(-1)
-        return torch.maximum((moved * self.resolved).amax(-1), spread)
-
-    @cached_property
-    def scale(self) -> Tensor:
-        """What makes changes of sites comparable, ``batch_shape x 2 m``."""
-        return torch.cat([self.variance, self.variance.sqrt()], dim=-1)
-
-    @cached_property
-    def step(self) -> Tensor:
-        """From the sites to those that match the tilted moments."""
-        target = matching_sites(self.cavity_mean, self.cavity_variance, self.tilted)
-        moves = torch.cat([self.resolved, self.resolved], dim=-1)
-        return torch.where(moves, target - self.sites, 0.0)
-
-    @cached_property
-    def step_length(self) -> Tensor:
-        """Summed over sites, since those of equal answers add up: ``batch_shape``."""
-        return (self.step * self.scale).abs().sum(-1)
-
-
-def _sweep(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> _Sweep:
-    tau, nu = sites.chunk(2, dim=-1)
-    factor, proper = signed_factor(solver, tau)
-    mean = prior + factor.mean(nu - tau * prior)
-    rounding = solver.rounding
-    resolved = solver.variance > rounding
-    # What is left of the variance of a row may be less than the rounding of it.
-    variance = torch.where(
-        resolved, torch.maximum(factor.variance(), rounding), rounding
-    )
-    left = 1 - tau * variance
-    proper = proper & (left > 0).all(-1)
-    # Any Gaussian will do where there is no cavity: its moments are not used.
-    left = torch.where(proper.unsqueeze(-1), left, 1.0)
-    cavity_variance = variance / left
-    cavity_mean = (mean - variance * nu) / left
-    tilted = factors.log_partition(cavity_mean, cavity_variance)
-    return _Sweep(
-        sites=sites,
-        factor=factor,
-        mean=mean,
-        variance=variance,
-        cavity_mean=cavity_mean,
-        cavity_variance=cavity_variance,
-        tilted=tilted,
-        resolved=resolved,
-        proper=proper,
-    )
-
-
 def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> Tensor:
     """The first sweep from empty sites, which needs no factorisation.
 
     A row that the prior knows exactly (a point compared with its duplicate) has no
-    moments to match: its site is empty and stays so.
+    moments to match: its site is empty at first.
     """
     rounding, variance = solver.rounding, solver.variance
     resolved = variance > rounding
@@ -141,7 +50,22 @@ def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> T
     return torch.where(torch.cat([resolved, resolved], dim=-1), sites, 0.0)
 
 
-def _non_negative(sweep: _Sweep) -> Tensor:
+def _with_known_rows(
+    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sweep: Sweep
+) -> Sweep:
+    """With sites of rows that the prior knows exactly, on which no others depend.
+
+    They say nothing as things are, but what would happen if a point moved away from the
+    copy that it is compared with: derivatives need them.
+    """
+    if bool(sweep.resolved.all()):
+        return sweep
+    known = torch.cat([~sweep.resolved, ~sweep.resolved], dim=-1)
+    sites = torch.where(known, sweep.target, sweep.sites)
+    return sweep_sites(solver, prior, factors, sites)
+
+
+def _non_negative(sweep: Sweep) -> Tensor:
     """The sites, without negative precisions where these leave no posterior."""
     tau, nu = sweep.sites.chunk(2, dim=-1)
     positive = torch.where(sweep.proper.unsqueeze(-1), tau, tau.clamp_min(0.0))
@@ -149,7 +73,7 @@ def _non_negative(sweep: _Sweep) -> Tensor:
 
 
 def _next_sites(
-    sweep: _Sweep, memory: AndersonMemory, damping: Tensor, calm: Tensor
+    sweep: Sweep, memory: AndersonMemory, damping: Tensor, calm: Tensor
 ) -> Tensor:
     """Accelerated where that pays and turns no precision negative, else damped."""
     accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
@@ -165,17 +89,17 @@ def _iterate(
     factors: ScalarFactors,
     sites: Tensor,
     tolerance: float,
-) -> tuple[_Sweep, int]:
+) -> tuple[Sweep, int]:
     """Parallel sweeps until tilted and posterior moments agree.
 
     A step after which the next one is longer is taken back and halved: many equal
     answers overshoot together, each by little. Where the sweeps lead nowhere, the one
     with the least mismatch is what there is.
     """
-    sweep = _sweep(solver, prior, factors, sites)
+    sweep = sweep_sites(solver, prior, factors, sites)
     if not bool(sweep.proper.all()):
         # Sites of other hyper-parameters, or all at once, may widen too much to start.
-        sweep = _sweep(solver, prior, factors, _non_negative(sweep))
+        sweep = sweep_sites(solver, prior, factors, _non_negative(sweep))
     damping, calm = torch.ones_like(sweep.residual), sweep.residual < torch.inf
     memory, iterations = AndersonMemory(), 1
     best, least = sweep.sites, sweep.residual
@@ -186,11 +110,11 @@ def _iterate(
         done = reached.unsqueeze(-1)
         proposed = _next_sites(sweep, memory, damping, calm)
         new_sites = torch.where(done, sweep.sites, proposed)
-        new = _sweep(solver, prior, factors, new_sites)
+        new = sweep_sites(solver, prior, factors, new_sites)
         calm = new.proper & (new.step_length <= _LONGER * sweep.step_length)
         if not bool(calm.all()):
             new_sites = torch.where(calm.unsqueeze(-1), new_sites, sweep.sites)
-            new = _sweep(solver, prior, factors, new_sites)
+            new = sweep_sites(solver, prior, factors, new_sites)
             memory = AndersonMemory()
             iterations += 1
         damping = torch.where(calm, (2 * damping).clamp_max(1.0), 0.5 * damping)
@@ -200,11 +124,11 @@ def _iterate(
         least = torch.where(better, sweep.residual, least)
         iterations += 1
     if not bool((sweep.residual <= least).all()):
-        sweep = _sweep(solver, prior, factors, best)
+        sweep = sweep_sites(solver, prior, factors, best)
     return sweep, iterations
 
 
-def _log_evidence(sweep: _Sweep, prior: Tensor, tau: Tensor, nu: Tensor) -> Tensor:
+def _log_evidence(sweep: Sweep, prior: Tensor, tau: Tensor, nu: Tensor) -> Tensor:
     r"""Rasmussen and Williams (2006), eq. 3.65, in natural parameters.
 
     With everything relative to the prior mean of the rows: the sum of log tilted
@@ -224,7 +148,7 @@ def _log_evidence(sweep: _Sweep, prior: Tensor, tau: Tensor, nu: Tensor) -> Tens
 
 
 def _surrogate(
-    covar: Tensor, mean: Tensor, factors: ScalarFactors, sweep: _Sweep, weights: Tensor
+    covar: Tensor, mean: Tensor, factors: ScalarFactors, sweep: Sweep, weights: Tensor
 ) -> Tensor:
     r"""A linear form with the gradient of the evidence at the fixed point.
 
@@ -286,6 +210,7 @@ def expectation_propagation(
             else torch.cat(initial_sites, dim=-1)
         )
         sweep, iterations = _iterate(solver, prior, factors, sites, tolerance)
+        sweep = _with_known_rows(solver, prior, factors, sweep)
         tau, nu = sweep.sites.chunk(2, dim=-1)
         weights = factors.rows.adjoint(nu - tau * sweep.mean)
         value = _log_evidence(sweep, prior, tau, nu)
@@ -297,7 +222,7 @@ def expectation_propagation(
         site_precision=tau,
         site_shift=nu,
         factor=sweep.factor,
-        site_map=MomentMatching(factors, sweep.resolved),
+        site_map=MomentMatching(factors, sweep.resolved, sweep.variance),
         converged=bool((sweep.residual <= tolerance).all()),
         iterations=iterations,
         residual=float(sweep.residual.max()),

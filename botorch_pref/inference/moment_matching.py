@@ -31,22 +31,22 @@ class MomentMatching(ImplicitSiteMap):
 
     Args:
         factors: One for each row.
-        resolved: ``batch_shape x m``, False for rows whose sites stay empty.
+        resolved: ``batch_shape x m``, False for rows whose sites stay.
+        variance: Of the rows, ``batch_shape x m``, no less than its rounding error.
     """
 
-    def __init__(self, factors: ScalarFactors, resolved: Tensor) -> None:
-        self._factors, self._resolved = factors, resolved
+    def __init__(
+        self, factors: ScalarFactors, resolved: Tensor, variance: Tensor
+    ) -> None:
+        self._factors, self._resolved, self._variance = factors, resolved, variance
         self.rows = factors.rows
 
     def derivatives(
         self, mean: Tensor, variance: Tensor, sites: Tensor
     ) -> SiteDerivatives:
         """See base class: each site depends on its own row alone."""
-        # Any Gaussian will do where there is no site: it is not used.
         resolved = self._resolved
-        safe = torch.where(resolved, variance, 1.0)
-        tau, nu = sites.chunk(2, dim=-1)
-        given = torch.broadcast_tensors(mean, safe, tau, nu)
+        given = torch.broadcast_tensors(mean, self._variance, *sites.chunk(2, dim=-1))
         with torch.enable_grad():
             mean, variance, tau, nu = (t.detach().requires_grad_() for t in given)
             left = 1 - tau * variance

@@ -243,7 +243,7 @@ class InferenceMixin(TrainingDataMixin):
         Recorded anew each time, at the cost of no solution: nothing that is cached has
         a graph, and every call can be differentiated once.
         """
-        points = self._recorded_points()
+        points = self._points()
         prior = self._prior(points)
         covar, mean = prior.covariance_matrix, prior.mean
         if self._motion is None:

@@ -106,7 +106,8 @@ def test_through_an_input_transform(cls: Any) -> None:
     def function(x: Tensor) -> Tensor:
         transform = Normalize(1, bounds=torch.tensor([[-1.0], [3.0]]).double())
         model = cls(x, PAIRS, covar_module=kernel(), input_transform=transform)
-        return statistics(model.eval())
+        evidence = model.eval().log_evidence()
+        return torch.cat([statistics(model), evidence.unsqueeze(0)])
 
     # A copy of a point moves by itself.
     assert_right(function, torch.cat([POINTS, POINTS[:1]]))
@@ -117,6 +118,19 @@ def test_copies_of_points_have_gradients_of_their_own(cls: Any) -> None:
     points = torch.cat([POINTS, POINTS[1:3]])
     pairs = torch.tensor([[0, 1], [2, 4], [5, 3], [5, 0]])
     assert_right(lambda x: statistics(cls(x, pairs, covar_module=kernel())), points)
+
+
+@each_gaussian
+def test_a_point_that_beats_its_own_copy(cls: Any) -> None:
+    """It says nothing where it is, but a win as soon as one of them moves."""
+    points = torch.cat([POINTS, POINTS[1:2]])
+    pairs = torch.tensor([[0, 1], [2, 3], [4, 1]])
+
+    def function(x: Tensor) -> Tensor:
+        model = cls(x, pairs, covar_module=kernel())
+        return torch.cat([statistics(model), model.log_evidence().unsqueeze(0)])
+
+    assert_right(function, points)
 
 
 def conditioned(
