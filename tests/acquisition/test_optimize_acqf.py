@@ -169,7 +169,6 @@ BOTORCH = {
         lambda m, _: PathwiseThompsonSampling(m), draws="BoTorch's paths do"
     ),
 }
-OURS = {k: case for k, case in OURS.items() if k.split(",")[0] in acquisition.__all__}
 CASES = OURS | BOTORCH
 # It is no model that can be conditioned.
 NOT_FOR_WEIGHTS = {"qKG"}
