@@ -17,6 +17,7 @@ from torch import Tensor
 from botorch_pref import (
     EPPreferenceGP,
     LaplacePreferenceGP,
+    SkewPreferenceGP,
     VariationalPreferenceGP,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
@@ -157,6 +158,23 @@ def test_conditioning_on_candidates_and_sampled_answers(cls: Any) -> None:
         return torch.stack([best, fantasy.posterior(NEW).variance.sum()])
 
     assert_right(function, X)
+
+
+def test_draws_of_fantasies_move_as_expectation_propagation() -> None:
+    """In batches of candidates and answers; of two answers it is nearly exact."""
+    X = torch.linspace(-0.2, 1.3, 6, dtype=DOUBLE).view(3, 2, 1)
+    answers = torch.stack([FIRST, FIRST.flip(-1)]).unsqueeze(1).expand(2, 3, 1, 2)
+    slopes = []
+    for cls, options in ((EPPreferenceGP, {}), (SkewPreferenceGP, {"num_draws": 4096})):
+        model = cls(POINTS, FIRST, covar_module=kernel(), **options)
+        x = X.clone().requires_grad_()
+        fantasy = model.condition_on_observations(x.expand(2, 3, 2, 1), answers)
+        posterior = fantasy.posterior(NEW)
+        values = torch.stack([posterior.mean[0].sum(), posterior.variance[1].sum()])
+        slopes.append(gradients(values, x))
+    exact, drawn = slopes
+    assert exact.abs().amax() > 0.5
+    torch.testing.assert_close(drawn, exact, rtol=0, atol=6 / 64)
 
 
 @each_gaussian
