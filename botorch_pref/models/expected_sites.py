@@ -28,7 +28,9 @@ def expected_sites(model: PreferenceGP, more: TrainingSet) -> tuple[Tensor, Tens
     Returns:
         Precisions and shifts, each ``batch_shape x m``.
     """
-    posterior: Any = model._make_posterior(model._moments(more.datapoints))
+    # Not an ensemble's own, which is of points that all members share.
+    moments = PreferenceGP._moments(model, more.datapoints)
+    posterior: Any = model._make_posterior(moments)
     factors = cast("Any", joint_factors(model._factor_blocks(more)))
     mean = posterior.mean.squeeze(-1)
     return assumed_density_sites(factors, mean, posterior.covariance_matrix)
