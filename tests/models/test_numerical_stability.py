@@ -1,0 +1,538 @@
+"""Answers and parameters at the edges: what fails elsewhere must not fail here.
+
+Every case runs on every engine that takes its answers. Gradients of the evidence are
+compared with finite differences at the start and at the fitted parameters.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import mpmath as mp
+import pytest
+import torch
+from botorch.exceptions.warnings import OptimizationWarning
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from torch import Tensor
+from torch.special import log_ndtr
+
+from botorch_pref import (
+    AffineProbitLikelihood,
+    BetaRatingLikelihood,
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    InferenceWarning,
+    LaplacePreferenceGP,
+    OrdinalProbitLikelihood,
+    OrdinalRatings,
+    PairwiseBetaLikelihood,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
+    PlackettLuceRegression,
+    PreferenceMarginalLogLikelihood,
+    Rankings,
+    Ratings,
+    SkewPreferenceGP,
+    Strengths,
+    Validity,
+    VariationalPreferenceGP,
+)
+from botorch_pref.models.preference_gp import PreferenceGP
+
+DOUBLE = torch.float64
+LAPLACE, EP = LaplacePreferenceGP, EPPreferenceGP
+SKEW, VARIATIONAL = SkewPreferenceGP, VariationalPreferenceGP
+ALL = (LAPLACE, EP, SKEW, VARIATIONAL)
+BOXED = (LAPLACE, EP, SKEW)
+CORRELATED = (EP, SKEW)
+GAUSSIAN = (LAPLACE, EP)
+SOFTMAX = (LAPLACE, VARIATIONAL)
+
+
+def uniform(n: int, d: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(n, d, generator=generator, dtype=DOUBLE)
+
+
+def nearer(points: Tensor, count: int) -> Tensor:
+    """Duels of random pairs, won by the point that is nearer to 0.6."""
+    generator = torch.Generator().manual_seed(1)
+    pairs = torch.stack(
+        [torch.randperm(len(points), generator=generator)[:2] for _ in range(count)]
+    )
+    distance = (points - 0.6).square().sum(-1)[pairs]
+    first = distance[:, 0] < distance[:, 1]
+    return torch.where(first[:, None], pairs, pairs.flip(-1))
+
+
+def spiral(count: int) -> tuple[Tensor, Tensor]:
+    """Points that crowd around an optimum, each better than the one before."""
+    step = torch.arange(count + 1, dtype=DOUBLE)
+    circle = torch.stack([(2.4 * step).cos(), (2.4 * step).sin()], dim=-1)
+    points = 0.6 + 0.4 * (0.93**step)[:, None] * circle
+    return points, torch.stack([torch.arange(count) + 1, torch.arange(count)], dim=-1)
+
+
+POINTS = uniform(8, 2)
+WINS = nearer(POINTS, 12)
+TIES = torch.tensor([[0, 1], [2, 3]])
+WIN = torch.tensor([[0, 1]])
+EVERY_PAIR = torch.combinations(torch.arange(5))
+LEVELS = OrdinalRatings(torch.arange(8), torch.tensor([0, 1, 2, 3, 3, 2, 1, 0]), 4)
+SETS = torch.tensor([[0, 1, 2, 3], [4, 5, 6, 7], [1, 3, 5, -1]])
+CHOICES, RANKINGS = Choices(SETS, torch.tensor([1, 6, 3])), Rankings(SETS)
+UNIT = torch.tensor(
+    [0.6, 0.8, 0.9, 0.35, 0.7, 0.55, 0.9, 0.6, 0.8, 0.9, 0.35, 0.7], dtype=DOUBLE
+)
+ENDS = torch.tensor([1e-6, 1 - 1e-6, 0.5, 1e-3] * 3, dtype=DOUBLE)
+
+
+Builder = Callable[[type[PreferenceGP]], PreferenceGP]
+CASES: dict[str, tuple[tuple[type[PreferenceGP], ...], Builder]] = {}
+
+
+def case(
+    name: str,
+    engines: tuple[type[PreferenceGP], ...],
+    *arguments: Any,
+    lengthscale: float | None = None,
+    outputscale: float | None = None,
+    **options: Any,
+) -> None:
+    def build(engine: type[PreferenceGP]) -> PreferenceGP:
+        likelihood = options.get("likelihood")
+        own = {} if likelihood is None else {"likelihood": likelihood()}
+        draws = {"num_draws": 128} if engine is SKEW else {}
+        model = engine(*arguments, **(options | own | draws))
+        if lengthscale is not None:
+            model.covar_module = ScaleKernel(RBFKernel()).double()
+            model.covar_module.outputscale = 2.0
+            model.covar_module.base_kernel.lengthscale = lengthscale
+        if outputscale is not None:
+            model.covar_module.outputscale = outputscale
+        return model
+
+    CASES[name] = engines, build
+
+
+case("points within 1e-3", ALL, 0.5 + 1e-3 * POINTS, WINS)
+case("points within 1e-8", ALL, 0.5 + 1e-8 * POINTS, WINS)
+case("pairs of points within 1e-8", ALL,
+     torch.cat([POINTS[:4], POINTS[:4] + 1e-8 * POINTS[4:]]), WINS)  # fmt: skip
+case("a pair 1,000 times", (LAPLACE, EP, VARIATIONAL), POINTS[:2], WIN.repeat(1000, 1))
+case("a pair 900 and 100 times", ALL, POINTS[:2],
+     torch.cat([WIN.repeat(900, 1), WIN.flip(-1).repeat(100, 1)]))  # fmt: skip
+case("every pair both ways", ALL, POINTS[:5],
+     torch.cat([EVERY_PAIR, EVERY_PAIR.flip(-1)]))  # fmt: skip
+case("cycles", ALL, POINTS[:3], torch.tensor([[0, 1], [1, 2], [2, 0]]).repeat(10, 1))
+case("50 features", ALL, uniform(30, 50), nearer(uniform(30, 50), 40))
+case("a point and its copy", ALL, torch.cat([POINTS, POINTS[:2]]),
+     torch.cat([WINS, torch.tensor([[0, 8], [9, 1]])]))  # fmt: skip
+case("only a point and its copy", ALL, POINTS[:1].repeat(2, 1), WIN)
+case("one answer", ALL, POINTS[:2], WIN)
+case("crowded, noise 1e-4", GAUSSIAN, *spiral(200),
+     likelihood=lambda: PairwiseProbitLikelihood(1e-4))  # fmt: skip
+case("crowded, noise 1e-6", GAUSSIAN, *spiral(200),
+     likelihood=lambda: PairwiseProbitLikelihood(1e-6))  # fmt: skip
+case("crowded, output scale 1e4", (VARIATIONAL,), *spiral(200), outputscale=1e4)
+for value in (1e-3, 1e3):
+    case(f"lengthscale {value:g}", ALL, POINTS, WINS, lengthscale=value)
+    case(f"points times {value:g}", ALL, POINTS * value, WINS)
+for value in (1e-4, 1e4):
+    case(f"output scale {value:g}", ALL, POINTS, WINS, outputscale=value)
+    case(f"logistic, output scale {value:g}", GAUSSIAN, POINTS, WINS, outputscale=value,
+         likelihood=PairwiseLogitLikelihood)  # fmt: skip
+for value in (1e-6, 1e3):
+    # Chains of the exact posterior take long to mix where rows are known exactly.
+    boxed, correlated = (BOXED, CORRELATED) if value > 1 else (GAUSSIAN, (EP,))
+    case(f"noise {value:g}", boxed, POINTS, WINS,
+         likelihood=lambda v=value: PairwiseProbitLikelihood(v))  # fmt: skip
+    case(f"tie threshold {value:g}", BOXED, POINTS, Comparisons(WINS, TIES),
+         likelihood=lambda v=value: PairwiseProbitLikelihood(
+             tie_threshold=v))  # fmt: skip
+    case(f"validity, noise {value:g}", GAUSSIAN, POINTS,
+         feedback=[Validity(torch.arange(8), torch.arange(8) > 3)],
+         likelihood=lambda v=value: AffineProbitLikelihood(v))  # fmt: skip
+    case(f"levels, noise {value:g}", GAUSSIAN, POINTS, feedback=[LEVELS],
+         likelihood=lambda v=value: OrdinalProbitLikelihood(4, noise=v))  # fmt: skip
+    case(f"choices, noise {value:g}", correlated, POINTS, feedback=[CHOICES],
+         likelihood=lambda v=value: PairwiseProbitLikelihood(v))  # fmt: skip
+    case(f"rankings, noise {value:g}", (EP,), POINTS, feedback=[RANKINGS],
+         likelihood=lambda v=value: PairwiseProbitLikelihood(v))  # fmt: skip
+    case(f"softmax choices, output scale {value:g}", SOFTMAX, POINTS,
+         feedback=[CHOICES], likelihood=PlackettLuceLikelihood,
+         outputscale=value)  # fmt: skip
+    case(f"softmax rankings, output scale {value:g}", SOFTMAX, POINTS,
+         feedback=[RANKINGS], likelihood=PlackettLuceLikelihood,
+         outputscale=value)  # fmt: skip
+case("ties alone", BOXED, POINTS, Comparisons(None, TIES))
+case("all valid", BOXED, POINTS,
+     feedback=[Validity(torch.arange(8), torch.ones(8, dtype=torch.bool))])  # fmt: skip
+case("equal levels", BOXED, POINTS,
+     feedback=[OrdinalRatings(torch.arange(8), torch.full((8,), 2), 4)])  # fmt: skip
+case("cut points 1e-6 and 1e3 apart", BOXED, POINTS, feedback=[LEVELS],
+     likelihood=lambda: OrdinalProbitLikelihood(
+         cutpoints=torch.tensor([-1e-6, 0.0, 1e3], dtype=DOUBLE)))  # fmt: skip
+for value in (1e-2, 1e3, 1e5):
+    # Answers so precise leave EP's evidence, after a fit, too few digits to compare.
+    of_strengths = GAUSSIAN if value < 1e5 else (LAPLACE,)
+    case(f"strengths, precision {value:g}", of_strengths, POINTS,
+         feedback=[Strengths(WINS, UNIT)],
+         likelihood=lambda v=value: PairwiseBetaLikelihood(v))  # fmt: skip
+    case(f"ratings, precision {value:g}", (LAPLACE,), POINTS,
+         feedback=[Ratings(torch.arange(8), UNIT[:8])],
+         likelihood=lambda v=value: BetaRatingLikelihood(v))  # fmt: skip
+case("strengths next to 0 and 1", (LAPLACE,), POINTS, feedback=[Strengths(WINS, ENDS)])
+case("ratings next to 0 and 1", (LAPLACE,), POINTS,
+     feedback=[Ratings(torch.arange(8), ENDS[:8])])  # fmt: skip
+case("equal ratings", (LAPLACE,), POINTS,
+     feedback=[Ratings(torch.arange(8), UNIT[4].repeat(8))])  # fmt: skip
+case("strengths both ways", (LAPLACE,), POINTS,
+     feedback=[Strengths(torch.cat([WINS, WINS]),
+                         torch.cat([UNIT, 1 - UNIT]))])  # fmt: skip
+
+each = pytest.mark.parametrize(
+    ("name", "engine"),
+    [(name, engine) for name, (engines, _) in CASES.items() for engine in engines],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+
+
+def learned(model: PreferenceGP) -> list[Tensor]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def gradient_error(model: Any) -> tuple[float, float]:
+    """By how much the gradient of the evidence is off, and by how much it may be.
+
+    Along a direction that moves every parameter alike. Differences over six distances,
+    each extrapolated with the next (Ridders 1982): the two estimates that differ least
+    say how exact they are. An evidence has the rounding errors of its terms, which
+    precise answers make large and its gradient shares: five parts in a million.
+    """
+    parameters = learned(model)
+    gradient = torch.autograd.grad(model.log_evidence(), parameters, allow_unused=True)
+    generator = torch.Generator().manual_seed(len(parameters))
+    signs = [
+        torch.randint(0, 2, p.shape, generator=generator).to(p) * 2 - 1
+        for p in parameters
+    ]
+    pairs = zip(gradient, signs, strict=True)
+    got = sum((g * s).sum().item() for g, s in pairs if g is not None)
+    start = [p.detach().clone() for p in parameters]
+
+    def evidence(distance: float) -> float:
+        with torch.no_grad():
+            for p, first, sign in zip(parameters, start, signs, strict=True):
+                p.copy_(first + distance * sign)
+            return model.log_evidence().item()
+
+    distances = [2e-2 / 5**k for k in range(6)]
+    slopes = [(evidence(h) - evidence(-h)) / (2 * h) for h in distances]
+    evidence(0.0)
+    finer = [(25 * b - a) / 24 for a, b in pairwise(slopes)]
+    gaps = [abs(b - a) for a, b in pairwise(finer)]
+    best = min(range(len(gaps)), key=lambda k: gaps[k])
+    allowed = 10 * gaps[best] + 5e-6 * max(1.0, abs(got))
+    return abs(got - finer[best + 1]), allowed
+
+
+def assert_sound(model: PreferenceGP, distance: float) -> bool:
+    """Whether the engine found a posterior; if so it must be one."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", InferenceWarning)
+        known = model.diagnostics()
+        evidence = model.log_evidence()
+    warned = [w for w in caught if issubclass(w.category, InferenceWarning)]
+    assert bool(warned) == (not known["converged"])
+    if not known["converged"]:
+        return False
+    assert bool(evidence.isfinite())
+    error, allowed = gradient_error(model)
+    assert error <= allowed
+    d = model.datapoints.shape[-1]
+    middle = model.datapoints.mean(0)
+    away = uniform(3, d, seed=9) - 0.5
+    x = torch.cat([model.datapoints[:2], middle + distance * away]).requires_grad_()
+    posterior = model.posterior(x)
+    assert bool(posterior.mean.isfinite().all())
+    assert bool((posterior.variance >= 0).all())
+    assert bool(posterior.variance.isfinite().all())
+    for noisy in (False, True):
+        if noisy and "Comparisons" not in model.likelihoods:
+            continue
+        won = model.duel_probability(x, x.flip(0), observation_noise=noisy)
+        assert bool(((won >= 0) & (won <= 1)).all())
+        if not getattr(model.likelihood, "tie_threshold", torch.zeros(())).any():
+            torch.testing.assert_close(won + won.flip(-1), torch.ones_like(won))
+    # A point differs from itself by nothing but rounding, and nobody is warned.
+    itself = model.duel_posterior(x[:1].detach(), x[:1].detach())
+    scale = model.covar_module(x[:1]).diagonal() + posterior.mean.abs().max()
+    assert itself.variance.item() <= 1e-12 * scale.item()
+    assert abs(itself.mean.item()) <= 1e-12 * scale.item()
+    (slope,) = torch.autograd.grad(
+        (posterior.mean + posterior.variance).sum(), x, retain_graph=False
+    )
+    assert bool(slope.isfinite().all())
+    return True
+
+
+@each
+def test_evidence_and_posterior_before_and_after_a_fit(name: str, engine: Any) -> None:
+    model = CASES[name][1](engine)
+    spread = float((model.datapoints.max(0)[0] - model.datapoints.min(0)[0]).max())
+    assert assert_sound(model, max(spread, 1e-9))
+    if engine is SKEW:
+        # Its evidence is EP's, and so is the fit.
+        return
+    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    with warnings.catch_warnings():
+        # On the way, the optimiser may look at what has no posterior.
+        warnings.simplefilter("ignore", InferenceWarning)
+        model.train()
+        before = mll(model(*model.train_inputs), model.train_targets).item()
+        fit_gpytorch_mll(mll)
+        model.train()
+        after = mll(model(*model.train_inputs), model.train_targets).item()
+    assert math.isfinite(after)
+    assert after >= before
+    assert all(bool(p.isfinite().all()) for p in model.parameters())
+    assert assert_sound(model.eval(), max(spread, 1e-9))
+
+
+# --- One pair is a problem in one dimension, z = f_a - f_b
+
+
+def one_pair(engine: Any, wins: int, losses: int, **options: Any) -> PreferenceGP:
+    pairs = torch.cat([WIN.repeat(wins, 1), WIN.flip(-1).repeat(losses, 1)])
+    return engine(POINTS[:2], pairs, **options).eval()
+
+
+def prior_variance(model: PreferenceGP) -> float:
+    covariance = model.covar_module(model.datapoints).to_dense().detach()
+    return float(
+        torch.tensor([1.0, -1.0]).double()
+        @ covariance.mT
+        @ torch.tensor([1.0, -1.0], dtype=DOUBLE)
+    )
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(1000, 0), (900, 100), (500, 500)])
+def test_a_pair_answered_1000_times_by_quadrature(wins: int, losses: int) -> None:
+    """Exact moments by the trapezoidal rule; EP's and SkewGP's are next to them."""
+    model = one_pair(SKEW, wins, losses, num_draws=1024)
+    variance = prior_variance(model)
+    z = torch.linspace(-15.0, 15.0, 60_001, dtype=DOUBLE)
+    log_density = -0.5 * z.square() / variance
+    log_density += wins * log_ndtr(z / math.sqrt(2))
+    log_density += losses * log_ndtr(-z / math.sqrt(2))
+    weight = log_density.softmax(0)
+    mean = float((weight * z).sum())
+    deviation = math.sqrt(float((weight * (z - mean).square()).sum()))
+    ep = one_pair(EP, wins, losses)
+    # Each of 1,000 equal sites sees almost a Gaussian, and none the skewness that they
+    # have together: EP is as narrow as Laplace then. Of answers both ways it is exact.
+    skewed = losses == 0
+    for one, of_mean, of_deviation in (
+        (ep, 0.1 if skewed else 0.01, 0.4 if skewed else 0.01),
+        # Four standard errors of as many independent draws as there are claimed, of
+        # which heavy repeats overstate the number: half of them.
+        (model, 4 * (2 / 1024) ** 0.5, 4 * (1 / 1024) ** 0.5),
+    ):
+        got = one.duel_posterior(POINTS[:1], POINTS[1:2])
+        assert abs(got.mean.item() - mean) <= of_mean * deviation
+        ratio = math.sqrt(got.variance.item()) / deviation
+        assert abs(ratio - 1) <= of_deviation
+
+
+def ep_of_equal_answers(
+    variance: float, count: int, tau: float, nu: float
+) -> tuple[mp.mpf, mp.mpf]:
+    """EP's evidence and its slope in the logarithm of the prior variance."""
+
+    def state(c: mp.mpf, tau: mp.mpf, nu: mp.mpf) -> tuple[mp.mpf, ...]:
+        v = 1 / (1 / c + count * tau)
+        m = v * count * nu
+        s = 1 / (1 / v - tau)
+        cavity = s * (m / v - nu)
+        t = cavity / mp.sqrt(2 + s)
+        hazard = mp.npdf(t) / mp.ncdf(t)
+        first = hazard / mp.sqrt(2 + s)
+        second = -hazard * (hazard + t) / (2 + s)
+        site = mp.log(mp.ncdf(t)) - (m**2 / v - cavity**2 / s - mp.log(1 + tau * s)) / 2
+        evidence = count * (site + nu * m / 2) - mp.log(1 + c * count * tau) / 2
+        mismatch = (cavity + s * first - m) / mp.sqrt(v), s * (1 + s * second) / v - 1
+        return evidence, *mismatch
+
+    def solved(c: mp.mpf) -> mp.mpf:
+        sites = mp.findroot(lambda *x: state(c, *x)[1:], (tau, nu))
+        return state(c, *sites)[0]
+
+    with mp.workdps(40):
+        step, centre = mp.mpf("1e-10"), mp.mpf(variance)
+        up, down = (solved(centre * mp.exp(t)) for t in (step, -step))
+        return solved(centre), (up - down) / (2 * step)
+
+
+@pytest.mark.parametrize("count", [1, 30, 1000])
+def test_ep_of_equal_answers_in_40_digits(count: int) -> None:
+    """Each of many equal sites is off by little, and all of them by their number."""
+    model = one_pair(EP, count, 0)
+    model.covar_module.requires_grad_(True)
+    result = model._solve()
+    sites = float(result.site_precision[0]), float(result.site_shift[0])
+    evidence, slope = ep_of_equal_answers(prior_variance(model), count, *sites)
+    assert result.log_evidence.item() == pytest.approx(float(evidence), abs=1e-9)
+    # The prior variance of the pair is proportional to the output scale.
+    by_raw = torch.autograd.grad(
+        result.log_evidence, model.covar_module.raw_outputscale
+    )[0]
+    # It is learned in logs. Posterior and sites are matched to 1e-7 deviations.
+    assert by_raw.item() == pytest.approx(float(slope), abs=2e-7)
+
+
+@pytest.mark.parametrize("engine", ALL, ids=lambda e: e.__name__)
+@pytest.mark.parametrize("name", ["every pair both ways", "cycles"])
+def test_answers_that_contradict_each_other_leave_means_at_zero(
+    name: str, engine: Any
+) -> None:
+    """By symmetry: of all pairs both ways, and of cycles of three by rotation too."""
+    model = CASES[name][1](engine)
+    if name == "cycles":
+        # Of points that are alike for the prior.
+        model.set_train_data(
+            torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(0.75)]]).double()
+        )
+    posterior = model.eval().posterior(model.datapoints)
+    ratio = posterior.mean.abs() / posterior.variance.sqrt()
+    sampled = engine is SKEW
+    assert float(ratio.detach().max()) <= (5 * 128**-0.5 if sampled else 1e-6)
+
+
+# --- Single precision
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+@pytest.mark.parametrize("engine", [LAPLACE, EP, VARIATIONAL], ids=lambda e: e.__name__)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "points within 1e-3",
+        "a pair 900 and 100 times",
+        "every pair both ways",
+        "cycles",
+        "a point and its copy",
+        "50 features",
+        "one answer",
+        "tie threshold 1e-06",
+        "noise 1000",
+    ],
+)
+def test_single_precision(name: str, engine: Any) -> None:
+    engines, build = CASES[name]
+    if engine not in engines:
+        pytest.skip("Not an answer for this engine.")
+    single, double = build(engine).float(), build(engine)
+    want, got = double.log_evidence().item(), single.log_evidence().item()
+    # Rounding of the prior covariance beside the noise of an answer, over all of them.
+    assert got == pytest.approx(want, abs=1e-4 * (1 + abs(want)))
+    mll = PreferenceMarginalLogLikelihood(single.likelihood, single)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InferenceWarning)
+        # Rounding ends a line search in single precision before its tolerance does.
+        warnings.simplefilter("ignore", OptimizationWarning)
+        fit_gpytorch_mll(mll)
+    posterior = single.eval().posterior(single.datapoints)
+    assert posterior.mean.dtype == torch.float32
+    assert bool(posterior.mean.isfinite().all())
+    assert bool((posterior.variance >= 0).all())
+
+
+# --- Parameters of likelihoods
+
+
+def test_python_numbers_keep_their_digits() -> None:
+    model = EP(
+        POINTS,
+        Comparisons(WINS, TIES),
+        likelihood=PairwiseProbitLikelihood(0.3, tie_threshold=0.7),
+    )
+    assert model.likelihood.noise.item() == pytest.approx(0.3, rel=1e-15)
+    assert model.likelihood.tie_threshold.item() == pytest.approx(0.7, rel=1e-15)
+    beta = PairwiseBetaLikelihood(precision=12.3, noise=torch.tensor(0.7, dtype=DOUBLE))
+    assert beta.double().precision.item() == pytest.approx(12.3, rel=1e-15)
+    assert beta.noise.item() == pytest.approx(0.7, rel=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+def test_a_model_is_of_the_precision_of_its_points() -> None:
+    x = POINTS.float()
+    for model in (EP(x, WINS), EP()):
+        posterior = model.posterior(x, observation_noise=True)
+        assert posterior.mean.dtype == posterior.variance.dtype == torch.float32
+
+
+@pytest.mark.parametrize("raw", [-1e3, -1e6])
+def test_an_optimiser_that_goes_too_far_sees_a_small_evidence(raw: float) -> None:
+    """There a softplus is zero: no threshold, no precision."""
+    probit = PairwiseProbitLikelihood(tie_threshold=1.0)
+    probit.initialize(raw_tie_threshold=torch.tensor(raw).double())
+    beta = PairwiseBetaLikelihood(precision=1.0)
+    beta.initialize(raw_precision=torch.tensor(raw).double())
+    for engine in GAUSSIAN:
+        for feedback, likelihood in (
+            (Comparisons(WINS, TIES), probit),
+            (Strengths(WINS, UNIT), beta),
+        ):
+            model = engine(POINTS, feedback=[feedback], likelihood=likelihood)
+            evidence = model.log_evidence()
+            gradient = torch.autograd.grad(evidence, learned(model), allow_unused=True)
+            assert -1e4 < evidence.item() < -100
+            assert all(bool(g.isfinite().all()) for g in gradient if g is not None)
+
+
+# --- Weights of features
+
+FEATURES = uniform(12, 3)
+WEIGHT_CASES: dict[str, tuple[Tensor, Tensor, float]] = {
+    "eta 1e-6": (FEATURES, nearer(FEATURES, 20), 1e-6),
+    "eta 1e6": (FEATURES, nearer(FEATURES, 20), 1e6),
+    "features times 1e3": (FEATURES * 1e3, nearer(FEATURES, 20), 1.0),
+    "features times 1e-3": (FEATURES * 1e-3, nearer(FEATURES, 20), 1.0),
+    "features far from zero": (FEATURES + 1e4, nearer(FEATURES, 20), 1.0),
+    "a pair 1,000 times": (FEATURES, WIN.repeat(1000, 1), 1.0),
+    "one answer": (FEATURES, WIN, 1.0),
+    "cycles": (FEATURES, torch.tensor([[0, 1], [1, 2], [2, 0]]).repeat(10, 1), 1.0),
+    "50 features": (uniform(12, 50), nearer(FEATURES, 20), 1.0),
+    "equal features": (FEATURES[:, :1].repeat(1, 3), nearer(FEATURES, 20), 1e-3),
+}
+
+
+@pytest.mark.parametrize("inference", ["laplace", "variational"])
+@pytest.mark.parametrize("name", WEIGHT_CASES)
+def test_weights_at_the_edge(name: str, inference: Any) -> None:
+    features, pairs, eta = WEIGHT_CASES[name]
+    model = PlackettLuceRegression(features, pairs, inference=inference, eta=eta)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", InferenceWarning)
+        known = model.diagnostics()
+    assert bool(caught) == (not known["converged"])
+    assert known["converged"]
+    error, allowed = gradient_error(model)
+    assert error <= allowed
+    x = features[:4]
+    posterior = model.posterior(x)
+    assert bool(posterior.mean.isfinite().all())
+    assert bool((posterior.variance >= 0).all())
+    won = model.duel_probability(x, x.flip(0), observation_noise=True)
+    torch.testing.assert_close(won + won.flip(-1), torch.ones_like(won))
+    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InferenceWarning)
+        fit_gpytorch_mll(mll)
+    assert bool(model.eta.isfinite())
