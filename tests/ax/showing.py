@@ -1,0 +1,45 @@
+"""An experiment on a triangle whose questions a test chooses itself."""
+
+from pathlib import Path
+from typing import Any
+
+from ax.api.configs import RangeParameterConfig
+from ax.core.arm import Arm
+from ax.core.generator_run import GeneratorRun
+from espresso import QUICK
+
+from botorch_pref.ax import Duel, PreferenceExperiment
+from botorch_pref.ax.events import ASKED, record
+
+PARAMETERS = [
+    RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 2))
+    for name in ("a", "b")
+]
+A, B, C, D, E = (0.5, 0.2), (1.0, 0.4), (0.4, 1.2), (1.5, 0.5), (0.1, 1.8)
+OPTIONS = (A, B, C, D, E)
+
+
+def triangle(storage: Path, **settings: Any) -> PreferenceExperiment:
+    return PreferenceExperiment.create(
+        "triangle",
+        parameters=PARAMETERS,
+        parameter_constraints=["a + b <= 2"],
+        storage=storage,
+        **{"optimizer_options": QUICK, **settings},
+    )
+
+
+def show(experiment: PreferenceExperiment, *options: tuple[float, float]) -> Duel:
+    """What `ask` does, about options that the caller chooses."""
+    arms = [Arm(parameters={"a": a, "b": b}) for a, b in options]
+    trial = experiment.experiment.new_batch_trial(GeneratorRun(arms))
+    trial.mark_running(no_runner_required=True)
+    record(trial, ASKED, options=[arm.name for arm in trial.arms])
+    experiment._keep(trial)
+    return Duel.of_trial(trial)
+
+
+def tell(
+    experiment: PreferenceExperiment, options: list[tuple[float, float]], **said: Any
+) -> None:
+    experiment.tell(show(experiment, *options), **said)
