@@ -7,7 +7,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.sampling.pathwise.paths import SamplePath
-from botorch.utils.transforms import t_batch_mode_transform
+from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import (
@@ -25,7 +25,8 @@ class DuelingThompson(AcquisitionFunction):
     prior draw of random Fourier features, when the instance is made. It stays fixed, so
     that :math:`\alpha` is smooth and its gradient exact; it is 0 at the reference
     point. Every number of pending points has its own function: each member of a batch
-    chosen one by one (``sequential=True``) maximises another draw.
+    chosen one by one (``sequential=True``) maximises another draw. The function of an
+    ensemble, such as a fully Bayesian model, is that of one member drawn at random.
 
     Args:
         model: A model that BoTorch draws Matheron paths of: those of this package,
@@ -51,16 +52,21 @@ class DuelingThompson(AcquisitionFunction):
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """See base class. Draws the function of this number of pending points."""
         super().set_X_pending(X_pending)
-        self.path = self._draw(0 if X_pending is None else X_pending.shape[-2])
+        number = 0 if X_pending is None else X_pending.shape[-2]
+        self.path, self._member = self._draw(number)
 
-    def _draw(self, number: int) -> SamplePath:
+    def _draw(self, number: int) -> tuple[SamplePath, int | None]:
+        """The function of a number of pending points, and the member it is of."""
         generator = Generator().manual_seed(self._seed)
         seed = int(torch.randint(2**62, (number + 1,), generator=generator)[-1])
         devices = list(range(torch.cuda.device_count()))
         # BoTorch draws features from the global generators, here seeded and restored.
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             torch.manual_seed(seed)
-            return draw_matheron_paths(self.model, sample_shape=torch.Size())
+            path = draw_matheron_paths(self.model, sample_shape=torch.Size())
+            if not is_ensemble(self.model):
+                return path, None
+            return path, int(torch.randint(self.model.batch_shape[-1], ()))
 
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
@@ -73,4 +79,6 @@ class DuelingThompson(AcquisitionFunction):
             ``batch_shape``, broadcast with the batch of the model.
         """
         values = self.path(append_points(X, self.X_ref))
+        if self._member is not None:
+            values = values[..., self._member, :]
         return values[..., 0] - values[..., 1]

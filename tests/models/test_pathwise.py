@@ -352,3 +352,22 @@ def test_dueling_thompson_runs_on_groups() -> None:
     assert values.shape == (3,)
     assert values.unique().numel() == 3
     torch.testing.assert_close(acquisition(X_ref.unsqueeze(0)), torch.zeros(1).double())
+
+
+def test_dueling_thompson_draws_a_member_of_an_ensemble() -> None:
+    """Wins of the challenger are as frequent as the mixture says."""
+    model = sampled_ensemble()
+    pair = points(2, 6) / 10
+    expected = model.duel_probability(pair[:1], pair[1:]).item()
+    wins, members, count = 0, set(), 150
+    for seed in range(count):
+        generator = torch.Generator().manual_seed(seed)
+        acquisition = DuelingThompson(model, pair[1:], generator)
+        wins += int(acquisition(pair[:1]) > 0)
+        members.add(acquisition._member)
+    assert members == {0, 1, 2}
+    # Four and a half standard errors.
+    spread = (expected * (1 - expected) / count) ** 0.5
+    assert abs(wins / count - expected) < 4.5 * spread
+    X = points(3, 4).view(3, 1, 2) / 10
+    torch.testing.assert_close(acquisition(X)[1:2], acquisition(X[1:2]))
