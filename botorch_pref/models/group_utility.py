@@ -14,6 +14,7 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.models.prediction import Moments
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.utility_prediction import transformed_posterior
 
 
 def at_raters(X: Tensor, raters: Tensor) -> Tensor:
@@ -144,12 +145,12 @@ class GroupUtility(Model):
                 f"{observation_noise}: a group has one utility and gives no answers."
             )
         moments = self.rater_model._moments(at_raters(X, self.raters))
-        posterior = self.rater_model._make_posterior(
-            group_mean(moments, len(self.raters))
+        return transformed_posterior(
+            self.rater_model._make_posterior,
+            group_mean(moments, len(self.raters)),
+            posterior_transform,
+            X,
         )
-        if posterior_transform is not None:
-            return posterior_transform(posterior=posterior, X=X)
-        return posterior
 
 
 def _columns(raters: Tensor) -> Tensor:

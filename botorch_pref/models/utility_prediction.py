@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Self, TypeGuard, cast
 
@@ -69,12 +70,9 @@ class UtilityPrediction(Model):
             moments = Moments(
                 moments.means, moments.covariance + diagonal.to(moments.means)
             )
-        if _scales(posterior_transform):
-            return self._make_posterior(_scaled(moments, posterior_transform))
-        posterior = self._make_posterior(moments)
-        if posterior_transform is not None:
-            return posterior_transform(posterior=posterior, X=X)
-        return posterior
+        return transformed_posterior(
+            self._make_posterior, moments, posterior_transform, X
+        )
 
     def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
         """The joint posterior of differences ``f(X) - f(X_ref)``.
@@ -102,6 +100,26 @@ class UtilityPrediction(Model):
         if list(idcs) != [0]:
             raise UnsupportedError(f"idcs={idcs}, but there is one output.")
         return deepcopy(self)
+
+
+def transformed_posterior(
+    make: Callable[[Moments], Posterior],
+    moments: Moments,
+    transform: PosteriorTransform | None,
+    X: Tensor,
+) -> Posterior:
+    """The posterior of some moments, as BoTorch's protocol transforms it.
+
+    Args:
+        make: The class of the posterior, or what makes it.
+        moments: Of utilities.
+        transform: None for the posterior itself.
+        X: Where the moments are of, before any input transform.
+    """
+    if _scales(transform):
+        return make(_scaled(moments, transform))
+    posterior = make(moments)
+    return posterior if transform is None else transform(posterior=posterior, X=X)
 
 
 def _scales(

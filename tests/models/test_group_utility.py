@@ -163,15 +163,11 @@ def test_t_batches_are_independent(kind: type[PreferenceGP]) -> None:
     torch.testing.assert_close(
         together.covariance_matrix[1, 2], apart.covariance_matrix
     )
-    negated = (
-        group.posterior(
-            X, posterior_transform=ScalarizedPosteriorTransform(-torch.ones(1).double())
-        )
-        if kind is not SkewPreferenceGP
-        else None
-    )
-    if negated is not None:
-        torch.testing.assert_close(negated.mean, -together.mean)
+    negate = ScalarizedPosteriorTransform(-torch.ones(1, dtype=DOUBLE))
+    negated = group.posterior(X, posterior_transform=negate)
+    assert type(negated) is type(together)
+    torch.testing.assert_close(negated.mean, -together.mean)
+    torch.testing.assert_close(negated.covariance_matrix, together.covariance_matrix)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
