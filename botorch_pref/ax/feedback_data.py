@@ -56,7 +56,8 @@ def feedback_dataset(
     names = arms_of(experiment_data)
     if not names:
         raise ExperimentError("There is no answer yet; ask and tell first.")
-    means = experiment_data.observation_data["mean"]
+    # A database keeps no order, and Ax's transforms not always this one.
+    means = experiment_data.observation_data["mean"].sort_index()
     arms = experiment_data.arm_data.droplevel("trial_index")
     place = {name: i for i, name in enumerate(names)}
 
@@ -86,7 +87,7 @@ def arms_of(experiment_data: ExperimentData) -> list[str]:
     Args:
         experiment_data: Ax's tables.
     """
-    index = experiment_data.observation_data.index
+    index = experiment_data.observation_data.sort_index().index
     return list(dict.fromkeys(index.get_level_values("arm_name")))
 
 

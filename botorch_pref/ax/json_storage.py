@@ -14,6 +14,8 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 
 from botorch_pref.ax.storage import Storage
+from botorch_pref.ax.storage_warnings import hidden_storage_warnings
+from botorch_pref.ax.stored_expressions import expressions_are_data
 from botorch_pref.errors import StorageError
 
 
@@ -87,7 +89,8 @@ def read_json(path: Path) -> Experiment:
     """
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        experiment = object_from_json(stored)
+        with hidden_storage_warnings(), expressions_are_data():
+            experiment = object_from_json(stored)
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
     except (AxError, ValueError, KeyError, TypeError, AttributeError) as error:

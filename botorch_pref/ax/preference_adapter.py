@@ -153,6 +153,7 @@ class PreferenceAdapter(TorchAdapter):
         """The observed arm that the challengers were chosen to meet."""
         acquisition = self._botorch_generator._acquisition
         assert isinstance(acquisition, PreferenceAcquisition)
+        assert acquisition.reference is not None
         same = (self.datapoints == acquisition.reference).all(-1)
         return self.arms[int(same.nonzero()[0])]
 

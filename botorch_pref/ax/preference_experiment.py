@@ -255,7 +255,8 @@ class PreferenceExperiment:
     def pending(self) -> list[Duel]:
         """Questions that were asked and not answered, in the order they were asked."""
         running = self.experiment.trials_by_status[TrialStatus.RUNNING]
-        return [Duel.of_trial(_batch(trial)) for trial in running]
+        in_order = sorted(running, key=lambda trial: trial.index)
+        return [Duel.of_trial(_batch(trial)) for trial in in_order]
 
     @property
     def num_levels(self) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,25 @@ from ax.storage.sqa_store import db
 from ax.storage.sqa_store.load import load_experiment
 from ax.storage.sqa_store.save import save_experiment, save_or_update_trials
 from ax.storage.sqa_store.sqa_classes import SQAExperiment
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy import (
+    Connection,
+    Engine,
+    String,
+    Text,
+    create_engine,
+    event,
+    inspect,
+    select,
+)
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import scoped_session, sessionmaker
+from sqlalchemy.pool import NullPool
 
 from botorch_pref.ax.storage import Storage
+from botorch_pref.ax.storage_warnings import hidden_storage_warnings
+from botorch_pref.ax.stored_expressions import expressions_are_data
 from botorch_pref.errors import StorageError
 
 
@@ -38,11 +50,12 @@ class SqlStorage(Storage):
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url
         try:
-            self._engine = create_engine(url)
-        except (ArgumentError, SQLAlchemyError, ModuleNotFoundError) as error:
-            raise StorageError(f"{url!r} is no database: {error}") from error
+            self._url = make_url(url)
+            # A connection for each transaction: none is left open.
+            self._engine = create_engine(self._url, poolclass=NullPool)
+        except (SQLAlchemyError, ModuleNotFoundError) as error:
+            raise StorageError(f"storage= is no database: {error}") from error
         if self._engine.dialect.name == "sqlite":
             _begin_at_once(self._engine)
 
@@ -64,7 +77,7 @@ class SqlStorage(Storage):
 
     def load(self, name: str) -> Experiment:
         """See base class."""
-        path = make_url(self.url).database
+        path = self._url.database
         if self._engine.dialect.name == "sqlite" and not Path(path or "").is_file():
             # SQLite would make one.
             raise StorageError(f"There is no file {path}; create the experiment first.")
@@ -73,11 +86,12 @@ class SqlStorage(Storage):
                 raise StorageError(
                     f"{self._shown_url} has no experiment {name!r}; create it first."
                 )
-            return load_experiment(name)
+            with expressions_are_data():
+                return load_experiment(name)
 
     @property
     def _shown_url(self) -> str:
-        return make_url(self.url).render_as_string(hide_password=True)
+        return self._url.render_as_string(hide_password=True)
 
     @staticmethod
     def _exists(connection: Connection, name: str) -> bool:
@@ -92,7 +106,7 @@ class SqlStorage(Storage):
         """One transaction around whatever Ax does, by whichever sessions."""
         before = db.SESSION_FACTORY
         try:
-            with _quiet_about_ax(), self._engine.begin() as connection:
+            with hidden_storage_warnings(), self._engine.begin() as connection:
                 factory = scoped_session(
                     sessionmaker(
                         connection,
@@ -114,14 +128,6 @@ class SqlStorage(Storage):
             db.SESSION_FACTORY = before
 
 
-@contextmanager
-def _quiet_about_ax() -> Iterator[None]:
-    """Hides what Ax's storage is told of itself: that it uses Ax's old names."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"ax\.storage\.")
-        yield
-
-
 def _begin_at_once(engine: Engine) -> None:
     """Makes SQLite's driver leave transactions and savepoints to SQLAlchemy.
 
@@ -136,3 +142,10 @@ def _begin_at_once(engine: Engine) -> None:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@compiles(String, "postgresql")
+@compiles(Text, "postgresql")
+def _text_of_any_length(_type: String, _compiler: object, **_options: object) -> str:
+    """Ax's tables have texts of lengths that PostgreSQL does not know."""
+    return "TEXT"

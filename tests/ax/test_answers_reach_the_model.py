@@ -173,3 +173,16 @@ def test_an_answer_taken_back_leaves_the_model(tmp_path) -> None:
     kept = points(asked[0], asked[2])
     feedback = [Comparisons(torch.tensor([[1, 0], [3, 2]]))]
     check(experiment, EPPreferenceGP, kept, feedback)
+
+
+def test_points_and_arms_go_together_in_any_order_of_trials(tmp_path) -> None:
+    answers = [(2, {"winner": 1}), (2, {"tie": True}), (3, {"ranking": [1, 2, 0]})]
+    experiment, _ = play(tmp_path / "unit.db", answers)
+    expected = experiment.recommend()
+    ax_experiment = experiment.experiment
+    # As PostgreSQL gives them back, which moves rows that change.
+    ax_experiment._trials = dict(reversed(ax_experiment._trials.items()))
+    adapter = experiment.fitted_adapter()
+    rows = [[arm.parameters[name] for name in NAMES] for arm in adapter.arms]
+    assert adapter.datapoints.tolist() == rows
+    assert experiment.recommend() == expected
