@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.hallucinated_model import HallucinatedModel
-from botorch_pref.acquisition.observed_points import champion
+from botorch_pref.acquisition.incumbent import incumbent
 
 
 class DuelingHBEI(DuelingEUBO):
@@ -24,8 +24,8 @@ class DuelingHBEI(DuelingEUBO):
     Args:
         model: See :class:`~botorch_pref.acquisition.HallucinatedModel`.
         X_ref: The reference point, ``1 x d``, such as the winner of the last duel; by
-            default the observed point with the largest mean under the draw. See
-            :class:`DuelingAcquisition`, also for batches and pending points.
+            default the `incumbent` of the model, which is no matter of the draw. See
+            :class:`.DuelingAcquisition`, also for batches and pending points.
         generator: Source of the draw, on the CPU; torch's default one if None.
 
     Raises:
@@ -39,8 +39,8 @@ class DuelingHBEI(DuelingEUBO):
         X_ref: Tensor | None = None,
         generator: Generator | None = None,
     ) -> None:
-        believed = HallucinatedModel(model, generator)
-        super().__init__(believed, champion(believed) if X_ref is None else X_ref)
+        reference = incumbent(model) if X_ref is None else X_ref
+        super().__init__(HallucinatedModel(model, generator), reference)
 
 
 class DuelingHBUCB(DuelingUCB):
@@ -71,6 +71,5 @@ class DuelingHBUCB(DuelingUCB):
         level: float = 0.95,
         generator: Generator | None = None,
     ) -> None:
-        believed = HallucinatedModel(model, generator)
-        reference = champion(believed) if X_ref is None else X_ref
-        super().__init__(believed, reference, level)
+        reference = incumbent(model) if X_ref is None else X_ref
+        super().__init__(HallucinatedModel(model, generator), reference, level)

@@ -62,7 +62,7 @@ def test_the_champion_is_challenged_by_default(model: Model) -> None:
 
 
 @pytest.mark.parametrize("kind", BELIEVERS)
-def test_believers_take_the_generator_and_their_own_champion(
+def test_believers_take_the_generator_and_the_incumbent(
     kind: type, model: Model
 ) -> None:
     made = []
@@ -74,7 +74,7 @@ def test_believers_take_the_generator_and_their_own_champion(
         made.append(kind(**arguments))
     X = torch.tensor([[[0.1, 0.2]], [[0.8, 0.3]]], dtype=torch.double)
     assert torch.equal(made[0](X), made[1](X))
-    assert torch.equal(made[0].X_ref, champion(made[0].model))
+    assert torch.equal(made[0].X_ref, incumbent(model))
 
 
 def test_choices_arrive(model: Model) -> None:
