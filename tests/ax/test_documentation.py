@@ -1,0 +1,47 @@
+"""The code of the documentation runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+from ax.core.types import TParameterization
+from botorch.optim import optimize
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(text: str) -> str:
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M))
+
+
+def prefers_bean_b(first: TParameterization, second: TParameterization) -> int:
+    return int(second["bean"] == "b")
+
+
+@pytest.fixture(autouse=True)
+def _anywhere(tmp_path, monkeypatch) -> None:
+    """Files go elsewhere; a loop of a few iterations is one that runs."""
+    monkeypatch.chdir(tmp_path)
+    original = optimize.gen_candidates_scipy
+    monkeypatch.setattr(
+        optimize,
+        "gen_candidates_scipy",
+        lambda *args, **kwargs: original(*args, **kwargs | {"options": {"maxiter": 2}}),
+    )
+
+
+def test_the_lines_of_the_readme(capsys) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.split("## An experiment in Ax")[1].split("\n## ")[0]
+    code = blocks(section)
+    exec(code.replace("range(12)", "range(6)"), {"ask_a_person": prefers_bean_b})
+    assert "expected remaining gain" in capsys.readouterr().out
+
+
+def test_the_page(capsys) -> None:
+    code = blocks((ROOT / "docs" / "ax.md").read_text(encoding="utf-8"))
+    exec(code, {})
+    printed = capsys.readouterr().out
+    assert "'x':" in printed
+    assert "log_loss" in printed
+    assert Path("log.csv").read_text(encoding="utf-8").count("\n") == 11
