@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -82,6 +82,26 @@ def events(experiment: Experiment) -> Iterator[Event]:
         event for trial in experiment.trials.values() for event in events_of(trial)
     ]
     return iter(sorted(found, key=lambda event: event.number))
+
+
+def check_nothing_else_happened(
+    experiment: Experiment, stored: Iterable[Mapping[str, Any] | None]
+) -> None:
+    """Checks that an experiment is what is stored and one event.
+
+    Args:
+        experiment: Ax's, about to be stored.
+        stored: The properties of its trials that are stored.
+
+    Raises:
+        StorageError: Another process has stored something since it was loaded.
+    """
+    kept = sum(len((properties or {}).get(PROPERTY, [])) for properties in stored)
+    if kept + 1 != sum(1 for _ in events(experiment)):
+        raise StorageError(
+            f"Another process has gone on with {experiment.name!r}. Nothing was "
+            "written, and what it wrote is loaded: look at what is pending, and repeat."
+        )
 
 
 def standing_answer(trial: BaseTrial) -> dict[str, Any] | None:

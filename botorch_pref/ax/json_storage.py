@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
@@ -13,6 +12,7 @@ from ax.exceptions.core import AxError
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 
+from botorch_pref.ax.events import check_nothing_else_happened
 from botorch_pref.ax.storage import Storage
 from botorch_pref.ax.storage_warnings import hidden_storage_warnings
 from botorch_pref.ax.stored_expressions import expressions_are_data
@@ -42,7 +42,12 @@ class JsonStorage(Storage):
         write_json(experiment, self.path)
 
     def save(self, experiment: Experiment, trial: BaseTrial) -> None:
-        """See base class."""
+        """See base class.
+
+        Two processes that write at the same moment are not kept apart: use a database.
+        """
+        stored = read_json(self.path).trials.values()
+        check_nothing_else_happened(experiment, (t._properties for t in stored))
         write_json(experiment, self.path)
 
     def load(self, name: str) -> Experiment:
@@ -66,15 +71,15 @@ def write_json(experiment: Experiment, path: Path) -> None:
         StorageError: It cannot be written.
     """
     text = json.dumps(object_to_json(experiment))
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False
-        ) as file:
+        with part.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(file.name).replace(path)
+        part.replace(path)
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise StorageError(f"Cannot write {path}: {error}") from error
 
 

@@ -12,7 +12,7 @@ from ax.exceptions.core import AxError
 from ax.storage.sqa_store import db
 from ax.storage.sqa_store.load import load_experiment
 from ax.storage.sqa_store.save import save_experiment, save_or_update_trials
-from ax.storage.sqa_store.sqa_classes import SQAExperiment
+from ax.storage.sqa_store.sqa_classes import SQAExperiment, SQATrial
 from sqlalchemy import (
     Connection,
     Engine,
@@ -29,6 +29,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
 
+from botorch_pref.ax.events import check_nothing_else_happened
 from botorch_pref.ax.storage import Storage
 from botorch_pref.ax.storage_warnings import hidden_storage_warnings
 from botorch_pref.ax.stored_expressions import expressions_are_data
@@ -63,7 +64,7 @@ class SqlStorage(Storage):
         """See base class."""
         with self._transaction(f"create {experiment.name!r}") as connection:
             db.Base.metadata.create_all(connection)
-            if self._exists(connection, experiment.name):
+            if self._locked(connection, experiment.name) is not None:
                 raise StorageError(
                     f"{self._shown_url} has an experiment {experiment.name!r} already; "
                     "resume it, or give another name."
@@ -72,7 +73,17 @@ class SqlStorage(Storage):
 
     def save(self, experiment: Experiment, trial: BaseTrial) -> None:
         """See base class."""
-        with self._transaction(f"save trial {trial.index} of {experiment.name!r}"):
+        what = f"save trial {trial.index} of {experiment.name!r}"
+        with self._transaction(what) as connection:
+            if self._locked(connection, experiment.name) is None:
+                raise StorageError(
+                    f"{self._shown_url} has no experiment {experiment.name!r} any more."
+                )
+            trials = SQATrial.__table__.c
+            stored = select(trials.properties).where(
+                trials.experiment_id == experiment.db_id
+            )
+            check_nothing_else_happened(experiment, connection.scalars(stored))
             save_or_update_trials(experiment, [trial])
 
     def load(self, name: str) -> Experiment:
@@ -82,7 +93,7 @@ class SqlStorage(Storage):
             # SQLite would make one.
             raise StorageError(f"There is no file {path}; create the experiment first.")
         with self._transaction(f"load {name!r}") as connection:
-            if not self._exists(connection, name):
+            if self._locked(connection, name) is None:
                 raise StorageError(
                     f"{self._shown_url} has no experiment {name!r}; create it first."
                 )
@@ -94,12 +105,13 @@ class SqlStorage(Storage):
         return self._url.render_as_string(hide_password=True)
 
     @staticmethod
-    def _exists(connection: Connection, name: str) -> bool:
+    def _locked(connection: Connection, name: str) -> int | None:
+        """The number of an experiment, kept from other writers; None if it is none."""
         if not inspect(connection).has_table(SQAExperiment.__tablename__):
-            return False
-        table = SQAExperiment.__table__
-        query = select(table.c.id).where(table.c.name == name)
-        return connection.execute(query).first() is not None
+            return None
+        table = SQAExperiment.__table__.c
+        query = select(table.id).where(table.name == name).with_for_update()
+        return connection.scalar(query)
 
     @contextmanager
     def _transaction(self, what: str) -> Iterator[Connection]:

@@ -28,10 +28,11 @@ class Storage(ABC):
 
         Args:
             experiment: Ax's.
-            trial: The trial that is new, or has new data, status or properties.
+            trial: The trial that has one more event, and new data and status.
 
         Raises:
-            StorageError: It cannot be written. What was kept before is left as it was.
+            StorageError: It cannot be written, or another process has written since
+                the experiment was loaded. What was kept before is left as it was.
         """
 
     @abstractmethod

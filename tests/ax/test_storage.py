@@ -195,6 +195,7 @@ def test_a_write_that_fails_has_not_happened(stored, monkeypatch) -> None:
             experiment.tell(duel, winner=0)
     assert experiment.pending == [duel]
     assert stored.read_bytes() == before
+    assert list(stored.parent.iterdir()) == [stored]
     experiment.tell(duel, winner=1)
     again = PreferenceExperiment.resume("espresso", storage=stored)
     assert again.pending == []
@@ -227,6 +228,24 @@ def test_the_json_file_is_json(played) -> None:
     stored = json.loads((played / "espresso.json").read_text(encoding="utf-8"))
     assert stored["__type"] == "Experiment"
     assert stored["properties"]["botorch_pref"]["version"] == 1
+
+
+def test_two_processes_lose_no_answer_of_each_other(stored) -> None:
+    mine = PreferenceExperiment.resume("espresso", storage=stored)
+    other = PreferenceExperiment.resume("espresso", storage=stored)
+    (duel,) = mine.pending
+    other.tell(duel, winner=1)
+    with pytest.raises(StorageError, match="Another process"):
+        mine.tell(duel, winner=0)
+    mine.tell(duel, winner=1)
+    with pytest.raises(ExperimentError, match="withdraw it"):
+        mine.tell(duel, winner=0)
+    asked = other.ask()
+    with pytest.raises(StorageError, match="Another process"):
+        mine.ask()
+    assert mine.pending == [asked]
+    assert mine.ask() != asked
+    assert len(PreferenceExperiment.resume("espresso", storage=stored).pending) == 2
 
 
 @pytest.mark.skipif(POSTGRES not in os.environ, reason=f"needs a URL in {POSTGRES}")
