@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
@@ -58,6 +59,13 @@ def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
     return kernel(x, points).to_dense()
 
 
+def _times(k: Tensor, matrix: Tensor) -> Tensor:
+    """``k @ matrix``, for a batch of models without a copy for each t-batch."""
+    if matrix.dim() != 3 or k.dim() < 4:
+        return k @ matrix
+    return torch.einsum("...sqn,snr->...sqr", k, matrix)
+
+
 def predict(
     mean: Mean, kernel: Kernel, terms: PosteriorTerms | None, x: Tensor
 ) -> Moments:
@@ -78,11 +86,11 @@ def predict(
     if terms is None:
         return Moments(prior_mean.unsqueeze(0), prior_covariance)
     k = _cross_covariance(kernel, x, terms.points)
-    shift = (k @ terms.weights).movedim(-1, 0)
-    explained = k @ terms.root
+    shift = _times(k, terms.weights).movedim(-1, 0)
+    explained = _times(k, terms.root)
     covariance = prior_covariance - explained @ explained.mT
     if terms.widening is not None:
-        widened = k @ terms.widening
+        widened = _times(k, terms.widening)
         covariance = covariance + widened @ widened.mT
     if terms.precision_change is not None:
         covariance = covariance - k @ terms.precision_change @ k.mT
