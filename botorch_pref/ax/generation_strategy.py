@@ -56,8 +56,6 @@ def preference_generation_strategy(
         GenerationNode(
             name=MODEL,
             generator_specs=[model_spec(settings, acquisition_class)],
-            # A failure is to be heard of, not hidden behind a random question.
-            fallback_specs={},
         ),
     ]
     return GenerationStrategy(

@@ -61,9 +61,8 @@ def best_shown(adapter: PreferenceAdapter) -> TParameterization:
     Args:
         adapter: See `fitted_adapter`.
     """
-    posterior: Any = adapter.botorch_model.posterior(adapter.datapoints)
-    means = posterior.mean.squeeze(-1)
-    return dict(adapter.arms[int(means.argmax())].parameters)
+    means, _ = adapter.generator.predict(adapter.datapoints)
+    return dict(adapter.arms[int(means.squeeze(-1).argmax())].parameters)
 
 
 def best_anywhere(

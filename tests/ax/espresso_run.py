@@ -22,20 +22,25 @@ from botorch_pref.ax.names import model_classes  # noqa: E402
 
 QUESTIONS, SPREAD, HALF = 12, 9, 10
 OPTIONS = {"SkewPreferenceGP": {"num_draws": 64}}
-FEW_DRAWS = {"warmup_steps": 4, "num_samples": 4, "thinning": 2, "max_tree_depth": 2}
+FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
 ACQUISITION = {"LaplacePreferenceGP": "DuelingEUBO"}
 MODELS = sorted(model_classes())
 INTERRUPTED = "interrupted while writing"
+
+
+def samples(model: str) -> bool:
+    return model.startswith("FullyBayesian")
 
 
 def settings(model: str) -> dict:
     return {
         "model": model,
         "acquisition": ACQUISITION.get(model, "DuelingEIIG"),
-        "initial": SPREAD,
+        # Sampling takes its time: one question is enough.
+        "initial": QUESTIONS - 1 if samples(model) else SPREAD,
         "seed": 3,
         "model_options": OPTIONS.get(model, {}),
-        "fit_options": FEW_DRAWS if model.startswith("FullyBayesian") else QUICK_FIT,
+        "fit_options": FEW_DRAWS if samples(model) else QUICK_FIT,
     }
 
 
@@ -76,7 +81,8 @@ def second(storage: str) -> None:
 def outcome(experiment: PreferenceExperiment) -> list:
     trials = experiment.experiment.trials.values()
     shown = [[arm.parameters for arm in trial.arms] for trial in trials]
-    return [shown, experiment.recommend(), experiment.recommend(anywhere=True)]
+    anywhere = not samples(experiment.settings.model)
+    return [shown, experiment.recommend(), experiment.recommend(anywhere)]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,111 @@
+"""Our parts in Ax's own hands: strategies, storage and the client."""
+
+import json
+
+import pytest
+import torch
+from ax.adapter.registry import Generators, MBM_X_trans_base
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoder import object_to_json
+from espresso import QUICK_FIT, better, create
+
+from botorch_pref.ax import (
+    PreferenceExperiment,
+    PreferenceGenerators,
+    Settings,
+    preference_generation_strategy,
+)
+from botorch_pref.ax.names import acquisition_classes, duel_classes, model_classes
+from botorch_pref.models import PreferenceMarginalLogLikelihood
+
+FEW_STARTS = {"num_restarts": 1, "raw_samples": 8}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> PreferenceExperiment:
+    storage = tmp_path_factory.mktemp("played") / "espresso.json"
+    experiment = create(storage, initial=2)
+    for _ in range(3):
+        duel = experiment.ask()
+        experiment.tell(duel, winner=better(duel))
+    return experiment
+
+
+def through_json(strategy):
+    return object_from_json(json.loads(json.dumps(object_to_json(strategy))))
+
+
+@pytest.mark.parametrize(
+    ("model", "acquisition"),
+    [
+        *((model, "DuelingEIIG") for model in sorted(model_classes())),
+        *(("SkewPreferenceGP", acquisition) for acquisition in sorted(duel_classes())),
+    ],
+)
+def test_strategies_come_back_from_ax_storage(model, acquisition) -> None:
+    settings = Settings(model=model, acquisition=acquisition, seed=3)
+    strategy = preference_generation_strategy(settings)
+    read = through_json(strategy)
+    strategy._unset_non_persistent_state_fields()
+    assert read == strategy
+    (spec,) = read._nodes[1].generator_specs
+    assert spec.generator_enum is PreferenceGenerators.PREFERENCE
+    assert spec.generator_kwargs["botorch_acqf_class"] is duel_classes()[acquisition]
+
+
+def test_every_acquisition_function_is_stored_by_name() -> None:
+    for acquisition in acquisition_classes().values():
+        assert through_json({"class": acquisition}) == {"class": acquisition}
+
+
+def test_a_strategy_that_was_stored_asks_on(played) -> None:
+    strategy = through_json(preference_generation_strategy(played.settings))
+    run = strategy.gen_single_trial(played.experiment, n=2)
+    assert run._generation_node_name == "model"
+    assert len(run.arms) == 2
+    known = {arm.signature for arm in played.experiment.arms_by_name.values()}
+    assert [arm.signature in known for arm in run.arms] == [True, False]
+
+
+@pytest.mark.filterwarnings("ignore:Unknown solver options")
+def test_our_models_in_the_generator_that_ax_has(played) -> None:
+    """Wins alone need no adapter of ours: ``Generators.BOTORCH_MODULAR`` will do."""
+    model = model_classes()["EPPreferenceGP"]
+    config = ModelConfig(
+        botorch_model_class=model,
+        mll_class=PreferenceMarginalLogLikelihood,
+        mll_options=QUICK_FIT,
+    )
+    spec = GeneratorSpec(
+        Generators.BOTORCH_MODULAR,
+        generator_kwargs={
+            "surrogate_spec": SurrogateSpec(
+                metric_to_model_configs={"pairwise_pref_query": [config]}
+            ),
+            "botorch_acqf_class": duel_classes()["DuelingEIIG"],
+            "transforms": MBM_X_trans_base,
+        },
+        generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": FEW_STARTS}},
+    )
+    experiment = played.experiment
+    spec.fit(
+        experiment,
+        data=experiment.lookup_data().filter(metric_names=["pairwise_pref_query"]),
+    )
+    (fitted,) = spec.fitted_adapter.botorch_model.models
+    assert isinstance(fitted, model)
+    wins = fitted.comparisons
+    means = fitted.posterior(fitted.datapoints).mean.squeeze(-1)
+    assert len(wins) == 3
+    assert bool((means[wins[:, 0]] > means[wins[:, 1]]).all())
+    assert bool(torch.isfinite(means).all())
+    assert len(spec.gen(n=1).arms) == 1
+
+
+def test_ax_client_summarises_the_experiment(played) -> None:
+    table = played.client().summarize()
+    assert len(table) == 6
+    assert set(table["trial_status"]) == {"COMPLETED"}
