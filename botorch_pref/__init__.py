@@ -45,6 +45,8 @@ from botorch_pref.likelihoods import (
 )
 from botorch_pref.models import (
     EPPreferenceGP,
+    FullyBayesianEPPreferenceGP,
+    FullyBayesianLaplacePreferenceGP,
     LaplacePreferenceGP,
     PlackettLuceRegression,
     PreferenceMarginalLogLikelihood,
@@ -53,6 +55,7 @@ from botorch_pref.models import (
     choice_probability,
 )
 from botorch_pref.models.validity_probability import log_validity_probability
+from botorch_pref.posteriors.duel_sampler import DuelSampler
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 __version__ = "0.1.0"
@@ -63,6 +66,7 @@ __all__ = [
     "BotorchPrefError",
     "Choices",
     "Comparisons",
+    "DuelSampler",
     "DuelingBALD",
     "DuelingEIIG",
     "DuelingEUBO",
@@ -75,6 +79,8 @@ __all__ = [
     "EPPreferenceGP",
     "FeasibilityWeighted",
     "FeedbackError",
+    "FullyBayesianEPPreferenceGP",
+    "FullyBayesianLaplacePreferenceGP",
     "HallucinatedModel",
     "InferenceWarning",
     "LaplacePreferenceGP",

@@ -42,6 +42,7 @@ PROMISED = {
 
 # Beyond the design's list.
 MORE = {
+    "DuelSampler",
     "DuelingBALD",
     "DuelingEUBO",
     "DuelingHBEI",
@@ -49,6 +50,8 @@ MORE = {
     "DuelingKG",
     "DuelingMUC",
     "FeasibilityWeighted",
+    "FullyBayesianEPPreferenceGP",
+    "FullyBayesianLaplacePreferenceGP",
     "HallucinatedModel",
     "champion",
     "choice_probability",
