@@ -30,7 +30,8 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
 
     .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}),
 
-    in nats, of densities for strengths and ratings. A coin has 0.693 on duels.
+    in nats, of densities for strengths and ratings. Guessing costs 0.693 a duel, 1.099
+    where ties are possible.
 
     Args:
         adapter: Fitted.
