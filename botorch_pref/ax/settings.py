@@ -17,7 +17,12 @@ PROPERTY = "botorch_pref"
 
 def _optimizer_options() -> dict[str, Any]:
     # BoTorch walks for so long that it takes twice the time of all that follows.
-    return {"options": {"n_burnin": 512, "n_thinning": 4}}
+    return {"options": {"n_burnin": 512}}
+
+
+SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
+"""Options of the optimizer in constrained spaces, where BoTorch finds starting points by
+walks that take twice the time of all that follows. Elsewhere it does not know them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +38,8 @@ class Settings:
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
-        optimizer_options: Of BoTorch's ``optimize_acqf``. By default, few steps between
-            starting points where there are constraints.
+        optimizer_options: Of BoTorch's ``optimize_acqf``. By default, few steps before
+            the first starting point where there are constraints.
 
     Raises:
         ExperimentError: There is no such model or acquisition function, or a number
@@ -48,7 +53,7 @@ class Settings:
     model_options: dict[str, Any] = field(default_factory=dict)
     fit_options: dict[str, Any] = field(default_factory=dict)
     acquisition_options: dict[str, Any] = field(default_factory=dict)
-    optimizer_options: dict[str, Any] = field(default_factory=_optimizer_options)
+    optimizer_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Validates."""

@@ -81,8 +81,10 @@ def second(storage: str) -> None:
 def outcome(experiment: PreferenceExperiment) -> list:
     trials = experiment.experiment.trials.values()
     shown = [[arm.parameters for arm in trial.arms] for trial in trials]
-    anywhere = not samples(experiment.settings.model)
-    return [shown, experiment.recommend(), experiment.recommend(anywhere)]
+    best = experiment.recommend()
+    if samples(experiment.settings.model):
+        return [shown, best, best]
+    return [shown, best, experiment.recommend(anywhere=True)]
 
 
 if __name__ == "__main__":
