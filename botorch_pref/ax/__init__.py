@@ -4,6 +4,15 @@ Importing this package registers our models, acquisition functions and objective
 Ax's fitting and storage.
 """
 
+try:
+    import ax  # noqa: F401
+    import sqlalchemy  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"Experiments in Ax need {error.name}: pip install 'botorch-pref[ax]'",
+        name=error.name,
+    ) from error
+
 from botorch_pref.ax import registration as registration
 from botorch_pref.ax.answer import Answer
 from botorch_pref.ax.duel import Duel

@@ -9,6 +9,7 @@ from pathlib import Path
 from ax.core.experiment import Experiment
 
 from botorch_pref.ax.events import events
+from botorch_pref.errors import StorageError
 
 _COLUMNS = ("number", "time", "trial", "kind", "what")
 
@@ -19,10 +20,22 @@ def write_log(experiment: Experiment, path: Path) -> None:
     Args:
         experiment: Ax's.
         path: Of the CSV file; replaced if there is one. Its column ``what`` is JSON.
+
+    Raises:
+        StorageError: It cannot be written.
     """
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(_COLUMNS)
-        for event in events(experiment):
-            what = json.dumps(dict(event.what))
-            table.writerow([event.number, event.time, event.trial, event.kind, what])
+    rows = [
+        [
+            event.number,
+            event.time,
+            event.trial,
+            event.kind,
+            json.dumps(dict(event.what)),
+        ]
+        for event in events(experiment)
+    ]
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([_COLUMNS, *rows])
+    except OSError as error:
+        raise StorageError(f"Cannot write {path}: {error}") from error

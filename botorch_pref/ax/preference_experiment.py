@@ -42,7 +42,7 @@ from botorch_pref.ax.json_storage import write_json
 from botorch_pref.ax.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.recommendation import best_anywhere, best_shown, fitted_adapter
 from botorch_pref.ax.report import Report, preference_report
-from botorch_pref.ax.settings import PROPERTY, Settings
+from botorch_pref.ax.settings import PROPERTY, SHORT_WALKS, Settings
 from botorch_pref.ax.setup import check_objective, check_same_space, new_experiment
 from botorch_pref.ax.storage import Storage
 from botorch_pref.ax.storage_place import storage_at
@@ -100,6 +100,8 @@ class PreferenceExperiment:
             ExperimentError: A setting or parameter that cannot be.
             StorageError: There is an experiment of that name already.
         """
+        if parameter_constraints:
+            settings.setdefault("optimizer_options", SHORT_WALKS)
         chosen = Settings.from_arguments(settings)
         experiment = new_experiment(
             name, parameters, parameter_constraints, num_levels, chosen
@@ -292,12 +294,16 @@ class PreferenceExperiment:
 
         Args:
             path: Of the file; replaced if there is one.
+
+        Raises:
+            StorageError: It cannot be written.
         """
         write_log(self.experiment, Path(path))
 
     def _trial(self, duel: Duel | int) -> BatchTrial:
         index = duel.index if isinstance(duel, Duel) else duel
-        if isinstance(index, bool) or index not in self.experiment.trials:
+        known = isinstance(index, int) and not isinstance(index, bool)
+        if not known or index not in self.experiment.trials:
             raise ExperimentError(
                 f"There is no duel {index!r}; those asked so far are "
                 f"{list(self.experiment.trials)}."

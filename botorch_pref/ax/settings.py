@@ -21,7 +21,7 @@ def _optimizer_options() -> dict[str, Any]:
 
 
 SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
-"""Options of the optimizer in constrained spaces, where BoTorch finds starting points by
+"""Of the optimizer in constrained spaces, where BoTorch finds starting points by random
 walks that take twice the time of all that follows. Elsewhere it does not know them."""
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ax.api.configs import (
+    ChoiceParameterConfig,
+    DerivedParameterConfig,
+    RangeParameterConfig,
+)
 from ax.api.utils.instantiation.from_struct import experiment_from_struct
 from ax.api.utils.structs import ExperimentStruct
 from ax.core.experiment import Experiment
@@ -28,6 +33,8 @@ from botorch_pref.ax.answer_metrics import (
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.errors import ExperimentError
 
+_CONFIGS = (RangeParameterConfig, ChoiceParameterConfig, DerivedParameterConfig)
+
 
 def new_experiment(
     name: str,
@@ -46,8 +53,12 @@ def new_experiment(
         settings: How questions are chosen.
 
     Raises:
-        ExperimentError: Ax does not take the parameters, or the scale has no levels.
+        ExperimentError: Ax does not take the parameters, the scale has no levels, or
+            there is no name.
     """
+    if not isinstance(name, str) or not name:
+        raise ExperimentError(f"name is {name!r}; give the experiment a name.")
+    _check_lists(parameters, parameter_constraints)
     if num_levels is not None and (not isinstance(num_levels, int) or num_levels < 2):
         raise ExperimentError(f"num_levels is {num_levels!r}; give 2 or more.")
     try:
@@ -75,6 +86,19 @@ def new_experiment(
     experiment._properties[Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value] = True
     experiment._properties[PROPERTY] = settings.to_property()
     return experiment
+
+
+def _check_lists(parameters: Any, parameter_constraints: object) -> None:
+    listed = isinstance(parameters, Sequence) and len(parameters) > 0
+    if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
+        raise ExperimentError(
+            f"parameters is {parameters!r}; give a list of "
+            f"{', '.join(config.__name__ for config in _CONFIGS)} of ax.api.configs."
+        )
+    if isinstance(parameter_constraints, str):
+        raise ExperimentError(
+            f"parameter_constraints is {parameter_constraints!r}; give a list of texts."
+        )
 
 
 def check_objective(experiment: Experiment) -> None:
@@ -115,7 +139,8 @@ def check_same_space(
     Raises:
         ExperimentError: They are not.
     """
-    given = new_experiment("", parameters, parameter_constraints, None, Settings())
+    name = experiment.name
+    given = new_experiment(name, parameters, parameter_constraints, None, Settings())
     if given.search_space != experiment.search_space:
         raise ExperimentError(
             f"The search space of {experiment.name!r} is\n{experiment.search_space}\n"

@@ -55,7 +55,12 @@ class SqlStorage(Storage):
             self._url = make_url(url)
             # A connection for each transaction: none is left open.
             self._engine = create_engine(self._url, poolclass=NullPool)
-        except (SQLAlchemyError, ModuleNotFoundError) as error:
+        except ModuleNotFoundError as error:
+            raise StorageError(
+                f"storage= needs the driver {error.name}, which is not installed; "
+                "install it, or name another one in the URL."
+            ) from error
+        except SQLAlchemyError as error:
             raise StorageError(f"storage= is no database: {error}") from error
         if self._engine.dialect.name == "sqlite":
             _begin_at_once(self._engine)
