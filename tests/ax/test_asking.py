@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from ax.api.configs import ChoiceParameterConfig
-from espresso import better, create
+from espresso import QUICK, better, create
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.asking import derived_seed
 from botorch_pref.ax.names import duel_classes
+from botorch_pref.ax.recommendation import fitted_adapter
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 
@@ -97,3 +98,19 @@ def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
 def test_fewer_than_two_options_are_no_question(tmp_path, size) -> None:
     with pytest.raises(ExperimentError, match="two options or more"):
         little(tmp_path / "little.db", ["green", "black"]).ask(size)
+
+
+def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
+    answered, tmp_path
+) -> None:
+    storage = shutil.copy(answered, tmp_path)
+    experiment = PreferenceExperiment.resume("espresso", storage=storage)
+    experiment.withdraw(experiment.ask())
+    pending = experiment.ask().options[1]
+    adapter = fitted_adapter(
+        experiment.experiment, experiment.settings, duel_classes()["DuelingEIIG"]
+    )
+    adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
+    (point,) = adapter.generator._acquisition.acqf.X_pending
+    dose = adapter.parameters.index("dose")
+    assert float(point[dose]) == pytest.approx((pending["dose"] - 14) / 8)
