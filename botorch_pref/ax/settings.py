@@ -15,11 +15,6 @@ PROPERTY = "botorch_pref"
 """The property of Ax's experiment that holds the settings."""
 
 
-def _optimizer_options() -> dict[str, Any]:
-    # BoTorch walks for so long that it takes twice the time of all that follows.
-    return {"options": {"n_burnin": 512}}
-
-
 SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
 """Of the optimizer in constrained spaces, where BoTorch finds starting points by random
 walks that take twice the time of all that follows. Elsewhere it does not know them."""
@@ -38,8 +33,8 @@ class Settings:
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
-        optimizer_options: Of BoTorch's ``optimize_acqf``. By default, few steps before
-            the first starting point where there are constraints.
+        optimizer_options: Of BoTorch's ``optimize_acqf``; with constraints an experiment
+            has `SHORT_WALKS` if none are given.
 
     Raises:
         ExperimentError: There is no such model or acquisition function, or a number
