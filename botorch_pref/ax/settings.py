@@ -33,8 +33,8 @@ class Settings:
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
-        optimizer_options: Of BoTorch's ``optimize_acqf``; with constraints an
-            experiment has `SHORT_WALKS` if none are given.
+        optimizer_options: Of BoTorch's ``optimize_acqf``. If none are given and there
+            are constraints, `SHORT_WALKS`.
 
     Raises:
         ExperimentError: There is no such model or acquisition function, or a number

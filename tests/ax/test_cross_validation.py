@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -138,3 +139,9 @@ def test_an_answer_of_a_kind_that_is_left_nowhere_else_is_not_scored(tmp_path) -
 def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
     with pytest.raises(ExperimentError, match="5 answered questions"):
         duels.cross_validate(num_folds)
+
+
+def test_an_ensemble_is_refused() -> None:
+    ensemble = SimpleNamespace(botorch_model=SimpleNamespace(batch_shape=[8]))
+    with pytest.raises(ExperimentError, match="fully Bayesian"):
+        cross_validation(ensemble, 2)
