@@ -45,14 +45,8 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
         the share whose winner was thought the likelier (an even one counts half).
 
     Raises:
-        ExperimentError: There are not so many answered questions, or the model is an
-            ensemble.
+        ExperimentError: There are not so many answered questions.
     """
-    if len(adapter.botorch_model.batch_shape):
-        raise ExperimentError(
-            "Answers are not predicted by fully Bayesian models yet; cross-validate an "
-            "experiment with another model=, such as EPPreferenceGP."
-        )
     data = adapter.get_training_data()
     # A question that nothing was said of has no data to be held out.
     answered = set(data.observation_data.index.get_level_values("trial_index"))

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
+from botorch.utils.transforms import is_ensemble
 from gpytorch.likelihoods import Likelihood
 from torch import Tensor
 
@@ -41,7 +42,6 @@ _SETS_AT_ONCE = 64
 _SEED = 0
 
 
-@singledispatch
 def predictive_log_probability(
     feedback: Feedback, model: PreferenceGP, datapoints: Tensor
 ) -> Tensor:
@@ -51,7 +51,8 @@ def predictive_log_probability(
     levels, ratings and strengths are exact under the posterior (mixtures of Gaussians
     in closed form, or by quadrature where the likelihood is Beta). Choices and rankings
     average the likelihood's own probabilities over `NUM_DRAWS` quasi-random draws of
-    the utilities of the set, with a fixed seed.
+    the utilities of the set, with a fixed seed. Of an ensemble, the probability is the
+    mean of its members'.
 
     Args:
         feedback: `m` answers that the model has not seen.
@@ -65,15 +66,35 @@ def predictive_log_probability(
         UnsupportedFeedbackError: If there is no rule for this kind of feedback, or for
             the likelihood that the model has of it.
     """
-    kinds = set(predictive_log_probability.registry) - {object}
+    each = member_log_probability(feedback, model, datapoints)
+    if not is_ensemble(model):
+        return each
+    return each.logsumexp(-1) - math.log(each.shape[-1])
+
+
+@singledispatch
+def member_log_probability(
+    feedback: Feedback, model: PreferenceGP, datapoints: Tensor
+) -> Tensor:
+    """Log probability of each answer under each member of an ensemble.
+
+    Args:
+        feedback: `m` answers that the model has not seen.
+        model: Has a likelihood of such answers.
+        datapoints: `n x d`, what the indices of the answers point into.
+
+    Returns:
+        `m x S` for an ensemble of `S` models, `m` for one model.
+    """
+    kinds = set(member_log_probability.registry) - {object}
     known = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise UnsupportedFeedbackError(
         f"The probability of held-out {type(feedback).__name__} is not known, only of "
-        f"{known}; register a rule with predictive_log_probability.register."
+        f"{known}; register a rule with member_log_probability.register."
     )
 
 
-@predictive_log_probability.register
+@member_log_probability.register
 def _(feedback: Comparisons, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     likelihood = _likelihood(model, feedback)
     parts = []
@@ -81,7 +102,8 @@ def _(feedback: Comparisons, model: PreferenceGP, datapoints: Tensor) -> Tensor:
         moments = _of_duels(model, datapoints[feedback.pairs])
         parts.append(likelihood.win_probability(*moments).mean(0))
     if feedback.ties is not None:
-        if not getattr(likelihood, "tie_threshold", 0.0) > 0:
+        threshold = torch.as_tensor(getattr(likelihood, "tie_threshold", 0.0))
+        if not bool((threshold > 0).all()):
             raise UnsupportedFeedbackError(
                 "The model takes no ties to be possible; fit it to answers with ties, "
                 "or score the pairs alone."
@@ -91,7 +113,7 @@ def _(feedback: Comparisons, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     return torch.cat(parts).log()
 
 
-@predictive_log_probability.register
+@member_log_probability.register
 def _(feedback: Validity, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     likelihood = _likelihood(model, feedback)
     if not isinstance(likelihood, AffineProbitLikelihood):
@@ -99,36 +121,39 @@ def _(feedback: Validity, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     posterior = model.posterior(datapoints[feedback.indices].unsqueeze(-2))
     means, variance = _components(posterior)
     sign = torch.where(feedback.valid, 1.0, -1.0).to(means)
+    sign = sign.reshape(-1, *[1] * (variance.dim() - 1))
     # A duel is heard with two noises, a trial with one.
     link = ProbitLink(likelihood.noise / 2)
     each = link.log_win_probability(sign * means, variance)
     return each.logsumexp(0) - math.log(len(each))
 
 
-@predictive_log_probability.register
+@member_log_probability.register
 def _(feedback: OrdinalRatings, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     levels = level_probabilities(model, datapoints[feedback.indices])
-    return levels.gather(-1, feedback.levels.unsqueeze(-1)).squeeze(-1).log()
+    given = feedback.levels.reshape(-1, *[1] * (levels.dim() - 1))
+    given = given.expand(*levels.shape[:-1], 1)
+    return levels.gather(-1, given).squeeze(-1).log()
 
 
-@predictive_log_probability.register
+@member_log_probability.register
 def _(feedback: Ratings, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     posterior = model.posterior(datapoints[feedback.indices].unsqueeze(-2))
     return _log_density(model, feedback, feedback.ratings, _components(posterior))
 
 
-@predictive_log_probability.register
+@member_log_probability.register
 def _(feedback: Strengths, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     moments = _of_duels(model, datapoints[feedback.pairs])
     return _log_density(model, feedback, feedback.strengths, moments)
 
 
-@predictive_log_probability.register
+@member_log_probability.register
 def _(feedback: Choices, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     return _of_sets(feedback.stages(), feedback, model, datapoints, _log_first_chosen)
 
 
-@predictive_log_probability.register
+@member_log_probability.register
 def _(feedback: Rankings, model: PreferenceGP, datapoints: Tensor) -> Tensor:
     return _of_sets(feedback.orders, feedback, model, datapoints, log_order_probability)
 
@@ -141,7 +166,7 @@ def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
         X: `m x d`.
 
     Returns:
-        `m x K`, exact under the posterior.
+        `m x K`, exact under the posterior; `m x S x K` for an ensemble.
     """
     likelihood = _likelihood_of(model, OrdinalRatings)
     moments = _components(model.posterior(X.unsqueeze(-2)))
@@ -194,7 +219,7 @@ def _of_sets(
     """Averages over draws; sets of one size at once, in portions for memory."""
     likelihood = _likelihood(model, feedback)
     sizes = (sets >= 0).sum(-1)
-    out = datapoints.new_empty(len(sets))
+    done, order = [], []
     for size in sizes.unique().tolist():
         for rows in (sizes == size).nonzero()[:, 0].split(_SETS_AT_ONCE):
             posterior = model.posterior(datapoints[sets[rows, :size]])
@@ -202,8 +227,9 @@ def _of_sets(
                 cast("TorchPosterior", posterior), torch.Size([NUM_DRAWS]), seed=_SEED
             )
             each = log_probability(likelihood, sampler(posterior).squeeze(-1))
-            out[rows] = each.logsumexp(0) - math.log(NUM_DRAWS)
-    return out
+            done.append(each.logsumexp(0) - math.log(NUM_DRAWS))
+            order.append(rows)
+    return torch.cat(done)[torch.cat(order).argsort()]
 
 
 def _log_density(
@@ -213,18 +239,22 @@ def _log_density(
     moments: tuple[Tensor, Tensor],
 ) -> Tensor:
     likelihood = _likelihood(model, feedback)
+    answers = answers.reshape(-1, *[1] * (moments[1].dim() - 1))
     each = likelihood.answer_log_density(answers, *moments)
     return each.logsumexp(0) - math.log(len(each))
 
 
 def _of_duels(model: PreferenceGP, pairs: Tensor) -> tuple[Tensor, Tensor]:
-    """Moments of the differences of `m` pairs, `m x 2 x d`."""
+    """Moments of the differences of `m` pairs, `m x 2 x d`; see `_components`."""
     first, second = pairs.unsqueeze(-2).unbind(-3)
     return _components(model.duel_posterior(first, second))
 
 
 def _components(posterior: Any) -> tuple[Tensor, Tensor]:
-    """Means `s x m` and variances `m` of a mixture at `m` batches of one point."""
+    """Means and variances of a mixture at `m` batches of one point.
+
+    Means are `s x m` and variances `m`; `1 x m x S` and `m x S` for an ensemble.
+    """
     if isinstance(posterior, SkewNormalPosterior):
         means, variance = posterior.component_means, posterior.component_covariance
         return means.squeeze(-1), variance[..., 0, 0]

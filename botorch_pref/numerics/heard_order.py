@@ -27,13 +27,13 @@ def heard_order_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
 
     Args:
         utilities: ``f``, ``... x k``, k at least 2.
-        noise: :math:`\sigma^2`, positive, a scalar.
+        noise: :math:`\sigma^2`, positive, broadcastable with ``...``.
 
     Returns:
         ``...``, right to 1e-5 for orders against which neighbours stand by up to three
         noise deviations, and to 1e-2 at twelve.
     """
-    items = utilities / noise.sqrt()
+    items = utilities / noise.sqrt().unsqueeze(-1)
     grid = heard_grid(items, _CUMULATIVE_SPACING)
     *before, worst = items.unbind(-1)
     below = log_ndtr(grid - worst.unsqueeze(-1)).exp()

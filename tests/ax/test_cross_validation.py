@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from showing import A, B, C, D, E, show, tell, triangle
 from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.cross_validation import cross_validation
+from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 
 DUELS = [(A, B), (C, D), (A, E), (B, C), (E, B)]
@@ -141,7 +141,16 @@ def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
         duels.cross_validate(num_folds)
 
 
-def test_an_ensemble_is_refused() -> None:
-    ensemble = SimpleNamespace(botorch_model=SimpleNamespace(batch_shape=[8]))
-    with pytest.raises(ExperimentError, match="fully Bayesian"):
-        cross_validation(ensemble, 2)
+def test_an_ensemble_averages_over_its_members(duels) -> None:
+    ensemble = PreferenceExperiment(
+        duels.experiment,
+        Settings(
+            model="FullyBayesianLaplacePreferenceGP",
+            fit_options={"warmup_steps": 2, "num_samples": 2, "thinning": 1},
+        ),
+        duels._storage,
+    )
+    row = ensemble.cross_validate(num_folds=2).loc["duels"]
+    assert row["answers"] == row["scored"] == len(DUELS)
+    # What is predicted is tested in tests/evaluation; none of these is sure.
+    assert 0.2 < row["log_loss"] < 2.0

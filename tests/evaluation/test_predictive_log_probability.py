@@ -12,6 +12,8 @@ from botorch_pref import (
     Choices,
     Comparisons,
     EPPreferenceGP,
+    FullyBayesianEPPreferenceGP,
+    FullyBayesianLaplacePreferenceGP,
     LaplacePreferenceGP,
     OrdinalProbitLikelihood,
     OrdinalRatings,
@@ -207,3 +209,49 @@ def test_what_is_not_known_is_refused() -> None:
     utilities = torch.zeros(2, dtype=torch.float64)
     with pytest.raises(UnsupportedFeedbackError, match="ranking under PairwiseLogit"):
         log_order_probability(PairwiseLogitLikelihood(), utilities)
+
+
+ENSEMBLE_CASES = {
+    "duels": (EPPreferenceGP, [Comparisons(PAIRS, PAIRS[:1])]),
+    "validity": (
+        EPPreferenceGP,
+        [Validity(torch.arange(3), torch.tensor([True, False, True]))],
+    ),
+    "levels": (
+        EPPreferenceGP,
+        [OrdinalRatings(torch.tensor([0, 1, 4]), torch.tensor([0, 1, 2]), 3)],
+    ),
+    "sets": (EPPreferenceGP, [Choices(SETS, SETS[:, 1]), Rankings(ORDERS)]),
+    "scales": (
+        LaplacePreferenceGP,
+        [
+            Strengths(PAIRS, torch.tensor([0.6, 0.7, 0.9]).double()),
+            Ratings(torch.tensor([0, 3]), torch.tensor([0.2, 0.9]).double()),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENSEMBLE_CASES)
+def test_ensembles_average_the_probabilities_of_their_members(name: str) -> None:
+    kind, blocks = ENSEMBLE_CASES[name]
+    ensemble_class = {
+        EPPreferenceGP: FullyBayesianEPPreferenceGP,
+        LaplacePreferenceGP: FullyBayesianLaplacePreferenceGP,
+    }[kind]
+    ensemble = ensemble_class(POINTS, feedback=blocks)
+    single = kind(POINTS, feedback=blocks)
+    spread = torch.tensor([-0.4, 0.1, 0.5], dtype=torch.float64)
+    samples = {
+        key: value.detach() + spread.reshape(-1, *[1] * value.dim())
+        for key, value in single.named_parameters()
+    }
+    ensemble.load_mcmc_samples(samples)
+    for block in blocks:
+        members = []
+        for i in range(len(spread)):
+            single.load_state_dict({k: v[i] for k, v in samples.items()}, strict=False)
+            members.append(score(single.eval(), block).exp())
+        want = torch.stack(members).mean(0)
+        got = score(ensemble.eval(), block).exp()
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
