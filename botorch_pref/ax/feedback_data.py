@@ -69,13 +69,10 @@ def feedback_dataset(
             # Ax's tables keep so many decimals, and read them back rounded otherwise.
             yield trial, dict(zip(at, values.round(DECIMALS).tolist(), strict=True))
 
-    blocks = [build(groups) for build in _BLOCKS]
-    if (levels := _levels(groups, num_levels)) is not None:
-        blocks.append(levels)
     first = arms[~arms.index.duplicated()].loc[names, parameters]
     return FeedbackDataset(
         torch.from_numpy(first.to_numpy(dtype=float, copy=True)),
-        [block for block in blocks if block is not None],
+        feedback_blocks(groups, num_levels),
         feature_names=parameters,
         outcome_names=[DUEL],
     )
@@ -92,6 +89,22 @@ def arms_of(experiment_data: ExperimentData) -> list[str]:
 
 
 Groups = Callable[[str], Iterator[tuple[int, Group]]]
+"""Each trial that has data of a metric, with its values."""
+
+
+def feedback_blocks(groups: Groups, num_levels: int | None) -> list[Feedback]:
+    """Answers in containers, one for each kind that there is.
+
+    Args:
+        groups: The values of answers.
+        num_levels: How many levels the scale of levels has, if there is one.
+
+    Raises:
+        ExperimentError: Data that no answer gives.
+    """
+    blocks = [build(groups) for build in _BLOCKS]
+    blocks.append(_levels(groups, num_levels))
+    return [block for block in blocks if block is not None]
 
 
 def _comparisons(groups: Groups) -> Feedback | None:

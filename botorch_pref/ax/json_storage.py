@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
+from typing import BinaryIO
 
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
@@ -18,12 +22,19 @@ from botorch_pref.ax.storage_warnings import hidden_storage_warnings
 from botorch_pref.ax.stored_expressions import expressions_are_data
 from botorch_pref.errors import StorageError
 
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 
 class JsonStorage(Storage):
     """A file that ``ax.storage.json_store.load.load_experiment`` reads too.
 
-    A write makes another file beside it and renames that: a process killed in the
-    middle leaves the old file.
+    A write makes another file beside it, ``.part``, and renames that: a process killed
+    in the middle leaves the old file. Processes write one after the other, as far as
+    the file system has locks; those of Windows are not used.
 
     Args:
         path: Of the file.
@@ -42,13 +53,11 @@ class JsonStorage(Storage):
         write_json(experiment, self.path)
 
     def save(self, experiment: Experiment, trial: BaseTrial) -> None:
-        """See base class.
-
-        Two processes that write at the same moment are not kept apart: use a database.
-        """
-        stored = read_json(self.path).trials.values()
-        check_nothing_else_happened(experiment, (t._properties for t in stored))
-        write_json(experiment, self.path)
+        """See base class."""
+        with _locked(self.path):
+            stored = read_json(self.path).trials.values()
+            check_nothing_else_happened(experiment, (t._properties for t in stored))
+            write_json(experiment, self.path)
 
     def load(self, name: str) -> Experiment:
         """See base class."""
@@ -58,6 +67,34 @@ class JsonStorage(Storage):
                 f"{self.path} holds the experiment {experiment.name!r}, not {name!r}."
             )
         return experiment
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Waits until no other process writes a file, and keeps others waiting."""
+    if fcntl is None:
+        yield
+        return
+    while True:
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise StorageError(f"Cannot read {path}: {error}") from error
+        with file:
+            # Ends with the file, and so with the process, however that ends.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_still(file, path):
+                # Renamed over while this process waited: that lock is of no use.
+                continue
+            yield
+            return
+
+
+def _is_still(file: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def write_json(experiment: Experiment, path: Path) -> None:
@@ -71,7 +108,8 @@ def write_json(experiment: Experiment, path: Path) -> None:
         StorageError: It cannot be written.
     """
     text = json.dumps(object_to_json(experiment))
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    # One that a killed process left is written over.
+    part = path.with_name(f"{path.name}.part")
     try:
         with part.open("w", encoding="utf-8") as file:
             file.write(text)

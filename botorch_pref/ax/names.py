@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
@@ -21,7 +21,7 @@ def model_classes() -> dict[str, type[Model]]:
     """Every model of utilities, by name."""
     return {
         name: found
-        for name, found in _public_classes(models).items()
+        for name, found in public_classes(models).items()
         if issubclass(found, TrainingDataMixin) and found is not PreferenceGP
     }
 
@@ -30,7 +30,7 @@ def acquisition_classes() -> dict[str, type[AcquisitionFunction]]:
     """Every acquisition function, by name."""
     return {
         name: found
-        for name, found in _public_classes(acquisition).items()
+        for name, found in public_classes(acquisition).items()
         if issubclass(found, AcquisitionFunction)
     }
 
@@ -55,13 +55,18 @@ def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
     Raises:
         ExperimentError: There is none.
     """
-    if name not in classes:
+    if not isinstance(name, str) or name not in classes:
         raise ExperimentError(
             f"There is no {noun} {name!r}; there are {', '.join(sorted(classes))}."
         )
     return classes[name]
 
 
-def _public_classes(module: ModuleType) -> dict[str, type]:
+def public_classes(module: ModuleType) -> dict[str, type[Any]]:
+    """The classes that a module exports, by name.
+
+    Args:
+        module: With ``__all__``.
+    """
     public = {name: getattr(module, name) for name in module.__all__}
     return {name: found for name, found in public.items() if isinstance(found, type)}

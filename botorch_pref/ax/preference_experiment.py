@@ -46,6 +46,7 @@ from botorch_pref.ax.settings import PROPERTY, SHORT_WALKS, Settings
 from botorch_pref.ax.setup import check_objective, check_same_space, new_experiment
 from botorch_pref.ax.storage import Storage
 from botorch_pref.ax.storage_place import storage_at
+from botorch_pref.ax.taken_answers import check_taken
 from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
@@ -103,6 +104,7 @@ class PreferenceExperiment:
         if parameter_constraints:
             settings.setdefault("optimizer_options", SHORT_WALKS)
         chosen = Settings.from_arguments(settings)
+        check_taken(chosen, Answer(winner=0), 2, num_levels)
         experiment = new_experiment(
             name, parameters, parameter_constraints, num_levels, chosen
         )
@@ -166,7 +168,7 @@ class PreferenceExperiment:
 
         Raises:
             ExperimentError: There is no such question, it has another answer already,
-                or this cannot be an answer to it.
+                this cannot be an answer to it, or the model takes no such answer.
         """
         trial = self._trial(duel)
         answer = checked_answer(len(trial.arms), self.num_levels, **said)
@@ -178,6 +180,7 @@ class PreferenceExperiment:
                 f"Duel {trial.index} has the answer {before}; withdraw it before you "
                 "give another one."
             )
+        check_taken(self.settings, answer, len(trial.arms), self.num_levels)
         if answer.cannot_compare:
             trial.mark_abandoned(reason="cannot compare", unsafe=True)
         else:

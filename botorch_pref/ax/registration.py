@@ -30,6 +30,7 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
+from botorch_pref.ax.likelihood_names import with_likelihoods
 from botorch_pref.ax.names import acquisition_classes, model_classes
 from botorch_pref.ax.preference_acquisition import PreferenceAcquisition
 from botorch_pref.ax.preference_adapter import PreferenceAdapter
@@ -77,7 +78,7 @@ def _inputs(
     """
     return {
         **botorch_model_class.construct_inputs(dataset),
-        **model_config.model_options,
+        **with_likelihoods(model_config.model_options),
     }
 
 

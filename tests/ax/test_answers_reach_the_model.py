@@ -10,6 +10,8 @@ from botorch_pref import (
     EPPreferenceGP,
     LaplacePreferenceGP,
     OrdinalRatings,
+    PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
     PreferenceMarginalLogLikelihood,
     Rankings,
     Ratings,
@@ -48,10 +50,10 @@ def play(storage, answers, **settings) -> tuple[PreferenceExperiment, list[Duel]
     return PreferenceExperiment.resume("unit", storage=storage), asked
 
 
-def check(experiment, engine, datapoints, feedback) -> None:
+def check(experiment, engine, datapoints, feedback, **options) -> None:
     fitted = experiment.fitted_adapter().botorch_model
     assert type(fitted) is engine
-    by_hand = engine(datapoints, feedback=feedback)
+    by_hand = engine(datapoints, feedback=feedback, **options)
     mll = PreferenceMarginalLogLikelihood(by_hand.likelihood, by_hand)
     with torch.no_grad():
         before = mll(by_hand(datapoints), None)
@@ -161,6 +163,30 @@ def test_another_engine_by_its_class(tmp_path) -> None:
     ]
     experiment, asked = play(tmp_path / "unit.json", answers, model=LaplacePreferenceGP)
     check(experiment, LaplacePreferenceGP, points(*asked), feedback)
+
+
+def test_another_likelihood_by_its_name(tmp_path) -> None:
+    answers = [(2, {"winner": 1}), (3, {"ranking": [1, 2, 0]})]
+    feedback = [
+        Comparisons(torch.tensor([[1, 0]])),
+        Rankings(torch.tensor([[3, 4, 2]])),
+    ]
+    named = {
+        "Comparisons": {"PairwiseProbitLikelihood": {"noise": 0.25}},
+        "Rankings": "PlackettLuceLikelihood",
+    }
+    likelihood = {
+        Comparisons: PairwiseProbitLikelihood(noise=0.25),
+        Rankings: PlackettLuceLikelihood(),
+    }
+    experiment, asked = play(
+        tmp_path / "unit.db",
+        answers,
+        model=LaplacePreferenceGP,
+        model_options={"likelihood": named},
+    )
+    given = points(*asked)
+    check(experiment, LaplacePreferenceGP, given, feedback, likelihood=likelihood)
 
 
 def test_an_answer_taken_back_leaves_the_model(tmp_path) -> None:

@@ -4,15 +4,17 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 import uuid
 from pathlib import Path
+from threading import Thread
 
 import ax.storage.sqa_store.save as ax_save
 import pytest
 from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
 from espresso import PARAMETERS, better, create
 
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, json_storage
 from botorch_pref.ax.storage_place import storage_at
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -246,6 +248,45 @@ def test_two_processes_lose_no_answer_of_each_other(stored) -> None:
     assert mine.pending == [asked]
     assert mine.ask() != asked
     assert len(PreferenceExperiment.resume("espresso", storage=stored).pending) == 2
+
+
+@pytest.mark.skipif(json_storage.fcntl is None, reason="has no locks")
+def test_files_are_written_one_after_the_other(played, tmp_path, monkeypatch) -> None:
+    path = Path(shutil.copy(played / "espresso.json", tmp_path))
+    mine = PreferenceExperiment.resume("espresso", storage=path)
+    other = PreferenceExperiment.resume("espresso", storage=path)
+    (duel,) = mine.pending
+    failed = []
+
+    def tell() -> None:
+        try:
+            other.tell(duel, winner=1)
+        except StorageError as error:
+            failed.append(str(error))
+
+    thread = Thread(target=tell)
+    write = json_storage.write_json
+
+    def meanwhile(*args: object) -> None:
+        # The other one has time enough to write before this one does.
+        if threading.current_thread() is not thread:
+            thread.start()
+            thread.join(0.5)
+        write(*args)
+
+    monkeypatch.setattr(json_storage, "write_json", meanwhile)
+    mine.tell(duel, winner=0)
+    thread.join()
+    assert "Another process" in failed[0]
+    assert other.experiment.lookup_data(trial_indices={1}).df["mean"].tolist() == [1, 0]
+
+
+def test_what_a_killed_process_left_is_written_over(played, tmp_path) -> None:
+    path = Path(shutil.copy(played / "espresso.json", tmp_path))
+    path.with_name("espresso.json.part").write_text("{", encoding="utf-8")
+    PreferenceExperiment.resume("espresso", storage=path).ask()
+    assert list(tmp_path.iterdir()) == [path]
+    assert len(PreferenceExperiment.resume("espresso", storage=path).pending) == 2
 
 
 @pytest.mark.skipif(POSTGRES not in os.environ, reason=f"needs a URL in {POSTGRES}")
