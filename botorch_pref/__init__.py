@@ -20,9 +20,11 @@ from botorch_pref.acquisition import (
 )
 from botorch_pref.errors import (
     BotorchPrefError,
+    ExperimentError,
     FeedbackError,
     InferenceWarning,
     PrecisionError,
+    StorageError,
     UnsupportedFeedbackError,
 )
 from botorch_pref.feedback import (
@@ -77,6 +79,7 @@ __all__ = [
     "DuelingThompson",
     "DuelingUCB",
     "EPPreferenceGP",
+    "ExperimentError",
     "FeasibilityWeighted",
     "FeedbackError",
     "FullyBayesianEPPreferenceGP",
@@ -97,6 +100,7 @@ __all__ = [
     "Ratings",
     "SkewNormalPosterior",
     "SkewPreferenceGP",
+    "StorageError",
     "Strengths",
     "UnsupportedFeedbackError",
     "Validity",

@@ -1,6 +1,7 @@
 """The names that the package promises, and their documentation."""
 
 import inspect
+import warnings
 from typing import Any
 
 import pytest
@@ -11,6 +12,11 @@ import botorch_pref.datasets
 import botorch_pref.feedback
 import botorch_pref.likelihoods
 import botorch_pref.models
+
+with warnings.catch_warnings():
+    # Ax imports its own old names.
+    warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
+    import botorch_pref.ax
 
 PROMISED = {
     "Comparisons",
@@ -63,15 +69,18 @@ LATER: set[str] = set()
 
 ERRORS = {
     "BotorchPrefError",
+    "ExperimentError",
     "FeedbackError",
     "InferenceWarning",
     "PrecisionError",
+    "StorageError",
     "UnsupportedFeedbackError",
 }
 
 PUBLIC_PARTS = [
     botorch_pref,
     botorch_pref.acquisition,
+    botorch_pref.ax,
     botorch_pref.datasets,
     botorch_pref.feedback,
     botorch_pref.likelihoods,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -13,9 +12,7 @@ from ax.api.configs import (
     DerivedParameterConfig,
     RangeParameterConfig,
 )
-from ax.core.base_trial import BaseTrial
 from ax.core.batch_trial import BatchTrial
-from ax.core.data import Data, DataRow
 from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
@@ -23,20 +20,12 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
-from botorch_pref.ax.answer import Answer, checked_answer
-from botorch_pref.ax.answer_metrics import LEVEL, NUM_LEVELS
+from botorch_pref.ax.answer import Answer
 from botorch_pref.ax.asking import derived_seed, next_options
 from botorch_pref.ax.cross_validation import cross_validation
 from botorch_pref.ax.duel import Duel
 from botorch_pref.ax.event_table import write_log
-from botorch_pref.ax.events import (
-    ASKED,
-    TOLD,
-    WITHDRAWN,
-    options_shown,
-    record,
-    standing_answer,
-)
+from botorch_pref.ax.events import ASKED, record
 from botorch_pref.ax.generation_strategy import preference_generation_strategy
 from botorch_pref.ax.json_storage import write_json
 from botorch_pref.ax.preference_adapter import PreferenceAdapter
@@ -47,6 +36,13 @@ from botorch_pref.ax.setup import check_objective, check_same_space, new_experim
 from botorch_pref.ax.storage import Storage
 from botorch_pref.ax.storage_place import storage_at
 from botorch_pref.ax.taken_answers import check_taken
+from botorch_pref.ax.telling import (
+    asked_trial,
+    batch,
+    number_of_levels,
+    take_answer,
+    take_back,
+)
 from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
@@ -59,11 +55,12 @@ class PreferenceExperiment:
     it is answered, its options are arms, answers are data of the metrics of
     `answer_metrics`. What is said is kept before ``ask`` and ``tell`` return.
 
-    Made by `create` and `resume`.
+    `create` and `resume` make one.
 
-    Attributes:
+    Args:
         experiment: Ax's.
         settings: How questions are chosen.
+        storage: Where the experiment is kept.
     """
 
     def __init__(
@@ -170,24 +167,9 @@ class PreferenceExperiment:
             ExperimentError: There is no such question, it has another answer already,
                 this cannot be an answer to it, or the model takes no such answer.
         """
-        trial = self._trial(duel)
-        answer = checked_answer(len(trial.arms), self.num_levels, **said)
-        before = standing_answer(trial)
-        if before == answer.given():
-            return
-        if before is not None:
-            raise ExperimentError(
-                f"Duel {trial.index} has the answer {before}; withdraw it before you "
-                "give another one."
-            )
-        check_taken(self.settings, answer, len(trial.arms), self.num_levels)
-        if answer.cannot_compare:
-            trial.mark_abandoned(reason="cannot compare", unsafe=True)
-        else:
-            self.experiment.attach_data(_data(trial, answer))
-            trial.mark_completed(unsafe=True)
-        record(trial, TOLD, **answer.given())
-        self._keep(trial)
+        trial = asked_trial(self.experiment, duel)
+        if take_answer(trial, self.settings, said):
+            self._keep(trial)
 
     def withdraw(self, duel: Duel | int) -> None:
         """Takes an answer back, or a question that is not to be answered.
@@ -200,14 +182,9 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no such question.
         """
-        trial = self._trial(duel)
-        if standing_answer(trial) is None and trial.status.is_abandoned:
-            return
-        data = self.experiment.data.full_df
-        self.experiment.data = Data(df=data[data["trial_index"] != trial.index])
-        trial.mark_abandoned(reason="withdrawn", unsafe=True)
-        record(trial, WITHDRAWN)
-        self._keep(trial)
+        trial = asked_trial(self.experiment, duel)
+        if take_back(trial):
+            self._keep(trial)
 
     def recommend(self, anywhere: bool = False) -> TParameterization:
         """The options with the largest posterior mean of the utility.
@@ -261,13 +238,12 @@ class PreferenceExperiment:
         """Questions that were asked and not answered, in the order they were asked."""
         running = self.experiment.trials_by_status[TrialStatus.RUNNING]
         in_order = sorted(running, key=lambda trial: trial.index)
-        return [Duel.of_trial(_batch(trial)) for trial in in_order]
+        return [Duel.of_trial(batch(trial)) for trial in in_order]
 
     @property
     def num_levels(self) -> int | None:
         """How many levels the scale of levels has, if there is one."""
-        found: int | None = self.experiment.metrics[LEVEL].properties.get(NUM_LEVELS)
-        return found
+        return number_of_levels(self.experiment)
 
     @property
     def generation_strategy(self) -> GenerationStrategy:
@@ -303,22 +279,6 @@ class PreferenceExperiment:
         """
         write_log(self.experiment, Path(path))
 
-    def _trial(self, duel: Duel | int) -> BatchTrial:
-        index = duel.index if isinstance(duel, Duel) else duel
-        known = isinstance(index, int) and not isinstance(index, bool)
-        if not known or index not in self.experiment.trials:
-            raise ExperimentError(
-                f"There is no duel {index!r}; those asked so far are "
-                f"{list(self.experiment.trials)}."
-            )
-        trial = _batch(self.experiment.trials[index])
-        if isinstance(duel, Duel) and Duel.of_trial(trial) != duel:
-            raise ExperimentError(
-                f"Duel {index} of {self.experiment.name!r} shows other options; this "
-                "one is of another experiment."
-            )
-        return trial
-
     def _keep(self, trial: BatchTrial) -> None:
         name = self.experiment.name
         try:
@@ -327,19 +287,3 @@ class PreferenceExperiment:
             # What is not kept has not happened.
             self.experiment = self._storage.load(name)
             raise
-
-
-def _batch(trial: BaseTrial) -> BatchTrial:
-    assert isinstance(trial, BatchTrial)
-    return trial
-
-
-def _data(trial: BatchTrial, answer: Answer) -> Data:
-    arms = options_shown(trial)
-    return Data(
-        data_rows=[
-            DataRow(trial.index, arms[i].name, metric, metric, value, math.nan)
-            for metric, values in answer.rows(len(arms)).items()
-            for i, value in values.items()
-        ]
-    )
