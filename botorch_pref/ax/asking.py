@@ -27,7 +27,8 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
 
     Rounding to integers and categories can make two options one, or leave the
     constraints. Then the strategy is asked again with another seed; after a few times,
-    Sobol points take the place of what cannot be shown.
+    Sobol points take the place of what cannot be shown, and the run is Sobol's by
+    name.
 
     A strategy is made anew for each question, and its seed derived from the question's
     number: a restart changes nothing.

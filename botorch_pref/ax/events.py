@@ -29,8 +29,8 @@ class Event:
         trial: The number of the question.
         kind: ``asked``, ``told`` or ``withdrawn``.
         time: In UTC, ISO 8601.
-        what: Of a question the names of the arms in the order they were shown; of an
-            answer what was said.
+        what: Of a question the names of the arms in the order they were shown, and
+            Ax's name of the generator that chose them; of an answer what was said.
     """
 
     number: int

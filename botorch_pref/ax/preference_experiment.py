@@ -152,7 +152,8 @@ class PreferenceExperiment:
         run = next_options(self.experiment, self.settings, size)
         trial = self.experiment.new_batch_trial(generator_run=run)
         trial.mark_running(no_runner_required=True)
-        record(trial, ASKED, options=[arm.name for arm in trial.arms])
+        names = [arm.name for arm in trial.arms]
+        record(trial, ASKED, options=names, chosen_by=run._generator_key)
         self._keep(trial)
         return Duel.of_trial(trial)
 

@@ -11,6 +11,7 @@ from espresso import QUICK, better, create
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.asking import derived_seed
+from botorch_pref.ax.events import events_of
 from botorch_pref.ax.names import duel_classes
 from botorch_pref.ax.recommendation import fitted_adapter
 from botorch_pref.ax.settings import Settings
@@ -81,6 +82,9 @@ def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
         duel = experiment.ask()
         assert {option["tea"] for option in duel.options} == {"green", "black"}
         experiment.tell(duel, winner=[o["tea"] for o in duel.options].index("green"))
+        # The model's challenger meets itself each time, and the log says who stood in.
+        trial = experiment.experiment.trials[duel.index]
+        assert events_of(trial)[0].what["chosen_by"] == "Sobol"
     assert experiment.recommend() == {"tea": "green"}
     assert experiment.recommend(anywhere=True) == {"tea": "green"}
 
@@ -106,7 +110,10 @@ def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
     storage = shutil.copy(answered, tmp_path)
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
     experiment.withdraw(experiment.ask())
-    pending = experiment.ask().options[1]
+    asked = experiment.ask()
+    trial = experiment.experiment.trials[asked.index]
+    assert events_of(trial)[0].what["chosen_by"] == "Preference"
+    pending = asked.options[1]
     adapter = fitted_adapter(
         experiment.experiment, experiment.settings, duel_classes()["DuelingEIIG"]
     )
