@@ -65,10 +65,14 @@ def events_of(trial: BaseTrial) -> list[Event]:
     """
     try:
         found = [Event(**event) for event in trial._properties.get(PROPERTY, [])]
-    except TypeError as error:
+    except (AttributeError, TypeError) as error:
         raise StorageError(
             f"The log of trial {trial.index} cannot be read: {error}"
         ) from error
+    for event in found:
+        numbered = isinstance(event.number, int) and event.trial == trial.index
+        if not (numbered and isinstance(event.what, Mapping)):
+            raise StorageError(f"The log of trial {trial.index} has a damaged {event}.")
     return found
 
 
@@ -77,11 +81,31 @@ def events(experiment: Experiment) -> Iterator[Event]:
 
     Args:
         experiment: Ax's.
+
+    Raises:
+        StorageError: The log of some trial cannot be read.
     """
     found = [
         event for trial in experiment.trials.values() for event in events_of(trial)
     ]
     return iter(sorted(found, key=lambda event: event.number))
+
+
+def check_log(experiment: Experiment) -> None:
+    """Checks that the log counts every event once.
+
+    Args:
+        experiment: Ax's, as it was loaded.
+
+    Raises:
+        StorageError: It does not, or cannot be read.
+    """
+    numbers = [event.number for event in events(experiment)]
+    if numbers != list(range(len(numbers))):
+        raise StorageError(
+            f"The log of {experiment.name!r} has the events {numbers}, which should "
+            "count from 0; some were lost or changed."
+        )
 
 
 def check_nothing_else_happened(

@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
-from ax.exceptions.core import AxError
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 
@@ -136,7 +135,10 @@ def read_json(path: Path) -> Experiment:
             experiment = object_from_json(stored)
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
-    except (AxError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except StorageError:
+        raise
+    except Exception as error:
+        # Ax checks little of what it decodes: anything can come of damaged data.
         raise StorageError(
             f"{path} holds no experiment that can be read: {error!r}. It is left as it "
             "is."

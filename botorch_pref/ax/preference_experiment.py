@@ -25,13 +25,13 @@ from botorch_pref.ax.asking import derived_seed, next_options
 from botorch_pref.ax.cross_validation import cross_validation
 from botorch_pref.ax.duel import Duel
 from botorch_pref.ax.event_table import write_log
-from botorch_pref.ax.events import ASKED, record
+from botorch_pref.ax.events import ASKED, check_log, record
 from botorch_pref.ax.generation_strategy import preference_generation_strategy
 from botorch_pref.ax.json_storage import write_json
 from botorch_pref.ax.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.recommendation import best_anywhere, best_shown, fitted_adapter
 from botorch_pref.ax.report import Report, preference_report
-from botorch_pref.ax.settings import PROPERTY, SHORT_WALKS, Settings
+from botorch_pref.ax.settings import SHORT_WALKS, Settings
 from botorch_pref.ax.setup import check_objective, check_same_space, new_experiment
 from botorch_pref.ax.storage import Storage
 from botorch_pref.ax.storage_place import storage_at
@@ -132,7 +132,8 @@ class PreferenceExperiment:
         """
         place = storage_at(storage)
         experiment = place.load(name)
-        settings = Settings.from_property(experiment._properties.get(PROPERTY))
+        settings = Settings.of(experiment)
+        check_log(experiment)
         check_objective(experiment)
         if parameters is not None:
             check_same_space(experiment, parameters, parameter_constraints)

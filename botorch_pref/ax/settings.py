@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
+from ax.core.experiment import Experiment
+
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -84,15 +86,17 @@ class Settings:
         return cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
 
     @classmethod
-    def from_property(cls, stored: object) -> Self:
-        """From what is stored.
+    def of(cls, experiment: Experiment) -> Self:
+        """Those that are stored with an experiment.
 
         Args:
-            stored: The property of Ax's experiment, if it has one.
+            experiment: Ax's.
 
         Raises:
             StorageError: It is no experiment of ours, or of another version.
         """
+        properties = experiment._properties
+        stored = properties.get(PROPERTY) if isinstance(properties, dict) else None
         if not isinstance(stored, dict) or "version" not in stored:
             raise StorageError(
                 "This Ax experiment is no preference experiment: it lacks the property "

@@ -102,8 +102,17 @@ class SqlStorage(Storage):
                 raise StorageError(
                     f"{self._shown_url} has no experiment {name!r}; create it first."
                 )
-            with expressions_are_data():
-                return load_experiment(name)
+            try:
+                with expressions_are_data():
+                    return load_experiment(name)
+            except StorageError:
+                raise
+            except Exception as error:
+                # Ax checks little of what it decodes: anything comes of damaged data.
+                raise StorageError(
+                    f"{name!r} in {self._shown_url} cannot be read: {error!r}. It is "
+                    "left as it is."
+                ) from error
 
     @property
     def _shown_url(self) -> str:

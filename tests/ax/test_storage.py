@@ -305,3 +305,21 @@ def test_postgresql_goes_on_as_sqlite(tmp_path) -> None:
     assert outcomes[0] == outcomes[1]
     with pytest.raises(StorageError, match="already"):
         create(os.environ[POSTGRES], name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ('"number": 1', '"number": 7', "should count from 0"),
+        ('"number": 1', '"number": "1"', "damaged"),
+        ('"trial": 0', '"trial": 1', "damaged"),
+        ('"kind": "told"', '"sort": "told"', "log of trial 0"),
+        ('"values": ["a"', '"values": [null', "can be read"),
+        ('"preference_events": [', '"events": 3, "preference_events": [3, ', "log of"),
+        ('"index": 0,', '"index": 1e999,', "can be read"),
+    ],
+)
+def test_a_damaged_log_or_trial_is_refused(played, tmp_path, old, new, match) -> None:
+    path = Path(shutil.copy(played / "espresso.json", tmp_path))
+    change(path, old, new)
+    refused(path, match)
