@@ -41,7 +41,8 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
     output scales.
 
     Args:
-        dim: ``d``; None where it is not known yet: one lengthscale for all features.
+        dim: Features of a point, after any input transform; None where it is not
+            known yet: one lengthscale for all.
         batch_shape: Of the model.
     """
     base = get_covar_module_with_dim_scaled_prior(

@@ -53,8 +53,9 @@ class HyperparameterDensity(Module):
             stay as they are.
 
     Raises:
-        BotorchPrefError: A batch of models, nothing learned, a learned parameter with
-            no prior or several, or a prior on several parameters.
+        BotorchPrefError: A batch of models, nothing learned, an input transform that is
+            learned, a learned parameter with no prior or several, or a prior on several
+            parameters.
     """
 
     def __init__(self, model: PreferenceGP) -> None:
@@ -137,6 +138,13 @@ def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
     if not learned:
         raise BotorchPrefError(
             "Every parameter of the model is fixed, so that there is nothing to sample."
+        )
+    of_inputs = [name for name in learned if name.startswith("input_transform.")]
+    if of_inputs:
+        raise BotorchPrefError(
+            f"The input transform learns {', '.join(of_inputs)}, and a batch of models "
+            "shares one transform. Fit these before, with fit_gpytorch_mll on a model "
+            "without sampling, and fix them with requires_grad_(False)."
         )
     found: dict[str, _Learned] = {}
     gp: Any = model

@@ -207,12 +207,18 @@ class InferenceMixin(TrainingDataMixin):
         return self._result
 
     @property
+    def _state(self) -> list[Tensor]:
+        """Hyper-parameters, and what the input transform has learned."""
+        transform = getattr(self, "input_transform", None)
+        learned = () if transform is None else transform.buffers()
+        return [t.detach() for t in (*self.parameters(), *learned)]
+
+    @property
     def _has_changed(self) -> bool:
-        """Whether a hyper-parameter has, since the posterior was computed."""
-        parameters = [p.detach() for p in self.parameters()]
-        return len(parameters) != len(self._fingerprint) or any(
-            not torch.equal(a, b)
-            for a, b in zip(parameters, self._fingerprint, strict=True)
+        """Whether the state has, since the posterior was computed."""
+        state = self._state
+        return len(state) != len(self._fingerprint) or any(
+            not torch.equal(a, b) for a, b in zip(state, self._fingerprint, strict=True)
         )
 
     def _posterior_terms(self) -> PosteriorTerms | None:
@@ -223,7 +229,7 @@ class InferenceMixin(TrainingDataMixin):
             with torch.no_grad():
                 self._terms = self._compute_terms()
             self._motion = None
-            self._fingerprint = tuple(p.detach().clone() for p in self.parameters())
+            self._fingerprint = tuple(t.clone() for t in self._state)
         if torch.is_grad_enabled() and self._is_differentiated:
             return self._recorded(self._terms)
         return self._terms

@@ -74,7 +74,7 @@ def preference_paths(
             Matern, agreement of raters, scaled or not, and products.
         terms: Of the posterior; None for the prior. Each draw takes one of its mixture
             components at random.
-        num_inputs: ``d``.
+        num_inputs: ``d``, after the input transform.
         input_transform: What turns the inputs of the model into those of the kernel.
         is_ensemble: Whether the last batch dimension of the model is its members', for
             which inputs have none.
@@ -143,7 +143,7 @@ def _draw_preference_gp_paths(
             mean_module=model.mean_module,
             covar_module=model.covar_module,
             terms=model._posterior_terms(),
-            num_inputs=model.dim,
+            num_inputs=model._points().shape[-1],
             input_transform=getattr(model, "input_transform", None),
             is_ensemble=model._is_ensemble,
         )

@@ -94,16 +94,19 @@ class PreferenceGP(  # type: ignore[misc]
             if datapoints.dtype == torch.float32:
                 text = _get_single_precision_warning(str(datapoints.dtype))
                 warnings.warn(text, InputDataWarning, stacklevel=2)
-        batch = self.batch_shape
-        self.mean_module = mean_module or default_mean_module(blocks, batch)
-        self.covar_module = covar_module or default_covar_module(self.dim, batch)
+        features = self.dim
         if input_transform is not None:
             self.input_transform = input_transform
         if datapoints is not None:
             self.to(datapoints)
             with torch.no_grad():
                 # A transform that learns from the data does so in train mode only.
-                self.transform_inputs(datapoints)
+                features = self.transform_inputs(datapoints).shape[-1]
+        batch = self.batch_shape
+        self.mean_module = mean_module or default_mean_module(blocks, batch)
+        self.covar_module = covar_module or default_covar_module(features, batch)
+        if datapoints is not None:
+            self.to(datapoints)
         if blocks:
             self._factors()
 

@@ -204,14 +204,15 @@ class TrainingDataMixin(Model):
 
     def _points(self) -> Tensor:
         """The distinct training inputs, transformed, with the graph of the given."""
-        (points,) = self.train_inputs
+        given = cast("Tensor", self.datapoints)
         if not self._has_transformed_inputs:
             # All of them: a transform that learns from the data counts duplicates.
-            points = self.transform_inputs(points)
-        elif self._is_differentiated:
-            # BoTorch transforms stored inputs without a graph.
+            points = self.transform_inputs(given)
+        else:
+            # Not the stored ones, which BoTorch transforms without a graph, and before
+            # the parameters of the transform are set or loaded.
             transform = cast("InputTransform", self.input_transform)
-            points = transform.preprocess_transform(cast("Tensor", self.datapoints))
+            points = transform.preprocess_transform(given)
         return points if self._distinct is None else points[self._distinct.first]
 
     def _set_transformed_inputs(self) -> None:

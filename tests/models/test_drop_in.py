@@ -35,12 +35,13 @@ from botorch.models.pairwise_gp import (
     PairwiseGP,
     PairwiseLaplaceMarginalLogLikelihood,
 )
-from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.input import Normalize, OneHotToNumeric
 from botorch.optim import optimize_acqf
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
+from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.utils.transforms import is_ensemble, is_fully_bayesian
 from gpytorch.kernels import LinearKernel
 from torch import Tensor
@@ -389,6 +390,18 @@ def test_objective_of_data_with_copies_of_points(cls: Any) -> None:
 def test_any_kernel_will_do(cls: Any) -> None:
     model = cls(points(), duels(points()), covar_module=LinearKernel().double())
     assert bool(model.posterior(points(20)[16:]).mean.isfinite().all())
+
+
+def test_a_transform_that_changes_the_number_of_features(cls: Any) -> None:
+    x = points()
+    kinds = torch.nn.functional.one_hot((x[:, 0] > 0.5).long(), 2).to(x)
+    given = torch.cat([x, kinds], dim=-1)
+    model = cls(given, duels(x), input_transform=OneHotToNumeric(5, {3: 2})).eval()
+    numbers = torch.cat([x, kinds[:, 1:]], dim=-1)
+    expected = cls(numbers, duels(x)).eval().posterior(numbers[:4])
+    torch.testing.assert_close(model.posterior(given[:4]).mean, expected.mean)
+    path = draw_matheron_paths(model, sample_shape=torch.Size([3]))
+    assert bool(path(given).isfinite().all())
 
 
 def test_single_precision_warns(cls: Any) -> None:

@@ -16,7 +16,7 @@ from botorch.acquisition.monte_carlo import qSimpleRegret
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption
 from botorch.fit import fit_fully_bayesian_model_nuts
-from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.input import Normalize, Warp
 from botorch.optim import optimize_acqf
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from botorch.sampling.normal import SobolQMCNormalSampler
@@ -228,6 +228,17 @@ def test_parameters_without_a_prior_are_refused() -> None:
     model = FullyBayesianEPPreferenceGP(POINTS, Comparisons(PAIRS, ties=PAIRS[:1]))
     with pytest.raises(BotorchPrefError, match=r"No prior on .*raw_tie_threshold"):
         fit_fully_bayesian_model_nuts(model, disable_progbar=True)
+
+
+def test_learned_input_transforms_are_refused() -> None:
+    # The models would share one transform, whose parameters a batch cannot broadcast.
+    prior = LogNormalPrior(0.0, 0.75)
+    warp = Warp(2, [0], concentration0_prior=prior, concentration1_prior=prior)
+    model = FullyBayesianEPPreferenceGP(POINTS, PAIRS, input_transform=warp)
+    with pytest.raises(BotorchPrefError, match=r"learns .*concentration0.*fit_gpyt"):
+        fit_fully_bayesian_model_nuts(model, disable_progbar=True)
+    warp.requires_grad_(False)
+    model.pyro_model  # noqa: B018 (builds the density)
 
 
 def test_the_mean_has_a_prior_by_default() -> None:

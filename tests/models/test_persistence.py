@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.input import InputTransform, Normalize, Warp
 from torch import Tensor
 
 from botorch_pref import (
@@ -153,6 +153,36 @@ def test_a_state_dict_holds_no_data(cls: Any) -> None:
     direct.covar_module.load_state_dict(model.covar_module.state_dict())
     direct.input_transform.load_state_dict(model.input_transform.state_dict())
     torch.testing.assert_close(moments(other), moments(direct), rtol=0, atol=1e-6)
+
+
+def warped(concentration: float) -> InputTransform:
+    transform = Warp(2, [0, 1], bounds=torch.stack([X.amin(0), X.amax(0)]))
+    transform.concentration0.data.fill_(concentration)
+    return transform
+
+
+def normalized(width: float) -> InputTransform:
+    middle = X.mean(0)
+    return Normalize(2, bounds=torch.stack([middle - width, middle + width]))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(warped(1.0), warped(2.0)), (normalized(20.0), normalized(60.0))],
+    ids=["parameters", "buffers"],
+)
+def test_a_state_is_loaded_after_a_question_too(
+    cls: Any, first: InputTransform, second: InputTransform
+) -> None:
+    own = OURS[cls]
+    model = cls(X, answers(X), input_transform=copy.deepcopy(first), **own).eval()
+    before, _ = moments(model)
+    other = cls(X, answers(X), input_transform=copy.deepcopy(second), **own).eval()
+    model.load_state_dict(other.state_dict())
+    mean, covariance = moments(other)
+    assert (mean - before).abs().max() > 0.01
+    # Engines that start elsewhere stop within this.
+    torch.testing.assert_close(moments(model), (mean, covariance), rtol=0, atol=1e-5)
 
 
 def test_a_strange_state_dict_is_refused(cls: Any) -> None:
