@@ -26,10 +26,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_pref.numerics.mcmc_diagnostics import (
-    effective_sample_size,
-    split_r_hat,
-)
+from botorch_pref.inference.run_length import out_of_reach, reached, worst_row
 
 LogRatio = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -45,9 +42,6 @@ _BURN_IN = 8
 _MIN_STEPS = 16
 # Run length over what independent transitions would need.
 _LENGTH_FACTOR = 1.5
-# With many short chains this already means that a chain forgets its start many times
-# within its run; it leaves R-hat's own noise, of order 1 / (steps sqrt(chains)), room.
-_R_HAT_TARGET = 1.05
 
 
 @dataclass(frozen=True)
@@ -223,18 +217,6 @@ class _Chains:
         return float(rate.min()) >= _TARGET_ACCEPTANCE
 
 
-def _worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
-    """R-hat and effective sample size of the worst row; rows without variance pass."""
-    steps = rows.movedim(-2, 1)
-    size = effective_sample_size(steps).masked_fill(fixed, torch.inf)
-    r_hat = split_r_hat(steps).masked_fill(fixed, 1.0)
-    return r_hat.amax(-1), size.amin(-1)
-
-
-def _reached(r_hat: Tensor, size: Tensor, num_draws: int) -> bool:
-    return bool(((size >= num_draws) & (r_hat <= _R_HAT_TARGET)).all())
-
-
 def sample_latent(
     log_ratio: LogRatio,
     mean: Tensor,
@@ -250,7 +232,7 @@ def sample_latent(
     All chains start at the mean of the Gaussian. Warm-up adds kicks to the
     quarter-turn trajectory until 80 % of the proposals are accepted and then leaves
     them. The run doubles until the worst row has ``num_draws`` effective draws and an
-    R-hat of at most 1.05, or ``max_doublings`` are spent.
+    R-hat of at most 1.05, or ``max_doublings`` are spent or would not be enough.
 
     Args:
         log_ratio: From ``z``, ``num_chains x batch_shape x m``, to the pair of
@@ -278,13 +260,14 @@ def sample_latent(
     steps = max(_MIN_STEPS, math.ceil(_LENGTH_FACTOR * num_draws / num_chains))
     rows, rate = chains.run(steps)
     fixed = (root == 0).all(dim=-1)
-    r_hat, size = _worst_row(rows, fixed)
-    for _ in range(max_doublings):
-        if _reached(r_hat, size, num_draws):
+    r_hat, size = worst_row(rows, fixed)
+    for left in range(max_doublings, 0, -1):
+        enough = reached(r_hat, size, num_draws)
+        if bool((enough | out_of_reach(r_hat, size, num_draws, 2**left)).all()):
             break
         more, more_rate = chains.run(rows.shape[0])
         rows, rate = torch.cat([rows, more]), 0.5 * (rate + more_rate)
-        r_hat, size = _worst_row(rows, fixed)
+        r_hat, size = worst_row(rows, fixed)
     flat = rows.movedim(-2, 1).flatten(0, 1)
     picked = torch.arange(num_draws, device=flat.device) * flat.shape[0] // num_draws
     return LatentDraws(
@@ -294,5 +277,5 @@ def sample_latent(
         effective_sample_size=size,
         num_steps=rows.shape[0],
         num_kicks=chains.num_kicks,
-        converged=_reached(r_hat, size, num_draws),
+        converged=bool(reached(r_hat, size, num_draws).all()),
     )
