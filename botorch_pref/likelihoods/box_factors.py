@@ -36,19 +36,26 @@ class BoxFactors(ScalarFactors):
         variance: ``r``, ``batch_shape x m``, positive.
         lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
         upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
+        width: ``u - l`` where it is known to more digits than the ends leave.
     """
 
     def __init__(
-        self, rows: SparseRows, variance: Tensor, lower: Tensor, upper: Tensor
+        self,
+        rows: SparseRows,
+        variance: Tensor,
+        lower: Tensor,
+        upper: Tensor,
+        *,
+        width: Tensor | None = None,
     ) -> None:
         self.rows = rows
         self.variance, self.lower, self.upper = variance, lower, upper
+        self.width = upper - lower if width is None else width
 
     def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
         inverse = variance.rsqrt()
-        width = self.upper - self.lower
-        width = torch.where(width.isfinite(), width, 1.0)
+        width = torch.where(self.width.isfinite(), self.width, 1.0)
         value, first, second, third = interval_derivatives(
             _standardise(self.lower, z, inverse),
             _standardise(self.upper, z, inverse),
@@ -82,6 +89,7 @@ class CorrelatedBoxFactors(BoxFactors):
         lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
         upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
         noise: ``N``.
+        width: ``u - l`` where it is known to more digits than the ends leave.
     """
 
     noise: NoiseBlocks
@@ -93,6 +101,8 @@ class CorrelatedBoxFactors(BoxFactors):
         lower: Tensor,
         upper: Tensor,
         noise: NoiseBlocks,
+        *,
+        width: Tensor | None = None,
     ) -> None:
-        super().__init__(rows, variance, lower, upper)
+        super().__init__(rows, variance, lower, upper, width=width)
         self.noise = noise

@@ -77,10 +77,10 @@ def _stack_boxes(blocks: Sequence[BoxFactors]) -> BoxFactors:
         _join([block.lower for block in blocks]),
         _join([block.upper for block in blocks]),
     )
-    noise = _noise(blocks)
+    noise, width = _noise(blocks), _join([block.width for block in blocks])
     if noise is None:
-        return BoxFactors(rows, *ends)
-    return CorrelatedBoxFactors(rows, *ends, noise)
+        return BoxFactors(rows, *ends, width=width)
+    return CorrelatedBoxFactors(rows, *ends, noise, width=width)
 
 
 def joint_factors(blocks: Sequence[Factors]) -> Factors:

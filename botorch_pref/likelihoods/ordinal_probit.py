@@ -124,6 +124,10 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
             ends.shape[:-1], noise.shape[:-1], feedback.batch_shape
         )
         ends = ends.expand(*batch, -1)
+        none = ends.new_full((*batch, 1), torch.inf)
+        # Not the difference of cut points, which cancels where all are far from zero.
+        gaps = self.raw_cutpoints[..., 1:].exp().expand(*batch, -1)
+        width = torch.cat([none, gaps, none], dim=-1)
         levels = feedback.levels.expand(*batch, -1)
         rows = SparseRows(
             feedback.indices.unsqueeze(-1),
@@ -135,6 +139,7 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
             noise.expand(*batch, levels.shape[-1]),
             ends.gather(-1, levels),
             ends.gather(-1, levels + 1),
+            width=width.gather(-1, levels),
         )
 
     @property

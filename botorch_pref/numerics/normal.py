@@ -144,7 +144,7 @@ class _Interval(NamedTuple):
     third: Tensor
 
 
-def _around_zero(a: Tensor, b: Tensor) -> _Interval:
+def _around_zero(a: Tensor, b: Tensor, _: Tensor) -> _Interval:
     r"""Intervals with ``a < 0 < b``.
 
     With :math:`g_j = [\phi^{(j)}(b) - \phi^{(j)}(a)] / Z` the derivatives are
@@ -162,7 +162,7 @@ def _around_zero(a: Tensor, b: Tensor) -> _Interval:
     return _Interval(log_beta + torch.log(mass), g0, g1 - g0.square(), third)
 
 
-def _in_tail(a: Tensor, b: Tensor) -> _Interval:
+def _in_tail(a: Tensor, b: Tensor, width: Tensor) -> _Interval:
     r"""Intervals with ``a < b <= 0``, through the distance ``t = b - y`` from ``b``.
 
     Differences of the :math:`g_j` of :func:`_around_zero` cancel here. With
@@ -171,7 +171,6 @@ def _in_tail(a: Tensor, b: Tensor) -> _Interval:
     a sum of hazard excesses.
     """
     excess_a, excess_b = hazard_excess(a), hazard_excess(b)
-    width = b - a
     # log Phi(b) - log Phi(a), where Phi = phi / h.
     gap = torch.log(hazard(a) / hazard(b)) - 0.5 * width * (a + b)
     mass = -torch.expm1(-gap)
@@ -184,7 +183,7 @@ def _in_tail(a: Tensor, b: Tensor) -> _Interval:
     return _Interval(log_ndtr(b) + torch.log(mass), t1 - b, t2 - t1.square() - 1, third)
 
 
-def _narrow(b: Tensor, width: Tensor) -> _Interval:
+def _narrow(_: Tensor, b: Tensor, width: Tensor) -> _Interval:
     """Intervals over which the density changes by less than a factor e.
 
     Eight-point Gauss-Legendre quadrature: exact to rounding there, and free of the
@@ -222,8 +221,7 @@ def _bounded(alpha: Tensor, beta: Tensor, width: Tensor) -> _Interval:
             a = torch.where(chosen, alpha, -2.0)
             b = torch.where(chosen, beta, -1.0)
             w = torch.where(chosen, width, 1.0)
-            inner = form(b, w) if form is _narrow else form(a, b)
-            parts = zip(inner, out, strict=True)
+            parts = zip(form(a, b, w), out, strict=True)
             out = _Interval(*(torch.where(chosen, x, y) for x, y in parts))
     return out
 

@@ -545,6 +545,19 @@ def test_levels_have_the_probabilities_of_their_intervals(level, variance) -> No
         torch.testing.assert_close(case.build()(z).probs[..., level], got)
 
 
+def test_a_level_is_as_wide_as_its_gap_far_from_zero() -> None:
+    """Where the cut points are equal but for rounding, alone and among others."""
+    likelihood = OrdinalProbitLikelihood(3).double()
+    gap = 1e-9
+    raw = torch.tensor([1e8, math.log(gap)], dtype=torch.float64)
+    likelihood.initialize(raw_cutpoints=raw)
+    one = likelihood.factors(OrdinalRatings(torch.tensor([0]), torch.tensor([1]), 3), 1)
+    for factors in (one, joint_factors([one, one])):
+        z = torch.full((factors.rows.num_rows,), 1e8, dtype=torch.float64)
+        want = math.log(gap / math.sqrt(2 * math.pi))
+        assert factors.log_prob(z).value.tolist() == pytest.approx([want] * len(z))
+
+
 def test_cutpoints_are_set_read_and_kept_in_order() -> None:
     likelihood = OrdinalProbitLikelihood(4).double()
     assert likelihood.raw_cutpoints.requires_grad

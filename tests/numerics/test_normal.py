@@ -273,6 +273,19 @@ def test_a_width_that_the_ends_have_no_digits_for(centre, width) -> None:
     torch.testing.assert_close(by_centre, -centre, rtol=1e-8, atol=1e-4)
 
 
+@pytest.mark.parametrize("end", [1e6, -1e6, 1e12])
+def test_a_width_that_the_ends_have_no_digits_for_in_the_tail(end) -> None:
+    """There the density falls exponentially, by three powers of e here."""
+    width = torch.tensor(3 / abs(end), dtype=torch.float64, requires_grad=True)
+    near = torch.tensor(end, dtype=torch.float64)
+    ends = (near, near + width) if end > 0 else (near - width, near)
+    value, *others = interval_derivatives(*(x.detach() for x in ends), width)
+    assert value.item() == pytest.approx(-0.5 * end**2, rel=1e-9)
+    assert all(bool(x.isfinite()) for x in others)
+    (by_width,) = torch.autograd.grad(value, width)
+    assert by_width.item() == pytest.approx(abs(end) / math.expm1(3), rel=1e-10)
+
+
 @pytest.mark.parametrize(
     "interval",
     [(-1.0, 2.0), (0.5, 0.8), (-0.3, 0.3), (2.0, 6.0), (-9.0, -5.0), (20.0, 22.0)],
