@@ -153,3 +153,8 @@ def test_blocks_that_cannot_be_one_are_refused() -> None:
     other = OrdinalRatings(two.expand(3, 2), two.expand(3, 2), 3)
     with pytest.raises(FeedbackError, match=r"\(2,\).*\(3,\).*does not broadcast"):
         batch.followed_by(other)
+
+
+def test_padding_stays_where_points_come_before() -> None:
+    moved = Rankings(torch.tensor([[2, 0, 1], [1, 3, -1]])).shifted(4)
+    assert moved.orders.tolist() == [[6, 4, 5], [5, 7, -1]]

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import importlib
 import itertools
 import math
 from typing import Any
@@ -373,6 +374,25 @@ def test_draws_of_other_hyper_parameters_do_not_go_on() -> None:
     later = model.condition_on_observations(LATER, more)
     assert later._continued is None or later._has_changed
     assert_same(later, expected)
+
+
+def test_every_answer_has_random_numbers_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither the chains' nor those that an earlier answer was continued with."""
+    module = importlib.import_module("botorch_pref.models.skew_preference_gp")
+    seeds, continued = [], module.continue_draws
+
+    def seen(*arguments: Any) -> Any:
+        seeds.append(arguments[-1].initial_seed())
+        return continued(*arguments)
+
+    monkeypatch.setattr(module, "continue_draws", seen)
+    model = made(SkewPreferenceGP, [CELLS[0]], num_draws=64, seed=3)
+    for _ in range(3):
+        model.posterior(NEW)
+        model = model.condition_on_observations(LATER, torch.tensor([[0, 1]]))
+    assert len({3, *seeds}) == 4
 
 
 def test_a_copy_shares_no_hyper_parameters() -> None:
