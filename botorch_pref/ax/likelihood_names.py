@@ -7,14 +7,16 @@ from inspect import isabstract
 from typing import Any, TypeVar
 
 import torch
+from botorch.utils.datasets import SupervisedDataset
 from gpytorch import priors
 from gpytorch.priors import Prior
 
 from botorch_pref import likelihoods
 from botorch_pref.ax.names import class_named, public_classes
 from botorch_pref.errors import ExperimentError
-from botorch_pref.feedback import Feedback
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods.resolve import AnyLikelihood
+from botorch_pref.models.preference_gp import PreferenceGP
 
 T = TypeVar("T")
 
@@ -61,6 +63,31 @@ def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
     if not names or not all(isinstance(name, str) for name in names):
         return dict(options)
     return {**options, "likelihood": likelihoods_named(given)}
+
+
+def model_arguments(
+    model_class: type[Any], dataset: SupervisedDataset, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Constructor arguments of a model.
+
+    Answers so far may say nothing of duels, such as levels or failures alone. The
+    questions to come are duels: such a model gets the likelihood of duels as well.
+
+    Args:
+        model_class: Of the model.
+        dataset: The answers.
+        options: See `with_likelihoods`.
+    """
+    arguments = {**model_class.construct_inputs(dataset), **with_likelihoods(options)}
+    kinds = {type(block) for block in arguments.get("feedback", ())}
+    compared = "comparisons" in arguments or kinds & {Comparisons, Choices, Rankings}
+    given = arguments.get("likelihood") or {}
+    if compared or not kinds or not isinstance(given, Mapping):
+        return arguments
+    if issubclass(model_class, PreferenceGP):
+        duels = model_class.default_likelihoods[Comparisons].default_for(None)
+        arguments["likelihood"] = {Comparisons: duels, **given}
+    return arguments
 
 
 def _made(given: object, classes: Mapping[str, type[T]]) -> T:

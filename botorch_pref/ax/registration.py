@@ -30,7 +30,7 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_pref.ax.likelihood_names import with_likelihoods
+from botorch_pref.ax.likelihood_names import model_arguments
 from botorch_pref.ax.names import acquisition_classes, model_classes
 from botorch_pref.ax.preference_acquisition import PreferenceAcquisition
 from botorch_pref.ax.preference_adapter import PreferenceAdapter
@@ -76,10 +76,7 @@ def _inputs(
     Features are in the unit cube and categories are one-hot, so that nothing of the
     search space is left to tell the model.
     """
-    return {
-        **botorch_model_class.construct_inputs(dataset),
-        **with_likelihoods(model_config.model_options),
-    }
+    return model_arguments(botorch_model_class, dataset, model_config.model_options)
 
 
 def _register() -> None:

@@ -10,7 +10,7 @@ from botorch.utils.transforms import is_fully_bayesian
 from botorch_pref.ax.answer import Answer
 from botorch_pref.ax.answer_metrics import DUEL
 from botorch_pref.ax.feedback_data import feedback_blocks
-from botorch_pref.ax.likelihood_names import with_likelihoods
+from botorch_pref.ax.likelihood_names import model_arguments
 from botorch_pref.ax.names import class_named, model_classes
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import BotorchPrefError, ExperimentError
@@ -43,12 +43,14 @@ def check_taken(
     points = torch.linspace(0, 1, num_options, dtype=torch.float64).unsqueeze(-1)
     dataset = FeedbackDataset(points, blocks, feature_names=["x"], outcome_names=[DUEL])
     model_class = class_named(settings.model, model_classes(), "model")
-    options = with_likelihoods(settings.model_options)
     try:
-        model: Any = model_class(**model_class.construct_inputs(dataset), **options)
+        arguments = model_arguments(model_class, dataset, settings.model_options)
+        model: Any = model_class(**arguments)
         if is_fully_bayesian(model):
             # Asks for the priors that sampling needs.
             _ = model.pyro_model
+    except ExperimentError:
+        raise
     except (BotorchPrefError, TypeError) as error:
         raise ExperimentError(
             f"{settings.model} with the options {settings.model_options!r} does not "

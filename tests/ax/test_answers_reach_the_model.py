@@ -128,12 +128,15 @@ CASES = {
 def test_the_model_is_the_one_built_by_hand(case, tmp_path) -> None:
     answers, feedback = CASES[case]
     experiment, asked = play(tmp_path / "unit.db", answers)
+    # Who gave strengths alone may be asked about duels next.
+    heard = PairwiseProbitLikelihood() if case == "strengths" else None
+    options = {} if heard is None else {"likelihood": {Comparisons: heard}}
     compared = [
         duel
         for duel, (_, said) in zip(asked, answers, strict=True)
         if "cannot_compare" not in said
     ]
-    check(experiment, EPPreferenceGP, points(*compared), feedback)
+    check(experiment, EPPreferenceGP, points(*compared), feedback, **options)
 
 
 def test_all_in_one_model(tmp_path) -> None:

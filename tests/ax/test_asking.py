@@ -63,6 +63,22 @@ def test_seeds_of_purposes_differ_and_do_not_change() -> None:
     assert derived_seed(Settings(seed=0), 7) == 3275080397
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"invalid": [0, 1]},
+        {"levels": [0, 1]},
+        {"ratings": [0.2, 0.4]},
+        {"strength": 0.7},
+    ],
+)
+def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.json", initial=1, num_levels=2)
+    experiment.tell(experiment.ask(), **said)
+    trial = experiment.experiment.trials[experiment.ask().index]
+    assert events_of(trial)[0].what["chosen_by"] == "Preference"
+
+
 def little(storage, values, **settings) -> PreferenceExperiment:
     return PreferenceExperiment.create(
         "little",
