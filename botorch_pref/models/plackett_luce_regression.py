@@ -156,6 +156,12 @@ class PlackettLuceRegression(  # type: ignore[misc]
     def _weights(self) -> WeightPosterior:
         """Cached; computed anew when eta has changed."""
         self.eval()
+        if self._is_differentiated and torch.is_grad_enabled():
+            raise BotorchPrefError(
+                "PlackettLuceRegression has no derivatives in the points that it is "
+                "conditioned on, which look-ahead wants; detach them, or take a "
+                "Gaussian process such as LaplacePreferenceGP."
+            )
         eta = self.eta.detach()
         stale = self._posterior_eta is None or not torch.equal(eta, self._posterior_eta)
         if self._posterior is None or stale:

@@ -538,3 +538,16 @@ def test_a_warning_where_it_did_not_converge(monkeypatch) -> None:
     monkeypatch.setattr(laplace_module, "_MAX_ITERATIONS", 0)
     with pytest.warns(InferenceWarning, match="did not converge"):
         model_of("laplace").diagnostics()
+
+
+def test_derivatives_in_conditioned_points_are_refused() -> None:
+    points = torch.rand(4, 2, generator=torch.Generator().manual_seed(0)).double()
+    model = PlackettLuceRegression(points, torch.tensor([[0, 1], [2, 3]]))
+    more = points[:2].clone().requires_grad_()
+    fantasy = model.condition_on_observations(more, torch.tensor([[1, 0]]))
+    with pytest.raises(BotorchPrefError, match="detach"):
+        fantasy.posterior(points)
+    with torch.no_grad():
+        detached = model.condition_on_observations(more, torch.tensor([[1, 0]]))
+        mean = fantasy.posterior(points).mean
+        torch.testing.assert_close(mean, detached.posterior(points).mean)
