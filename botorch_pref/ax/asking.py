@@ -93,9 +93,10 @@ def _filled_up(
     """The first option that can be shown, and Sobol points for the others."""
     space = experiment.search_space
     first = [arm for arm in run.arms if space.check_membership(arm.parameters)][:1]
-    for attempt in range(_ATTEMPTS, 16 * _ATTEMPTS):
-        spec = sobol_spec(settings, position + attempt * size)
-        spec.fit(experiment)
+    spec = sobol_spec(settings, position + _ATTEMPTS * size)
+    spec.fit(experiment)
+    for _ in range(15 * _ATTEMPTS):
+        # Goes on in the sequence where it was.
         points = spec.gen(n=size).arms
         filled = GeneratorRun(
             arms=[*first, *points[: size - len(first)]],

@@ -24,6 +24,11 @@ QUESTIONS, SPREAD, HALF = 12, 9, 10
 OPTIONS = {"SkewPreferenceGP": {"num_draws": 64}}
 FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
 ACQUISITION = {"LaplacePreferenceGP": "DuelingEUBO"}
+# Sampling takes its time: one question of one model is enough.
+INITIAL = {
+    "FullyBayesianEPPreferenceGP": QUESTIONS - 1,
+    "FullyBayesianLaplacePreferenceGP": QUESTIONS,
+}
 MODELS = sorted(model_classes())
 INTERRUPTED = "interrupted while writing"
 
@@ -36,8 +41,7 @@ def settings(model: str) -> dict:
     return {
         "model": model,
         "acquisition": ACQUISITION.get(model, "DuelingEIIG"),
-        # Sampling takes its time: one question is enough.
-        "initial": QUESTIONS - 1 if samples(model) else SPREAD,
+        "initial": INITIAL.get(model, SPREAD),
         "seed": 3,
         "model_options": OPTIONS.get(model, {}),
         "fit_options": FEW_DRAWS if samples(model) else QUICK_FIT,

@@ -94,7 +94,7 @@ def little(storage, values, **settings) -> PreferenceExperiment:
 
 def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
     experiment = little(tmp_path / "little.db", ["green", "black"], initial=2)
-    for _ in range(5):
+    for _ in range(4):
         duel = experiment.ask()
         assert {option["tea"] for option in duel.options} == {"green", "black"}
         experiment.tell(duel, winner=[o["tea"] for o in duel.options].index("green"))

@@ -141,12 +141,15 @@ def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
         duels.cross_validate(num_folds)
 
 
+FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
+
+
 def test_an_ensemble_averages_over_its_members(duels) -> None:
     ensemble = PreferenceExperiment(
         duels.experiment,
         Settings(
             model="FullyBayesianLaplacePreferenceGP",
-            fit_options={"warmup_steps": 2, "num_samples": 2, "thinning": 1},
+            fit_options=FEW_DRAWS,
         ),
         duels._storage,
     )

@@ -71,7 +71,7 @@ def test_recommendations_are_feasible_and_those_anywhere_no_worse(played) -> Non
     assert space.check_membership(anywhere, raise_error=True)
 
 
-def test_ax_reads_the_experiment_alone(played, tmp_path) -> None:
+def test_ax_reads_the_experiment_by_its_own_function(played, tmp_path) -> None:
     from ax.storage.json_store.load import load_experiment
 
     played.write_json(tmp_path / "espresso.json")
