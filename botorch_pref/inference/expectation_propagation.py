@@ -15,10 +15,12 @@ is taken back and shortened.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
+from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.anderson import AndersonMemory
 from botorch_pref.inference.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
@@ -83,11 +85,37 @@ def _next_sites(
     return torch.where((calm & proper).unsqueeze(-1), accelerated, damped)
 
 
+def _start(
+    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
+) -> Sweep:
+    sweep = sweep_sites(solver, prior, factors, sites)
+    if bool(sweep.proper.all()):
+        return sweep
+    # Sites of other hyper-parameters, or all at once, may widen too much to start.
+    return sweep_sites(solver, prior, factors, _non_negative(sweep))
+
+
+def _first_sweep(
+    solver: SiteSolver,
+    prior: Tensor,
+    factors: ScalarFactors,
+    initial_sites: tuple[Tensor, Tensor] | None,
+) -> Sweep:
+    """Of the sites to start from, if they leave a posterior; else of the prior's."""
+    if initial_sites is not None:
+        # They may be so precise, beside a prior that is so wide, that they do not.
+        with suppress(PrecisionError):
+            sweep = _start(solver, prior, factors, torch.cat(initial_sites, dim=-1))
+            if bool(sweep.proper.all()):
+                return sweep
+    return _start(solver, prior, factors, _prior_sites(solver, prior, factors))
+
+
 def _iterate(
     solver: SiteSolver,
     prior: Tensor,
     factors: ScalarFactors,
-    sites: Tensor,
+    sweep: Sweep,
     tolerance: float,
 ) -> tuple[Sweep, int]:
     """Parallel sweeps until tilted and posterior moments agree.
@@ -96,10 +124,6 @@ def _iterate(
     answers overshoot together, each by little. Where the sweeps lead nowhere, the one
     with the least mismatch is what there is.
     """
-    sweep = sweep_sites(solver, prior, factors, sites)
-    if not bool(sweep.proper.all()):
-        # Sites of other hyper-parameters, or all at once, may widen too much to start.
-        sweep = sweep_sites(solver, prior, factors, _non_negative(sweep))
     damping, calm = torch.ones_like(sweep.residual), sweep.residual < torch.inf
     memory, iterations = AndersonMemory(), 1
     best, least = sweep.sites, sweep.residual
@@ -204,12 +228,8 @@ def expectation_propagation(
     with torch.no_grad():
         solver = site_solver(covar, factors.rows, factors.noise)
         prior = factors.rows.apply(mean)
-        sites = (
-            _prior_sites(solver, prior, factors)
-            if initial_sites is None
-            else torch.cat(initial_sites, dim=-1)
-        )
-        sweep, iterations = _iterate(solver, prior, factors, sites, tolerance)
+        first = _first_sweep(solver, prior, factors, initial_sites)
+        sweep, iterations = _iterate(solver, prior, factors, first, tolerance)
         sweep = _with_known_rows(solver, prior, factors, sweep)
         tau, nu = sweep.sites.chunk(2, dim=-1)
         weights = factors.rows.adjoint(nu - tau * sweep.mean)

@@ -681,3 +681,15 @@ def test_contradictory_answers_cancel() -> None:
         covar, mean, factors = Problem((kind, Comparisons(pairs)), far=0.0).detached()
         got_mean, _ = posterior(covar, mean, engine(covar, mean, factors))
         torch.testing.assert_close(got_mean, mean, rtol=0, atol=1e-6)
+
+
+def test_sites_too_precise_to_start_from_are_left() -> None:
+    # Where a line search strays: beside this prior, rounding leaves such sites nothing.
+    covar, mean, factors = wins().detached()
+    near = expectation_propagation(covar, mean, factors)
+    strayed = 1e22 * torch.eye(len(covar), dtype=covar.dtype), mean, factors
+    cold = expectation_propagation(*strayed)
+    warm = expectation_propagation(*strayed, (near.site_precision, near.site_shift))
+    assert cold.converged
+    assert warm.converged
+    torch.testing.assert_close(warm.log_evidence, cold.log_evidence)
