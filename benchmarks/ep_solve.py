@@ -23,7 +23,7 @@ from report import fastest, print_table, start
 from torch import Tensor
 
 from botorch_pref import Comparisons, PairwiseProbitLikelihood
-from botorch_pref.inference.expectation_propagation import expectation_propagation
+from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
 from botorch_pref.inference.gaussian_result import GaussianResult
 
 STORED_PEER_SECONDS = {100: 0.11, 200: 0.36}

@@ -18,7 +18,9 @@ from report import print_table, seconds, start
 from torch import Tensor
 
 from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.models.fully_bayesian_preference_gp import FullyBayesianEPPreferenceGP
+from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
+    FullyBayesianEPPreferenceGP,
+)
 from botorch_pref.models.preference_gp import PreferenceGP
 
 SIZES = (10, 30, 100)

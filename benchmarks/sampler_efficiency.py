@@ -22,11 +22,11 @@ from torch import Tensor
 from truth import exact_hamiltonian, gibbs
 
 from botorch_pref import SkewPreferenceGP
-from botorch_pref.inference.box_log_ratio import box_log_ratio
-from botorch_pref.inference.expectation_propagation import expectation_propagation
+from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.split_hamiltonian import sample_latent
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.inference.skew.box_log_ratio import box_log_ratio
+from botorch_pref.inference.skew.split_hamiltonian import sample_latent
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 from botorch_pref.numerics.mcmc_diagnostics import effective_sample_size
 from botorch_pref.numerics.truncated_normal import sample_truncated_normal
 

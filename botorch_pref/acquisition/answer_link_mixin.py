@@ -5,7 +5,7 @@ from __future__ import annotations
 from botorch.models.model import Model
 
 from botorch_pref.likelihoods.answer_link import answer_link
-from botorch_pref.numerics.duel_link import DuelLink
+from botorch_pref.likelihoods.links.duel_link import DuelLink
 
 
 class AnswerLinkMixin:

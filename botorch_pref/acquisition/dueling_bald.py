@@ -7,7 +7,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.numerics.duel_link import DuelLink, win_and_information
+from botorch_pref.likelihoods.links.duel_link import DuelLink, win_and_information
 
 
 class DuelingBALD(AnswerLinkMixin, DifferenceAcquisition):
@@ -19,9 +19,9 @@ class DuelingBALD(AnswerLinkMixin, DifferenceAcquisition):
     the mutual information, in nats, of the answer and the utilities, with the link
     :math:`g` of the likelihood and the binary entropy :math:`h`. It is the information
     term of :class:`~botorch_pref.acquisition.DuelingEIIG`, for two free points too, and
-    a closed form: :func:`botorch_pref.numerics.duel_link.win_and_information`. Under
-    the probit link it is right within 8.1e-8 nats, so that it may fall below 0 by as
-    much where nothing is to be learned.
+    a closed form, ``win_and_information`` of the links. Under the
+    probit link it is right within 8.1e-8 nats, so that it may fall below 0 by as much
+    where nothing is to be learned.
 
     Args:
         model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.

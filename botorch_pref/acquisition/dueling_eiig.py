@@ -7,7 +7,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.numerics.duel_link import DuelLink, win_and_information
+from botorch_pref.likelihoods.links.duel_link import DuelLink, win_and_information
 
 
 class DuelingEIIG(AnswerLinkMixin, DifferenceAcquisition):
@@ -21,7 +21,7 @@ class DuelingEIIG(AnswerLinkMixin, DifferenceAcquisition):
     the answer, :math:`g` is the link of the likelihood and :math:`h` the binary entropy
     in nats (Benavoli, Azzimonti and Piga 2021, section 5, where the information gain is
     printed with the opposite sign). Both terms are closed forms, see
-    :mod:`botorch_pref.numerics.duel_link`.
+    :mod:`botorch_pref.likelihoods.links.duel_link`.
 
     Args:
         model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.

@@ -6,7 +6,7 @@ from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.numerics.gaussian_mixture import expected_positive_part
+from botorch_pref.numerics.mixtures.gaussian_mixture import expected_positive_part
 
 
 class DuelingEUBO(DifferenceAcquisition):

@@ -14,7 +14,7 @@ from botorch_pref.acquisition.dueling_acquisition import (
     duel_mixtures,
 )
 from botorch_pref.acquisition.observed_points import observed_points
-from botorch_pref.numerics.duel_link import DuelLink
+from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 

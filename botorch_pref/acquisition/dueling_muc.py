@@ -7,7 +7,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.numerics.duel_link import DuelLink
+from botorch_pref.likelihoods.links.duel_link import DuelLink
 
 
 class DuelingMUC(AnswerLinkMixin, DifferenceAcquisition):

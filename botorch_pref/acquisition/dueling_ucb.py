@@ -6,7 +6,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.numerics.narrowest_interval import narrowest_interval
+from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
 
 
 class DuelingUCB(DifferenceAcquisition):

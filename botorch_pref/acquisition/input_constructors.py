@@ -24,8 +24,8 @@ from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
 from botorch_pref.acquisition.incumbent import incumbent
 from botorch_pref.acquisition.observed_points import champion
+from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.numerics.duel_link import DuelLink
 
 
 def _preference_model(model: Model) -> Model:

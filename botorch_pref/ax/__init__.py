@@ -14,11 +14,13 @@ except ImportError as error:
     ) from error
 
 from botorch_pref.ax import registration as registration
-from botorch_pref.ax.answer import Answer
-from botorch_pref.ax.duel import Duel
-from botorch_pref.ax.generation_strategy import preference_generation_strategy
-from botorch_pref.ax.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.answers.answer import Answer
+from botorch_pref.ax.generation.generation_strategy import (
+    preference_generation_strategy,
+)
+from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.preference_experiment import PreferenceExperiment
+from botorch_pref.ax.question import Duel
 from botorch_pref.ax.registration import PreferenceGenerators
 from botorch_pref.ax.settings import Settings
 

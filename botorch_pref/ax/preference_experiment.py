@@ -20,29 +20,35 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
-from botorch_pref.ax.answer import Answer
-from botorch_pref.ax.asking import derived_seed, next_options
-from botorch_pref.ax.cross_validation import cross_validation
-from botorch_pref.ax.duel import Duel
-from botorch_pref.ax.event_table import write_log
-from botorch_pref.ax.events import ASKED, check_log, record
-from botorch_pref.ax.generation_strategy import preference_generation_strategy
-from botorch_pref.ax.json_storage import write_json
-from botorch_pref.ax.preference_adapter import PreferenceAdapter
-from botorch_pref.ax.recommendation import best_anywhere, best_shown, fitted_adapter
-from botorch_pref.ax.report import Report, preference_report
-from botorch_pref.ax.settings import SHORT_WALKS, Settings
-from botorch_pref.ax.setup import check_objective, check_same_space, new_experiment
-from botorch_pref.ax.storage import Storage
-from botorch_pref.ax.storage_place import storage_at
-from botorch_pref.ax.taken_answers import check_taken
-from botorch_pref.ax.telling import (
+from botorch_pref.ax.answers.answer import Answer
+from botorch_pref.ax.answers.taken_answers import check_taken
+from botorch_pref.ax.answers.telling import (
     asked_trial,
     batch,
     number_of_levels,
     take_answer,
     take_back,
 )
+from botorch_pref.ax.generation.asking import derived_seed, next_options
+from botorch_pref.ax.generation.generation_strategy import (
+    preference_generation_strategy,
+)
+from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.question import Duel
+from botorch_pref.ax.reporting.cross_validation import cross_validation
+from botorch_pref.ax.reporting.recommendation import (
+    best_anywhere,
+    best_shown,
+    fitted_adapter,
+)
+from botorch_pref.ax.reporting.report import Report, preference_report
+from botorch_pref.ax.settings import SHORT_WALKS, Settings
+from botorch_pref.ax.setup import check_objective, check_same_space, new_experiment
+from botorch_pref.ax.storage.event_table import write_log
+from botorch_pref.ax.storage.events import ASKED, check_log, record
+from botorch_pref.ax.storage.json_storage import write_json
+from botorch_pref.ax.storage.storage import Storage
+from botorch_pref.ax.storage.storage_place import storage_at
 from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig

@@ -30,11 +30,15 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
+from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
+from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.generation.whole_numbers import (
+    TO_UNIT_CUBE,
+    NearestIntegers,
+    WholeNumbers,
+)
 from botorch_pref.ax.likelihood_names import model_arguments
 from botorch_pref.ax.names import acquisition_classes, model_classes
-from botorch_pref.ax.preference_acquisition import PreferenceAcquisition
-from botorch_pref.ax.preference_adapter import PreferenceAdapter
-from botorch_pref.ax.whole_numbers import TO_UNIT_CUBE, NearestIntegers, WholeNumbers
 from botorch_pref.models import PreferenceMarginalLogLikelihood
 
 

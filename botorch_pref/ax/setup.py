@@ -19,7 +19,7 @@ from ax.core.optimization_config import OptimizationConfig
 from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
-from botorch_pref.ax.answer_metrics import (
+from botorch_pref.ax.answers.answer_metrics import (
     CHOICE,
     DUEL,
     LEVEL,

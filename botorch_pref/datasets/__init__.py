@@ -8,9 +8,9 @@ from botorch_pref.datasets.comparison_data import ComparisonData
 from botorch_pref.datasets.feedback_data import FeedbackData
 from botorch_pref.datasets.folds import assign_folds
 from botorch_pref.datasets.sushi import load_sushi
+from botorch_pref.datasets.tables.wide_table import load_csv
 from botorch_pref.datasets.train_journeys import load_train
 from botorch_pref.datasets.travel_mode import load_travel_mode
-from botorch_pref.datasets.wide_table import load_csv
 from botorch_pref.datasets.wine_bitterness import load_wine
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from botorch_pref.datasets.feedback_data import FeedbackData, distinct_items
-from botorch_pref.datasets.one_hot import one_hot
-from botorch_pref.datasets.r_tables import read_r_table
+from botorch_pref.datasets.tables.one_hot import one_hot
+from botorch_pref.datasets.tables.r_tables import read_r_table
 from botorch_pref.feedback import Choices
 
 NUMBERS = (

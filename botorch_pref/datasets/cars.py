@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.datasets.comparison_data import ComparisonData
-from botorch_pref.datasets.csv_columns import CsvColumns, read_columns
+from botorch_pref.datasets.tables.csv_columns import CsvColumns, read_columns
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.feedback import check_distinct
 

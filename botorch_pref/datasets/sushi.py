@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_pref.datasets.feedback_data import FeedbackData
-from botorch_pref.datasets.one_hot import one_hot
+from botorch_pref.datasets.tables.one_hot import one_hot
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Rankings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from botorch_pref.datasets.comparison_data import ComparisonData
-from botorch_pref.datasets.r_tables import read_r_table
+from botorch_pref.datasets.tables.r_tables import read_r_table
 
 FEATURES = ("price", "time", "change", "comfort")
 

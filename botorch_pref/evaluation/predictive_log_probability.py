@@ -30,9 +30,9 @@ from botorch_pref.likelihoods import (
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
 )
+from botorch_pref.likelihoods.links.duel_link import ProbitLink
 from botorch_pref.models import PreferenceGP
-from botorch_pref.numerics.duel_link import ProbitLink
-from botorch_pref.numerics.heard_order import heard_order_log_probability
+from botorch_pref.numerics.thurstone_ranking import thurstone_ranking_log_probability
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 NUM_DRAWS = 128
@@ -199,7 +199,7 @@ def log_order_probability(likelihood: Likelihood, utilities: Tensor) -> Tensor:
 
 @log_order_probability.register
 def _(likelihood: PairwiseProbitLikelihood, utilities: Tensor) -> Tensor:
-    return heard_order_log_probability(utilities, likelihood.noise)
+    return thurstone_ranking_log_probability(utilities, likelihood.noise)
 
 
 @log_order_probability.register

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from botorch_pref.inference.site_motion import SiteMap
-from botorch_pref.inference.site_solver import SiteFactor
+from botorch_pref.inference.conditioning.site_solver import SitePosterior
+from botorch_pref.inference.derivatives.site_tangent import SiteMap
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class GaussianResult:
     log_evidence: Tensor
     site_precision: Tensor
     site_shift: Tensor
-    factor: SiteFactor
+    factor: SitePosterior
     site_map: SiteMap
     converged: bool
     iterations: int

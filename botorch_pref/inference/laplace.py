@@ -24,13 +24,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.conditioning.choose_solver import site_solver
+from botorch_pref.inference.conditioning.negative_sites import signed_factor
+from botorch_pref.inference.conditioning.site_solver import SitePosterior, SiteSolver
+from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.derivatives.site_tangent import (
+    SiteChange,
+    SiteMap,
+    SiteTangent,
+)
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.site_motion import SiteChange, SiteMap, SiteMotion
-from botorch_pref.inference.site_solver import SiteFactor, SiteSolver
-from botorch_pref.inference.smaller_space import site_solver
-from botorch_pref.inference.widened_factor import signed_factor
-from botorch_pref.likelihoods.factors import Factors, LogDerivatives
+from botorch_pref.likelihoods.factors.factors import Factors, LogDerivatives
 
 _MAX_ITERATIONS = 100
 _MAX_HALVINGS = 40
@@ -89,7 +93,7 @@ def _find_mode(
     factors: Factors,
     a: Tensor,
     tolerance: float,
-) -> tuple[tuple[Tensor, Tensor], LogDerivatives, SiteFactor, Tensor, int]:
+) -> tuple[tuple[Tensor, Tensor], LogDerivatives, SitePosterior, Tensor, int]:
     """Where the steps end, and their length there: infinite where it is no mode."""
     u = solver.covariance_times(a)
     before, iterations = torch.full_like(prior[..., 0], torch.inf), 0
@@ -119,7 +123,7 @@ def _surrogate(
     mean: Tensor,
     factors: Factors,
     z: Tensor,
-    factor: SiteFactor,
+    factor: SitePosterior,
     weights: Tensor,
 ) -> Tensor:
     r"""The gradient with the mode's own motion (Rasmussen and Williams 2006, 5.22-24).
@@ -176,7 +180,7 @@ class ModeCurvature(SiteMap):
     def __init__(self, factors: Factors) -> None:
         self._factors, self.rows = factors, factors.rows
 
-    def motion(self, factor: SiteFactor, mean: Tensor, nu: Tensor) -> SiteMotion:
+    def motion(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """See base class."""
         return _CurvatureMotion(self._factors, mean)
 

@@ -10,13 +10,13 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Bernoulli
 
-from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.feedback.validity import Validity
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 from botorch_pref.likelihoods.preference_likelihood import (
     PositiveParameter,
     PreferenceLikelihood,
 )
+from botorch_pref.linalg.sparse_design import SparseDesign
 
 
 class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
@@ -51,7 +51,7 @@ class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
         """See base class."""
         noise = self.noise.unsqueeze(-1)
         sign = torch.where(feedback.valid, 1.0, -1.0).to(noise)
-        rows = SparseRows(
+        rows = SparseDesign(
             feedback.indices.unsqueeze(-1), sign.unsqueeze(-1), num_points
         )
         batch = torch.broadcast_shapes(noise.shape[:-1], sign.shape[:-1])

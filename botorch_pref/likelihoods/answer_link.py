@@ -8,10 +8,10 @@ from botorch.models.likelihoods import pairwise as botorch_pairwise
 from gpytorch.likelihoods import Likelihood
 
 from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.likelihoods.links.duel_link import DuelLink, LogitLink, ProbitLink
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
-from botorch_pref.numerics.duel_link import DuelLink, LogitLink, ProbitLink
 
 
 @singledispatch

@@ -10,7 +10,7 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Beta
 
-from botorch_pref.likelihoods.beta_factors import beta_partition
+from botorch_pref.likelihoods.factors.beta_factors import beta_partition
 from botorch_pref.likelihoods.preference_likelihood import (
     FeedbackT,
     PositiveParameter,

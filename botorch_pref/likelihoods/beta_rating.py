@@ -7,9 +7,9 @@ from typing import ClassVar
 import torch
 
 from botorch_pref.feedback.ratings import Ratings
-from botorch_pref.feedback.sparse_rows import SparseRows
 from botorch_pref.likelihoods.beta_answers import BetaAnswers
-from botorch_pref.likelihoods.beta_factors import BetaFactors
+from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
+from botorch_pref.linalg.sparse_design import SparseDesign
 
 
 class BetaRatingLikelihood(BetaAnswers[Ratings]):
@@ -41,5 +41,5 @@ class BetaRatingLikelihood(BetaAnswers[Ratings]):
         index = feedback.indices.unsqueeze(-1)
         ones = torch.ones_like(index, dtype=precision.dtype)
         answers = feedback.ratings.to(precision)
-        rows = SparseRows(index, ones, num_points)
+        rows = SparseDesign(index, ones, num_points)
         return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))

@@ -14,12 +14,12 @@ from torch.distributions import Categorical
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.feedback.ordinal_ratings import OrdinalRatings
-from botorch_pref.feedback.sparse_rows import SparseRows
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 from botorch_pref.likelihoods.preference_likelihood import (
     PositiveParameter,
     PreferenceLikelihood,
 )
+from botorch_pref.linalg.sparse_design import SparseDesign
 
 
 def _get_cutpoints(module: Module) -> Tensor:
@@ -129,7 +129,7 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         gaps = self.raw_cutpoints[..., 1:].exp().expand(*batch, -1)
         width = torch.cat([none, gaps, none], dim=-1)
         levels = feedback.levels.expand(*batch, -1)
-        rows = SparseRows(
+        rows = SparseDesign(
             feedback.indices.unsqueeze(-1),
             torch.ones_like(feedback.indices.unsqueeze(-1), dtype=ends.dtype),
             num_points,

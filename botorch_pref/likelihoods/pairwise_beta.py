@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from botorch_pref.feedback.sparse_rows import pair_rows
 from botorch_pref.feedback.strengths import Strengths
 from botorch_pref.likelihoods.beta_answers import BetaAnswers
-from botorch_pref.likelihoods.beta_factors import BetaFactors
+from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
+from botorch_pref.linalg.sparse_design import pair_rows
 
 
 class PairwiseBetaLikelihood(BetaAnswers[Strengths]):

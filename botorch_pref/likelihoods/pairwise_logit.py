@@ -11,10 +11,10 @@ from torch.distributions import Bernoulli
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback.comparisons import Comparisons
-from botorch_pref.feedback.sparse_rows import pair_rows
-from botorch_pref.likelihoods.logit_factors import LogitFactors
+from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.likelihoods.links.duel_link import LogitLink
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
-from botorch_pref.numerics.duel_link import LogitLink
+from botorch_pref.linalg.sparse_design import pair_rows
 
 
 class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):

@@ -15,16 +15,22 @@ from botorch_pref.feedback.choices import Choices
 from botorch_pref.feedback.comparisons import Comparisons
 from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.feedback.rankings import Rankings
-from botorch_pref.feedback.sparse_rows import pair_rows, stack_rows
-from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
+from botorch_pref.likelihoods.factors.box_factors import (
+    BoxFactors,
+    CorrelatedBoxFactors,
+)
+from botorch_pref.likelihoods.factors.thurstone_sets import (
+    choice_factors,
+    ranking_factors,
+)
+from botorch_pref.likelihoods.links.duel_link import ProbitLink
 from botorch_pref.likelihoods.preference_likelihood import (
     PositiveParameter,
     PreferenceLikelihood,
     set_positive,
 )
-from botorch_pref.likelihoods.thurstone_sets import choice_factors, ranking_factors
-from botorch_pref.numerics.duel_link import ProbitLink
-from botorch_pref.numerics.heard_best import heard_best_log_probability
+from botorch_pref.linalg.sparse_design import pair_rows, stack_rows
+from botorch_pref.numerics.thurstone_choice import thurstone_choice_log_probability
 
 _THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
 
@@ -41,7 +47,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
     (Thurstone 1927; Chu and Ghahramani 2005; equation 3 of Jensen and Nielsen 2014; the
     threshold is that of Glenn and David 1960). A choice is of the item that is heard
     as the best of its set, a ranking is the order in which all items were heard, each
-    item once (:mod:`botorch_pref.likelihoods.thurstone_sets`).
+    item once (:mod:`botorch_pref.likelihoods.factors.thurstone_sets`).
 
     Args:
         noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
@@ -184,7 +190,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         Returns:
             ``... x k``.
         """
-        return heard_best_log_probability(utilities, self.noise.unsqueeze(-1))
+        return thurstone_choice_log_probability(utilities, self.noise.unsqueeze(-1))
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""

@@ -11,7 +11,7 @@ from torch.distributions import Categorical
 
 from botorch_pref.feedback.choices import Choices
 from botorch_pref.feedback.rankings import Rankings
-from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 
 

@@ -17,7 +17,7 @@ from torch.distributions import Distribution
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.feedback import Feedback
-from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.factors.factors import Factors
 
 FeedbackT = TypeVar("FeedbackT", bound=Feedback)
 

@@ -4,18 +4,20 @@ import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.choice_probability import choice_probability
 from botorch_pref.models.engine_table import engine_table
 from botorch_pref.models.ep_preference_gp import EPPreferenceGP
-from botorch_pref.models.fully_bayesian_preference_gp import (
+from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
 )
-from botorch_pref.models.group_utility import GroupUtility
 from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
-from botorch_pref.models.plackett_luce_regression import PlackettLuceRegression
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.preference_marginal_log_likelihood import (
     PreferenceMarginalLogLikelihood,
 )
-from botorch_pref.models.rater_kernel import AgreementKernel, rater_covar_module
+from botorch_pref.models.raters.group_utility import GroupUtility
+from botorch_pref.models.raters.rater_kernel import AgreementKernel, rater_covar_module
+from botorch_pref.models.regression.plackett_luce_regression import (
+    PlackettLuceRegression,
+)
 from botorch_pref.models.skew_preference_gp import SkewPreferenceGP
 from botorch_pref.models.variational_preference_gp import VariationalPreferenceGP
 

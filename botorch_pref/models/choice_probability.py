@@ -12,8 +12,10 @@ from torch import Tensor
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Feedback, Rankings
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
-from botorch_pref.models.plackett_luce_regression import PlackettLuceRegression
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.regression.plackett_luce_regression import (
+    PlackettLuceRegression,
+)
 
 _KINDS: tuple[type[Feedback], ...] = (Choices, Rankings)
 

@@ -6,13 +6,16 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from botorch_pref.inference.expectation_propagation import expectation_propagation
-from botorch_pref.likelihoods.beta_factors import BetaFactors
-from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
-from botorch_pref.likelihoods.logit_factors import LogitFactors
+from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
+from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
+from botorch_pref.likelihoods.factors.box_factors import (
+    BoxFactors,
+    CorrelatedBoxFactors,
+)
+from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.models.data.training_set import TrainingSet
 from botorch_pref.models.expected_sites import expected_sites
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
-from botorch_pref.models.training_set import TrainingSet
 
 
 class EPPreferenceGP(GaussianPreferenceGP):

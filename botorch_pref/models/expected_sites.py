@@ -7,10 +7,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.assumed_density import assumed_density_sites
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.inference.ep.assumed_density import assumed_density_sites
+from botorch_pref.likelihoods.factors.joint_factors import joint_factors
+from botorch_pref.models.data.training_set import TrainingSet
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.training_set import TrainingSet
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.models.prediction import Moments, gaussian_posterior
 from botorch_pref.models.preference_gp import PreferenceGP
 

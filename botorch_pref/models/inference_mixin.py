@@ -20,16 +20,19 @@ from botorch_pref.errors import (
     UnsupportedFeedbackError,
 )
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.feedback.sparse_rows import SparseRows
-from botorch_pref.inference.carried_rows import carry_rows, row_sources
+from botorch_pref.inference.derivatives.posterior_tangent import (
+    GaussianTangent,
+    PosteriorTangent,
+)
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.posterior_motion import GaussianMotion, PosteriorMotion
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.inference.warm_start import carry_rows, row_sources
+from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.factors.joint_factors import joint_factors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.models.data.training_set import TrainingSet, collect_answers
 from botorch_pref.models.prediction import PosteriorTerms
 from botorch_pref.models.training_data_mixin import TrainingDataMixin
-from botorch_pref.models.training_set import TrainingSet, collect_answers
 
 
 class InferenceMixin(TrainingDataMixin):
@@ -48,7 +51,7 @@ class InferenceMixin(TrainingDataMixin):
     covar_module: Kernel
     _terms: PosteriorTerms | None = None
     _result: GaussianResult | None = None
-    _motion: PosteriorMotion | None = None
+    _motion: PosteriorTangent | None = None
     _sites: tuple[Tensor, Tensor] | None = None
     _fingerprint: tuple[Tensor, ...] = ()
 
@@ -146,7 +149,7 @@ class InferenceMixin(TrainingDataMixin):
                 block.reindex(self._distinct.inverse, len(self._distinct.first))
         return joint_factors(blocks)
 
-    def _site_rows(self, data: TrainingSet) -> SparseRows:
+    def _site_rows(self, data: TrainingSet) -> SparseDesign:
         """The rows that sites are on, about all datapoints."""
         return joint_factors(self._factor_blocks(data)).rows
 
@@ -262,5 +265,5 @@ class InferenceMixin(TrainingDataMixin):
             precision_change=change.precision,
         )
 
-    def _motion_of(self, mean: Tensor) -> PosteriorMotion:
-        return GaussianMotion(mean, cast("GaussianResult", self._result))
+    def _motion_of(self, mean: Tensor) -> PosteriorTangent:
+        return GaussianTangent(mean, cast("GaussianResult", self._result))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from botorch_pref.inference.laplace import laplace
-from botorch_pref.likelihoods.beta_factors import BetaFactors
-from botorch_pref.likelihoods.box_factors import BoxFactors
-from botorch_pref.likelihoods.logit_factors import LogitFactors
-from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
 
 

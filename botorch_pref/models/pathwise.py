@@ -44,13 +44,15 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
-import botorch_pref.models.kernel_features  # noqa: F401 (products and raters)
+import botorch_pref.models.raters.kernel_features  # noqa: F401 (products and raters)
 from botorch_pref.errors import FeedbackError
-from botorch_pref.models.group_utility import GroupUtility, at_raters
-from botorch_pref.models.plackett_luce_regression import PlackettLuceRegression
+from botorch_pref.linalg.psd_root import psd_root
 from botorch_pref.models.prediction import PosteriorTerms
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.numerics.psd_root import psd_root
+from botorch_pref.models.raters.group_utility import GroupUtility, at_raters
+from botorch_pref.models.regression.plackett_luce_regression import (
+    PlackettLuceRegression,
+)
 
 # Error of the prior covariance about 0.02 output scales; 512 points take milliseconds.
 _NUM_FEATURES = 2048

@@ -10,8 +10,8 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
 from botorch_pref.posteriors.semidefinite_normal import SemidefiniteNormal
-from botorch_pref.posteriors.semidefinite_operator import SemidefiniteLinearOperator
 
 
 class Moments(NamedTuple):

@@ -28,13 +28,13 @@ from botorch_pref.likelihoods.resolve import (
     LikelihoodArgument,
     resolve_likelihoods,
 )
+from botorch_pref.models.data.training_arguments import check_training_inputs
+from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
 from botorch_pref.models.fantasies_mixin import FantasiesMixin
 from botorch_pref.models.inference_mixin import InferenceMixin
 from botorch_pref.models.prediction import Moments, contrast, predict
 from botorch_pref.models.supported_feedback import check_supported
-from botorch_pref.models.training_arguments import check_training_inputs
-from botorch_pref.models.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.utility_prediction import UtilityPrediction
 
 

@@ -9,8 +9,8 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
+from botorch_pref.models.data.training_arguments import check_training_targets
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.training_arguments import check_training_targets
 
 
 class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):

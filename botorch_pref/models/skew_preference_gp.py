@@ -14,24 +14,27 @@ from torch import Tensor
 
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.inference.expectation_propagation import expectation_propagation
-from botorch_pref.inference.further_draws import ContinuedDraws, continue_draws
+from botorch_pref.inference.derivatives.posterior_tangent import PosteriorTangent
+from botorch_pref.inference.derivatives.skew_tangent import SkewTangent
+from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.posterior_motion import PosteriorMotion
-from botorch_pref.inference.skew_gaussian import (
+from botorch_pref.inference.skew.ghk_update import ContinuedDraws, continue_draws
+from botorch_pref.inference.skew.skew_gaussian import (
     SkewResult,
     exact_log_evidence,
     skew_gaussian,
     skew_mixture,
 )
-from botorch_pref.inference.skew_motion import SkewMotion
-from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors.box_factors import (
+    BoxFactors,
+    CorrelatedBoxFactors,
+)
+from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.factors.joint_factors import joint_factors
 from botorch_pref.likelihoods.resolve import LikelihoodArgument
+from botorch_pref.models.data.training_set import TrainingSet
 from botorch_pref.models.prediction import Moments, PosteriorTerms
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.training_set import TrainingSet
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 # Chains run anew where fewer than this share of the draws is left.
@@ -185,8 +188,8 @@ class SkewPreferenceGP(PreferenceGP):
         self._skew = skew
         return PosteriorTerms(self._points(), skew.weights, skew.factor.root())
 
-    def _motion_of(self, mean: Tensor) -> PosteriorMotion:
-        return SkewMotion(
+    def _motion_of(self, mean: Tensor) -> PosteriorTangent:
+        return SkewTangent(
             cast("BoxFactors", self._factors()),
             mean,
             self._known_result(),

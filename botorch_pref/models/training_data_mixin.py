@@ -16,9 +16,9 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.models.distinct_points import DistinctPoints, distinct_points
-from botorch_pref.models.ranking_inputs import inputs_from_dataset
-from botorch_pref.models.training_set import (
+from botorch_pref.models.data.distinct_points import DistinctPoints, distinct_points
+from botorch_pref.models.data.ranking_inputs import inputs_from_dataset
+from botorch_pref.models.data.training_set import (
     TrainingSet,
     collect_answers,
     collect_feedback,

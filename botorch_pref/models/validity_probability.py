@@ -9,8 +9,8 @@ from torch import Tensor
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Validity
 from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
+from botorch_pref.likelihoods.links.duel_link import ProbitLink
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.numerics.duel_link import ProbitLink
 
 
 def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from botorch_pref.feedback import Choices, Comparisons, Rankings
-from botorch_pref.feedback.sparse_rows import SparseRows
-from botorch_pref.inference.variational import variational
-from botorch_pref.inference.variational_bounds import bound_of
-from botorch_pref.likelihoods.joint_factors import joint_factors
-from botorch_pref.likelihoods.logit_factors import LogitFactors
+from botorch_pref.inference.variational.variational import variational
+from botorch_pref.inference.variational.variational_bounds import bound_of
+from botorch_pref.likelihoods.factors.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
-from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.likelihoods.resolve import DEFAULT_LIKELIHOODS
+from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.models.data.training_set import TrainingSet
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
-from botorch_pref.models.training_set import TrainingSet
 
 
 class VariationalPreferenceGP(GaussianPreferenceGP):
@@ -48,6 +48,6 @@ class VariationalPreferenceGP(GaussianPreferenceGP):
     }
     _engine = staticmethod(variational)
 
-    def _site_rows(self, data: TrainingSet) -> SparseRows:
+    def _site_rows(self, data: TrainingSet) -> SparseDesign:
         """See base class; those of the bound."""
         return bound_of(joint_factors(self._factor_blocks(data))).rows

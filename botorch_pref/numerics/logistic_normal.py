@@ -30,7 +30,7 @@ from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from botorch_pref.numerics.gaussian_mixture import standard_deviation
+from botorch_pref.numerics.mixtures.gaussian_mixture import standard_deviation
 from botorch_pref.numerics.normal import hazard_excess
 
 _NUM_TERMS = 20

@@ -58,8 +58,8 @@ def difference_mixture(
 
     Returns:
         Means, ``num_components x batch_shape``, and the variance within components,
-        ``batch_shape``: the arguments of `botorch_pref.numerics.gaussian_mixture`; with
-        the positions last, if there are several.
+        ``batch_shape``: the arguments of the functions of Gaussian mixtures; with the
+        positions last, if there are several.
 
     Raises:
         UnsupportedError: If the posterior is of another kind.

@@ -19,9 +19,9 @@ from botorch.sampling.normal import (
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from botorch_pref.numerics import gaussian_mixture
-from botorch_pref.numerics.narrowest_interval import narrowest_interval
-from botorch_pref.numerics.semidefinite_cholesky import semidefinite_cholesky
+from botorch_pref.linalg.semidefinite_cholesky import semidefinite_cholesky
+from botorch_pref.numerics.mixtures import gaussian_mixture
+from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
 
 
 class SkewNormalPosterior(Posterior):
@@ -47,7 +47,7 @@ class SkewNormalPosterior(Posterior):
     the samples at a point do not depend on the points behind it: BoTorch's noisy
     improvements rely on this and cut the gradient of their baseline, which a symmetric
     root gets wrong. Where points coincide the factor is singular, with no jitter
-    (`botorch_pref.numerics.semidefinite_cholesky`). It is computed once, at the first
+    (`botorch_pref.linalg.semidefinite_cholesky`). It is computed once, at the first
     sample.
 
     Args:

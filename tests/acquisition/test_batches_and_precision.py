@@ -6,8 +6,8 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingBALD, DuelingEIIG, DuelingEUBO, DuelingUCB
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
+from botorch_pref.likelihoods.links.duel_link import ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
-from botorch_pref.numerics.duel_link import ProbitLink
 
 PAIRS = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])
 CLASSES = [DuelingBALD, DuelingEIIG, DuelingEUBO, DuelingUCB]

@@ -17,8 +17,8 @@ from torch import Tensor
 from botorch_pref.acquisition import DuelingEIIG
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
+from botorch_pref.likelihoods.links.duel_link import LogitLink, ProbitLink
 from botorch_pref.models import EPPreferenceGP
-from botorch_pref.numerics.duel_link import LogitLink, ProbitLink
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)

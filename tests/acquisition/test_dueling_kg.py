@@ -12,8 +12,8 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEUBO, DuelingKG
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
+from botorch_pref.likelihoods.links.duel_link import DuelLink, LogitLink, ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
-from botorch_pref.numerics.duel_link import DuelLink, LogitLink, ProbitLink
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)

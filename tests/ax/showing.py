@@ -9,7 +9,7 @@ from ax.core.generator_run import GeneratorRun
 from espresso import QUICK
 
 from botorch_pref.ax import Duel, PreferenceExperiment
-from botorch_pref.ax.events import ASKED, record
+from botorch_pref.ax.storage.events import ASKED, record
 
 PARAMETERS = [
     RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 2))

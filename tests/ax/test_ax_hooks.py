@@ -18,7 +18,11 @@ from botorch_pref.ax import (
     Settings,
     preference_generation_strategy,
 )
-from botorch_pref.ax.names import acquisition_classes, duel_classes, model_classes
+from botorch_pref.ax.names import (
+    acquisition_classes,
+    duel_classes,
+    model_classes,
+)
 from botorch_pref.models import PreferenceMarginalLogLikelihood
 
 FEW_STARTS = {"num_restarts": 1, "raw_samples": 8}

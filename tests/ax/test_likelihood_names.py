@@ -13,7 +13,10 @@ from botorch_pref import (
     Rankings,
     Ratings,
 )
-from botorch_pref.ax.likelihood_names import likelihoods_named, with_likelihoods
+from botorch_pref.ax.likelihood_names import (
+    likelihoods_named,
+    with_likelihoods,
+)
 from botorch_pref.errors import ExperimentError
 
 

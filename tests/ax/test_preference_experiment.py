@@ -59,7 +59,7 @@ def test_ax_sees_the_winners(played) -> None:
 
 
 def played_duel(played, index):
-    from botorch_pref.ax.duel import Duel
+    from botorch_pref.ax.question import Duel
 
     return Duel.of_trial(played.experiment.trials[index])
 

@@ -14,12 +14,12 @@ import torch
 from scipy import optimize
 
 from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
-from botorch_pref.inference import expectation_propagation as ep_module
 from botorch_pref.inference import laplace as laplace_module
-from botorch_pref.inference.expectation_propagation import expectation_propagation
+from botorch_pref.inference.conditioning.point_solver import PointSolver
+from botorch_pref.inference.conditioning.row_solver import RowSolver
+from botorch_pref.inference.ep import expectation_propagation as ep_module
+from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
 from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.point_solver import PointSolver
-from botorch_pref.inference.row_solver import RowSolver
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,
@@ -27,10 +27,10 @@ from botorch_pref.likelihoods import (
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
 )
-from botorch_pref.likelihoods.box_factors import CorrelatedBoxFactors
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.joint_factors import joint_factors
-from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.factors.box_factors import CorrelatedBoxFactors
+from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.factors.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 
 ENGINES = {"laplace": laplace, "ep": expectation_propagation}
 each_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference import laplace_weights as laplace_module
 from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.laplace_weights import laplace_weights
-from botorch_pref.inference.variational import variational
-from botorch_pref.inference.variational_weights import variational_weights
-from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.inference.variational.variational import variational
+from botorch_pref.inference.weight_space import laplace_weights as laplace_module
+from botorch_pref.inference.weight_space.laplace_weights import laplace_weights
+from botorch_pref.inference.weight_space.variational_weights import variational_weights
+from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 
 DOUBLE = torch.float64
 ENGINES = {

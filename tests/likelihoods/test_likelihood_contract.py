@@ -35,12 +35,15 @@ from botorch_pref.likelihoods import (
     PlackettLuceLikelihood,
     PreferenceLikelihood,
 )
-from botorch_pref.likelihoods.beta_factors import BetaFactors
-from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.joint_factors import JointFactors, joint_factors
-from botorch_pref.likelihoods.logit_factors import LogitFactors
-from botorch_pref.likelihoods.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
+from botorch_pref.likelihoods.factors.box_factors import (
+    BoxFactors,
+    CorrelatedBoxFactors,
+)
+from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.factors.joint_factors import JointFactors, joint_factors
+from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 
 mp.mp.dps = 40
 PAIR = torch.tensor([[0, 1]])

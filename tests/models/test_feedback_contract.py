@@ -50,8 +50,8 @@ from botorch_pref import (
     incumbent,
 )
 from botorch_pref.feedback import Feedback
+from botorch_pref.likelihoods.links.duel_link import ProbitLink
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.numerics.duel_link import ProbitLink
 
 DOUBLE = torch.float64
 NEW = torch.tensor([[0.15], [0.5], [0.8]], dtype=DOUBLE)

@@ -50,7 +50,7 @@ from botorch_pref import (
     Validity,
     VariationalPreferenceGP,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 from botorch_pref.models.preference_gp import PreferenceGP
 
 DOUBLE = torch.float64
@@ -260,7 +260,7 @@ class Engine:
         return 0.0 if self.num_draws is None else 6 * self.num_draws**-0.5
 
 
-EP_CAP = ("botorch_pref.inference.expectation_propagation", "_MAX_SWEEPS")
+EP_CAP = ("botorch_pref.inference.ep.expectation_propagation", "_MAX_SWEEPS")
 ENGINES = {
     engine.cls: engine
     for engine in (
@@ -285,7 +285,10 @@ ENGINES = {
         Engine(
             VariationalPreferenceGP,
             reference=variational_reference,
-            iteration_cap=("botorch_pref.inference.bound_ascent", "_MAX_ITERATIONS"),
+            iteration_cap=(
+                "botorch_pref.inference.variational.bound_ascent",
+                "_MAX_ITERATIONS",
+            ),
         ),
     )
 }
@@ -1341,7 +1344,7 @@ def test_diagnostics_of_a_converged_model(engine: Engine) -> None:
 def test_sampling_that_did_not_converge_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    module = importlib.import_module("botorch_pref.inference.run_length")
+    module = importlib.import_module("botorch_pref.inference.skew.mcmc_stopping")
     monkeypatch.setattr(module, "_R_HAT_TARGET", 0.5)
     model = SkewPreferenceGP(POINTS, PAIRS, num_draws=64)
     with pytest.warns(InferenceWarning, match=r"R-hat is \d.* effective .* of 64"):

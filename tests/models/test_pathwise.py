@@ -31,7 +31,7 @@ from botorch_pref.models import (
     VariationalPreferenceGP,
     rater_covar_module,
 )
-from botorch_pref.models.group_utility import at_raters
+from botorch_pref.models.raters.group_utility import at_raters
 
 NUM_FEATURE_SETS, PER_SET = 40, 100
 PAIRS = torch.tensor([[0, 1], [2, 1], [3, 4], [0, 4], [5, 3], [2, 5], [0, 1]])

@@ -5,7 +5,7 @@ from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
 from linear_operator import to_linear_operator
 
-from botorch_pref.numerics import gaussian_mixture
+from botorch_pref.numerics.mixtures import gaussian_mixture
 from botorch_pref.posteriors.difference import difference_mixture
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 

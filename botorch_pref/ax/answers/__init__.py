@@ -1,0 +1,1 @@
+"""Answers of people as Ax keeps them and as models take them."""

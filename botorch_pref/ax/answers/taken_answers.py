@@ -1,0 +1,59 @@
+"""Which answers an experiment's model takes, found before they are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from botorch.utils.transforms import is_fully_bayesian
+
+from botorch_pref.ax.answers.answer import Answer
+from botorch_pref.ax.answers.answer_metrics import DUEL
+from botorch_pref.ax.answers.feedback_data import feedback_blocks
+from botorch_pref.ax.likelihood_names import model_arguments
+from botorch_pref.ax.names import class_named, model_classes
+from botorch_pref.ax.settings import Settings
+from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.models.data.feedback_dataset import FeedbackDataset
+
+
+def check_taken(
+    settings: Settings, answer: Answer, num_options: int, num_levels: int | None
+) -> None:
+    """Checks that a model of an answer, and nothing else, can be made.
+
+    Kinds of answers do not exclude each other: a model that takes each takes all.
+
+    Args:
+        settings: Of the experiment.
+        answer: To a question of the experiment.
+        num_options: How many options were shown.
+        num_levels: How many levels the scale has; None if there is none.
+
+    Raises:
+        ExperimentError: The model, its likelihood or its options do not go with it.
+    """
+    rows = answer.rows(num_options)
+    if not rows:
+        return
+    blocks = feedback_blocks(
+        lambda metric: iter([(0, rows[metric])] if metric in rows else []), num_levels
+    )
+    # Where the options are does not matter.
+    points = torch.linspace(0, 1, num_options, dtype=torch.float64).unsqueeze(-1)
+    dataset = FeedbackDataset(points, blocks, feature_names=["x"], outcome_names=[DUEL])
+    model_class = class_named(settings.model, model_classes(), "model")
+    try:
+        arguments = model_arguments(model_class, dataset, settings.model_options)
+        model: Any = model_class(**arguments)
+        if is_fully_bayesian(model):
+            # Asks for the priors that sampling needs.
+            _ = model.pyro_model
+    except ExperimentError:
+        raise
+    except (BotorchPrefError, TypeError) as error:
+        raise ExperimentError(
+            f"{settings.model} with the options {settings.model_options!r} does not "
+            f"take {answer.given()}: {error} In an experiment, name the model in "
+            "model= and likelihoods in model_options={'likelihood': ...}."
+        ) from error

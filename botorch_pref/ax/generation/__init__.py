@@ -1,0 +1,1 @@
+"""Questions: which designs to show next."""

@@ -1,0 +1,121 @@
+"""The options of the next question, from nothing but what is stored."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from ax.adapter.registry import Generators
+from ax.core.batch_trial import BatchTrial
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.trial_status import TrialStatus
+from ax.utils.common.random import with_rng_seed
+from botorch.exceptions.errors import CandidateGenerationError
+
+from botorch_pref.ax.generation.generation_strategy import (
+    preference_generation_strategy,
+    sobol_spec,
+)
+from botorch_pref.ax.settings import Settings
+from botorch_pref.errors import ExperimentError
+
+_ATTEMPTS = 4
+
+
+def next_options(experiment: Experiment, settings: Settings, size: int) -> GeneratorRun:
+    """Options that differ, lie in the search space and are not asked about already.
+
+    Rounding to integers and categories can make two options one, or leave the
+    constraints. Then the strategy is asked again with another seed; after a few times,
+    Sobol points take the place of what cannot be shown, and the run is Sobol's by
+    name.
+
+    A strategy is made anew for each question, and its seed derived from the question's
+    number: a restart changes nothing.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        size: How many options.
+
+    Raises:
+        ExperimentError: The search space has no more options to show.
+    """
+    position = _sobol_position(experiment)
+    kept = GeneratorRun(arms=[])
+    for attempt in range(_ATTEMPTS):
+        strategy = preference_generation_strategy(settings, position + attempt * size)
+        with with_rng_seed(derived_seed(settings, len(experiment.trials), attempt)):
+            try:
+                run = strategy.gen_single_trial(experiment, n=size)
+            except CandidateGenerationError:
+                # Rounding took every start out of the constraints.
+                continue
+        if _can_be_shown(experiment, run, size):
+            return run
+        kept = run
+    return _filled_up(experiment, settings, kept, size, position)
+
+
+def derived_seed(settings: Settings, *numbers: int) -> int:
+    """A seed of its own for each purpose.
+
+    Args:
+        settings: Of the experiment.
+        numbers: What tells the purpose from others.
+    """
+    digest = sha256(repr((settings.seed, *numbers)).encode()).digest()
+    # NumPy takes seeds of 32 bits.
+    return int.from_bytes(digest[:4], "big")
+
+
+def _can_be_shown(experiment: Experiment, run: GeneratorRun, size: int) -> bool:
+    space = experiment.search_space
+    return (
+        len(run.arms) == size
+        and all(space.check_membership(arm.parameters) for arm in run.arms)
+        and run.arm_signatures not in _pending(experiment)
+    )
+
+
+def _pending(experiment: Experiment) -> list[set[str]]:
+    running = experiment.trials_by_status[TrialStatus.RUNNING]
+    return [{arm.signature for arm in trial.arms} for trial in running]
+
+
+def _filled_up(
+    experiment: Experiment,
+    settings: Settings,
+    run: GeneratorRun,
+    size: int,
+    position: int,
+) -> GeneratorRun:
+    """The first option that can be shown, and Sobol points for the others."""
+    space = experiment.search_space
+    first = [arm for arm in run.arms if space.check_membership(arm.parameters)][:1]
+    spec = sobol_spec(settings, position + _ATTEMPTS * size)
+    spec.fit(experiment)
+    for _ in range(15 * _ATTEMPTS):
+        # Goes on in the sequence where it was.
+        points = spec.gen(n=size).arms
+        filled = GeneratorRun(
+            arms=[*first, *points[: size - len(first)]],
+            generator_key=Generators.SOBOL.value,
+        )
+        if _can_be_shown(experiment, filled, size):
+            return filled
+    raise ExperimentError(
+        f"No {size} options were found that differ, satisfy the constraints and are "
+        "not asked about already; answer what is pending, or ask about fewer options."
+    )
+
+
+def _sobol_position(experiment: Experiment) -> int:
+    """How many points of the Sobol sequence were used."""
+    used = 0
+    for trial in experiment.trials.values():
+        assert isinstance(trial, BatchTrial)
+        for run in trial.generator_runs:
+            state = run._generator_state_after_gen or {}
+            used = max(used, int(state.get("init_position", 0)))
+    return used

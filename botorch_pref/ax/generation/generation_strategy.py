@@ -1,0 +1,116 @@
+"""Ax's plan of a preference experiment: spread first, then let the model choose."""
+
+from __future__ import annotations
+
+from ax.adapter.registry import Generators
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import MinTrials
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.utils.common.constants import Keys
+from botorch.acquisition.acquisition import AcquisitionFunction
+
+from botorch_pref.ax.answers.answer_metrics import DUEL
+from botorch_pref.ax.generation.whole_numbers import TO_EVEN_UNIT_CUBE
+from botorch_pref.ax.names import class_named, duel_classes, model_classes
+from botorch_pref.ax.registration import PreferenceGenerators
+from botorch_pref.ax.settings import Settings
+from botorch_pref.models import PreferenceMarginalLogLikelihood
+
+SPREAD = "spread"
+"""The node that chooses options without a model."""
+MODEL = "model"
+"""The node that chooses them by the model."""
+
+
+def preference_generation_strategy(
+    settings: Settings, position: int = 0
+) -> GenerationStrategy:
+    """A node of a Sobol sequence, then one of the model.
+
+    Args:
+        settings: Of the experiment.
+        position: How many points of the Sobol sequence were used.
+
+    Returns:
+        The strategy. Its ``gen_single_trial(experiment, n)`` gives ``n`` options.
+    """
+    answered = MinTrials(
+        threshold=settings.initial,
+        transition_to=MODEL,
+        only_in_statuses=[TrialStatus.COMPLETED],
+        use_all_trials_in_exp=True,
+    )
+    acquisition_class = class_named(
+        settings.acquisition, duel_classes(), "acquisition function"
+    )
+    nodes = [
+        GenerationNode(
+            name=SPREAD,
+            generator_specs=[sobol_spec(settings, position)],
+            transition_criteria=[answered],
+        ),
+        GenerationNode(
+            name=MODEL,
+            generator_specs=[model_spec(settings, acquisition_class)],
+        ),
+    ]
+    return GenerationStrategy(
+        name=f"{settings.model}+{settings.acquisition}", nodes=nodes
+    )
+
+
+def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
+    """The Sobol sequence of an experiment, from some position on.
+
+    Args:
+        settings: Of the experiment.
+        position: How many points were used.
+    """
+    return GeneratorSpec(
+        Generators.SOBOL,
+        generator_kwargs={
+            "seed": settings.seed,
+            "init_position": position,
+            "transforms": TO_EVEN_UNIT_CUBE,
+            # A small space may well be shown twice.
+            "deduplicate": False,
+        },
+    )
+
+
+def model_spec(
+    settings: Settings, acquisition_class: type[AcquisitionFunction]
+) -> GeneratorSpec:
+    """The model of an experiment, with an acquisition function.
+
+    Args:
+        settings: Of the experiment.
+        acquisition_class: The settings' own, or another one that takes no options.
+    """
+    own = acquisition_class.__name__ == settings.acquisition
+    config = ModelConfig(
+        botorch_model_class=class_named(settings.model, model_classes(), "model"),
+        model_options=settings.model_options,
+        mll_options=settings.fit_options,
+        mll_class=PreferenceMarginalLogLikelihood,
+        name=settings.model,
+    )
+    return GeneratorSpec(
+        PreferenceGenerators.PREFERENCE,
+        generator_kwargs={
+            "surrogate_spec": SurrogateSpec(metric_to_model_configs={DUEL: [config]}),
+            "botorch_acqf_class": acquisition_class,
+            "botorch_acqf_options": settings.acquisition_options if own else {},
+            # Without the only tie, a fold has no tie threshold to take over.
+            "refit_on_cv": True,
+        },
+        generator_gen_kwargs={
+            "model_gen_options": {
+                Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options
+            }
+        },
+    )

@@ -1,0 +1,184 @@
+"""How Ax hands answers to a preference model, and asks it for duels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ax.adapter.data_utils import ExperimentData
+from ax.adapter.torch import TorchAdapter
+from ax.core.arm import Arm
+from ax.core.generator_run import GeneratorRun
+from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.search_space import SearchSpace, SearchSpaceDigest
+from ax.core.trial_status import TrialStatus
+from ax.core.types import TCandidateMetadata
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+from ax.generators.types import TConfig
+from ax.utils.common.constants import Keys
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.models.model import Model
+from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
+
+from botorch_pref.ax.answers.answer_metrics import DUEL, LEVEL, NUM_LEVELS
+from botorch_pref.ax.answers.feedback_data import arms_of, feedback_dataset
+from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
+from botorch_pref.models.data.feedback_dataset import FeedbackDataset
+
+
+class PreferenceAdapter(TorchAdapter):
+    """Ax's adapter, with one model of the utility for all metrics of answers.
+
+    ``gen(n)`` gives the ``n`` options of one question. An acquisition function with a
+    reference point gives ``n - 1`` challengers, and the reference is the first option;
+    one without chooses all ``n`` jointly.
+    """
+
+    def _convert_experiment_data(
+        self,
+        experiment_data: ExperimentData,
+        outcomes: list[str],
+        parameters: list[str],
+        search_space_digest: SearchSpaceDigest | None = None,
+    ) -> tuple[
+        list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None
+    ]:
+        dataset = feedback_dataset(experiment_data, parameters, self._num_levels)
+        return [dataset], [DUEL], None
+
+    @property
+    def _num_levels(self) -> int | None:
+        metric = self._experiment.metrics.get(LEVEL)
+        return None if metric is None else metric.properties.get(NUM_LEVELS)
+
+    @property
+    def _botorch_generator(self) -> BoTorchGenerator:
+        assert isinstance(self.generator, BoTorchGenerator)
+        return self.generator
+
+    @property
+    def dataset(self) -> FeedbackDataset:
+        """The answers as the model takes them, about transformed points."""
+        (dataset,) = self._botorch_generator.surrogate.training_data
+        assert isinstance(dataset, FeedbackDataset)
+        return dataset
+
+    @property
+    def datapoints(self) -> Tensor:
+        """The points of the model, transformed, ``n x d``."""
+        return self.dataset.X
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The arm of each datapoint."""
+        names = arms_of(self._training_data)
+        return [self._experiment.arms_by_name[name] for name in names]
+
+    def dataset_of(self, experiment_data: ExperimentData) -> FeedbackDataset:
+        """Some of the answers as the model takes them, about transformed points.
+
+        Args:
+            experiment_data: A part of ``get_training_data()``.
+        """
+        transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
+        return feedback_dataset(transformed, self.parameters, self._num_levels)
+
+    def model_of(self, dataset: FeedbackDataset) -> Model:
+        """The adapter's model, fitted from scratch to other answers.
+
+        Args:
+            dataset: See `dataset_of`.
+        """
+        generator = self._botorch_generator
+        surrogate = generator.surrogate.clone_reset()
+        surrogate.fit([dataset], generator.search_space_digest)
+        return surrogate.model
+
+    def gen(
+        self,
+        n: int,
+        search_space: SearchSpace | None = None,
+        optimization_config: OptimizationConfig | None = None,
+        pending_observations: dict[str, list[ObservationFeatures]] | None = None,
+        fixed_features: ObservationFeatures | None = None,
+        model_gen_options: TConfig | None = None,
+    ) -> GeneratorRun:
+        """The options of one question.
+
+        Args:
+            n: How many.
+            search_space: See base class.
+            optimization_config: See base class.
+            pending_observations: Not used: the adapter looks up which options are asked
+                about and unanswered.
+            fixed_features: See base class.
+            model_gen_options: See base class.
+        """
+        options = dict(model_gen_options or {})
+
+        def generate(n: int) -> GeneratorRun:
+            return super(PreferenceAdapter, self).gen(
+                n,
+                search_space=search_space,
+                optimization_config=optimization_config,
+                # Ax's include what was withdrawn and what was answered.
+                pending_observations=self._unanswered(),
+                fixed_features=fixed_features,
+                model_gen_options=options,
+            )
+
+        if n == 1:
+            return generate(1)
+        if self._chooses_all():
+            together = {"sequential": False}
+            given: Any = options.get(Keys.OPTIMIZER_KWARGS.value, {})
+            options[Keys.OPTIMIZER_KWARGS.value] = {**together, **given}
+            return generate(n)
+        run = generate(n - 1)
+        return _with_arm_first(self._reference_arm(), run)
+
+    def _chooses_all(self) -> bool:
+        """Whether the acquisition function values pairs, not challengers."""
+        generator = self._botorch_generator
+        acquisition_class = generator.botorch_acqf_class
+        construct = get_acqf_input_constructor(acquisition_class)
+        options = generator._botorch_acqf_options
+        acquisition = acquisition_class(
+            **construct(model=self.botorch_model, **options)
+        )
+        return getattr(acquisition, "X_ref", None) is None
+
+    def _reference_arm(self) -> Arm:
+        """The observed arm that the challengers were chosen to meet."""
+        acquisition = self._botorch_generator._acquisition
+        assert isinstance(acquisition, PreferenceAcquisition)
+        assert acquisition.reference is not None
+        same = (self.datapoints == acquisition.reference).all(-1)
+        return self.arms[int(same.nonzero()[0])]
+
+    def _unanswered(self) -> dict[str, list[ObservationFeatures]]:
+        """Options of pending questions that no answer is about yet."""
+        answered = set(self.arms)
+        pending = {
+            arm.name: arm
+            for trial in self._experiment.trials_by_status[TrialStatus.RUNNING]
+            for arm in trial.arms
+            if arm not in answered
+        }
+        return {DUEL: [ObservationFeatures.from_arm(arm) for arm in pending.values()]}
+
+
+def _with_arm_first(arm: Arm, run: GeneratorRun) -> GeneratorRun:
+    """The same run with one more arm, unless it has that arm already."""
+    return GeneratorRun(
+        arms=[arm.clone(), *run.arms],
+        optimization_config=run.optimization_config,
+        search_space=run.search_space,
+        fit_time=run.fit_time,
+        gen_time=run.gen_time,
+        generator_key=run._generator_key,
+        generator_kwargs=run._generator_kwargs,
+        adapter_kwargs=run._adapter_kwargs,
+        gen_metadata=run.gen_metadata,
+    )

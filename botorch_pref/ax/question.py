@@ -1,0 +1,33 @@
+"""A question: options to judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ax.core.batch_trial import BatchTrial
+from ax.core.types import TParameterization
+
+from botorch_pref.ax.storage.events import options_shown
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Two options to compare, or more to choose from or to rank.
+
+    Attributes:
+        index: The number of Ax's trial.
+        options: The parameters of each option, by name.
+    """
+
+    index: int
+    options: tuple[TParameterization, ...]
+
+    @classmethod
+    def of_trial(cls, trial: BatchTrial) -> Duel:
+        """The question that a trial asks.
+
+        Args:
+            trial: Ax's trial; its arms are the options.
+        """
+        arms = options_shown(trial)
+        return cls(trial.index, tuple(dict(arm.parameters) for arm in arms))

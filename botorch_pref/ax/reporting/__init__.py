@@ -1,0 +1,1 @@
+"""Recommendations, reports and cross-validation of experiments."""

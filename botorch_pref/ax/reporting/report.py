@@ -1,0 +1,267 @@
+"""How far an experiment has come, as two small tables."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import torch
+from ax.core.arm import Arm
+from ax.core.base_trial import BaseTrial
+from ax.core.batch_trial import BatchTrial
+from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
+from ax.core.types import TParameterization
+from pandas import DataFrame
+from torch import Tensor
+
+from botorch_pref.ax.generation.generation_strategy import sobol_spec
+from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.reporting.recommendation import (
+    best_anywhere,
+    best_shown,
+    fitted_adapter,
+)
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.storage.events import (
+    WITHDRAWN,
+    events_of,
+    options_shown,
+    standing_answer,
+)
+from botorch_pref.evaluation.answer_agreement import AnswerAgreement, answer_agreement
+from botorch_pref.evaluation.best_probability import best_probability
+from botorch_pref.evaluation.comparison_graph import connected_components
+from botorch_pref.evaluation.remaining_gain import RemainingGain, remaining_gain
+from botorch_pref.feedback import Comparisons
+
+NUM_CANDIDATES = 256
+"""How many points of the search space stand for all of it."""
+
+LEVEL = 0.95
+"""Probability of the intervals."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the answers tell so far. ``print`` it, or end a notebook's cell with it.
+
+    Attributes:
+        summary: One column, ``value``: numbers of questions and answers, what is
+            recommended, the expected gain (in units of utility) of knowing the best
+            option of the search space over the best one shown, how often repeated
+            questions were answered alike, and into how many parts the comparisons join
+            the options.
+        options: A row for each option that was judged or could have been, the largest
+            posterior mean first: its parameters; its utility's posterior ``mean`` and
+            95 % interval from ``lower`` to ``upper``; the probability that it is the
+            ``best`` of those that were judged, NaN for others; how many options it was
+            said to be better than (``wins``), worse than (``losses``) and equal to
+            (``ties``); how often it ``failed``; and the ``part`` of the comparison
+            graph that it is in.
+    """
+
+    summary: DataFrame
+    options: DataFrame
+
+    def to_markdown(self) -> str:
+        """Both tables in Markdown."""
+        return "\n\n".join(map(_markdown, (self.summary, self.options)))
+
+    __str__ = to_markdown
+    _repr_markdown_ = to_markdown
+
+
+def preference_report(experiment: Experiment, settings: Settings) -> Report:
+    """Reports on the answers so far.
+
+    Args:
+        experiment: Ax's, with at least one answer.
+        settings: Of the experiment.
+
+    Raises:
+        ExperimentError: There is no answer.
+    """
+    adapter = fitted_adapter(experiment, settings)
+    arms = _judged_first(experiment, adapter)
+    part = connected_components(len(arms), adapter.dataset.feedback)
+    sizes = torch.bincount(part)
+    alone = [arm.name for arm, p in zip(arms, part, strict=True) if sizes[p] == 1]
+    gain = expected_gain(experiment, settings, adapter)
+    agreement = _agreement(adapter)
+    shown, anywhere = best_shown(adapter), best_anywhere(experiment, settings, adapter)
+    values = {
+        **_counts(experiment),
+        "recommended of those shown": _text(shown),
+        "recommended of all": _text(anywhere),
+        "expected remaining gain": float(gain.expected),
+        "its standard error": float(gain.standard_error),
+        "pairs asked about again": agreement.repeated,
+        "answered alike": agreement.agreement,
+        "parts of the comparison graph": len(sizes),
+        "options that stand alone": ", ".join(alone) or "none",
+    }
+    options = _options(experiment, adapter, arms)
+    options["part"] = part.numpy()
+    return Report(
+        DataFrame({"value": values}, dtype=object),
+        options.sort_values("mean", ascending=False, kind="stable"),
+    )
+
+
+def expected_gain(
+    experiment: Experiment, settings: Settings, adapter: PreferenceAdapter
+) -> RemainingGain:
+    """What is left to gain over the best option shown.
+
+    The best is sought among all options that were judged and `NUM_CANDIDATES` of a
+    Sobol sequence that satisfy the search space.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        adapter: See `fitted_adapter`.
+
+    Returns:
+        The gain in units of utility; averaged over a batch of models.
+    """
+    sobol = sobol_spec(settings, 0)
+    sobol.fit(experiment)
+    space = experiment.search_space
+    arms = [
+        arm
+        for arm in sobol.gen(n=NUM_CANDIDATES).arms
+        if space.check_membership(arm.parameters)
+    ]
+    best = Arm(parameters=best_shown(adapter))
+    candidates = torch.cat([_points(adapter, arms), adapter.datapoints])
+    gain = remaining_gain(adapter.botorch_model, _points(adapter, [best]), candidates)
+    return RemainingGain(gain.expected.mean(), gain.standard_error.mean())
+
+
+def preferred(
+    answer: Mapping[str, Any], num_options: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Pairs of options that an answer compares.
+
+    Args:
+        answer: What was said, see ``Answer.given``.
+        num_options: How many options were shown.
+
+    Returns:
+        Pairs of a better and a worse option, and pairs of equal ones.
+    """
+    failed = answer.get("invalid", ())
+    valid = [option for option in range(num_options) if option not in failed]
+    best = answer.get("winner", answer.get("best"))
+    if best is not None:
+        return [(best, other) for other in valid if other != best], []
+    if "ranking" in answer:
+        return list(combinations(answer["ranking"], 2)), []
+    strength = 0.5 if "tie" in answer else answer.get("strength")
+    if strength is None:
+        return [], []
+    first, second = valid
+    if strength == 0.5:
+        return [], [(first, second)]
+    return [(first, second) if strength > 0.5 else (second, first)], []
+
+
+def _counts(experiment: Experiment) -> dict[str, int]:
+    trials = experiment.trials.values()
+    answers = [answer for answer in map(standing_answer, trials) if answer is not None]
+    kinds = Counter(kind for answer in answers for kind in answer)
+    return {
+        "questions": len(trials),
+        "pending": sum(trial.status.is_running for trial in trials),
+        "withdrawn": sum(map(_is_withdrawn, trials)),
+        "answers": len(answers),
+        **{f"that say {kind}": number for kind, number in sorted(kinds.items())},
+    }
+
+
+def _is_withdrawn(trial: BaseTrial) -> bool:
+    return events_of(trial)[-1].kind == WITHDRAWN
+
+
+def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Arm]:
+    """The arms of the model's datapoints, then others of questions not pending."""
+    arms = {arm.name: arm for arm in adapter.arms}
+    for trial in experiment.trials.values():
+        if not trial.status.is_running:
+            arms |= {arm.name: arm for arm in trial.arms}
+    return list(arms.values())
+
+
+def _options(
+    experiment: Experiment, adapter: PreferenceAdapter, arms: list[Arm]
+) -> DataFrame:
+    posterior: Any = adapter.botorch_model.posterior(_points(adapter, arms))
+    tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
+    lower, upper = posterior.quantile(tails).detach().squeeze(-1).numpy()
+    mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
+    # Over a batch of models, if it is one.
+    probability = best_probability(adapter.botorch_model, adapter.datapoints)
+    best = torch.full_like(mean, math.nan)
+    best[: len(adapter.arms)] = probability.reshape(-1, len(adapter.arms)).mean(0)
+    table = DataFrame(
+        [arm.parameters for arm in arms], index=[arm.name for arm in arms]
+    )
+    counts = _wins_and_losses(experiment, arms)
+    utility = {"mean": mean.numpy(), "lower": lower, "upper": upper}
+    return table.assign(**utility, best=best.numpy()).join(counts)
+
+
+def _wins_and_losses(experiment: Experiment, arms: list[Arm]) -> DataFrame:
+    counts = DataFrame(
+        0,
+        index=[arm.name for arm in arms],
+        columns=["wins", "losses", "ties", "failed"],
+    )
+    for trial in experiment.trials.values():
+        answer = standing_answer(trial)
+        if answer is None:
+            continue
+        assert isinstance(trial, BatchTrial)
+        names = [arm.name for arm in options_shown(trial)]
+        decided, tied = preferred(answer, len(names))
+        said = [
+            *(((better, "wins"), (worse, "losses")) for better, worse in decided),
+            *(((first, "ties"), (second, "ties")) for first, second in tied),
+            [(option, "failed") for option in answer.get("invalid", ())],
+        ]
+        for option, column in (pair for pairs in said for pair in pairs):
+            counts.loc[names[option], column] += 1
+    return counts
+
+
+def _points(adapter: PreferenceAdapter, arms: list[Arm]) -> Tensor:
+    """Arms as the model takes them, ``n x d``."""
+    features = [ObservationFeatures(parameters=arm.parameters) for arm in arms]
+    points: Tensor = adapter.transform_observation_features(features)
+    return points
+
+
+def _agreement(adapter: PreferenceAdapter) -> AnswerAgreement:
+    for block in adapter.dataset.feedback:
+        if isinstance(block, Comparisons):
+            return answer_agreement(adapter.datapoints, block)
+    return AnswerAgreement(0, math.nan)
+
+
+def _text(option: TParameterization) -> str:
+    return ", ".join(f"{name} = {_short(value)}" for name, value in option.items())
+
+
+def _short(value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    return "" if math.isnan(value) else f"{value:.3g}"
+
+
+def _markdown(table: DataFrame) -> str:
+    return str(table.map(_short).to_markdown(disable_numparse=True))

@@ -1,0 +1,1 @@
+"""Stores of experiments: SQL, JSON and the log of events."""

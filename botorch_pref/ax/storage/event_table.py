@@ -1,0 +1,41 @@
+"""The log of an experiment as a table."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from ax.core.experiment import Experiment
+
+from botorch_pref.ax.storage.events import events
+from botorch_pref.errors import StorageError
+
+_COLUMNS = ("number", "time", "trial", "kind", "what")
+
+
+def write_log(experiment: Experiment, path: Path) -> None:
+    """Writes every question, answer and withdrawal, in order.
+
+    Args:
+        experiment: Ax's.
+        path: Of the CSV file; replaced if there is one. Its column ``what`` is JSON.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    rows = [
+        [
+            event.number,
+            event.time,
+            event.trial,
+            event.kind,
+            json.dumps(dict(event.what)),
+        ]
+        for event in events(experiment)
+    ]
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([_COLUMNS, *rows])
+    except OSError as error:
+        raise StorageError(f"Cannot write {path}: {error}") from error

@@ -1,0 +1,177 @@
+"""Experiments in a database, through Ax's SQL storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ax.core.base_trial import BaseTrial
+from ax.core.experiment import Experiment
+from ax.exceptions.core import AxError
+from ax.storage.sqa_store import db
+from ax.storage.sqa_store.load import load_experiment
+from ax.storage.sqa_store.save import save_experiment, save_or_update_trials
+from ax.storage.sqa_store.sqa_classes import SQAExperiment, SQATrial
+from sqlalchemy import (
+    Connection,
+    Engine,
+    String,
+    Text,
+    create_engine,
+    event,
+    inspect,
+    select,
+)
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import scoped_session, sessionmaker
+from sqlalchemy.pool import NullPool
+
+from botorch_pref.ax.storage.events import check_nothing_else_happened
+from botorch_pref.ax.storage.storage import Storage
+from botorch_pref.ax.storage.storage_warnings import hidden_storage_warnings
+from botorch_pref.ax.storage.stored_expressions import expressions_are_data
+from botorch_pref.errors import StorageError
+
+
+class SqlStorage(Storage):
+    """A database; SQLite in a file, or any other by its URL.
+
+    Ax writes an experiment in several transactions. Here all of a write is one: a
+    process killed in the middle leaves what was there before.
+
+    Args:
+        url: SQLAlchemy's, for example ``sqlite:///espresso.db`` or
+            ``postgresql+psycopg://user:password@host/database``.
+
+    Raises:
+        StorageError: It is no URL of a database that can be reached.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._url = make_url(url)
+            # A connection for each transaction: none is left open.
+            self._engine = create_engine(self._url, poolclass=NullPool)
+        except ModuleNotFoundError as error:
+            raise StorageError(
+                f"storage= needs the driver {error.name}, which is not installed; "
+                "install it, or name another one in the URL."
+            ) from error
+        except SQLAlchemyError as error:
+            raise StorageError(f"storage= is no database: {error}") from error
+        if self._engine.dialect.name == "sqlite":
+            _begin_at_once(self._engine)
+
+    def create(self, experiment: Experiment) -> None:
+        """See base class."""
+        with self._transaction(f"create {experiment.name!r}") as connection:
+            db.Base.metadata.create_all(connection)
+            if self._locked(connection, experiment.name) is not None:
+                raise StorageError(
+                    f"{self._shown_url} has an experiment {experiment.name!r} already; "
+                    "resume it, or give another name."
+                )
+            save_experiment(experiment)
+
+    def save(self, experiment: Experiment, trial: BaseTrial) -> None:
+        """See base class."""
+        what = f"save trial {trial.index} of {experiment.name!r}"
+        with self._transaction(what) as connection:
+            if self._locked(connection, experiment.name) is None:
+                raise StorageError(
+                    f"{self._shown_url} has no experiment {experiment.name!r} any more."
+                )
+            trials = SQATrial.__table__.c
+            stored = select(trials.properties).where(
+                trials.experiment_id == experiment.db_id
+            )
+            check_nothing_else_happened(experiment, connection.scalars(stored))
+            save_or_update_trials(experiment, [trial])
+
+    def load(self, name: str) -> Experiment:
+        """See base class."""
+        path = self._url.database
+        if self._engine.dialect.name == "sqlite" and not Path(path or "").is_file():
+            # SQLite would make one.
+            raise StorageError(f"There is no file {path}; create the experiment first.")
+        with self._transaction(f"load {name!r}") as connection:
+            if self._locked(connection, name) is None:
+                raise StorageError(
+                    f"{self._shown_url} has no experiment {name!r}; create it first."
+                )
+            try:
+                with expressions_are_data():
+                    return load_experiment(name)
+            except StorageError:
+                raise
+            except Exception as error:
+                # Ax checks little of what it decodes: anything comes of damaged data.
+                raise StorageError(
+                    f"{name!r} in {self._shown_url} cannot be read: {error!r}. It is "
+                    "left as it is."
+                ) from error
+
+    @property
+    def _shown_url(self) -> str:
+        return self._url.render_as_string(hide_password=True)
+
+    @staticmethod
+    def _locked(connection: Connection, name: str) -> int | None:
+        """The number of an experiment, kept from other writers; None if it is none."""
+        if not inspect(connection).has_table(SQAExperiment.__tablename__):
+            return None
+        table = SQAExperiment.__table__.c
+        query = select(table.id).where(table.name == name).with_for_update()
+        return connection.scalar(query)
+
+    @contextmanager
+    def _transaction(self, what: str) -> Iterator[Connection]:
+        """One transaction around whatever Ax does, by whichever sessions."""
+        before = db.SESSION_FACTORY
+        try:
+            with hidden_storage_warnings(), self._engine.begin() as connection:
+                factory = scoped_session(
+                    sessionmaker(
+                        connection,
+                        expire_on_commit=False,
+                        # Ax's commits end savepoints; the last one is ours.
+                        join_transaction_mode="create_savepoint",
+                    )
+                )
+                db.SESSION_FACTORY = factory
+                try:
+                    yield connection
+                finally:
+                    factory.remove()
+        except (SQLAlchemyError, AxError, ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f"Cannot {what} in {self._shown_url}: {error}"
+            ) from error
+        finally:
+            db.SESSION_FACTORY = before
+
+
+def _begin_at_once(engine: Engine) -> None:
+    """Makes SQLite's driver leave transactions and savepoints to SQLAlchemy.
+
+    Each transaction takes the lock of a writer at once: two processes wait for each
+    other instead of failing halfway.
+    """
+
+    @event.listens_for(engine, "connect")
+    def leave_transactions_alone(connection, _record) -> None:  # type: ignore[no-untyped-def]
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@compiles(String, "postgresql")
+@compiles(Text, "postgresql")
+def _text_of_any_length(_type: String, _compiler: object, **_options: object) -> str:
+    """Ax's tables have texts of lengths that PostgreSQL does not know."""
+    return "TEXT"

@@ -1,0 +1,31 @@
+"""Which storage a path or a URL means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from botorch_pref.ax.storage.json_storage import JsonStorage
+from botorch_pref.ax.storage.sql_storage import SqlStorage
+from botorch_pref.ax.storage.storage import Storage
+from botorch_pref.errors import StorageError
+
+
+def storage_at(place: str | Path) -> Storage:
+    """The storage that a path or a URL means.
+
+    Args:
+        place: A path that ends in ``.json``; another path, of an SQLite file; or the
+            URL of a database.
+
+    Raises:
+        StorageError: It means none.
+    """
+    if not isinstance(place, str | Path) or not str(place):
+        raise StorageError(
+            f"storage is {place!r}; give a path or the URL of a database."
+        )
+    if "://" in str(place):
+        return SqlStorage(str(place))
+    if Path(place).suffix == ".json":
+        return JsonStorage(place)
+    return SqlStorage(f"sqlite:///{place}")

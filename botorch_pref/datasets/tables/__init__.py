@@ -1,0 +1,1 @@
+"""Tables as columns of features and answers."""

@@ -1,0 +1,1 @@
+"""Gaussian conditioning on sites, in the space of rows or of points."""

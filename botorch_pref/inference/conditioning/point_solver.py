@@ -1,0 +1,88 @@
+"""Conditioning in the space of points, for answers that outnumber them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from botorch_pref.inference.conditioning.site_solver import (
+    SitePosterior,
+    SiteSolver,
+    log_det,
+    plus_identity,
+    site_cholesky,
+)
+from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.psd_root import psd_root
+from botorch_pref.linalg.sparse_design import SparseDesign
+
+
+class _PointFactor(SitePosterior):
+    def __init__(
+        self, rows: SparseDesign, covar: Tensor, root: Tensor, tau: Tensor
+    ) -> None:
+        self._rows, self._covar, self.tau = rows, covar, tau
+        self._gram = rows.gram(tau)
+        self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
+        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
+        self.log_det = log_det(self._cholesky)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        inner = self._half @ self._rows.adjoint_matrix(values)
+        return self._rows.apply_matrix(self._half.mT @ inner)
+
+    def variance(self) -> Tensor:
+        """See base class."""
+        return self.row_root().square().sum(-1)
+
+    def weights(self, targets: Tensor) -> Tensor:
+        """See base class."""
+        scaled = self._rows.adjoint_matrix(self.tau.unsqueeze(-1) * targets)
+        return scaled - self._gram @ (self._half.mT @ (self._half @ scaled))
+
+    def root(self) -> Tensor:
+        """See base class."""
+        u = psd_root(self._gram)
+        cholesky = site_cholesky(plus_identity(u.mT @ self._covar @ u))
+        return torch.linalg.solve_triangular(cholesky, u.mT, upper=False).mT
+
+    def precision(self) -> Tensor:
+        """See base class."""
+        half = self._half @ self._gram
+        return self._gram - half.mT @ half
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """See base class."""
+        # T - T Sigma T
+        t = self.tau.unsqueeze(-1)
+        spread = noise.take(t * self.row_root())
+        return torch.diag_embed(noise.take(t).squeeze(-1)) - spread @ spread.mT
+
+    def row_root(self) -> Tensor:
+        """See base class."""
+        return self._rows.apply_matrix(self._half.mT)
+
+
+class PointSolver(SiteSolver):
+    """Works on ``K``, n x n: for fewer points than rows."""
+
+    def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
+        super().__init__(covar, rows)
+        self._root = psd_root(covar)
+
+    def factor(self, tau: Tensor) -> SitePosterior:
+        """See base class."""
+        return _PointFactor(self.rows, self._points, self._root, tau)
+
+    @cached_property
+    def variance(self) -> Tensor:
+        """See base class."""
+        return self.rows.apply_matrix(self._root).square().sum(-1)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        inner = self._points @ self.rows.adjoint(values).unsqueeze(-1)
+        return self.rows.apply(inner.squeeze(-1))

@@ -1,0 +1,101 @@
+"""Conditioning in the space of rows: Rasmussen and Williams (2006), 3.4.3."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from botorch_pref.inference.conditioning.site_solver import (
+    SitePosterior,
+    SiteSolver,
+    log_det,
+    plus_identity,
+    site_cholesky,
+)
+from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.psd_root import psd_root
+from botorch_pref.linalg.sparse_design import SparseDesign
+
+
+def _conditioned_root(root: Tensor, scale: Tensor) -> Tensor:
+    """``H = S L^-T`` with ``L L' = I + S' T S``, for ``C = S S'``."""
+    scaled = scale.unsqueeze(-1) * root
+    cholesky = site_cholesky(plus_identity(scaled.mT @ scaled))
+    return torch.linalg.solve_triangular(cholesky, root.mT, upper=False).mT
+
+
+class _RowFactor(SitePosterior):
+    def __init__(self, rows: SparseDesign, covar: Tensor, tau: Tensor) -> None:
+        self._rows, self._covar, self.tau = rows, covar, tau
+        self._scale = tau.sqrt()
+        scaled = self._scale.unsqueeze(-1) * covar
+        b = scaled * self._scale.unsqueeze(-2)
+        b.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        self._cholesky = site_cholesky(b)
+        self._scaled = scaled
+        self.log_det = log_det(self._cholesky)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        prior = self._covar @ values
+        inner = self._scale.unsqueeze(-1) * prior
+        inner = torch.cholesky_solve(inner, self._cholesky)
+        return prior - self._scaled.mT @ inner
+
+    def variance(self) -> Tensor:
+        """See base class."""
+        v = torch.linalg.solve_triangular(self._cholesky, self._scaled, upper=False)
+        return self._covar.diagonal(dim1=-2, dim2=-1) - v.square().sum(-2)
+
+    def weights(self, targets: Tensor) -> Tensor:
+        """See base class."""
+        scale = self._scale.unsqueeze(-1)
+        inner = torch.cholesky_solve(scale * targets, self._cholesky)
+        return self._rows.adjoint_matrix(scale * inner)
+
+    def root(self) -> Tensor:
+        """See base class."""
+        scale = torch.diag_embed(self._scale)
+        y = torch.linalg.solve_triangular(self._cholesky, scale, upper=False)
+        return self._rows.adjoint_matrix(y.mT)
+
+    def _row_precision(self) -> Tensor:
+        inverse = torch.cholesky_inverse(self._cholesky)
+        return inverse * (self._scale.unsqueeze(-1) * self._scale.unsqueeze(-2))
+
+    def precision(self) -> Tensor:
+        """See base class."""
+        return self._rows.adjoint_congruence(self._row_precision())
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """See base class."""
+        return noise.take_square(self._row_precision())
+
+    def row_root(self) -> Tensor:
+        """See base class."""
+        return _conditioned_root(psd_root(self._covar), self._scale)
+
+
+class RowSolver(SiteSolver):
+    """Works on ``C``, m x m: for fewer rows than points."""
+
+    def __init__(
+        self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
+    ) -> None:
+        super().__init__(covar, rows)
+        self._covar = rows.congruence(covar)
+        if noise is not None:
+            self._covar = self._covar + noise.dense()
+
+    def factor(self, tau: Tensor) -> SitePosterior:
+        """See base class."""
+        return _RowFactor(self.rows, self._covar, tau)
+
+    @property
+    def variance(self) -> Tensor:
+        """See base class."""
+        return self._covar.diagonal(dim1=-2, dim2=-1)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        return (self._covar @ values.unsqueeze(-1)).squeeze(-1)

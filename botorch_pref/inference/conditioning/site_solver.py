@@ -1,0 +1,163 @@
+r"""Gaussian conditioning on sites, in the smaller of rows and points.
+
+Symbols: ``K`` (n x n) prior covariance of the utilities ``f``, ``A`` (m x n) sparse
+rows, ``C = A K A' + N`` prior covariance of ``u = A (f - mean) + e``, where ``e`` with
+the block-diagonal covariance ``N`` is noise that rows of one answer share, sites
+:math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)``, non-negative here (for others
+see :mod:`botorch_pref.inference.conditioning.negative_sites`). Then
+
+.. math::
+    \Sigma = (C^{-1} + T)^{-1}, \qquad E[u] = \Sigma \nu, \qquad
+    W = (C + T^{-1})^{-1} = T^{1/2} B^{-1} T^{1/2}, \qquad
+    B = I + T^{1/2} C T^{1/2},
+
+and for utilities anywhere, with ``k = K(x, X)``,
+
+.. math::
+    E[f(x)] = m(x) + k A' (\nu - T E[u]), \qquad
+    \mathrm{cov} = K_{**} - k A' W A k'.
+
+Neither ``K`` nor ``C`` is ever inverted, so duplicate points, repeated answers and
+answers that contradict each other are ordinary input. See Rasmussen and Williams
+(2006), section 3.4.3 and algorithm 3.5, for the row space.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from botorch_pref.errors import PrecisionError
+from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.sparse_design import SparseDesign
+
+_ROUNDING = 16.0
+
+
+def plus_identity(matrix: Tensor) -> Tensor:
+    """``I + M``, both ``batch_shape x n x n``."""
+    out = matrix.clone()
+    out.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return out
+
+
+def site_cholesky(matrix: Tensor) -> Tensor:
+    """The factor of a matrix ``I + M`` with ``M`` positive semi-definite."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if bool(info.any()):
+        raise PrecisionError(
+            f"I + T^(1/2) C T^(1/2) is not positive definite in {matrix.dtype}: "
+            "rounding errors of the prior covariance exceed the noise of the answers. "
+            "Use double precision, a larger noise or a smaller output scale."
+        )
+    return factor
+
+
+def log_det(cholesky: Tensor) -> Tensor:
+    """Of a matrix with this Cholesky factor, ``batch_shape``."""
+    return 2.0 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class SitePosterior(ABC):
+    """The posterior of one choice of site precisions: one Cholesky, reused.
+
+    Attributes:
+        tau: The precisions, ``batch_shape x m``.
+        log_det: ``log |B|``, ``batch_shape``.
+    """
+
+    tau: Tensor
+    log_det: Tensor
+
+    @abstractmethod
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """``Sigma values``, both ``batch_shape x m x k``."""
+
+    def mean(self, nu: Tensor) -> Tensor:
+        """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
+        return self.covariance_times(nu.unsqueeze(-1)).squeeze(-1)
+
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The diagonal of ``Sigma``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def weights(self, targets: Tensor) -> Tensor:
+        """``A' W t`` for values ``t`` of ``u`` seen with noise ``1 / tau``.
+
+        Args:
+            targets: ``batch_shape x m x k``, a column a set of values.
+
+        Returns:
+            ``batch_shape x n x k``.
+        """
+
+    @abstractmethod
+    def root(self) -> Tensor:
+        """``Q`` with ``A' W A = Q Q'``, ``batch_shape x n x r``."""
+
+    @abstractmethod
+    def precision(self) -> Tensor:
+        """``A' W A``, ``batch_shape x n x n``."""
+
+    @abstractmethod
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """The diagonal blocks of ``W`` where rows share noise.
+
+        Args:
+            noise: The blocks.
+
+        Returns:
+            ``batch_shape x num_blocks x k x k``.
+        """
+
+    @abstractmethod
+    def row_root(self) -> Tensor:
+        """``H`` with ``Sigma = H H'``, ``batch_shape x m x k``."""
+
+    def widening(self) -> Tensor | None:
+        """``P`` with ``A' W A = Q Q' - P P'``, ``batch_shape x n x k``; None for 0."""
+        return None
+
+
+class SiteSolver(ABC):
+    """Everything about ``K`` and ``A`` that does not change with the sites.
+
+    Attributes:
+        rows: ``A``.
+    """
+
+    def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
+        self._points, self.rows = covar, rows
+
+    @cached_property
+    def rounding(self) -> Tensor:
+        """The rounding error of prior row variances, ``batch_shape x m``.
+
+        A row whose variance is not above this has none: it compares duplicates, or is
+        padding, of which this is positive too.
+        """
+        squares = SparseDesign(
+            self.rows.indices,
+            self.rows.coefficients.square(),
+            self.rows.num_points,
+        )
+        terms = squares.apply(self._points.diagonal(dim1=-2, dim2=-1))
+        known = torch.finfo(terms.dtype)
+        return (_ROUNDING * known.eps * terms).clamp_min(known.tiny)
+
+    @abstractmethod
+    def factor(self, tau: Tensor) -> SitePosterior:
+        """Conditions on sites of precision ``tau``: ``batch_shape x m``."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The diagonal of ``C``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """``C values``, both ``batch_shape x m``."""

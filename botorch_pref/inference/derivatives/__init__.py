@@ -1,0 +1,1 @@
+"""Implicit derivatives of solutions in the prior that they were found for."""

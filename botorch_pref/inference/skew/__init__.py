@@ -1,0 +1,1 @@
+"""Exact sampling of unified skew-normal posteriors."""

@@ -1,0 +1,1 @@
+"""Variational lower bounds of logistic and softmax answers."""

@@ -1,0 +1,1 @@
+"""Engines over the weights of linear utilities."""

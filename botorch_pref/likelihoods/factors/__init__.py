@@ -1,0 +1,1 @@
+"""Factors of rows of utilities: what engines see of answers."""

@@ -1,0 +1,108 @@
+"""Boxed Gaussian ("Thurstonian") factors: noise plus an interval."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from botorch_pref.likelihoods.factors.factors import (
+    LogDerivatives,
+    LogPartition,
+    ScalarFactors,
+)
+from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.numerics.normal import interval_derivatives
+
+
+def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
+    """``(bound - z) / scale``; an infinite bound has no gradient, not a NaN one."""
+    finite = bound.isfinite()
+    return torch.where(finite, (torch.where(finite, bound, z) - z) * inverse, bound)
+
+
+class BoxFactors(ScalarFactors):
+    r"""Rows ``v = A f(X) + e`` with independent noise that fell into an interval.
+
+    .. math::
+        p(y_i \mid z_i) = P(l_i \le z_i + e_i \le u_i)
+        = \Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
+        - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big), \quad e_i \sim N(0, r_i).
+
+    A win has the interval ``[0, inf)``, a tie ``[-delta, delta]``.
+
+    Args:
+        rows: ``A``, m rows.
+        variance: ``r``, ``batch_shape x m``, positive.
+        lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
+        upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
+        width: ``u - l`` where it is known to more digits than the ends leave.
+    """
+
+    def __init__(
+        self,
+        rows: SparseDesign,
+        variance: Tensor,
+        lower: Tensor,
+        upper: Tensor,
+        *,
+        width: Tensor | None = None,
+    ) -> None:
+        self.rows = rows
+        self.variance, self.lower, self.upper = variance, lower, upper
+        self.width = upper - lower if width is None else width
+
+    def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
+        inverse = variance.rsqrt()
+        width = torch.where(self.width.isfinite(), self.width, 1.0)
+        value, first, second, third = interval_derivatives(
+            _standardise(self.lower, z, inverse),
+            _standardise(self.upper, z, inverse),
+            width * inverse,
+        )
+        return value, -first * inverse, second * inverse**2, -third * inverse**3
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*self._shifted(z, self.variance)[:3])
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        return weights * self._shifted(z, self.variance)[3]
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class; closed form, since noise and cavity variances add."""
+        return LogPartition(*self._shifted(mean, self.variance + variance)[:3])
+
+
+class CorrelatedBoxFactors(BoxFactors):
+    r"""Boxed rows whose noise is correlated within an answer.
+
+    The noise ``R`` of the rows is split into an independent part :math:`r_i` and a
+    block-diagonal rest ``N``, positive semi-definite, which joins
+    :math:`z = A f(X) + e_N`. Given ``z`` the rows are independent.
+
+    Args:
+        rows: ``A``, m rows.
+        variance: ``r``, ``batch_shape x m``, positive.
+        lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
+        upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
+        noise: ``N``.
+        width: ``u - l`` where it is known to more digits than the ends leave.
+    """
+
+    noise: NoiseBlocks
+
+    def __init__(
+        self,
+        rows: SparseDesign,
+        variance: Tensor,
+        lower: Tensor,
+        upper: Tensor,
+        noise: NoiseBlocks,
+        *,
+        width: Tensor | None = None,
+    ) -> None:
+        super().__init__(rows, variance, lower, upper, width=width)
+        self.noise = noise

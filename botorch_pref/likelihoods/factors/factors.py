@@ -1,0 +1,92 @@
+"""What an engine knows of an answer: factors ``p(y_i | z_i)`` of ``z = A f``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from torch import Tensor
+
+from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.sparse_design import SparseDesign
+
+
+class LogDerivatives(NamedTuple):
+    """A log function of ``z`` and its derivatives, each ``batch_shape x m``.
+
+    Factors that couple rows give any values that have the right sum over rows, any
+    gradient that has the right ``A' first``, and any curvature that has the right
+    ``A' diag(second) A``.
+    """
+
+    value: Tensor
+    first: Tensor
+    second: Tensor
+
+
+class LogPartition(NamedTuple):
+    """A log partition and two derivatives in the mean, each ``batch_shape x m``."""
+
+    value: Tensor
+    first: Tensor
+    second: Tensor
+
+
+class Factors(ABC):
+    r"""Factors of the rows ``z = A f(X)``.
+
+    Attributes:
+        rows: ``A``, m rows.
+        noise: Gaussian noise that rows of one answer share and that is part of ``z``
+            beside ``A f``; None where there is none.
+    """
+
+    rows: SparseDesign
+    noise: NoiseBlocks | None = None
+
+    @abstractmethod
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        r""":math:`\log p(y \mid z)`, its gradient and its curvature.
+
+        Args:
+            z: ``batch_shape x m``.
+        """
+
+    @abstractmethod
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        r"""The gradient of ``sum_i weights_i second_i(z)`` in ``z``.
+
+        Args:
+            z: ``batch_shape x m``.
+            weights: ``batch_shape x m``.
+
+        Returns:
+            ``batch_shape x m``; where rows are independent, ``weights`` times the third
+            derivative.
+        """
+
+    def reindex(self, inverse: Tensor, num_points: int) -> None:
+        """Lets the factors see points that are counted once.
+
+        Args:
+            inverse: ``n`` long, for each point its place among the distinct points.
+            num_points: The number of distinct points.
+        """
+        self.rows = self.rows.reindex(inverse, num_points)
+
+
+class ScalarFactors(Factors):
+    r"""A factor :math:`p(y_i \mid z_i)` for each row."""
+
+    @abstractmethod
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        r""":math:`\log \int p(y_i \mid z) N(z; \mu_i, s_i) dz` and its derivatives.
+
+        With derivatives :math:`\partial, \partial^2` in the cavity mean, the tilted
+        mean is :math:`\mu + s \partial` and the tilted variance
+        :math:`s + s^2 \partial^2` (Rasmussen and Williams 2006, eq. 3.58).
+
+        Args:
+            mean: Cavity means, ``batch_shape x m``.
+            variance: Cavity variances, ``batch_shape x m``.
+        """

@@ -1,0 +1,1 @@
+"""Training data of models, and what makes them of data sets."""

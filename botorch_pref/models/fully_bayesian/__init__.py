@@ -1,0 +1,1 @@
+"""Models that average over their hyper-parameters."""

@@ -1,0 +1,1 @@
+"""Utilities that are linear in features, in weight space."""

@@ -1,0 +1,279 @@
+"""Plackett-Luce with utilities that are linear in the features, in weight space."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import torch
+from botorch.models.transforms.input import InputTransform
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.utils.probability.utils import ndtr
+from gpytorch.constraints import Positive
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.models import GP
+from linear_operator.operators import RootLinearOperator
+from torch import Tensor
+
+from botorch_pref.errors import (
+    BotorchPrefError,
+    InferenceWarning,
+    UnsupportedFeedbackError,
+)
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.weight_space.laplace_weights import laplace_weights
+from botorch_pref.inference.weight_space.variational_weights import variational_weights
+from botorch_pref.inference.weight_space.weight_posterior import WeightPosterior
+from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
+from botorch_pref.likelihoods.preference_likelihood import (
+    PositiveParameter,
+    set_positive,
+)
+from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
+from botorch_pref.models.fantasies_mixin import FantasiesMixin
+from botorch_pref.models.prediction import Moments, gaussian_posterior
+from botorch_pref.models.regression.held_out_losses import EtaLosses, held_out_losses
+from botorch_pref.models.regression.set_folds import set_folds
+from botorch_pref.models.regression.stages import check_stages, stages_of
+from botorch_pref.models.training_data_mixin import TrainingDataMixin
+from botorch_pref.models.utility_prediction import UtilityPrediction
+from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
+
+_ENGINES = {"variational": variational_weights, "laplace": laplace_weights}
+
+
+class PlackettLuceRegression(  # type: ignore[misc]
+    UtilityPrediction, TrainingDataMixin, GP, FantasiesMixin
+):
+    r"""Choices and rankings with utilities that are linear in the features.
+
+    .. math::
+        f(x) = x' \theta, \quad \theta \sim N(0, I / \eta), \quad
+        P(c \mid S) = e^{f(x_c)} / \sum_{j \in S} e^{f(x_j)}
+
+    (Guo et al. 2020, equations 9 and 10). The posterior of the ``d`` weights is
+    Gaussian; an iteration costs ``O(d^3)`` and ``O(d^2)`` for each item of each set,
+    however many items there are. It is :class:`VariationalPreferenceGP` or
+    :class:`LaplacePreferenceGP` with a linear kernel of variance :math:`1 / \eta`.
+
+    :math:`\eta` is a parameter: ``fit_gpytorch_mll`` with
+    :class:`PreferenceMarginalLogLikelihood` maximises the evidence, or its lower bound,
+    without held-out answers, :meth:`cross_validate_eta` chooses by held-out ones, and
+    ``raw_eta.requires_grad_(False)`` leaves it as it is.
+
+    Laplace is close to exact; the bound draws weights away from zero and states
+    deviations that are too small. Under a weak prior, choices out of ``k`` nearly equal
+    items give ``k / (k - 1)`` times the mode, and more where the items differ.
+
+    Six features, 200 rankings of five among 100 items
+    (``benchmarks/plackett_luce_bias.py``): the bound's mean is 51 % off the exact one
+    where it states 2.6 % (exact: 7.1 %) and its 90 % regions cover 0 % of 200 data
+    sets; Laplace, whose mean is the mode, is 0.9 % off, states 7.1 % and covers 94 %.
+    Rankings of ten: 41 %, 1.5 % (exact: 3.9 %), 0 %; Laplace 0.2 %, 3.9 %, 90 %. Pairs:
+    2.8 %, 11 % (exact: 19 %), 55 %; Laplace 5.5 %, 19 %, 91 %.
+
+    Args:
+        datapoints: ``batch_shape x n x d`` features. The prior is about the origin and
+            the same for all features: centre and scale them, for example with
+            ``input_transform=InputStandardize(d)``.
+        comparisons: ``batch_shape x m x 2`` integers into ``datapoints``, winner first.
+        feedback: :class:`Choices` and :class:`Rankings`.
+        inference: ``"variational"``, the lower bound of Guo et al.; or ``"laplace"``,
+            the Gaussian around the mode.
+        eta: The precision of the prior, positive.
+        input_transform: Applied to all inputs, as everywhere in BoTorch.
+
+    Raises:
+        FeedbackError: Data that cannot mean anything, ties, or an eta that is not
+            positive.
+        UnsupportedFeedbackError: Other kinds of answers, or another ``inference``.
+    """
+
+    eta = PositiveParameter()
+    _posterior: WeightPosterior | None = None
+    _posterior_eta: Tensor | None = None
+
+    def __init__(
+        self,
+        datapoints: Tensor,
+        comparisons: Tensor | Comparisons | None = None,
+        *,
+        feedback: Sequence[Feedback] = (),
+        inference: Literal["variational", "laplace"] = "variational",
+        eta: float | Tensor = 1.0,
+        input_transform: InputTransform | None = None,
+    ) -> None:
+        super().__init__()
+        if inference not in _ENGINES:
+            raise UnsupportedFeedbackError(
+                f"inference={inference!r}; there are {' and '.join(_ENGINES)}."
+            )
+        self._inference = inference
+        self.likelihood = PlackettLuceLikelihood()
+        self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
+        self.register_parameter(
+            "raw_eta", torch.nn.Parameter(datapoints.new_zeros(self.batch_shape))
+        )
+        in_logs: Any = {"transform": torch.exp, "inv_transform": torch.log}
+        cast("Any", self).register_constraint("raw_eta", Positive(**in_logs))
+        set_positive(self, "eta", eta)
+        if input_transform is not None:
+            self.input_transform = input_transform
+        self.to(datapoints)
+        with torch.no_grad():
+            self.transform_inputs(datapoints)  # learns from the data in train mode only
+
+    def _set_data(self, data: TrainingSet) -> None:
+        check_stages(data.feedback)
+        super()._set_data(data)
+
+    def _forget(self) -> None:
+        self._posterior = None
+
+    def _features(self) -> Tensor:
+        (points,) = self.train_inputs
+        transformed = self._has_transformed_inputs
+        return points if transformed else self.transform_inputs(points)
+
+    def _solve(self, inference: str) -> WeightPosterior:
+        if not self.feedback:
+            raise BotorchPrefError(
+                "There are no answers to learn from; pass comparisons= or feedback=."
+            )
+        engine = _ENGINES[inference]
+        result = engine(self._features(), stages_of(self.feedback), self.eta)
+        if not result.converged:
+            warnings.warn(
+                f"PlackettLuceRegression did not converge: after {result.iterations} "
+                f"iterations the residual is {result.residual:.1e} posterior standard "
+                "deviations. Check the scale of the features and eta.",
+                InferenceWarning,
+                stacklevel=3,
+            )
+        return result
+
+    def _weights(self) -> WeightPosterior:
+        """Cached; computed anew when eta has changed."""
+        self.eval()
+        if self._is_differentiated and torch.is_grad_enabled():
+            raise BotorchPrefError(
+                "PlackettLuceRegression has no derivatives in the points that it is "
+                "conditioned on, which look-ahead wants; detach them, or take a "
+                "Gaussian process such as LaplacePreferenceGP."
+            )
+        eta = self.eta.detach()
+        stale = self._posterior_eta is None or not torch.equal(eta, self._posterior_eta)
+        if self._posterior is None or stale:
+            with torch.no_grad():
+                self._posterior = self._solve(self._inference)
+            self._posterior_eta = eta.clone()
+        return self._posterior
+
+    @property
+    def weights_mean(self) -> Tensor:
+        """Posterior mean of the weights, ``batch_shape x d``."""
+        return self._weights().mean
+
+    @property
+    def weights_covariance(self) -> Tensor:
+        """Posterior covariance of the weights, ``batch_shape x d x d``."""
+        return self._weights().covariance
+
+    def map_estimate(self) -> Tensor:
+        """The weights of largest posterior density, ``batch_shape x d``."""
+        self.eval()
+        with torch.no_grad():
+            return self._solve("laplace").mean
+
+    def log_evidence(self) -> Tensor:
+        """The log evidence under Laplace, or its variational lower bound (equation 25).
+
+        Returns:
+            ``batch_shape``; its gradient in eta is exact.
+
+        Raises:
+            BotorchPrefError: There are no answers.
+        """
+        return self._solve(self._inference).log_evidence
+
+    def diagnostics(self) -> dict[str, Any]:
+        """What the engine knows of the posterior it gives.
+
+        Returns:
+            ``converged``, ``iterations``, ``residual`` (in posterior standard
+            deviations) and ``log_evidence``.
+        """
+        result = self._weights()
+        names = ("converged", "iterations", "residual", "log_evidence")
+        return {name: getattr(result, name) for name in names}
+
+    def forward(self, x: Tensor) -> MultivariateNormal:
+        """The prior at the training inputs in train mode, else the posterior.
+
+        Args:
+            x: ``batch_shape x q x d``; the training inputs in train mode.
+        """
+        if not self.training:
+            return gaussian_posterior(self._moments(x)).distribution
+        x = self.transform_inputs(x)
+        root = RootLinearOperator(x * self.eta[..., None, None].rsqrt())
+        return MultivariateNormal(torch.zeros_like(x[..., 0]), root)
+
+    def _moments(self, X: Tensor) -> Moments:
+        self.eval()
+        features = self.transform_inputs(X)
+        mean = (features @ self.weights_mean.unsqueeze(-1)).squeeze(-1)
+        covariance = features @ self.weights_covariance @ features.mT
+        return Moments(mean.unsqueeze(0), covariance)
+
+    def _make_posterior(self, moments: Moments) -> GPyTorchPosterior:
+        return gaussian_posterior(moments)
+
+    def duel_probability(
+        self, X1: Tensor, X2: Tensor, observation_noise: bool = False
+    ) -> Tensor:
+        r"""P(X1 beats X2).
+
+        Args:
+            X1: ``batch_shape x q x d``.
+            X2: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
+            observation_noise: Whether of an answer, :math:`E[\sigma(f_1 - f_2)]`, or of
+                the utilities themselves.
+
+        Returns:
+            ``batch_shape x q``.
+        """
+        self.eval()
+        gap = self.transform_inputs(X1) - self.transform_inputs(X2)
+        mean = (gap @ self.weights_mean.unsqueeze(-1)).squeeze(-1)
+        variance = ((gap @ self.weights_covariance) * gap).sum(-1)
+        if observation_noise:
+            return log_expected_sigmoid(mean, variance).exp()
+        # Of equal points variance and mean are zero, and the probability a half.
+        return ndtr(mean / variance.clamp_min(torch.finfo(mean.dtype).tiny).sqrt())
+
+    def cross_validate_eta(
+        self, etas: Tensor, *, num_folds: int = 3, generator: torch.Generator
+    ) -> EtaLosses:
+        """Sets eta to the one of least log loss on held-out answers.
+
+        Answers are held out whole. A held-out set counts as the comparisons of the
+        chosen item with each other one, predicted with :meth:`duel_probability` of an
+        answer.
+
+        Args:
+            etas: ``E`` positive candidates.
+            num_folds: How many parts the answers are split into.
+            generator: The source of randomness of the split, on the processor.
+
+        Returns:
+            The losses of all candidates.
+        """
+        self.eval()
+        grid = etas.to(self.eta).reshape(-1, *[1] * len(self.batch_shape))
+        folds = set_folds(self.feedback, num_folds, generator)
+        engine = _ENGINES[self._inference]
+        found = held_out_losses(engine, self._features(), folds, grid)
+        self.eta = found.etas[found.log_losses.argmin(0)]
+        return found

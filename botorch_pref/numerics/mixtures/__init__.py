@@ -1,0 +1,1 @@
+"""Mixtures of Gaussians with one variance: moments, quantiles and intervals."""

@@ -1,0 +1,104 @@
+"""What can be said of options, and as which data it is kept."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from botorch_pref.ax.answers.answer import checked_answer
+from botorch_pref.errors import ExperimentError
+
+DUEL = "pairwise_pref_query"
+
+
+@pytest.mark.parametrize(
+    ("size", "said", "rows"),
+    [
+        (2, {"winner": 1}, {DUEL: {0: 0, 1: 1}}),
+        (2, {"tie": True}, {"preference_tie": {0: 1, 1: 1}}),
+        (2, {"cannot_compare": True}, {}),
+        (2, {"strength": 0.8}, {"preference_strength": {0: 0.8, 1: 0.2}}),
+        (3, {"best": 1}, {"preference_choice": {0: 0, 1: 1, 2: 0}}),
+        (3, {"ranking": [2, 0, 1]}, {"preference_rank": {2: 1, 0: 2, 1: 3}}),
+        (2, {"invalid": [1]}, {"preference_valid": {0: 1, 1: 0}}),
+        (2, {"invalid": [1, 0]}, {"preference_valid": {0: 0, 1: 0}}),
+        (2, {"levels": [2, None]}, {"preference_level": {0: 2}}),
+        (2, {"ratings": [0.25, 0.5]}, {"preference_rating": {0: 0.25, 1: 0.5}}),
+        (
+            2,
+            {"winner": 0, "invalid": []},
+            {DUEL: {0: 1, 1: 0}, "preference_valid": {0: 1, 1: 1}},
+        ),
+        (
+            4,
+            {"ranking": [3, 0, 2], "invalid": [1]},
+            {
+                "preference_rank": {3: 1, 0: 2, 2: 3},
+                "preference_valid": {0: 1, 1: 0, 2: 1, 3: 1},
+            },
+        ),
+        (
+            3,
+            {"best": 2, "invalid": [0]},
+            {DUEL: {1: 0, 2: 1}, "preference_valid": {0: 0, 1: 1, 2: 1}},
+        ),
+    ],
+)
+def test_answers_are_data_of_their_metrics(size, said, rows) -> None:
+    assert checked_answer(size, 5, **said).rows(size) == rows
+
+
+@given(st.permutations(range(5)), st.integers(3, 5))
+def test_ranks_put_options_back_in_order(order, size) -> None:
+    order = [option for option in order if option < size]
+    (ranks,) = checked_answer(size, None, ranking=order).rows(size).values()
+    assert sorted(ranks, key=ranks.__getitem__) == order
+    assert sorted(ranks.values()) == [*range(1, size + 1)]
+
+
+def test_the_same_said_in_other_ways_is_the_same_answer() -> None:
+    winner = checked_answer(2, None, winner=1)
+    assert checked_answer(2, None, best=1) == winner
+    assert checked_answer(2, None, ranking=(1, 0)) == winner
+    assert checked_answer(2, None, winner=1, tie=False, invalid=None) == winner
+    assert checked_answer(2, None, winner=0) != winner
+    assert checked_answer(3, None, invalid=[2, 0]) == checked_answer(
+        3, None, invalid=(0, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "said", "match"),
+    [
+        (2, {}, "says nothing"),
+        (2, {"winner": 2}, "not one of \\[0, 1\\]"),
+        (2, {"winner": -1}, "not one of"),
+        (2, {"winner": True}, "not one of"),
+        (2, {"winner": "0"}, "not one of"),
+        (2, {"winner": 0, "tie": True}, "winner and tie"),
+        (2, {"cannot_compare": True, "invalid": [0]}, "leave out invalid"),
+        (2, {"winner": 0, "invalid": [0]}, "1 of the options are valid"),
+        (3, {"winner": 0}, "two options.*give best or ranking"),
+        (3, {"tie": True}, "two options"),
+        (3, {"best": 1, "invalid": [1]}, "names option 1"),
+        (3, {"ranking": [0, 1]}, "name all of"),
+        (3, {"ranking": [0, 1, 1]}, "each option once"),
+        (3, {"ranking": "012"}, "give a list"),
+        (2, {"strength": 1.0}, "between 0 and 1"),
+        (2, {"strength": "much"}, "give a number"),
+        (2, {"strength": 1 - 1e-12}, "between 0 and 1"),
+        (2, {"ratings": [0.5]}, "one for each"),
+        (2, {"ratings": [None, None]}, "one for each"),
+        (2, {"ratings": [0.5, float("nan")]}, "between 0 and 1"),
+        (2, {"levels": [0, 5]}, "from 0 to 4"),
+        (2, {"levels": [0, 1.5]}, "from 0 to 4"),
+        (2, {"loser": 1}, "no loser"),
+    ],
+)
+def test_what_cannot_be_said_is_refused(size, said, match) -> None:
+    with pytest.raises(ExperimentError, match=match):
+        checked_answer(size, 5, **said)
+
+
+def test_levels_need_a_scale() -> None:
+    with pytest.raises(ExperimentError, match="num_levels="):
+        checked_answer(2, None, levels=[0, 1])

@@ -1,0 +1,99 @@
+"""Answers that the model takes are kept; others are refused before."""
+
+import pytest
+from espresso import create
+
+from botorch_pref.ax import Settings
+from botorch_pref.ax.answers.answer import checked_answer
+from botorch_pref.ax.answers.taken_answers import check_taken
+from botorch_pref.ax.names import model_classes
+from botorch_pref.errors import ExperimentError
+
+ANSWERS = {
+    "winner": 0,
+    "tie": True,
+    "invalid": [0],
+    "levels": [1, None],
+    "ratings": [0.2, 0.4],
+    "strength": 0.7,
+    "best": 2,
+    "ranking": [2, 0, 1],
+    "cannot_compare": True,
+}
+ALL = set(ANSWERS)
+SETS = {"winner", "best", "ranking", "cannot_compare"}
+# As the table of docs/feedback.md has it, and what must have a prior to be sampled.
+TAKEN = {
+    "EPPreferenceGP": ALL,
+    "SkewPreferenceGP": ALL - {"ratings", "strength"},
+    "LaplacePreferenceGP": ALL - {"best", "ranking"},
+    "VariationalPreferenceGP": SETS,
+    "PlackettLuceRegression": SETS,
+    "FullyBayesianEPPreferenceGP": SETS | {"invalid"},
+    "FullyBayesianLaplacePreferenceGP": {"winner", "invalid", "cannot_compare"},
+}
+
+
+def takes(settings: Settings, said: str) -> bool:
+    size = 3 if said in ("best", "ranking") else 2
+    answer = checked_answer(size, 4, **{said: ANSWERS[said]})
+    try:
+        check_taken(settings, answer, size, 4)
+    except ExperimentError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("model", model_classes())
+def test_each_model_takes_what_it_has_a_likelihood_for(model) -> None:
+    assert {said for said in ANSWERS if takes(Settings(model=model), said)} == TAKEN[
+        model
+    ]
+
+
+def test_another_likelihood_takes_other_answers() -> None:
+    laplace = {"likelihood": {"Rankings": "PlackettLuceLikelihood"}}
+    settings = Settings(model="LaplacePreferenceGP", model_options=laplace)
+    assert takes(settings, "ranking")
+    assert not takes(settings, "best")
+    logit = {"likelihood": "PairwiseLogitLikelihood"}
+    assert not takes(Settings(model_options=logit), "tie")
+    prior = {"GammaPrior": {"concentration": 2.0, "rate": 2.0}}
+    for model in ("FullyBayesianEPPreferenceGP", "FullyBayesianLaplacePreferenceGP"):
+        probit = {"tie_threshold": 1.0, "tie_threshold_prior": prior}
+        ties = {"likelihood": {"PairwiseProbitLikelihood": probit}}
+        if model.endswith("LaplacePreferenceGP"):
+            ties = {"likelihood": {"Comparisons": ties["likelihood"]}}
+        assert takes(Settings(model=model, model_options=ties), "tie")
+
+
+def test_a_refused_answer_is_not_kept(tmp_path) -> None:
+    path = tmp_path / "espresso.json"
+    experiment = create(path, model="VariationalPreferenceGP")
+    duel = experiment.ask()
+    before = path.read_bytes()
+    with pytest.raises(ExperimentError, match=r"EPPreferenceGP.*take.*model="):
+        experiment.tell(duel, tie=True)
+    assert path.read_bytes() == before
+    assert experiment.pending == [duel]
+    experiment.tell(duel, winner=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"model_options": {"likelihood": "Probit"}}, "no likelihood or prior"),
+        (
+            {
+                "model": "SkewPreferenceGP",
+                "model_options": {"likelihood": "PairwiseLogitLikelihood"},
+            },
+            "does not take Comparisons under PairwiseLogitLikelihood",
+        ),
+        ({"model_options": {"num_drawers": 3}}, "num_drawers"),
+    ],
+)
+def test_a_model_that_takes_no_winner_is_refused(settings, match, tmp_path) -> None:
+    with pytest.raises(ExperimentError, match=match):
+        create(tmp_path / "espresso.db", **settings)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,139 @@
+"""Which options are shown."""
+
+import itertools
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ax.api.configs import ChoiceParameterConfig
+from espresso import QUICK, better, create
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.generation.asking import derived_seed
+from botorch_pref.ax.names import duel_classes
+from botorch_pref.ax.reporting.recommendation import fitted_adapter
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.storage.events import events_of
+from botorch_pref.errors import ExperimentError
+
+CHOOSE_ALL = {"DuelingBALD", "DuelingEUBO", "DuelingKG"}
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory) -> Path:
+    storage = tmp_path_factory.mktemp("answered") / "espresso.json"
+    experiment = create(storage, initial=3)
+    for _ in range(3):
+        duel = experiment.ask()
+        experiment.tell(duel, winner=better(duel))
+    return storage
+
+
+@pytest.mark.parametrize("acquisition", sorted(duel_classes()))
+def test_questions_of_every_acquisition_function(
+    acquisition, answered, tmp_path
+) -> None:
+    storage = shutil.copy(answered, tmp_path)
+    experiment = PreferenceExperiment.resume("espresso", storage=storage)
+    experiment.settings = replace(experiment.settings, acquisition=acquisition)
+    seen = {tuple(arm.parameters.items()) for arm in experiment.fitted_adapter().arms}
+    questions = [experiment.ask(2), experiment.ask(2), experiment.ask(3)]
+    for question, size in zip(questions, (2, 2, 3), strict=True):
+        shown = [tuple(option.items()) for option in question.options]
+        assert len(set(shown)) == size
+        for option in question.options:
+            space = experiment.experiment.search_space
+            assert space.check_membership(option, raise_error=True)
+        known = [tuple(dict(option).items()) in seen for option in shown]
+        assert known == [acquisition not in CHOOSE_ALL] + [False] * (size - 1)
+    assert questions[0].options != questions[1].options
+    assert experiment.pending == questions
+
+
+def test_seeds_of_purposes_differ_and_do_not_change() -> None:
+    settings = Settings(seed=4)
+    seeds = [
+        derived_seed(settings, *key) for key in itertools.product(range(9), [0, 1])
+    ]
+    assert len(set(seeds)) == len(seeds)
+    assert derived_seed(settings, 3, 1) == derived_seed(Settings(seed=4), 3, 1)
+    assert derived_seed(settings, 3, 1) != derived_seed(Settings(seed=5), 3, 1)
+    # What was stored yesterday must go on tomorrow.
+    assert derived_seed(Settings(seed=0), 7) == 3275080397
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"invalid": [0, 1]},
+        {"levels": [0, 1]},
+        {"ratings": [0.2, 0.4]},
+        {"strength": 0.7},
+    ],
+)
+def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.json", initial=1, num_levels=2)
+    experiment.tell(experiment.ask(), **said)
+    trial = experiment.experiment.trials[experiment.ask().index]
+    assert events_of(trial)[0].what["chosen_by"] == "Preference"
+
+
+def little(storage, values, **settings) -> PreferenceExperiment:
+    return PreferenceExperiment.create(
+        "little",
+        parameters=[
+            ChoiceParameterConfig(
+                name="tea", parameter_type="str", values=values, is_ordered=True
+            )
+        ],
+        storage=storage,
+        **settings,
+    )
+
+
+def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
+    experiment = little(tmp_path / "little.db", ["green", "black"], initial=2)
+    for _ in range(4):
+        duel = experiment.ask()
+        assert {option["tea"] for option in duel.options} == {"green", "black"}
+        experiment.tell(duel, winner=[o["tea"] for o in duel.options].index("green"))
+        # The model's challenger meets itself each time, and the log says who stood in.
+        trial = experiment.experiment.trials[duel.index]
+        assert events_of(trial)[0].what["chosen_by"] == "Sobol"
+    assert experiment.recommend() == {"tea": "green"}
+    assert experiment.recommend(anywhere=True) == {"tea": "green"}
+
+
+def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
+    experiment = little(tmp_path / "little.db", ["green", "black"])
+    experiment.ask()
+    with pytest.raises(ExperimentError, match="answer what is pending"):
+        experiment.ask()
+    with pytest.raises(ExperimentError, match="No 3 options"):
+        experiment.ask(3)
+
+
+@pytest.mark.parametrize("size", [1, 0, 2.0, "2"])
+def test_fewer_than_two_options_are_no_question(tmp_path, size) -> None:
+    with pytest.raises(ExperimentError, match="two options or more"):
+        little(tmp_path / "little.db", ["green", "black"]).ask(size)
+
+
+def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
+    answered, tmp_path
+) -> None:
+    storage = shutil.copy(answered, tmp_path)
+    experiment = PreferenceExperiment.resume("espresso", storage=storage)
+    experiment.withdraw(experiment.ask())
+    asked = experiment.ask()
+    trial = experiment.experiment.trials[asked.index]
+    assert events_of(trial)[0].what["chosen_by"] == "Preference"
+    pending = asked.options[1]
+    adapter = fitted_adapter(
+        experiment.experiment, experiment.settings, duel_classes()["DuelingEIIG"]
+    )
+    adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
+    (point,) = adapter.generator._acquisition.acqf.X_pending
+    dose = adapter.parameters.index("dose")
+    assert float(point[dose]) == pytest.approx((pending["dose"] - 14) / 8)

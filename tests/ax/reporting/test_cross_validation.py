@@ -1,0 +1,159 @@
+"""Cross-validation against folds by hand and against Ax's own accuracy."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from ax.adapter.cross_validation import (
+    _pairwise_kfold_train_test_split,
+    compute_pairwise_accuracy,
+    cross_validate,
+)
+from ax.utils.common.random import with_rng_seed
+from botorch.fit import fit_gpytorch_mll
+from scipy.stats import norm
+from showing import A, B, C, D, E, show, tell, triangle
+
+from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.reporting.cross_validation import cross_validation
+from botorch_pref.ax.settings import Settings
+from botorch_pref.errors import ExperimentError
+
+DUELS = [(A, B), (C, D), (A, E), (B, C), (E, B)]
+
+
+@pytest.fixture(scope="module")
+def duels(tmp_path_factory) -> PreferenceExperiment:
+    experiment = triangle(tmp_path_factory.mktemp("duels") / "triangle.json")
+    for winner, loser in DUELS:
+        tell(experiment, [loser, winner], winner=1)
+    show(experiment, C, E)
+    tell(experiment, [D, E], cannot_compare=True)
+    return experiment
+
+
+def win_probability_by_hand(train, winner, loser) -> float:
+    """Of noise 1 an option, and hyper-parameters fitted to the other answers."""
+    points = list(dict.fromkeys(p for pair in train for p in reversed(pair)))
+    X = torch.tensor(points, dtype=torch.float64) / 2
+    index = torch.tensor([[points.index(p) for p in pair] for pair in train])
+    model = EPPreferenceGP(X, index)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    pair = torch.tensor([winner, loser], dtype=torch.float64) / 2
+    with torch.no_grad():
+        posterior = model.eval().posterior(pair)
+    mean, covariance = posterior.mean.flatten(), posterior.covariance_matrix
+    variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+    return float(norm.cdf((mean[0] - mean[1]) / (2 + variance).sqrt()))
+
+
+def test_each_answer_left_out_is_predicted_as_by_hand(duels) -> None:
+    table = duels.cross_validate(num_folds=len(DUELS))
+    chances = [
+        win_probability_by_hand([d for d in DUELS if d != duel], *duel)
+        for duel in DUELS
+    ]
+    losses = -np.log(chances)
+    row = table.loc["duels"]
+    assert table.index.tolist() == ["duels"]
+    assert row["answers"] == row["scored"] == len(DUELS)
+    assert row["log_loss"] == pytest.approx(losses.mean(), rel=1e-6)
+    error = losses.std(ddof=1) / len(DUELS) ** 0.5
+    assert row["standard_error"] == pytest.approx(error, rel=1e-6)
+    assert row["accuracy"] == np.mean(np.array(chances) > 0.5)
+
+
+def test_accuracy_is_ax_s_over_the_same_folds(duels) -> None:
+    adapter = duels.fitted_adapter()
+    arms = adapter.arms
+    answered = adapter.get_training_data().filter_by_trial_index(range(len(DUELS)))
+    split = partial(_pairwise_kfold_train_test_split, 3)
+    with with_rng_seed(5):
+        results = cross_validate(adapter, fold_generator=lambda _: split(answered))
+    with with_rng_seed(5):
+        table = cross_validation(adapter, 3)
+    theirs = compute_pairwise_accuracy(results, "pairwise_pref_query")
+    assert table["accuracy"]["duels"] == pytest.approx(theirs)
+    assert adapter.arms == arms
+
+
+def test_equal_seeds_give_equal_folds(duels) -> None:
+    assert duels.cross_validate(2).equals(duels.cross_validate(2))
+
+
+def test_every_kind_of_answer_is_scored_and_none_is_split(
+    tmp_path, monkeypatch
+) -> None:
+    experiment = triangle(tmp_path / "triangle.json", num_levels=3)
+    for ranking in ([2, 0, 1], [1, 0, 2]):
+        tell(experiment, [A, B, C], ranking=ranking)
+        tell(experiment, [B, C, E], best=ranking[0])
+        tell(experiment, [C, D], tie=True)
+        tell(experiment, [A, E], winner=0, invalid=[], levels=[2, ranking[1]])
+    adapter = experiment.fitted_adapter()
+    seen = []
+    original = adapter.dataset_of
+    monkeypatch.setattr(
+        adapter, "dataset_of", lambda part: seen.append(part) or original(part)
+    )
+    # What is predicted from what is tested above.
+    monkeypatch.setattr(adapter, "model_of", lambda _: adapter.botorch_model)
+    table = cross_validation(adapter, 8)
+    assert table["answers"].to_dict() == {
+        "rankings": 2,
+        "choices": 2,
+        "duels": 2,
+        "ties": 2,
+        "validity": 4,
+        "ordinalratings": 4,
+    }
+    assert (table["scored"] == table["answers"]).all()
+    assert np.isfinite(table["log_loss"]).all()
+    assert table["accuracy"].notna().to_dict() == {k: k == "duels" for k in table.index}
+    whole = experiment.experiment.data.df.groupby("trial_index").size()
+    for train, test in zip(seen[::2], seen[1::2], strict=True):
+        rows = [
+            part.observation_data["mean"].count(axis=1).groupby("trial_index").sum()
+            for part in (train, test)
+        ]
+        assert len(rows[0]) == 7
+        assert len(rows[1]) == 1
+        assert all((whole[row.index] == row).all() for row in rows)
+
+
+def test_an_answer_of_a_kind_that_is_left_nowhere_else_is_not_scored(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json")
+    tell(experiment, [A, B], winner=0)
+    tell(experiment, [C, D], tie=True)
+    tell(experiment, [A, C], winner=1)
+    table = experiment.cross_validate(num_folds=3)
+    assert table.loc["ties", ["answers", "scored"]].tolist() == [1, 0]
+    assert math.isnan(table["log_loss"]["ties"])
+    assert table["scored"]["duels"] == 2
+
+
+@pytest.mark.parametrize("num_folds", [0, 1, len(DUELS) + 1, -1, 2.5, True])
+def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
+    with pytest.raises(ExperimentError, match="5 answered questions"):
+        duels.cross_validate(num_folds)
+
+
+FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
+
+
+def test_an_ensemble_averages_over_its_members(duels) -> None:
+    ensemble = PreferenceExperiment(
+        duels.experiment,
+        Settings(
+            model="FullyBayesianLaplacePreferenceGP",
+            fit_options=FEW_DRAWS,
+        ),
+        duels._storage,
+    )
+    row = ensemble.cross_validate(num_folds=2).loc["duels"]
+    assert row["answers"] == row["scored"] == len(DUELS)
+    # What is predicted is tested in tests/evaluation; none of these is sure.
+    assert 0.2 < row["log_loss"] < 2.0

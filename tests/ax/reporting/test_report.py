@@ -1,0 +1,199 @@
+"""The report against counts by hand, Ax's predictions and plain samples."""
+
+import math
+
+import pytest
+import torch
+from ax.core.observation import ObservationFeatures
+from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.reporting import report
+from botorch_pref.ax.reporting.report import preferred
+from botorch_pref.errors import ExperimentError
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory) -> PreferenceExperiment:
+    """A and B are connected, C and D too; E is alone."""
+    experiment = triangle(tmp_path_factory.mktemp("judged") / "triangle.json")
+    tell(experiment, [A, B], winner=0)
+    tell(experiment, [B, A], winner=1)
+    tell(experiment, [A, B], winner=1)
+    tell(experiment, [C, D], tie=True)
+    tell(experiment, [D, E], cannot_compare=True)
+    experiment.withdraw(show(experiment, C, E))
+    show(experiment, A, D)
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def found(judged) -> report.Report:
+    return judged.report()
+
+
+def by_option(table):
+    return table.set_index(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "size", "decided", "tied"),
+    [
+        ({"winner": 1}, 2, [(1, 0)], []),
+        ({"winner": 2, "invalid": [0]}, 3, [(2, 1)], []),
+        ({"best": 1}, 3, [(1, 0), (1, 2)], []),
+        ({"ranking": [2, 0, 1]}, 3, [(2, 0), (2, 1), (0, 1)], []),
+        ({"tie": True}, 2, [], [(0, 1)]),
+        ({"tie": True, "invalid": [1]}, 3, [], [(0, 2)]),
+        ({"strength": 0.9}, 2, [(0, 1)], []),
+        ({"strength": 0.2}, 2, [(1, 0)], []),
+        ({"strength": 0.5}, 2, [], [(0, 1)]),
+        ({"cannot_compare": True}, 2, [], []),
+        ({"invalid": [0]}, 2, [], []),
+        ({"levels": [1, 0]}, 2, [], []),
+    ],
+)
+def test_what_an_answer_compares(answer, size, decided, tied) -> None:
+    assert preferred(answer, size) == (decided, tied)
+
+
+def test_questions_and_answers_are_counted(found) -> None:
+    value = found.summary["value"]
+    assert value["questions"] == 7
+    assert value["answers"] == 5
+    assert value["pending"] == 1
+    assert value["withdrawn"] == 1
+    assert value["that say winner"] == 3
+    assert value["that say tie"] == 1
+    assert value["that say cannot_compare"] == 1
+
+
+def test_repeated_questions_are_compared(found) -> None:
+    # Of three answers about A and B, one of the three pairs of answers agrees.
+    assert found.summary["value"]["pairs asked about again"] == 1
+    assert found.summary["value"]["answered alike"] == pytest.approx(1 / 3)
+
+
+def test_options_are_joined_by_answers(judged, found) -> None:
+    part = by_option(found.options)["part"]
+    assert part[A] == part[B] != part[C] == part[D]
+    assert part[E] not in (part[A], part[C])
+    assert found.summary["value"]["parts of the comparison graph"] == 3
+    (alone,) = (
+        name
+        for name, arm in judged.experiment.arms_by_name.items()
+        if tuple(arm.parameters.values()) == E
+    )
+    assert found.summary["value"]["options that stand alone"] == alone
+
+
+def test_wins_and_losses_are_counted(found) -> None:
+    counts = by_option(found.options)[["wins", "losses", "ties", "failed"]]
+    assert counts.loc[[A, B, C, D, E]].to_numpy().tolist() == [
+        [2, 1, 0, 0],
+        [1, 2, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 1, 0],
+        [0, 0, 0, 0],
+    ]
+
+
+def test_utilities_are_those_that_ax_predicts(judged, found) -> None:
+    features = [ObservationFeatures({"a": a, "b": b}) for a, b in OPTIONS]
+    means, covariances = judged.fitted_adapter().predict(features)
+    rows = by_option(found.options).loc[list(OPTIONS)]
+    (mean,), ((variance,),) = means.values(), (c.values() for c in covariances.values())
+    assert rows["mean"].to_numpy() == pytest.approx(mean)
+    half = [1.959963985 * v**0.5 for v in variance]
+    assert (rows["upper"] - rows["mean"]).to_numpy() == pytest.approx(half)
+    assert (rows["mean"] - rows["lower"]).to_numpy() == pytest.approx(half)
+    assert found.options["mean"].is_monotonic_decreasing
+
+
+def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
+    best = by_option(found.options)["best"]
+    assert math.isnan(best[E])
+    adapter = judged.fitted_adapter()
+    posterior = adapter.botorch_model.posterior(adapter.datapoints)
+    num = 100_000
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        wins = posterior.rsample(torch.Size([num])).squeeze(-1).argmax(-1)
+    shares = torch.bincount(wins, minlength=4) / num
+    for arm, share in zip(adapter.arms, shares.tolist(), strict=True):
+        error = (share * (1 - share) * (1 / num + 1 / 4096)) ** 0.5
+        assert abs(best[tuple(arm.parameters.values())] - share) < 4 * error
+
+
+def test_the_gain_is_of_options_all_over_the_space(judged, monkeypatch) -> None:
+    seen = []
+
+    def capture(model, point, candidates):
+        seen.append((point, candidates))
+        return original(model, point, candidates)
+
+    original = report.remaining_gain
+    monkeypatch.setattr(report, "remaining_gain", capture)
+    adapter = judged.fitted_adapter()
+    gain = report.expected_gain(judged.experiment, judged.settings, adapter)
+    ((point, candidates),) = seen
+    # The space is the unit square to the model, and the triangle its lower half.
+    assert (candidates.sum(-1) <= 1 + 1e-12).all()
+    cells = torch.unique((candidates * 8).floor(), dim=0)
+    assert len(cells[cells.sum(-1) < 7]) == 28
+    for datapoint in adapter.datapoints:
+        assert (candidates == datapoint).all(-1).any()
+    best = judged.recommend()
+    assert (2 * point).flatten().tolist() == pytest.approx([best["a"], best["b"]])
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(2)
+        posterior = adapter.botorch_model.posterior(torch.cat([point, candidates]))
+        values = posterior.rsample(torch.Size([4096])).squeeze(-1)
+    gains = values.amax(-1) - values[:, 0]
+    error = float(gains.std()) / 64
+    assert abs(float(gain.expected - gains.mean())) < 4 * 2**0.5 * error
+    assert float(gain.standard_error) == pytest.approx(error, rel=0.2)
+
+
+def test_recommendations_are_in_words(judged, found) -> None:
+    best = judged.recommend(anywhere=True)
+    text = found.summary["value"]["recommended of all"]
+    assert text == f"a = {best['a']:.3g}, b = {best['b']:.3g}"
+    assert found.summary["value"]["recommended of those shown"] != text
+
+
+def test_failures_and_sets_are_counted(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json")
+    tell(experiment, [A, B, C], ranking=[2, 0, 1])
+    tell(experiment, [A, B, D], best=1)
+    tell(experiment, [A, E], invalid=[1])
+    found = experiment.report()
+    counts = by_option(found.options)[["wins", "losses", "ties", "failed"]]
+    assert counts.loc[[A, B, C, D, E]].to_numpy().tolist() == [
+        [1, 2, 0, 0],
+        [2, 2, 0, 0],
+        [2, 0, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0, 0, 1],
+    ]
+    assert found.summary["value"]["pairs asked about again"] == 0
+    assert math.isnan(found.summary["value"]["answered alike"])
+    assert found.summary["value"]["options that stand alone"] == "none"
+
+
+def test_a_report_reads_well(found) -> None:
+    text = str(found)
+    assert text == found.to_markdown() == found._repr_markdown_()
+    assert "nan" not in text.replace("answers", "")
+    lines = text.splitlines()
+    assert all(line.startswith("|") for line in lines if line)
+    assert max(map(len, lines)) < 120
+    (gain,) = (line for line in lines if "expected remaining gain" in line)
+    assert f"{found.summary['value']['expected remaining gain']:.3g}" in gain
+
+
+def test_there_is_no_report_before_the_first_answer(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json")
+    show(experiment, A, B)
+    with pytest.raises(ExperimentError, match="no answer yet"):
+        experiment.report()

@@ -1,0 +1,70 @@
+"""Accelerated fixed points of linear maps, whose solutions are known."""
+
+import torch
+
+from botorch_pref.inference.ep.anderson import AndersonMemory
+
+
+def linear_map(seed, *batch, size=3, contraction=0.9):
+    generator = torch.Generator().manual_seed(seed)
+    shape = (*batch, size, size)
+    basis, _ = torch.linalg.qr(
+        torch.randn(shape, generator=generator, dtype=torch.float64)
+    )
+    spectrum = torch.linspace(-contraction, contraction, size, dtype=torch.float64)
+    matrix = basis @ torch.diag(spectrum) @ basis.mT
+    offset = torch.randn(*batch, size, generator=generator, dtype=torch.float64)
+    identity = torch.eye(size, dtype=torch.float64)
+    return matrix, offset, torch.linalg.solve(identity - matrix, offset)
+
+
+def iterate(matrix, offset, count, scale):
+    memory = AndersonMemory()
+    x = torch.zeros_like(offset)
+    for _ in range(count):
+        image = (matrix @ x.unsqueeze(-1)).squeeze(-1) + offset
+        x = memory.extrapolate(x, image - x, scale)
+    return x
+
+
+def test_three_dimensions_are_solved_in_five_steps() -> None:
+    """Equivalent to GMRES on linear maps (Walker and Ni 2011): exact after k + 1."""
+    matrix, offset, solution = linear_map(0)
+    x = iterate(matrix, offset, 5, torch.ones(3, dtype=torch.float64))
+    torch.testing.assert_close(x, solution, rtol=1e-8, atol=1e-8)
+    # The plain iteration still has 0.9^5 of its error.
+    plain = torch.zeros(3, dtype=torch.float64)
+    for _ in range(5):
+        plain = matrix @ plain + offset
+    assert float((plain - solution).norm()) > 0.1 * float(solution.norm())
+
+
+def test_first_step_is_the_map_itself() -> None:
+    memory = AndersonMemory()
+    x, residual = torch.tensor([1.0, 2.0]), torch.tensor([0.5, -1.0])
+    assert torch.equal(memory.extrapolate(x, residual, torch.ones(2)), x + residual)
+
+
+def test_it_converges_faster_where_the_memory_is_too_short() -> None:
+    matrix, offset, solution = linear_map(1, size=12, contraction=0.95)
+    scale = torch.linspace(0.1, 10, 12, dtype=torch.float64)
+    x = iterate(matrix, offset, 40, scale)
+    # Plain iteration leaves 0.95^40 = 0.13.
+    assert float((x - solution).norm()) < 1e-3 * float(solution.norm())
+
+
+def test_batches_are_independent() -> None:
+    matrix, offset, _ = linear_map(2, 3)
+    scale = torch.ones_like(offset)
+    together = iterate(matrix, offset, 4, scale)
+    for i in range(3):
+        alone = iterate(matrix[i], offset[i], 4, scale[i])
+        torch.testing.assert_close(together[i], alone, rtol=1e-8, atol=1e-8)
+
+
+def test_a_solved_element_stays_where_it_is() -> None:
+    """No residual and no differences: the pseudo-inverse of zero is zero."""
+    memory = AndersonMemory()
+    x, none = torch.tensor([3.0, 4.0]), torch.zeros(2)
+    for _ in range(6):
+        assert torch.equal(memory.extrapolate(x, none, torch.ones(2)), x)

@@ -1,0 +1,300 @@
+"""Draws of the latent rows against quadrature, rejection and Gibbs sampling."""
+
+import math
+
+import pytest
+import torch
+
+from botorch_pref.inference.skew.box_log_ratio import box_log_ratio
+from botorch_pref.inference.skew.split_hamiltonian import LatentDraws, sample_latent
+from botorch_pref.numerics.normal import interval_derivatives
+from botorch_pref.numerics.truncated_normal import sample_truncated_normal
+
+INF = math.inf
+
+
+def tensor(values, dtype=torch.float64):
+    return torch.tensor(values, dtype=dtype)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def moment_matching(root, variance, lower, upper, sweeps=300):
+    """A small EP on the rows, damped: mean, root, shifts and precisions of sites."""
+    precision = torch.full_like(variance, 1e-3)
+    shift = torch.zeros_like(variance)
+    eye = torch.eye(root.shape[-1], dtype=root.dtype)
+    for _ in range(sweeps):
+        cholesky = torch.linalg.cholesky(
+            eye + root.mT @ (precision.unsqueeze(-1) * root)
+        )
+        half = torch.linalg.solve_triangular(cholesky, root.mT, upper=False).mT
+        mean = (half @ (half.mT @ shift.unsqueeze(-1))).squeeze(-1)
+        marginal = half.square().sum(-1)
+        cavity = 1 / (1 / marginal - precision)
+        centre = cavity * (mean / marginal - shift)
+        scale = (cavity + variance).sqrt()
+        _, first, second, _ = interval_derivatives(
+            (lower - centre) / scale, (upper - centre) / scale
+        )
+        first, second = -first / scale, second / scale.square()
+        new_precision = -second / (1 + cavity * second)
+        new_shift = (first - second * centre) / (1 + cavity * second)
+        precision = 0.5 * (precision + new_precision)
+        shift = 0.5 * (shift + new_shift)
+    return mean, half, shift, precision
+
+
+def sample_boxes(root, variance, lower, upper, num_draws, seed=0, **options):
+    mean, half, shift, precision = moment_matching(root, variance, lower, upper)
+    ratio = box_log_ratio(variance, lower, upper, shift, precision)
+    return sample_latent(
+        ratio, mean, half, num_draws=num_draws, generator=seeded(seed), **options
+    )
+
+
+def assert_same_moments(draws, truth, draws_size, truth_size) -> None:
+    """Means and deviations of every row within 5 standard errors of both samples."""
+    deviation = truth.std(0)
+    error = deviation * math.sqrt(1 / draws_size + 1 / truth_size)
+    assert ((draws.mean(0) - truth.mean(0)).abs() < 5 * error).all()
+    # Near-normal rows: the standard error of a deviation is that of a mean / sqrt 2;
+    # skew ones have up to twice that.
+    assert ((draws.std(0) - deviation).abs() < 5 * 2**0.5 * error).all()
+
+
+@pytest.mark.parametrize("bounds", [(0.0, INF), (-INF, 0.5), (-0.3, 0.4)])
+@pytest.mark.parametrize("noise", [1e-4, 0.5])
+def test_one_row_against_quadrature(bounds, noise) -> None:
+    lower, upper, variance = tensor([bounds[0]]), tensor([bounds[1]]), tensor([noise])
+    draws = sample_boxes(tensor([[1.3]]), variance, lower, upper, 5_000)
+    grid = torch.linspace(-9, 9, 200_001, dtype=torch.float64).unsqueeze(-1)
+    log_density = interval_derivatives(
+        (lower - grid) / variance.sqrt(), (upper - grid) / variance.sqrt()
+    )[0]
+    weight = (log_density - 0.5 * (grid / 1.3).square()).exp()
+    weight = weight / weight.sum()
+    mean = (weight * grid).sum()
+    centred = grid - mean
+    second, third, fourth = ((weight * centred**k).sum() for k in (2, 3, 4))
+    sixth = (weight * centred**6).sum()
+    z = draws.draws - mean
+    count = 5_000 / 2  # thinned draws of one run are worth at least half
+    assert draws.converged
+    assert float(z.mean().abs()) < 5 * math.sqrt(second / count)
+    assert float((z**2).mean() - second) == pytest.approx(
+        0.0, abs=5 * math.sqrt((fourth - second**2) / count)
+    )
+    assert float((z**3).mean() - third) == pytest.approx(
+        0.0, abs=5 * math.sqrt(sixth / count)
+    )
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_three_rows_against_rejection(rank) -> None:
+    """A win, a tie and an upper bound on rows that share one to three directions.
+
+    Rank one moves in whitened coordinates, the others in those of the rows.
+    """
+    root = torch.randn(3, rank, generator=seeded(1), dtype=torch.float64)
+    variance = tensor([0.5, 0.2, 0.3])
+    lower, upper = tensor([0.0, -0.5, -INF]), tensor([INF, 0.5, 0.3])
+    white = torch.randn(1_000_000, rank, generator=seeded(2), dtype=torch.float64)
+    z = white @ root.mT
+    noise = torch.randn(z.shape, generator=seeded(3), dtype=torch.float64)
+    v = z + variance.sqrt() * noise
+    inside = ((v > lower) & (v < upper)).all(-1)
+    result = sample_boxes(root, variance, lower, upper, 30_000)
+    assert result.converged
+    assert_same_moments(result.draws, z[inside], 15_000, int(inside.sum()))
+    boxed = sample_truncated_normal(result.draws, variance, lower, upper, seeded(4))
+    assert_same_moments(boxed, v[inside], 15_000, int(inside.sum()))
+    # Products tell whether rows are drawn jointly.
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    for i, j in pairs:
+        mine, theirs = boxed[:, i] * boxed[:, j], v[inside][:, i] * v[inside][:, j]
+        error = theirs.std() * math.sqrt(1 / 15_000 + 1 / len(theirs))
+        assert float((mine.mean() - theirs.mean()).abs()) < 5 * float(error)
+
+
+def gibbs(covariance, num_steps, num_chains, seed):
+    """Sweeps over the rows of ``v >= 0`` by inversion; the first tenth is left out."""
+    precision = torch.linalg.inv(covariance)
+    scale = precision.diagonal().rsqrt()
+    weights = -precision * scale.square().unsqueeze(-1)
+    weights.fill_diagonal_(0.0)
+    generator = seeded(seed)
+    state = torch.ones(len(covariance), num_chains, dtype=torch.float64)
+    draws = []
+    for _ in range(num_steps):
+        for i in range(len(state)):
+            mean = weights[i] @ state
+            uniform = 1 - torch.rand(
+                num_chains, generator=generator, dtype=torch.float64
+            )
+            mass = torch.special.ndtr(mean / scale[i])
+            state[i] = mean - scale[i] * torch.special.ndtri(uniform * mass)
+        draws.append(state.mT.clone())
+    return torch.cat(draws[num_steps // 10 :])
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.5])
+def test_twenty_rows_against_gibbs(noise) -> None:
+    root = torch.randn(20, 20, generator=seeded(5), dtype=torch.float64) / 20**0.5
+    variance = torch.full((20,), noise, dtype=torch.float64)
+    lower, upper = torch.zeros_like(variance), torch.full_like(variance, INF)
+    covariance = root @ root.mT + torch.diag(variance)
+    truth = gibbs(covariance, 400, 512, 6)
+    result = sample_boxes(root, variance, lower, upper, 20_000)
+    assert result.converged
+    assert float(result.acceptance_rate) > 0.6
+    boxed = sample_truncated_normal(result.draws, variance, lower, upper, seeded(7))
+    # Gibbs: 512 independent chains, each worth at least four draws of its 360 sweeps.
+    assert_same_moments(boxed, truth, 10_000, 4 * 512)
+
+
+def test_contradictory_and_repeated_rows() -> None:
+    """A beats B a thousand times and loses ten times: one unknown, rank one."""
+    wins, losses, noise = 1_000, 10, 0.5
+    root = torch.cat([torch.ones(wins), -torch.ones(losses)]).double().unsqueeze(-1)
+    variance = torch.full((wins + losses,), noise, dtype=torch.float64)
+    lower, upper = torch.zeros_like(variance), torch.full_like(variance, INF)
+    result = sample_boxes(root, variance, lower, upper, 5_000)
+    grid = torch.linspace(-1, 4, 50_001, dtype=torch.float64)
+    log_density = (
+        wins * torch.special.log_ndtr(grid / noise**0.5)
+        + losses * torch.special.log_ndtr(-grid / noise**0.5)
+        - 0.5 * grid.square()
+    )
+    weight = torch.softmax(log_density, 0)
+    mean = (weight * grid).sum()
+    deviation = (weight * (grid - mean).square()).sum().sqrt()
+    assert result.converged
+    assert float((result.draws[:, 0].mean() - mean).abs() / deviation) < 5 / 50
+    assert float(result.draws[:, 0].std() / deviation) == pytest.approx(1, abs=0.1)
+    torch.testing.assert_close(
+        result.draws[:, -1], -result.draws[:, 0], rtol=0, atol=1e-10
+    )
+
+
+def test_low_noise_is_a_hard_wall() -> None:
+    """Noise 1e-4: three equicorrelated rows above zero, moments by rejection."""
+    covariance = 0.5 * (torch.eye(3, dtype=torch.float64) + 1)
+    root = torch.linalg.cholesky(covariance)
+    variance = torch.full((3,), 2e-4, dtype=torch.float64)
+    lower, upper = torch.zeros_like(variance), torch.full_like(variance, INF)
+    result = sample_boxes(root, variance, lower, upper, 10_000)
+    white = torch.randn(400_000, 3, generator=seeded(8), dtype=torch.float64)
+    z = white @ root.mT
+    noise = torch.randn(z.shape, generator=seeded(9), dtype=torch.float64)
+    inside = (z + variance.sqrt() * noise > 0).all(-1)
+    assert result.converged
+    assert_same_moments(result.draws, z[inside], 5_000, int(inside.sum()))
+
+
+def test_far_from_the_prior() -> None:
+    """An answer 30 deviations away from what the prior expects."""
+    variance, lower, upper = tensor([1.0]), tensor([30.0]), tensor([INF])
+    result = sample_boxes(tensor([[1.0]]), variance, lower, upper, 4_000)
+    # v = z + e is normal with variance 2 kept above 30, and z given v has mean v / 2
+    # and variance 1 / 2; v exceeds 30 by t with density exp(-15 t - t^2 / 4).
+    t = torch.linspace(0, 3, 300_001, dtype=torch.float64)
+    weight = torch.softmax(-15 * t - t.square() / 4, 0)
+    v_mean = 30 + (weight * t).sum()
+    v_variance = (weight * (t + 30 - v_mean).square()).sum()
+    deviation = (0.5 + 0.25 * v_variance).sqrt()
+    z = result.draws[:, 0]
+    assert float((z.mean() - 0.5 * v_mean).abs() / deviation) < 5 / math.sqrt(2_000)
+    assert float(z.std() / deviation) == pytest.approx(1, abs=5 / math.sqrt(2_000))
+
+
+def correlated_problem(dtype=torch.float64, batch=()):
+    root = torch.randn(*batch, 5, 4, generator=seeded(10), dtype=torch.float64)
+    variance = torch.full((*batch, 5), 0.3, dtype=torch.float64)
+    lower = tensor([0.0, 0.0, -0.2, -INF, 0.0]).expand(variance.shape)
+    upper = tensor([INF, INF, 0.2, 0.0, INF]).expand(variance.shape)
+    terms = (*moment_matching(root, variance, lower, upper), variance, lower, upper)
+    return [term.to(dtype) for term in terms]
+
+
+def sample_terms(terms, num_draws, seed=0, **options) -> LatentDraws:
+    mean, half, shift, precision, variance, lower, upper = terms
+    ratio = box_log_ratio(variance, lower, upper, shift, precision)
+    return sample_latent(
+        ratio, mean, half, num_draws=num_draws, generator=seeded(seed), **options
+    )
+
+
+def test_same_seed_same_draws() -> None:
+    terms = correlated_problem()
+    first, second = (sample_terms(terms, 500, seed=3).draws for _ in range(2))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, sample_terms(terms, 500, seed=4).draws)
+
+
+def test_single_precision() -> None:
+    double = sample_terms(correlated_problem(), 4_000)
+    single = sample_terms(correlated_problem(torch.float32), 4_000)
+    assert single.draws.dtype == torch.float32
+    assert single.converged
+    assert_same_moments(single.draws.double(), double.draws, 2_000, 2_000)
+
+
+def test_batches_agree_with_one_at_a_time() -> None:
+    terms = correlated_problem(batch=(2, 3))
+    together = sample_terms(terms, 2_000)
+    assert together.draws.shape == (2_000, 2, 3, 5)
+    assert together.r_hat.shape == (2, 3)
+    assert together.effective_sample_size.shape == (2, 3)
+    assert together.acceptance_rate.shape == (2, 3)
+    for i, j in [(0, 0), (1, 2)]:
+        alone = sample_terms([term[i, j] for term in terms], 2_000, seed=1)
+        assert_same_moments(together.draws[:, i, j], alone.draws, 1_000, 1_000)
+
+
+def test_a_row_without_variance_stays_put() -> None:
+    """Two equal points compared: z is known, and does not spoil the diagnostics."""
+    variance, lower, upper = tensor([0.5, 0.5]), tensor([0.0, 0.0]), tensor([INF, INF])
+    root = tensor([[1.0], [0.0]])
+    ratio = box_log_ratio(variance, lower, upper, tensor([0, 0]), tensor([0, 0]))
+    result = sample_latent(
+        ratio, tensor([0.0, 0.0]), root, num_draws=500, generator=seeded()
+    )
+    assert result.converged
+    assert (result.draws[:, 1] == 0).all()
+
+
+def test_a_missed_target_is_said() -> None:
+    """A poor approximation, ten times too wide, and no time to make up for it."""
+    size, variance = 40, torch.full((40,), 1e-4, dtype=torch.float64)
+    lower, upper = torch.zeros_like(variance), torch.full_like(variance, INF)
+    nothing = torch.zeros_like(variance)
+    ratio = box_log_ratio(variance, lower, upper, nothing, nothing)
+    root = 10 * torch.eye(size, dtype=torch.float64)
+    result = sample_latent(
+        ratio,
+        nothing,
+        root,
+        num_draws=200,
+        generator=seeded(),
+        num_chains=8,
+        max_doublings=0,
+    )
+    assert result.draws.shape == (200, size)
+    assert not result.converged
+    reached = (result.effective_sample_size >= 200) & (result.r_hat <= 1.05)
+    assert not reached
+
+
+def test_the_reported_size_is_that_of_the_mean() -> None:
+    """Means of independent runs scatter as the effective sample size says."""
+    terms = correlated_problem()
+    runs = [sample_terms(terms, 256, seed=seed, num_chains=32) for seed in range(60)]
+    means = torch.stack([run.draws.mean(0) for run in runs])
+    deviation = torch.cat([run.draws for run in runs]).std(0)
+    worth = (deviation / means.std(0)).square()
+    # 256 thinned draws; 60 means give their variance to within 2.7 * 18 %.
+    assert float(worth.min()) > 256 * 0.5 / 1.5
+    assert all(float(run.effective_sample_size) >= 256 for run in runs)

@@ -1,0 +1,142 @@
+"""Where rows go when answers join, against rows told apart by what they hold."""
+
+import pytest
+import torch
+
+from botorch_pref import (
+    Choices,
+    Comparisons,
+    OrdinalRatings,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
+    Rankings,
+    Validity,
+)
+from botorch_pref.feedback import Feedback
+from botorch_pref.inference.variational.variational_bounds import bound_of
+from botorch_pref.inference.warm_start import carry_rows, row_sources
+from botorch_pref.likelihoods import (
+    AffineProbitLikelihood,
+    OrdinalProbitLikelihood,
+    PreferenceLikelihood,
+)
+from botorch_pref.likelihoods.factors.joint_factors import joint_factors
+
+BEFORE, FURTHER = 5, 5
+PROBIT = PairwiseProbitLikelihood(0.5, tie_threshold=0.2)
+TIES = Comparisons(torch.tensor([[0, 1], [3, 2]]), torch.tensor([[1, 4], [0, 2]]))
+MORE_TIES = Comparisons(torch.tensor([[2, 1]]), torch.tensor([[3, 0]]))
+ONLY_TIES = Comparisons(None, torch.tensor([[3, 0]]))
+NARROW = Rankings(torch.tensor([[0, 3], [4, 1]]))
+WIDE = Rankings(torch.tensor([[2, 0, 1, 3], [1, 3, -1, -1]]))
+RAGGED = Rankings(torch.tensor([[[0, 1, 2], [3, 4, -1]], [[4, 1, -1], [2, 0, 3]]]))
+SETS = Choices(torch.tensor([[0, 1, 2], [3, 4, -1]]), torch.tensor([1, 4]))
+MORE_SETS = Choices(torch.tensor([[3, 0, 1, 2]]), torch.tensor([3]))
+VALID = Validity(torch.tensor([0, 4]), torch.tensor([True, False]))
+LEVELS = OrdinalRatings(torch.tensor([2, 1]), torch.tensor([0, 2]), 3)
+
+CASES = {
+    "ties": ([(PROBIT, TIES)], [(PROBIT, MORE_TIES)]),
+    "the first ties": (
+        [(PROBIT, Comparisons(TIES.pairs))],
+        [(PROBIT, ONLY_TIES)],
+    ),
+    "wider rankings": ([(PROBIT, NARROW)], [(PROBIT, WIDE)]),
+    "narrower rankings": ([(PROBIT, WIDE)], [(PROBIT, NARROW)]),
+    "padding by element": ([(PROBIT, RAGGED)], [(PROBIT, WIDE)]),
+    "softmax": (
+        [(PlackettLuceLikelihood(), RAGGED)],
+        [(PlackettLuceLikelihood(), WIDE)],
+    ),
+    "sets and duels": (
+        [
+            (PairwiseLogitLikelihood(), Comparisons(TIES.pairs)),
+            (PlackettLuceLikelihood(), SETS),
+        ],
+        [
+            (PairwiseLogitLikelihood(), Comparisons(MORE_TIES.pairs)),
+            (PlackettLuceLikelihood(), MORE_SETS),
+        ],
+    ),
+    "several kinds": (
+        [(PROBIT, TIES), (AffineProbitLikelihood(), VALID)],
+        [
+            (PROBIT, MORE_TIES),
+            (AffineProbitLikelihood(), Validity(LEVELS.indices, VALID.valid)),
+        ],
+    ),
+    "a further kind": (
+        [(AffineProbitLikelihood(), VALID)],
+        [(OrdinalProbitLikelihood(cutpoints=torch.tensor([-1.0, 1.0])), LEVELS)],
+    ),
+}
+
+
+def rows_of(blocks, n, bound):
+    factors = joint_factors([likelihood.factors(b, n) for likelihood, b in blocks])
+    return bound_of(factors).rows if bound else factors.rows
+
+
+def joined(
+    before: list[tuple[PreferenceLikelihood, Feedback]],
+    further: list[tuple[PreferenceLikelihood, Feedback]],
+) -> list[tuple[PreferenceLikelihood, Feedback]]:
+    more = {type(b): (lik, b.shifted(BEFORE)) for lik, b in further}
+    blocks = []
+    for likelihood, block in before:
+        same = more.pop(type(block), None)
+        together = block if same is None else block.followed_by(same[1])
+        blocks.append((likelihood, together))
+    return blocks + list(more.values())
+
+
+def dense(rows):
+    """Rows as they act on points, with a column for each."""
+    eye = torch.eye(rows.num_points, dtype=rows.coefficients.dtype)
+    return rows.apply_matrix(eye)
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["factors", "bound"])
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_all_answers_are_those_of_both(name: str, bound: bool) -> None:
+    before, further = CASES[name]
+    logistic = (PairwiseLogitLikelihood, PlackettLuceLikelihood)
+    if bound and not isinstance(before[0][0], logistic):
+        pytest.skip("No bound of boxes.")
+    first, second = rows_of(before, BEFORE, bound), rows_of(further, FURTHER, bound)
+    after = rows_of(joined(before, further), BEFORE + FURTHER, bound)
+    sources = row_sources(first, second, after)
+    mine, theirs = dense(first), dense(second)
+    for i in range(BEFORE):
+        # Carrying a column of A carries the rows themselves.
+        none = torch.zeros_like(theirs[..., 0])
+        carried = carry_rows(sources, mine[..., i], none)
+        torch.testing.assert_close(carried, dense(after)[..., i].expand_as(carried))
+    for i in range(FURTHER):
+        none = torch.zeros_like(mine[..., 0])
+        carried = carry_rows(sources, none, theirs[..., i])
+        expected = dense(after)[..., BEFORE + i].expand_as(carried)
+        torch.testing.assert_close(carried, expected)
+    # Every row once: of equal answers too.
+    real = sources[sources < first.num_rows + second.num_rows]
+    elements = sources.shape[:-1].numel()
+    there = sum(
+        int((rows.coefficients != 0).any(-1).expand(*sources.shape[:-1], -1).sum())
+        for rows in (first, second)
+    )
+    assert real.numel() == there
+    if elements == 1:
+        assert len(set(real.tolist())) == there
+
+
+def test_draws_are_carried_with_all_their_dimensions() -> None:
+    first, second = (rows_of(blocks, 5, False) for blocks in CASES["ties"])
+    after = rows_of(joined(*CASES["ties"]), 10, False)
+    sources = row_sources(first, second, after)
+    old = torch.arange(24.0).reshape(3, 2, 4)
+    new = -torch.arange(6.0).reshape(3, 2, 1).expand(3, 2, 2)
+    out = carry_rows(sources, old, new)
+    # Wins before ties.
+    expected = [old[..., :2], new[..., :1], old[..., 2:], new[..., 1:]]
+    torch.testing.assert_close(out, torch.cat(expected, dim=-1))

@@ -1,0 +1,134 @@
+"""Every method of sparse rows against the dense matrix that they stand for."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, stack_rows
+
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def dense(rows: SparseDesign) -> torch.Tensor:
+    """``A``, entry by entry."""
+    batch = torch.broadcast_shapes(
+        rows.indices.shape[:-2], rows.coefficients.shape[:-2]
+    )
+    m, w = rows.indices.shape[-2:]
+    indices = rows.indices.expand(*batch, m, w).reshape(-1, m, w)
+    coefficients = rows.coefficients.expand(*batch, m, w).reshape(-1, m, w)
+    matrix = torch.zeros(
+        len(indices), m, rows.num_points, dtype=rows.coefficients.dtype
+    )
+    for b in range(len(indices)):
+        for i in range(m):
+            for k in range(w):
+                matrix[b, i, indices[b, i, k]] += coefficients[b, i, k]
+    return matrix.reshape(*batch, m, rows.num_points)
+
+
+@st.composite
+def sparse_rows(draw):
+    """Rows with repeated points, zero coefficients and 0 to 2 batch dimensions."""
+    n, m, w = (draw(st.integers(1, top)) for top in (5, 6, 3))
+    batch = draw(st.sampled_from([(), (2,), (3, 1), (3, 2)]))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    indices = torch.randint(n, (*batch, m, w), generator=generator)
+    coefficients = torch.randn(*batch, m, w, generator=generator, dtype=torch.float64)
+    padding = torch.rand(*batch, m, w, generator=generator) < 0.2
+    return SparseDesign(indices, coefficients.masked_fill(padding, 0.0), n), generator
+
+
+def normal(generator, *shape):
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def symmetric(generator, *shape):
+    root = normal(generator, *shape)
+    return root + root.mT
+
+
+@given(rows_and_generator=sparse_rows(), batch=st.sampled_from([(), (2,), (3, 2)]))
+def test_every_method_agrees_with_the_dense_matrix(rows_and_generator, batch) -> None:
+    rows, generator = rows_and_generator
+    a, n, m = dense(rows), rows.num_points, rows.num_rows
+    assert m == a.shape[-2]
+    cases = {
+        "apply": (normal(generator, *batch, n), lambda v: (a @ v[..., None])[..., 0]),
+        "apply_matrix": (normal(generator, *batch, n, 4), lambda v: a @ v),
+        "adjoint": (
+            normal(generator, *batch, m),
+            lambda v: (a.mT @ v[..., None])[..., 0],
+        ),
+        "adjoint_matrix": (normal(generator, *batch, m, 4), lambda v: a.mT @ v),
+        "congruence": (symmetric(generator, *batch, n, n), lambda k: a @ k @ a.mT),
+        "adjoint_congruence": (
+            symmetric(generator, *batch, m, m),
+            lambda k: a.mT @ k @ a,
+        ),
+        "gram": (
+            normal(generator, *batch, m),
+            lambda t: a.mT @ torch.diag_embed(t) @ a,
+        ),
+    }
+    for name, (value, expected) in cases.items():
+        torch.testing.assert_close(
+            getattr(rows, name)(value), expected(value), msg=name, **CLOSE
+        )
+
+
+@given(rows_and_generator=sparse_rows(), num_distinct=st.integers(1, 5))
+def test_reindexed_rows_add_the_columns_of_equal_points(
+    rows_and_generator, num_distinct
+) -> None:
+    rows, generator = rows_and_generator
+    inverse = torch.randint(num_distinct, (rows.num_points,), generator=generator)
+    membership = torch.nn.functional.one_hot(inverse, num_distinct).double()
+    torch.testing.assert_close(
+        dense(rows.reindex(inverse, num_distinct)), dense(rows) @ membership, **CLOSE
+    )
+
+
+def test_stacking_pads_to_the_widest_and_broadcasts_batches() -> None:
+    wide = SparseDesign(
+        torch.tensor([[[0, 2, 1]], [[1, 1, 0]]]),
+        torch.tensor([[[1.0, -1.0, 0.5]], [[2.0, 1.0, -3.0]]]),
+        3,
+    )
+    narrow = SparseDesign(torch.tensor([[2], [0]]), torch.tensor([[4.0], [-5.0]]), 3)
+    stacked = stack_rows([narrow, wide])
+    a = torch.tensor(
+        [
+            [[0.0, 0.0, 4.0], [-5.0, 0.0, 0.0], [1.0, 0.5, -1.0]],
+            [[0.0, 0.0, 4.0], [-5.0, 0.0, 0.0], [-3.0, 3.0, 0.0]],
+        ]
+    )
+    assert torch.equal(dense(stacked), a)
+    eye = torch.eye(3)
+    assert torch.equal(stacked.apply_matrix(eye), a)
+    assert torch.equal(stacked.adjoint_matrix(eye), a.mT)
+    assert torch.equal(stacked.gram(torch.ones(3)), a.mT @ a)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_pairs_are_differences_first_minus_second(batch) -> None:
+    pairs = torch.tensor([[0, 2], [2, 1]]).expand(*batch, 2, 2)
+    like = torch.zeros(1, dtype=torch.float32)
+    rows = pair_rows(pairs, 3, like)
+    utilities = torch.tensor([1.0, 10.0, 100.0])
+    expected = torch.tensor([-99.0, 90.0]).expand(*batch, 2)
+    assert torch.equal(rows.apply(utilities), expected)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_gradients_flow_through_values(batch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    indices = torch.tensor([[0, 1], [2, 2], [1, 0]]).expand(*batch, 3, 2)
+    rows = SparseDesign(indices, normal(generator, *batch, 3, 2), 3)
+    vector = normal(generator, *batch, 3).requires_grad_()
+    matrix = normal(generator, *batch, 3, 3).requires_grad_()
+    for method in (rows.apply, rows.adjoint, rows.gram):
+        assert torch.autograd.gradcheck(method, (vector,))
+    for method in (rows.apply_matrix, rows.adjoint_matrix, rows.congruence):
+        assert torch.autograd.gradcheck(method, (matrix,))

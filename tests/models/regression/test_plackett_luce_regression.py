@@ -1,0 +1,553 @@
+"""Plackett-Luce in weight space behind BoTorch's interface."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from botorch.acquisition.monte_carlo import qSimpleRegret
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.preference import qExpectedUtilityOfBestOption
+from botorch.exceptions.errors import UnsupportedError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms.input import InputStandardize, Normalize
+from botorch.optim import optimize_acqf
+from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.sampling.pathwise import draw_matheron_paths
+from botorch.utils.containers import SliceContainer
+from botorch.utils.datasets import RankingDataset
+from gpytorch.kernels import LinearKernel
+from gpytorch.means import ZeroMean
+
+from botorch_pref import (
+    BotorchPrefError,
+    Choices,
+    Comparisons,
+    DuelingEIIG,
+    DuelingThompson,
+    DuelingUCB,
+    FeedbackError,
+    InferenceWarning,
+    LaplacePreferenceGP,
+    PairwiseLogitLikelihood,
+    PlackettLuceLikelihood,
+    PlackettLuceRegression,
+    PreferenceMarginalLogLikelihood,
+    Rankings,
+    UnsupportedFeedbackError,
+    Validity,
+    VariationalPreferenceGP,
+    incumbent,
+)
+from botorch_pref.inference.weight_space import laplace_weights as laplace_module
+from botorch_pref.models.regression.set_folds import set_folds
+from botorch_pref.models.regression.stages import comparisons_of, stages_of
+
+DOUBLE = torch.float64
+PAIRS = torch.tensor([[0, 1], [3, 2], [5, 0], [0, 1]])
+CHOICES = Choices(torch.tensor([[0, 1, 2, 5], [4, 3, 1, -1]]), torch.tensor([2, 4]))
+RANKINGS = Rankings(torch.tensor([[3, 4, 5, 1], [2, 0, 3, -1]]))
+GPS = {"variational": VariationalPreferenceGP, "laplace": LaplacePreferenceGP}
+each_engine = pytest.mark.parametrize("inference", GPS)
+
+
+def points(n=6, d=3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, generator=generator, dtype=DOUBLE)
+
+
+def model_of(inference, x=None, **settings):
+    x = points() if x is None else x
+    settings.setdefault("feedback", [CHOICES, RANKINGS])
+    return PlackettLuceRegression(x, PAIRS, inference=inference, **settings)
+
+
+def synthetic(num_sets=60, length=4, n=30, d=4):
+    generator = torch.Generator().manual_seed(3)
+    options = {"generator": generator, "dtype": DOUBLE}
+    x, theta = torch.randn(n, d, **options), torch.randn(d, **options)
+    sets = torch.rand(num_sets, n, generator=generator).topk(length).indices
+    gumbel = -torch.log(-torch.log(torch.rand(num_sets, length, **options)))
+    heard = (x @ theta)[sets] + gumbel
+    return x, Rankings(sets.gather(-1, heard.argsort(-1, descending=True)))
+
+
+@each_engine
+@pytest.mark.parametrize("eta", [0.1, 3.0])
+def test_it_is_the_gp_with_a_linear_kernel(inference, eta) -> None:
+    kernel = LinearKernel().double()
+    kernel.variance = 1 / eta
+    gp = GPS[inference](
+        points(),
+        PAIRS,
+        feedback=[CHOICES, RANKINGS],
+        likelihood={
+            Comparisons: PairwiseLogitLikelihood(),
+            Choices: PlackettLuceLikelihood(),
+            Rankings: PlackettLuceLikelihood(),
+        },
+        mean_module=ZeroMean(),
+        covar_module=kernel,
+    )
+    model = model_of(inference, eta=eta)
+    x, other = points(seed=7), points(seed=8)
+    close = {"rtol": 1e-6, "atol": 1e-6}
+    a, b = model.posterior(x), gp.posterior(x)
+    torch.testing.assert_close(a.mean, b.mean.detach(), **close)
+    torch.testing.assert_close(
+        a.distribution.covariance_matrix,
+        b.distribution.covariance_matrix.detach(),
+        **close,
+    )
+    noisy = model.posterior(x, observation_noise=True)
+    torch.testing.assert_close(
+        noisy.variance,
+        gp.posterior(x, observation_noise=True).variance.detach(),
+        **close,
+    )
+    for noise in (False, True):
+        torch.testing.assert_close(
+            model.duel_probability(x, other, observation_noise=noise),
+            gp.duel_probability(x, other, observation_noise=noise).detach(),
+            **close,
+        )
+    torch.testing.assert_close(
+        model.diagnostics()["log_evidence"], gp.diagnostics()["log_evidence"], **close
+    )
+
+
+def test_the_map_is_the_same_whatever_the_inference() -> None:
+    both = [model_of(inference, eta=0.4).map_estimate() for inference in GPS]
+    torch.testing.assert_close(*both)
+    laplace = model_of("laplace", eta=0.4)
+    torch.testing.assert_close(laplace.weights_mean, both[0])
+
+
+@pytest.mark.parametrize("size", [3, 4, 6])
+def test_bouchards_bound_overstates_weak_preferences(size) -> None:
+    # At equal utilities and without spread the bound is
+    # f_c - min_a [a + sum_j log(1 + e^(f_j - a))], whose curvature is s (1 - s) with
+    # s = 1 / k where the softmax has 1 / k: weights are k / (k - 1) times the mode.
+    x = torch.linspace(-1, 1, size, dtype=DOUBLE)
+    counts = (12_000 / size * (1 + 0.05 * x)).round().long()
+    chosen = torch.arange(size).repeat_interleave(counts)
+    choices = Choices(torch.arange(size).expand(len(chosen), -1), chosen)
+    model = PlackettLuceRegression(x.unsqueeze(-1), feedback=[choices], eta=1e-3)
+    ratio = float(model.weights_mean / model.map_estimate())
+    # The next terms are of the size of the squared utilities and their variance.
+    assert ratio == pytest.approx(size / (size - 1), rel=0.01)
+
+
+def test_duels_against_draws_of_the_weights() -> None:
+    model = model_of("laplace", eta=0.5)
+    x, other = points(seed=7), points(seed=8)
+    generator = torch.Generator().manual_seed(0)
+    white = torch.randn(200_000, 3, generator=generator, dtype=DOUBLE)
+    theta = (
+        model.weights_mean + white @ torch.linalg.cholesky(model.weights_covariance).mT
+    )
+    gap = theta @ (x - other).mT
+    for noise, wins in ((False, (gap > 0).double()), (True, gap.sigmoid())):
+        torch.testing.assert_close(
+            model.duel_probability(x, other, observation_noise=noise),
+            wins.mean(0),
+            rtol=0,
+            # Four standard errors of a Bernoulli variable.
+            atol=4 * 0.5 / 200_000**0.5,
+        )
+    assert model.duel_probability(x[:1], x[:1]).item() == 0.5
+
+
+@each_engine
+def test_eta_learned_is_where_the_evidence_is_largest(inference) -> None:
+    x, answers = synthetic()
+    model = PlackettLuceRegression(x, feedback=[answers], inference=inference)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    best, evidence = model.eta.item(), model.log_evidence().item()
+    for factor in (0.3, 0.8, 1.25, 3.0):
+        model.eta = best * factor
+        assert model.log_evidence().item() < evidence
+    fixed = PlackettLuceRegression(x, feedback=[answers], inference=inference, eta=2.0)
+    fixed.raw_eta.requires_grad_(False)
+    assert fixed.eta.item() == pytest.approx(2.0)
+    assert not fixed.log_evidence().requires_grad
+
+
+def test_the_posterior_follows_eta() -> None:
+    model = model_of("laplace")
+    before = model.weights_mean.norm()
+    model.eta = 100.0
+    assert model.weights_mean.norm() < 0.2 * before
+
+
+def log_loss(model, answers):
+    """Minus the mean log probability of all comparisons, one by one."""
+    losses = []
+    for order in answers.orders.tolist():
+        for i, winner in enumerate(order):
+            for loser in order[i + 1 :]:
+                x = model.datapoints
+                p = model.duel_probability(
+                    x[[winner]], x[[loser]], observation_noise=True
+                )
+                losses.append(-p.log())
+    return torch.cat(losses).mean()
+
+
+@each_engine
+def test_cross_validation_by_hand(inference) -> None:
+    x, answers = synthetic(num_sets=12)
+    etas = torch.tensor([0.01, 1.0, 30.0])
+    model = PlackettLuceRegression(x, feedback=[answers], inference=inference)
+    table = model.cross_validate_eta(
+        etas, num_folds=3, generator=torch.Generator().manual_seed(5)
+    )
+    folds = list(set_folds([answers], 3, torch.Generator().manual_seed(5)))
+    for eta, got in zip(etas, table.log_losses, strict=True):
+        losses = [
+            log_loss(
+                PlackettLuceRegression(
+                    x, feedback=train, inference=inference, eta=eta.item()
+                ),
+                held_out[0],
+            )
+            for train, held_out in folds
+        ]
+        # Folds of equal size.
+        torch.testing.assert_close(got, torch.stack(losses).mean(), rtol=1e-5, atol=0)
+    assert model.eta.item() == pytest.approx(etas[table.log_losses.argmin()].item())
+
+
+def test_folds_hold_every_answer_out_once() -> None:
+    blocks = [Comparisons(PAIRS), CHOICES, RANKINGS]
+    folds = list(set_folds(blocks, 4, torch.Generator().manual_seed(0)))
+    everything = stages_of(blocks).tolist()
+    held_out = []
+    for train, test in folds:
+        parts = [stages_of(part) for part in (train, test)]
+        parts = [
+            torch.nn.functional.pad(p, (0, 4 - p.shape[-1]), value=-1).tolist()
+            for p in parts
+        ]
+        assert sorted(parts[0] + parts[1]) == sorted(everything)
+        held_out += parts[1]
+    assert sorted(held_out) == sorted(everything)
+    for number in (1, 9):
+        with pytest.raises(FeedbackError, match=f"num_folds={number} of 8"):
+            list(set_folds(blocks, number, torch.Generator()))
+
+
+def test_comparisons_of_a_ranking_are_all_its_pairs() -> None:
+    pairs = comparisons_of(stages_of([Rankings(torch.tensor([[2, 0, 1]]))]))
+    found = {tuple(pair) for pair in pairs.tolist() if pair[0] >= 0}
+    assert found == {(2, 0), (2, 1), (0, 1)}
+
+
+@each_engine
+def test_batches_of_answers_learn_an_eta_each(inference) -> None:
+    orders = torch.tensor([[[0, 1, 2], [3, 4, -1]], [[2, 5, -1], [4, 1, 0]]])
+    batch = PlackettLuceRegression(
+        points(), feedback=[Rankings(orders)], inference=inference
+    )
+    assert batch.eta.shape == (2,)
+    batch.eta = torch.tensor([0.5, 2.0])
+    for i in range(2):
+        alone = PlackettLuceRegression(
+            points(),
+            feedback=[Rankings(orders[i])],
+            inference=inference,
+            eta=batch.eta[i].item(),
+        )
+        torch.testing.assert_close(
+            batch.weights_mean[i], alone.weights_mean, rtol=0, atol=1e-6
+        )
+        torch.testing.assert_close(
+            batch.posterior(points(seed=2)).mean[i],
+            alone.posterior(points(seed=2)).mean,
+            rtol=0,
+            atol=1e-6,
+        )
+
+
+@each_engine
+def test_batches_of_points_broadcast(inference) -> None:
+    model = model_of(inference)
+    x = torch.stack([points(4, seed=s) for s in range(6)]).reshape(3, 2, 4, 3)
+    batch = model.posterior(x)
+    assert batch.mean.shape == batch.variance.shape == (3, 2, 4, 1)
+    assert batch.rsample(torch.Size([5])).shape == (5, 3, 2, 4, 1)
+    one = model.posterior(x[2, 1])
+    torch.testing.assert_close(batch.mean[2, 1], one.mean)
+    torch.testing.assert_close(
+        batch.distribution.covariance_matrix[2, 1], one.distribution.covariance_matrix
+    )
+
+
+def raw_points():
+    return 3 + 10 * points()
+
+
+@each_engine
+@pytest.mark.parametrize("used", [False, True], ids=["fresh", "used"])
+def test_copies_keep_data_transform_and_predictions(inference, used) -> None:
+    x = raw_points()
+    model = model_of(inference, x, input_transform=InputStandardize(3))
+    plain = model_of(inference, (x - x.mean(0)) / x.std(0))
+    torch.testing.assert_close(model.weights_mean, plain.weights_mean)
+    new = raw_points() + 1
+    expected = plain.posterior((new - x.mean(0)) / x.std(0)).mean
+    if not used:
+        model = model_of(inference, x, input_transform=InputStandardize(3))
+    for other in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        torch.testing.assert_close(other.posterior(new).mean, expected)
+        torch.testing.assert_close(other.datapoints, x)
+        other.train()
+        torch.testing.assert_close(other.train_inputs[0], x)
+        torch.testing.assert_close(other.log_evidence(), plain.log_evidence())
+
+
+def test_a_deep_copy_is_independent() -> None:
+    model = model_of("laplace")
+    before = model.weights_mean
+    other = copy.deepcopy(model)
+    other.eta = 30.0
+    other.set_train_data(points(), PAIRS.flip(-1))
+    torch.testing.assert_close(model.weights_mean, before, rtol=0, atol=0)
+    expected = PlackettLuceRegression(
+        points(),
+        PAIRS.flip(-1),
+        feedback=[CHOICES, RANKINGS],
+        inference="laplace",
+        eta=30.0,
+    )
+    torch.testing.assert_close(other.weights_mean, expected.weights_mean)
+
+
+@each_engine
+def test_eta_and_transforms_round_trip_through_the_state_dict(inference) -> None:
+    x = raw_points()
+    model = model_of(inference, x, eta=0.3, input_transform=InputStandardize(3))
+    other = model_of(inference, x, eta=9.0, input_transform=InputStandardize(3))
+    stale = other.weights_mean
+    other.load_state_dict(model.state_dict())
+    torch.testing.assert_close(other.weights_mean, model.weights_mean)
+    torch.testing.assert_close(other.log_evidence(), model.log_evidence())
+    assert (stale - model.weights_mean).abs().max() > 0.05
+
+
+@each_engine
+def test_single_precision_and_back(inference) -> None:
+    x, new = raw_points(), raw_points() + 1
+    model = model_of(inference, x, input_transform=InputStandardize(3))
+    mean, deviation = model.posterior(new).mean, model.posterior(new).variance.sqrt()
+    model.to(torch.float32)
+    single = model.posterior(new.float())
+    assert single.mean.dtype == single.variance.dtype == torch.float32
+    # Where single precision stops: the root of its rounding, in deviations.
+    for got in (single.mean.double(), model.double().posterior(new).mean):
+        assert ((got - mean) / deviation).abs().max() < 1e-3
+    model.train()
+    torch.testing.assert_close(model.train_inputs[0], x.float().double())
+
+
+def test_outputs_and_posterior_transforms() -> None:
+    model = model_of("laplace", raw_points(), input_transform=InputStandardize(3))
+    x = points(seed=2)
+    plain = model.posterior(x)
+    for same in (
+        model.posterior(x, output_indices=[0]),
+        model.subset_output([0]).posterior(x),
+    ):
+        torch.testing.assert_close(same.mean, plain.mean)
+    scaled = model.posterior(
+        x,
+        posterior_transform=ScalarizedPosteriorTransform(
+            torch.tensor([-2.0], dtype=DOUBLE)
+        ),
+    )
+    torch.testing.assert_close(scaled.mean, -2 * plain.mean)
+    torch.testing.assert_close(scaled.variance, 4 * plain.variance)
+    given = torch.rand(6, 1, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
+    noisy = model.posterior(x, observation_noise=given)
+    torch.testing.assert_close(noisy.variance, plain.variance + given)
+    with pytest.raises(UnsupportedError, match="output"):
+        model.posterior(x, output_indices=[1])
+    with pytest.raises(UnsupportedError, match="output"):
+        model.subset_output([1])
+
+
+@each_engine
+def test_gradients_in_the_points_are_those_of_finite_differences(inference) -> None:
+    model = model_of(inference, raw_points(), input_transform=InputStandardize(3))
+    reference = raw_points()[:1]
+
+    def statistic(x):
+        posterior = model.posterior(x)
+        duel = model.duel_posterior(x, reference)
+        return (
+            posterior.mean.sum()
+            + posterior.distribution.covariance_matrix.sin().sum()
+            + duel.variance.sin().sum()
+            + model.duel_probability(x, reference, observation_noise=True).sum()
+        )
+
+    x = (3 + 10 * points(2, seed=4)).requires_grad_()
+    assert torch.autograd.gradcheck(statistic, (x,))
+
+
+def test_duel_posteriors_are_differences_of_the_joint_posterior() -> None:
+    model = model_of("variational")
+    x, one = points(3, seed=4), points(1, seed=5)
+    joint = model.posterior(torch.cat([x, one])).distribution
+    contrast = torch.cat([torch.eye(3), -torch.ones(3, 1)], -1).double()
+    duel = model.duel_posterior(x.expand(2, 3, 3), one)
+    torch.testing.assert_close(duel.mean[1].squeeze(-1), contrast @ joint.mean)
+    torch.testing.assert_close(
+        duel.distribution.covariance_matrix[1],
+        contrast @ joint.covariance_matrix @ contrast.T,
+    )
+    itself = model.duel_posterior(x, x[:1]).rsample(torch.Size([2]))
+    assert itself[:, 0].abs().max() < 1e-7
+
+
+@each_engine
+def test_the_order_of_answers_and_points_does_not_matter(inference) -> None:
+    to_old = torch.tensor([2, 0, 5, 3, 1, 4])
+    to_new = to_old.argsort()
+
+    def moved(index):
+        return torch.where(index < 0, index, to_new[index.clamp_min(0)])
+
+    other = PlackettLuceRegression(
+        points()[to_old],
+        moved(PAIRS).flip(0),
+        feedback=[
+            Rankings(moved(RANKINGS.orders).flip(0)),
+            Choices(moved(CHOICES.sets).flip(0), moved(CHOICES.chosen).flip(0)),
+        ],
+        inference=inference,
+    )
+    model = model_of(inference)
+    torch.testing.assert_close(other.weights_mean, model.weights_mean)
+    torch.testing.assert_close(other.log_evidence(), model.log_evidence())
+
+
+def test_conditioning_is_a_model_of_all_answers() -> None:
+    model, more = model_of("laplace", eta=0.5), torch.tensor([[0, 1], [2, 1]])
+    before = model.weights_mean
+    new = model.condition_on_observations(points(3, seed=4), more)
+    expected = PlackettLuceRegression(
+        torch.cat([points(), points(3, seed=4)]),
+        torch.cat([PAIRS, more + 6]),
+        feedback=[CHOICES, RANKINGS],
+        inference="laplace",
+        eta=0.5,
+    )
+    torch.testing.assert_close(new.weights_mean, expected.weights_mean)
+    torch.testing.assert_close(model.weights_mean, before, rtol=0, atol=0)
+
+
+def test_inputs_from_botorchs_data_set() -> None:
+    items = torch.tensor([[0, 1, 2], [3, 5, 0]])
+    data = RankingDataset(
+        X=SliceContainer(
+            values=points(), indices=items, event_shape=torch.Size([3 * 3])
+        ),
+        Y=torch.tensor([[2, 0, 1], [0, 2, 1]]),
+        feature_names=["a", "b", "c"],
+        outcome_names=["preference"],
+    )
+    model = PlackettLuceRegression(**PlackettLuceRegression.construct_inputs(data))
+    assert model.feedback[0].orders.tolist() == [[1, 2, 0], [3, 0, 5]]
+
+
+@each_engine
+def test_acquisition_functions_find_the_best_corner(inference) -> None:
+    """Utilities are linear, and what 40 rankings leave open is small beside them."""
+    x, answers = synthetic(num_sets=40)
+    model = PlackettLuceRegression(
+        x, feedback=[answers], inference=inference, input_transform=Normalize(4)
+    )
+    reference = incumbent(model)
+    fractions = model.duel_probability(x.unsqueeze(1), x).mean(-1)
+    torch.testing.assert_close(reference, x[fractions.argmax()][None])
+    bounds = torch.stack([x.amin(0), x.amax(0)])
+    corner = torch.where(model.weights_mean > 0, bounds[1], bounds[0])
+    sampler = SobolQMCNormalSampler(torch.Size([64]), seed=0)
+    for acquisition in (
+        DuelingUCB(model, reference),
+        DuelingEIIG(model, reference, k=10.0),
+        qExpectedUtilityOfBestOption(model, sampler=sampler),
+        qSimpleRegret(model, sampler=sampler),
+    ):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            candidate, value = optimize_acqf(
+                acquisition, bounds, q=1, num_restarts=2, raw_samples=16
+            )
+        torch.testing.assert_close(candidate[0], corner)
+        assert value >= acquisition(reference)
+
+
+def test_function_draws_have_the_moments_of_the_posterior() -> None:
+    model = model_of("laplace", raw_points(), input_transform=InputStandardize(3))
+    x, count = raw_points()[:4] + 1, 20_000
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        path = draw_matheron_paths(model, torch.Size([count]))
+    values = path(x).detach()
+    posterior = model.posterior(x)
+    mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+    assert ((values.mean(0) - mean).abs() < 5 * (variance / count).sqrt()).all()
+    spread = (variance[:, None] * variance).sqrt()
+    error = values.T.cov() - posterior.distribution.covariance_matrix
+    # The standard error of a covariance is at most sqrt(2 / count) of this.
+    assert (error.abs() < 5 * spread * (2 / count) ** 0.5).all()
+    duel = DuelingThompson(model, x[:1], torch.Generator().manual_seed(0))
+    assert duel(x[:1]).abs().item() < 1e-12
+    line = torch.stack([x[0], 0.5 * (x[0] + x[1]), x[1]]).unsqueeze(1)
+    torch.testing.assert_close(duel(line)[1], duel(line)[2] / 2)
+
+
+def test_prior_in_train_mode() -> None:
+    model = model_of("laplace", eta=0.25)
+    model.train()
+    x = model.train_inputs[0]
+    torch.testing.assert_close(model(x).covariance_matrix.detach(), x @ x.mT / 0.25)
+    model.eval()
+    torch.testing.assert_close(model(x).mean.unsqueeze(-1), model.posterior(x).mean)
+
+
+def test_what_it_does_not_take() -> None:
+    x = points()
+    valid = Validity(torch.tensor([0]), torch.tensor([True]))
+    ties = Comparisons(None, PAIRS)
+    with pytest.raises(UnsupportedFeedbackError, match="does not take Validity"):
+        PlackettLuceRegression(x, feedback=[valid])
+    with pytest.raises(FeedbackError, match="ties"):
+        PlackettLuceRegression(x, ties)
+    with pytest.raises(UnsupportedFeedbackError, match="variational and laplace"):
+        PlackettLuceRegression(x, PAIRS, inference="ep")
+    with pytest.raises(FeedbackError, match="eta must be positive"):
+        PlackettLuceRegression(x, PAIRS, eta=0.0)
+    with pytest.raises(BotorchPrefError, match="no answers"):
+        PlackettLuceRegression(x).log_evidence()
+
+
+def test_a_warning_where_it_did_not_converge(monkeypatch) -> None:
+    monkeypatch.setattr(laplace_module, "_MAX_ITERATIONS", 0)
+    with pytest.warns(InferenceWarning, match="did not converge"):
+        model_of("laplace").diagnostics()
+
+
+def test_derivatives_in_conditioned_points_are_refused() -> None:
+    points = torch.rand(4, 2, generator=torch.Generator().manual_seed(0)).double()
+    model = PlackettLuceRegression(points, torch.tensor([[0, 1], [2, 3]]))
+    more = points[:2].clone().requires_grad_()
+    fantasy = model.condition_on_observations(more, torch.tensor([[1, 0]]))
+    with pytest.raises(BotorchPrefError, match="detach"):
+        fantasy.posterior(points)
+    with torch.no_grad():
+        detached = model.condition_on_observations(more, torch.tensor([[1, 0]]))
+        mean = fantasy.posterior(points).mean
+        torch.testing.assert_close(mean, detached.posterior(points).mean)
