@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from botorch_pref import PlackettLuceRegression, PreferenceMarginalLogLikelihood
 from botorch_pref.datasets import FeedbackData, assign_folds
-from botorch_pref.evaluation.held_out import HeldOut
+from botorch_pref.evaluation import HeldOut
 from botorch_pref.models import PreferenceGP
 
 HEADER = (

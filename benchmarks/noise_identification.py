@@ -18,7 +18,10 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     Validity,
 )
-from botorch_pref.evaluation.evidence_profile import EvidenceProfile, evidence_profile
+from botorch_pref.evaluation import (
+    EvidenceProfile,
+    evidence_profile,
+)
 
 POINTS, DUELS, LABELS, NOISE, SCALE = 40, 120, 40, 0.49, 4.0
 GRID = torch.logspace(-3, 2, 11, dtype=torch.float64)

@@ -40,13 +40,11 @@ from botorch_pref.datasets import (
     load_sushi,
     load_travel_mode,
 )
-from botorch_pref.evaluation.ranking_folds import (
+from botorch_pref.evaluation import (
     RankingFold,
+    comparison_auc,
     folds_by_samples,
     folds_by_sets,
-)
-from botorch_pref.evaluation.ranking_metrics import (
-    comparison_auc,
     item_values,
     ordered_pairs,
     top_k_value,

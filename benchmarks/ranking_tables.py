@@ -9,7 +9,7 @@ import torch
 from report import print_table
 from torch import Tensor
 
-from botorch_pref.evaluation.ranking_metrics import positive_ratio
+from botorch_pref.evaluation import positive_ratio
 
 METHODS = ("M-VI", "MAP", "Laplace")
 RULES = ("M-VI*", "MAP*", "Laplace*", "M-VI L", "MAP L", "Laplace E")

@@ -23,8 +23,7 @@ from torch import Generator, Tensor
 
 from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.datasets import ComparisonData, assign_folds, load_cars
-from botorch_pref.evaluation.bradley_terry import bradley_terry
-from botorch_pref.evaluation.held_out import HeldOut, coin
+from botorch_pref.evaluation import HeldOut, bradley_terry, coin
 from botorch_pref.models import rater_covar_module
 
 Predict = Callable[[ComparisonData, ComparisonData], Tensor]

@@ -9,9 +9,11 @@ import pytest
 import botorch_pref
 import botorch_pref.acquisition
 import botorch_pref.datasets
+import botorch_pref.evaluation
 import botorch_pref.feedback
 import botorch_pref.likelihoods
 import botorch_pref.models
+import botorch_pref.plotting
 
 with warnings.catch_warnings():
     # Ax imports its own old names.
@@ -82,9 +84,11 @@ PUBLIC_PARTS = [
     botorch_pref.acquisition,
     botorch_pref.ax,
     botorch_pref.datasets,
+    botorch_pref.evaluation,
     botorch_pref.feedback,
     botorch_pref.likelihoods,
     botorch_pref.models,
+    botorch_pref.plotting,
 ]
 
 

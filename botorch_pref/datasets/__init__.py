@@ -1,4 +1,4 @@
-"""Answers with features of the items, from files and packages."""
+"""Data sets of answers with features of the items, from files and packages."""
 
 from botorch_pref.datasets.beta_ratings import load_car_task, load_reading_skills
 from botorch_pref.datasets.bigrams import load_bigrams

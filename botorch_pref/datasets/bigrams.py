@@ -1,4 +1,4 @@
-"""Which of two pairs of keys is more comfortable to type, with a slider."""
+"""Strengths of preference between pairs of keys, told with a slider."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def load_cars(folder: str | Path) -> ComparisonData:
 
 
 def _places_of(answers: CsvColumns, column: str, items: CsvColumns) -> Tensor:
-    """Where the items of a column stand in the file of items."""
+    """Positions in the file of items of the items in a column, ``m`` long."""
     place = {item: index for index, item in enumerate(items.cells["Item_ID"])}
     for line, item in zip(answers.lines, answers.cells[column], strict=True):
         if item not in place:

@@ -1,4 +1,4 @@
-"""A table of answered comparisons: features of what won and of what lost."""
+"""Tables of comparisons: features of the winners and of the losers."""
 
 from __future__ import annotations
 

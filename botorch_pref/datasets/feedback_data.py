@@ -1,4 +1,4 @@
-"""A table of answers of any kind, with features of the items."""
+"""Tables of answers of any kind, with features of the items."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FeedbackData(Generic[Kind]):
     raters: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Checks that answers, names and raters fit together."""
         num_points, num_features = self.datapoints.shape
         if self.feedback.batch_shape:
             raise FeedbackError(
@@ -65,7 +65,7 @@ class FeedbackData(Generic[Kind]):
         return getattr(self.feedback, first).shape[0]
 
     def subset(self, rows: Tensor) -> FeedbackData[Kind]:
-        """Some of the answers, over the items that they mention.
+        """The answers of some rows, over the items that they mention.
 
         Args:
             rows: Long indices of answers, or a bool mask of length `m`.

@@ -41,7 +41,7 @@ class Choices(Feedback):
     chosen: Tensor
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         sets = check_padded_sets("Choices.sets", self.sets, "set")
         chosen = check_integers(
             "Choices.chosen", self.chosen, "m", "indices into datapoints"
@@ -67,7 +67,7 @@ class Choices(Feedback):
         return ("sets", "chosen")
 
     def stages(self) -> Tensor:
-        """Every set with what was chosen from it in front.
+        """Every set with the chosen item in front.
 
         The form that ``Rankings.stages`` has too: in each row the first item was chosen
         from all items of the row.

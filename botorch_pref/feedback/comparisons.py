@@ -1,4 +1,4 @@
-"""Answers to duels."""
+"""Answers to duels: winners and ties."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Comparisons(Feedback):
     ties: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         if self.pairs is None and self.ties is None:
             raise FeedbackError(
                 "Comparisons has neither pairs nor ties; leave it out of the feedback."

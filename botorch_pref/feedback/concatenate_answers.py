@@ -1,4 +1,4 @@
-"""Answers of two blocks as one tensor."""
+"""Concatenation of the answers of two blocks."""
 
 from __future__ import annotations
 

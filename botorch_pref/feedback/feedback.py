@@ -1,4 +1,4 @@
-"""What every container of answers has in common."""
+"""Base class of containers of answers, and checks of their fields."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Feedback(ABC):
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
 
     def shifted(self, offset: int) -> Self:
-        """The same answers about points that come after others.
+        """The same answers with every index moved by an offset.
 
         Args:
             offset: How many points come before. Padding stays.
@@ -97,7 +97,7 @@ class Feedback(ABC):
         return dataclasses.replace(self, **moved)  # type: ignore[type-var]
 
     def followed_by(self, other: Self) -> Self:
-        """These answers and then those of another block, in one.
+        """Concatenation of these answers and those of another block.
 
         Args:
             other: Of the same kind, about the same ``datapoints``. Batch shapes

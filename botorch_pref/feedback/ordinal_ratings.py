@@ -18,7 +18,7 @@ from botorch_pref.feedback.feedback import (
 
 @dataclass(frozen=True, eq=False)
 class OrdinalRatings(Feedback):
-    """Points and the level that each was given.
+    """Ratings of points on a scale of ordered levels.
 
     Attributes:
         indices: ``batch_shape x m`` integers.
@@ -38,7 +38,7 @@ class OrdinalRatings(Feedback):
     num_levels: int
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         indices = check_index_tensor("OrdinalRatings.indices", self.indices, width=None)
         levels = check_integers("OrdinalRatings.levels", self.levels, "m", "levels")
         check_same_shape(

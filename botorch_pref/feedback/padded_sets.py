@@ -1,4 +1,4 @@
-"""Sets of items of unequal size as one tensor, short rows ending in -1."""
+"""Check of sets of unequal size in one tensor, short rows ending in -1."""
 
 from __future__ import annotations
 

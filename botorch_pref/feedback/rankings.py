@@ -15,7 +15,7 @@ from botorch_pref.feedback.padded_sets import check_padded_sets
 
 @dataclass(frozen=True, eq=False)
 class Rankings(Feedback):
-    """Items in order, best first. Rankings may differ in length.
+    """Rankings of items, best first, of equal or different lengths.
 
     Attributes:
         orders: ``batch_shape x m x k`` integers, at least two different items a row,
@@ -33,7 +33,7 @@ class Rankings(Feedback):
     orders: Tensor
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         orders = check_padded_sets("Rankings.orders", self.orders, "ranking")
         object.__setattr__(self, "orders", orders)
 

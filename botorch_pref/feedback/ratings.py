@@ -17,7 +17,7 @@ from botorch_pref.feedback.unit_interval import check_unit_interval
 
 @dataclass(frozen=True, eq=False)
 class Ratings(Feedback):
-    """Points and how good each was said to be.
+    """Ratings of points on a continuous scale from 0 to 1.
 
     Attributes:
         indices: ``batch_shape x m`` integers.
@@ -34,7 +34,7 @@ class Ratings(Feedback):
     ratings: Tensor
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         indices = check_index_tensor("Ratings.indices", self.indices, width=None)
         ratings = check_unit_interval("Ratings.ratings", self.ratings)
         check_same_shape("Ratings.ratings", ratings, indices.shape, "Ratings.indices")

@@ -18,7 +18,7 @@ from botorch_pref.feedback.unit_interval import check_unit_interval
 
 @dataclass(frozen=True, eq=False)
 class Strengths(Feedback):
-    """Pairs and how strongly the first is preferred to the second.
+    """Strengths of preference for the first of two items over the second.
 
     Attributes:
         pairs: ``batch_shape x m x 2`` integers.
@@ -37,7 +37,7 @@ class Strengths(Feedback):
     strengths: Tensor
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         pairs = check_index_tensor("Strengths.pairs", self.pairs, width=2)
         check_distinct("Strengths.pairs", pairs)
         strengths = check_unit_interval("Strengths.strengths", self.strengths)

@@ -1,4 +1,4 @@
-"""Answers on a bounded scale, as numbers strictly between 0 and 1."""
+"""Check of answers on a bounded scale: numbers strictly between 0 and 1."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from botorch_pref.feedback.feedback import Feedback, check_index_tensor
 
 @dataclass(frozen=True, eq=False)
 class Validity(Feedback):
-    """Which trials were valid and which failed.
+    """Labels of trials as valid or failed.
 
     On the shared utility (Benavoli et al. 2021, section 3.2): a valid point has utility
     above zero, a failed one below.
@@ -33,7 +33,7 @@ class Validity(Feedback):
     valid: Tensor
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         indices = check_index_tensor("Validity.indices", self.indices, width=None)
         object.__setattr__(self, "indices", indices)
         if not isinstance(self.valid, Tensor) or self.valid.dtype != torch.bool:

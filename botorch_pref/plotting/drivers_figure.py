@@ -1,4 +1,4 @@
-"""Figure of what drives a preference."""
+"""Figure of the drivers of a preference: the effect of each feature."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from botorch_pref.evaluation.drivers import FeatureEffect
+from botorch_pref.evaluation.explanation.drivers import FeatureEffect
 
 BAND = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""

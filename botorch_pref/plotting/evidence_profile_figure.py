@@ -1,4 +1,4 @@
-"""Figure of how well a hyper-parameter is identified."""
+"""Figure of an evidence profile."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from botorch_pref.evaluation.evidence_profile import DROP, EvidenceProfile
+from botorch_pref.evaluation.explanation.evidence_profile import DROP, EvidenceProfile
 
 COLOUR = "#0072b2"
 
 
 def draw_evidence_profile(profile: EvidenceProfile, path: Path) -> None:
-    """Draws a profile to a PNG file.
+    """Draws an evidence profile to a PNG file.
 
     The log evidence below its maximum, the level 1.92 nats below, and the interval of
     values above that level, shaded. The axis of positive values is logarithmic.

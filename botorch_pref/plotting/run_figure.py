@@ -1,4 +1,4 @@
-"""Figure of a run of duels: regret, and what was expected of each duel."""
+"""Figure of a run of duels: regret, and the predicted probability of each answer."""
 
 from __future__ import annotations
 

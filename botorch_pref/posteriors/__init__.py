@@ -1,1 +1,1 @@
-"""Posteriors of preference models, and what is read off any posterior."""
+"""Posteriors of preference models, and differences and duels under any posterior."""

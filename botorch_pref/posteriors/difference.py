@@ -11,7 +11,7 @@ from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 
 def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
-    """Any posterior of a preference model as a mixture with one covariance.
+    """Component means and shared covariance of any preference model's posterior.
 
     Args:
         posterior: Joint posterior over ``q`` points with one output: a

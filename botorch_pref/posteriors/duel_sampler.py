@@ -1,4 +1,4 @@
-"""Fantasies of duels: quasi-random draws of utilities, and who wins."""
+"""Fantasies of duels: quasi-random draws of utilities, and the winners by them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 def duels_between(utilities: Tensor) -> Tensor:
-    """Every duel of some items, won by the one that was heard as the better.
+    """Every duel of some items, won by the larger utility.
 
     Args:
-        utilities: ``batch_shape x q x 1``, as heard.
+        utilities: ``batch_shape x q x 1``, with the noise of the answers.
 
     Returns:
         ``batch_shape x q (q - 1) / 2 x 2`` long, indices of items, winner first.
@@ -46,7 +46,7 @@ class DuelSampler(SobolQMCNormalSampler):
         super().__init__(sample_shape=sample_shape, seed=seed)
 
     def forward(self, posterior: Posterior) -> Tensor:
-        """Draws answers.
+        """Draws the answers to all duels of the points.
 
         Args:
             posterior: Over ``batch_shape x q x 1``; with the noise of the answers, or

@@ -1,4 +1,4 @@
-"""A Gaussian some of whose variances may be zero."""
+"""Gaussians with a singular covariance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class SemidefiniteNormal(MultivariateNormal):
-    """A Gaussian that knows some differences for sure.
+    """A Gaussian whose covariance may be singular.
 
     GPyTorch's raises variances to 1e-10, with a warning: the difference of a point from
     itself has none, nor has a tiny one of a kernel with a small output scale.
@@ -19,6 +19,6 @@ class SemidefiniteNormal(MultivariateNormal):
 
     @property
     def variance(self) -> Tensor:
-        """The diagonal, where what rounding leaves below zero is zero."""
+        """Variances, ``batch_shape x q``; what rounding leaves below zero is zero."""
         diagonal = self.lazy_covariance_matrix.diagonal(dim1=-2, dim2=-1)
         return diagonal.clamp_min(0.0).expand(self.batch_shape + self.event_shape)

@@ -96,7 +96,7 @@ class SkewNormalPosterior(Posterior):
 
     @property
     def distribution(self) -> NoReturn:
-        """What Gaussian posteriors have, and this one has not.
+        """Absent: the joint Gaussian that only Gaussian posteriors have.
 
         Raises:
             AttributeError: Always, and says what takes any posterior.
@@ -144,7 +144,7 @@ class SkewNormalPosterior(Posterior):
 
     @property
     def _component_variance(self) -> Tensor:
-        """``batch_shape x q``. Only rounding can leave it below 0; that counts as 0."""
+        """Variance within components, ``batch_shape x q``; below 0 by rounding is 0."""
         diagonal = self.component_covariance.diagonal(dim1=-2, dim2=-1)
         return diagonal.clamp_min(0.0)
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import matplotlib.image
 import torch
 
-from botorch_pref.evaluation.evidence_profile import EvidenceProfile
+from botorch_pref.evaluation.explanation.evidence_profile import EvidenceProfile
 from botorch_pref.plotting.evidence_profile_figure import draw_evidence_profile
 
 # #0072b2 at 15 % over white.

@@ -3,7 +3,7 @@ from pathlib import Path
 import matplotlib.image
 import torch
 
-from botorch_pref.evaluation.drivers import FeatureEffect
+from botorch_pref.evaluation.explanation.drivers import FeatureEffect
 from botorch_pref.plotting.drivers_figure import draw_drivers
 from botorch_pref.plotting.run_figure import draw_run
 from botorch_pref.simulation.duel_loop import Duel, Proposal

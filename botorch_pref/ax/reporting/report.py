@@ -33,10 +33,16 @@ from botorch_pref.ax.storage.events import (
     options_shown,
     standing_answer,
 )
-from botorch_pref.evaluation.answer_agreement import AnswerAgreement, answer_agreement
-from botorch_pref.evaluation.best_probability import best_probability
-from botorch_pref.evaluation.comparison_graph import connected_components
-from botorch_pref.evaluation.remaining_gain import RemainingGain, remaining_gain
+from botorch_pref.evaluation.progress.answer_agreement import (
+    AnswerAgreement,
+    answer_agreement,
+)
+from botorch_pref.evaluation.progress.best_probability import best_probability
+from botorch_pref.evaluation.progress.comparison_graph import connected_components
+from botorch_pref.evaluation.progress.remaining_gain import (
+    RemainingGain,
+    remaining_gain,
+)
 from botorch_pref.feedback import Comparisons
 
 NUM_CANDIDATES = 256

@@ -1,1 +1,1 @@
-"""Tables as columns of features and answers."""
+"""Readers of tables as columns of features and answers."""

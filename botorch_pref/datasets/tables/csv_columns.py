@@ -1,4 +1,4 @@
-"""Named columns of a CSV file, with complaints that name the line."""
+"""Named columns of a CSV file, with errors that name the line."""
 
 from __future__ import annotations
 

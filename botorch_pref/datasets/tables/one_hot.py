@@ -1,4 +1,4 @@
-"""Categories as features."""
+"""One-hot features of categories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from botorch_pref.errors import FeedbackError
 
 
 def one_hot(labels: Sequence[str], levels: Sequence[str]) -> Tensor:
-    """One column a level, 1 where the label is that level.
+    """Indicator columns of labels: one a level, 1 where the label is that level.
 
     Every level gets a column: under a prior that treats columns alike, leaving out a
     reference level would make that level more certain than the others.

@@ -1,4 +1,4 @@
-"""Bradley-Terry on features: the linear utility that a preference model must beat."""
+"""Bradley-Terry on features: the linear baseline of preference models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RIDGE = 0.01
 
 
 def fit_bradley_terry(differences: Tensor) -> Tensor:
-    """Finds the most probable weights of a linear utility.
+    """Most probable weights of a linear utility.
 
     Maximises `sum_i log sigmoid(w' (x_winner - x_loser)_i) - (RIDGE / 2) |s * w|^2`,
     where `s` is the root mean square of each feature's difference: logistic regression
@@ -47,7 +47,7 @@ def fit_bradley_terry(differences: Tensor) -> Tensor:
 
 
 def bradley_terry(train: ComparisonData, first: Tensor, second: Tensor) -> Tensor:
-    """Predicts answers by Bradley-Terry on the features.
+    """Log probabilities of answers by Bradley-Terry on the features.
 
     Args:
         train: The comparisons to learn from.

@@ -1,4 +1,4 @@
-"""Scores of predictions of answers that were held out."""
+"""Scores of predictions of held-out answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ first is preferred."""
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How well each held-out answer was predicted.
+    """Log probabilities that were predicted for held-out answers.
 
     Attributes:
         log_probability: `m` log probabilities of the answers that were given.
@@ -35,7 +35,7 @@ class HeldOut:
 
     @property
     def accuracy(self) -> float:
-        """Share of answers thought the likelier; an undecided one counts half."""
+        """Share of answers that were predicted; an undecided prediction counts half."""
         excess = self.log_probability - math.log(0.5)
         undecided = excess.abs() < 1e-12
         right = torch.where(undecided, 0.5, (excess > 0).to(excess))
@@ -75,7 +75,16 @@ def clustered_mean(values: Tensor, groups: Tensor) -> tuple[float, float]:
 
 
 def coin(train: ComparisonData, first: Tensor, second: Tensor) -> Tensor:
-    """Predicts every answer with probability one half."""
+    """Baseline that gives every answer probability one half.
+
+    Args:
+        train: The comparisons to learn from, which make no difference.
+        first: `t x d` features.
+        second: `t x d` features.
+
+    Returns:
+        `t` log probabilities that the first is preferred.
+    """
     return first.new_full(first.shape[:1], math.log(0.5))
 
 

@@ -1,4 +1,4 @@
-"""How sure it is which of some points is the best."""
+"""Probability that each of some points is the best of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What drives a preference: the effect of each feature on the utility."""
+"""Drivers of a preference: the effect of each feature on the utility."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def feature_effect(
     num_values: int = 25,
     num_background: int = 16,
 ) -> FeatureEffect:
-    """Averages the utility over the other features as one of them moves.
+    """Partial dependence of the utility on one feature: a mean over the others.
 
     With `b` items drawn from the data and `x_b[v]` item `b` with its feature set to
     `v`, the effect at `v` is `mean_b f(x_b[v]) - mean_b f(x_b[v_1])` (Friedman, 2001,

@@ -1,4 +1,4 @@
-"""Preference Gaussian processes of choices between items with features."""
+"""Preference models as predictors of comparisons of items with features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from torch.special import log_ndtr
 
 from botorch_pref.datasets import ComparisonData
-from botorch_pref.evaluation.held_out import Predictor
+from botorch_pref.evaluation.held_out.held_out import Predictor
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 
 MAX_LEARN = 500
@@ -27,7 +27,7 @@ uses all."""
 def fit_preference_gp(
     model_class: type[PreferenceGP], train: ComparisonData, generator: Generator
 ) -> PreferenceGP:
-    """Fits one of this package's models as it comes, on features scaled to [0, 1].
+    """Fits a model of this package with its defaults, on features scaled to [0, 1].
 
     Kernel parameters are learned from at most `MAX_LEARN` comparisons: a Cholesky takes
     the cube of their number and learning needs hundreds. The posterior uses them all.
@@ -56,7 +56,7 @@ def fit_preference_gp(
 
 
 def fit_pairwise_gp(train: ComparisonData) -> PairwiseGP:
-    """Fits BoTorch's model as its tutorial does.
+    """Fits BoTorch's `PairwiseGP` as its tutorial does.
 
     Args:
         train: The comparisons.
@@ -72,14 +72,14 @@ def fit_pairwise_gp(train: ComparisonData) -> PairwiseGP:
 
 
 def _scaling(train: ComparisonData) -> Normalize:
-    """Maps the range of each feature in the data to the unit interval."""
+    """Input transform that maps the range of each feature to the unit interval."""
     low, high = train.datapoints.amin(0), train.datapoints.amax(0)
     high = torch.where(high > low, high, low + 1)
     return Normalize(len(low), bounds=torch.stack([low, high]))
 
 
 def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
-    """Makes a predictor of the function that fits a model.
+    """Predictor of held-out answers, from a function that fits a model.
 
     A utility difference with posterior mean `m` and variance `s^2` is answered in
     favour of the first with probability `Phi(m / sqrt(s^2 + 2))` under unit noise.

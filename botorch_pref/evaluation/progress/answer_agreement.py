@@ -1,4 +1,4 @@
-"""How often a person says the same again."""
+"""Agreement of a person with earlier answers to the same question."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OUTCOMES = 3
 
 
 class AnswerAgreement(NamedTuple):
-    """What repeated questions tell of the answers' noise.
+    """Number of repeated questions, and the share of them answered alike.
 
     Attributes:
         repeated: How many pairs of points were asked about more than once.
@@ -53,7 +53,7 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
 
 
 def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
-    """Answers about each pair by what was said, ``num_pairs x 3``."""
+    """Counts of first, second and tie for each pair of points, ``num_pairs x 3``."""
     pairs, outcomes = [], []
     if comparisons.pairs is not None:
         wins = point[comparisons.pairs]

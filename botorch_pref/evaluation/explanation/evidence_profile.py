@@ -1,4 +1,4 @@
-"""How well the answers identify a hyper-parameter: a profile of the evidence."""
+"""Profiles of the evidence: how well answers identify a hyper-parameter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DROP = 1.9207
 
 @dataclass(frozen=True, eq=False)
 class EvidenceProfile:
-    """The best log evidence that each value of one parameter allows.
+    """Profile of the log evidence: its maximum at each value of one parameter.
 
     Attributes:
         parameter: Dotted name in the model, for example
@@ -58,7 +58,7 @@ class EvidenceProfile:
 
     @property
     def identified(self) -> bool:
-        """Whether both ends of the interval lie inside the grid."""
+        """Identifiability: whether both ends of the interval lie inside the grid."""
         inside = self._inside
         return bool(inside[0] > 0) and bool(inside[-1] < len(self.values) - 1)
 
@@ -71,7 +71,7 @@ class EvidenceProfile:
         return self.log_evidence.max() - self.log_evidence
 
     def _crossing(self, inside: int, outside: int) -> float:
-        """Where the profile has dropped by 1.92 between two neighbours of the grid."""
+        """Value where the profile has dropped by 1.92, between two of the grid."""
         if not 0 <= outside < len(self.values):
             return float(self.values[inside])
         low, high = self._below_best[[inside, outside]]
@@ -79,7 +79,7 @@ class EvidenceProfile:
         return float(torch.lerp(self.values[inside], self.values[outside], share))
 
     def __str__(self) -> str:
-        """A table, and what follows from it."""
+        """Table of the profile and its verdict."""
         lines = [
             f"log evidence by {self.parameter}",
             f"{'value':>12} {'log evidence':>14} {'below best':>12}",
@@ -103,7 +103,7 @@ class EvidenceProfile:
 def evidence_profile(
     model: PreferenceGP, parameter: str, values: Tensor, *, priors: bool = False
 ) -> EvidenceProfile:
-    r"""Fits everything else at each value of one parameter.
+    r"""Profile of the evidence: all other parameters fitted at each value of one.
 
     .. math:: \ell(\theta_1) = \max_{\theta_2}
         \log p(\mathcal{Y} \mid \theta_1, \theta_2)
@@ -178,7 +178,7 @@ def _find(model: PreferenceGP, parameter: str) -> tuple[Module, str, Parameter]:
 
 
 def _drop_priors(model: PreferenceGP, of: Parameter | None) -> None:
-    """Drops all priors, or those of one parameter."""
+    """Removes all priors from a model, or those of one parameter."""
     priors = cast("Callable[[], Iterable[Any]]", model.named_priors)
     for name, module, _, closure, _ in list(priors()):
         if of is None or _is_of(closure(module), of):
@@ -186,7 +186,7 @@ def _drop_priors(model: PreferenceGP, of: Parameter | None) -> None:
 
 
 def _is_of(value: Tensor, parameter: Parameter) -> bool:
-    """Whether a parameter that is learned has a part in a value."""
+    """Whether a value depends on a parameter."""
     if not value.requires_grad:
         return False
     (gradient,) = torch.autograd.grad(value.sum(), parameter, allow_unused=True)

@@ -1,4 +1,4 @@
-"""How well predicted comparisons rank items: the measures of Guo et al. (2020)."""
+"""Metrics of rankings by predicted comparisons, as in Guo et al. (2020)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def ordered_pairs(stages: Tensor) -> Tensor:
-    """All pairs of items that rankings, stage by stage, put in order.
+    """Pairs of items that rankings, stage by stage, put in order.
 
     Args:
         stages: ``s x k`` long, in each row the chosen item first, padded with -1, as
@@ -65,7 +65,7 @@ def item_values(pairs: Tensor, win_probability: Tensor, num_items: int) -> Tenso
 
 
 def top_k_value(truth: Tensor, estimate: Tensor, k: int) -> float:
-    r"""The true value of the k items estimated best over that of the best k.
+    r"""True value of the k items estimated best, relative to the best k.
 
     :math:`T_K = W(\hat S^+) / \max_{|S| = K} W(S)` (section 5.2).
 
@@ -82,7 +82,7 @@ def top_k_value(truth: Tensor, estimate: Tensor, k: int) -> float:
 
 @dataclass(frozen=True)
 class PositiveRatio:
-    """How often predictions of the same mean and deviation come true.
+    """Share of positive differences, by predicted mean and deviation.
 
     Attributes:
         mean_edges: Edges of the bins of the predicted mean difference.
@@ -101,7 +101,7 @@ class PositiveRatio:
 def positive_ratio(
     mean: Tensor, deviation: Tensor, mean_edges: Tensor, deviation_edges: Tensor
 ) -> PositiveRatio:
-    """The positive ratio of held-out comparisons in bins (figure 4).
+    """Positive ratio of held-out comparisons in bins (figure 4).
 
     Each comparison counts from both sides: with the winner's difference as a positive
     and the loser's as a negative.

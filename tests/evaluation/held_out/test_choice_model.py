@@ -4,8 +4,8 @@ from botorch.models import PairwiseGP
 from torch.special import log_ndtr
 
 from botorch_pref.datasets import ComparisonData
-from botorch_pref.evaluation import choice_model
-from botorch_pref.evaluation.choice_model import (
+from botorch_pref.evaluation.held_out import choice_model
+from botorch_pref.evaluation.held_out.choice_model import (
     fit_pairwise_gp,
     fit_preference_gp,
     predict_with,

@@ -1,4 +1,4 @@
-"""Folds of answers about sets of items: by the sets, or by the items in them."""
+"""Folds of answers about sets of items: by sets, or by the items in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botorch_pref.errors import FeedbackError
 
 
 class RankingFold(NamedTuple):
-    """Which answers to learn from, and which are held out.
+    """Rows of the answers to learn from, and of those held out.
 
     Attributes:
         train: Long row numbers.
@@ -26,7 +26,7 @@ class RankingFold(NamedTuple):
 def folds_by_sets(
     data: FeedbackData[Any], num_folds: int, generator: Generator
 ) -> list[RankingFold]:
-    r"""Splits answers; items appear on both sides.
+    r"""Folds of the answers; items appear on both sides.
 
     The :math:`\mathcal L` partition of Guo et al. (2020), section 5.2. Answers of one
     rater, where raters are known, fall in one fold.
@@ -52,7 +52,7 @@ def folds_by_sets(
 def folds_by_samples(
     data: FeedbackData[Any], num_folds: int, generator: Generator
 ) -> list[RankingFold]:
-    r"""Splits items; no held-out item was seen in training.
+    r"""Folds of the items; no held-out item was seen in training.
 
     The :math:`\mathcal N` partition of Guo et al. (2020), section 5.2: the training
     sets of a fold are those within the training items, its test sets those within the

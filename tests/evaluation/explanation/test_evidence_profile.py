@@ -21,7 +21,10 @@ from botorch_pref import (
     SkewPreferenceGP,
     Validity,
 )
-from botorch_pref.evaluation.evidence_profile import EvidenceProfile, evidence_profile
+from botorch_pref.evaluation.explanation.evidence_profile import (
+    EvidenceProfile,
+    evidence_profile,
+)
 from botorch_pref.models.preference_gp import PreferenceGP
 
 DOUBLE = torch.float64

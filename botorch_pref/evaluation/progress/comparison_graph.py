@@ -1,4 +1,4 @@
-"""Which points the answers set in relation."""
+"""Connected components of the graph whose edges are answers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from botorch_pref.feedback import Feedback
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
-    """The parts into which answers join the points.
+    """Numbers of the connected components into which answers join the points.
 
     An answer about several points joins them. Absolute answers, such as ratings, put
-    all their points on one scale and join these. Utilities of points in different parts
-    are compared by the prior alone: a question across parts teaches most.
+    all their points on one scale and join these. Utilities of points in different
+    components are compared by the prior alone: a question across them teaches most.
 
     Args:
         num_points: ``n``.
         feedback: Blocks of answers without batches, with indices below ``n``.
 
     Returns:
-        ``n`` long: the number of each point's part, from 0, in the order of the first
-        points.
+        ``n`` long: the number of each point's component, from 0, in the order of the
+        first points.
     """
     edges = torch.cat([torch.empty(2, 0).long(), *map(_edges, feedback)], dim=-1)
     label = torch.arange(num_points)

@@ -1,4 +1,4 @@
-"""What there is still to be gained on a point."""
+"""Expected gain in utility of the best of some candidates over one point."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_pref.evaluation.best_probability import NUM_SAMPLES, utility_samples
+from botorch_pref.evaluation.progress.best_probability import (
+    NUM_SAMPLES,
+    utility_samples,
+)
 
 
 class RemainingGain(NamedTuple):
-    """An expectation and how far sampling may have moved it.
+    """Expected gain in utility, with the standard error of its estimate.
 
     Attributes:
         expected: In units of utility, ``batch_shape``, at least 0.

@@ -1,0 +1,1 @@
+"""Explanations of a fitted model: drivers and identified hyper-parameters."""

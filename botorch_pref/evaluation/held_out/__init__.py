@@ -1,0 +1,1 @@
+"""Held-out scores of models and baselines, by answers, raters, sets and items."""

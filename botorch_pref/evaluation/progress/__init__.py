@@ -1,0 +1,1 @@
+"""Progress of an experiment: agreement, coverage, best option and remaining gain."""
