@@ -1,0 +1,9 @@
+"""The engines, each held to the same contract."""
+
+import pytest
+from registry import ENGINES, Engine
+
+
+@pytest.fixture(params=ENGINES.values(), ids=lambda entry: entry.cls.__name__)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return request.param
