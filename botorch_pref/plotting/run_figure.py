@@ -17,7 +17,7 @@ WON, LOST = "#0072b2", "#d55e00"
 def draw_run(settings: RunSettings, duels: Sequence[LoggedDuel], path: Path) -> None:
     """Draws a run to a PNG file.
 
-    Left, the simple regret of the winner so far after each duel; right, the probability
+    Left, the simple regret of the incumbent after each duel; right, the probability
     that the model gave to the challenger before the answer, coloured by the answer.
 
     Args:
@@ -52,7 +52,7 @@ def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylabel("simple regret of the winner so far")
+    axes.set_ylabel("simple regret of the incumbent")
 
 
 def _draw_probabilities(axes: Axes, duels: Sequence[LoggedDuel]) -> None:

@@ -1,4 +1,4 @@
-"""Agreement of a person with earlier answers to the same question."""
+"""Agreement of a person with earlier answers to the same duel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OUTCOMES = 3
 
 
 class AnswerAgreement(NamedTuple):
-    """Number of repeated questions, and the share of them answered alike.
+    """Number of repeated duels, and the share of them answered alike.
 
     Attributes:
         repeated: How many pairs of points were asked about more than once.
@@ -26,7 +26,7 @@ class AnswerAgreement(NamedTuple):
 
 
 def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgreement:
-    r"""The share of repeated questions that were answered alike.
+    r"""The share of repeated duels that were answered alike.
 
     With :math:`c_{po}` answers ``o`` (first, second, tie) about the pair ``p``,
 

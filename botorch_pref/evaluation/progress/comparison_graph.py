@@ -15,7 +15,7 @@ def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tenso
 
     An answer about several points joins them. Absolute answers, such as ratings, put
     all their points on one scale and join these. Utilities of points in different
-    components are compared by the prior alone: a question across them teaches most.
+    components are compared by the prior alone: a duel across them teaches most.
 
     Args:
         num_points: ``n``.
