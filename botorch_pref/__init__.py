@@ -3,21 +3,8 @@
 Finding the best design when the only measurement is what a person says of it.
 """
 
-from botorch_pref.acquisition import (
-    DuelingBALD,
-    DuelingEIIG,
-    DuelingEUBO,
-    DuelingHBEI,
-    DuelingHBUCB,
-    DuelingKG,
-    DuelingMUC,
-    DuelingThompson,
-    DuelingUCB,
-    FeasibilityWeighted,
-    HallucinatedModel,
-    champion,
-    incumbent,
-)
+from botorch_pref import acquisition, feedback, likelihoods
+from botorch_pref.acquisition import *  # noqa: F403
 from botorch_pref.errors import (
     BotorchPrefError,
     ExperimentError,
@@ -27,24 +14,8 @@ from botorch_pref.errors import (
     StorageError,
     UnsupportedFeedbackError,
 )
-from botorch_pref.feedback import (
-    Choices,
-    Comparisons,
-    OrdinalRatings,
-    Rankings,
-    Ratings,
-    Strengths,
-    Validity,
-)
-from botorch_pref.likelihoods import (
-    AffineProbitLikelihood,
-    BetaRatingLikelihood,
-    OrdinalProbitLikelihood,
-    PairwiseBetaLikelihood,
-    PairwiseLogitLikelihood,
-    PairwiseProbitLikelihood,
-    PlackettLuceLikelihood,
-)
+from botorch_pref.feedback import *  # noqa: F403
+from botorch_pref.likelihoods import *  # noqa: F403
 from botorch_pref.models import (
     EPPreferenceGP,
     FullyBayesianEPPreferenceGP,
@@ -63,50 +34,30 @@ from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 __version__ = "0.1.0"
 
 __all__ = [
-    "AffineProbitLikelihood",
-    "BetaRatingLikelihood",
     "BotorchPrefError",
-    "Choices",
-    "Comparisons",
     "DuelSampler",
-    "DuelingBALD",
-    "DuelingEIIG",
-    "DuelingEUBO",
-    "DuelingHBEI",
-    "DuelingHBUCB",
-    "DuelingKG",
-    "DuelingMUC",
-    "DuelingThompson",
-    "DuelingUCB",
     "EPPreferenceGP",
     "ExperimentError",
-    "FeasibilityWeighted",
     "FeedbackError",
     "FullyBayesianEPPreferenceGP",
     "FullyBayesianLaplacePreferenceGP",
-    "HallucinatedModel",
     "InferenceWarning",
     "LaplacePreferenceGP",
-    "OrdinalProbitLikelihood",
-    "OrdinalRatings",
-    "PairwiseBetaLikelihood",
-    "PairwiseLogitLikelihood",
-    "PairwiseProbitLikelihood",
-    "PlackettLuceLikelihood",
     "PlackettLuceRegression",
     "PrecisionError",
     "PreferenceMarginalLogLikelihood",
-    "Rankings",
-    "Ratings",
     "SkewNormalPosterior",
     "SkewPreferenceGP",
     "StorageError",
-    "Strengths",
     "UnsupportedFeedbackError",
-    "Validity",
     "VariationalPreferenceGP",
-    "champion",
     "choice_probability",
-    "incumbent",
     "log_validity_probability",
 ]
+__all__ += acquisition.__all__
+__all__ += feedback.__all__
+__all__ += likelihoods.__all__
+# The base classes are for those who write their own, and stay with their parts.
+__all__.remove("Feedback")
+__all__.remove("PreferenceLikelihood")
+__all__.sort()

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from botorch_pref.commands.registry import ACQUISITIONS, MODELS
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation.problems import PROBLEM_NAMES
 
@@ -104,16 +105,8 @@ def _make_parser() -> argparse.ArgumentParser:
     way.add_argument(
         "--replay", type=Path, metavar="run.jsonl", help="the log of a run to repeat"
     )
-    add(
-        "--model",
-        choices=("ep", "skew", "laplace"),
-        help="default: skew; ep with --data",
-    )
-    challengers = ("ucb", "thompson", "eiig", "eubo", "bald", "kg", "muc")
-    believers = ("hbei", "hbucb")
-    pairs = ("eubo-pair", "bald-pair", "kg-pair")
-    acquisitions = challengers + believers + pairs
-    add("--acquisition", choices=acquisitions, help="default: eiig")
+    add("--model", choices=tuple(MODELS), help="default: skew; ep with --data")
+    add("--acquisition", choices=tuple(ACQUISITIONS), help="default: eiig")
     add("--duels", type=_positive_int, metavar="N", help="default: 40")
     add(
         "--noise",

@@ -51,7 +51,6 @@ def test_the_seed_decides_the_run(tmp_path: Path, acquisition: str) -> None:
 def test_every_registered_acquisition_function_can_be_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The names are written in two places."""
     with pytest.raises(SystemExit):
         main(["--acquisition", "none of them"])
     told = capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Acquisition functions of duels: with the best point so far, or of new points."""
 
-from botorch_pref.acquisition import input_constructors as input_constructors
 from botorch_pref.acquisition.dueling_bald import DuelingBALD
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
 from botorch_pref.acquisition.dueling_eubo import DuelingEUBO

@@ -7,9 +7,11 @@ from torch import Tensor
 
 from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
+from botorch_pref.acquisition.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink, win_and_information
 
 
+@register_acquisition("bald")
 class DuelingBALD(AnswerLinkMixin, DifferenceAcquisition):
     r"""Bayesian active learning by disagreement (Houlsby et al. 2011) for duels.
 

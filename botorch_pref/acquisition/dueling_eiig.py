@@ -7,9 +7,12 @@ from torch import Tensor
 
 from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
+from botorch_pref.acquisition.incumbent import incumbent
+from botorch_pref.acquisition.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink, win_and_information
 
 
+@register_acquisition("eiig", reference=incumbent)
 class DuelingEIIG(AnswerLinkMixin, DifferenceAcquisition):
     r"""Dueling expected improvement and information gain.
 

@@ -6,9 +6,11 @@ from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
+from botorch_pref.acquisition.registry import register_acquisition
 from botorch_pref.numerics.mixtures.gaussian_mixture import expected_positive_part
 
 
+@register_acquisition("eubo")
 class DuelingEUBO(DifferenceAcquisition):
     r"""Expected utility of the best option (Lin et al. 2022; Astudillo et al. 2023).
 

@@ -9,8 +9,10 @@ from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.hallucinated_model import HallucinatedModel
 from botorch_pref.acquisition.incumbent import incumbent
+from botorch_pref.acquisition.registry import register_acquisition
 
 
+@register_acquisition("hbei", reference=incumbent)
 class DuelingHBEI(DuelingEUBO):
     r"""Expected improvement under one draw (Takeno et al. 2023, HB-EI).
 
@@ -43,6 +45,7 @@ class DuelingHBEI(DuelingEUBO):
         super().__init__(HallucinatedModel(model, generator), reference)
 
 
+@register_acquisition("hbucb", reference=incumbent)
 class DuelingHBUCB(DuelingUCB):
     r"""Upper credible bound under one draw (Takeno et al. 2023, HB-UCB).
 

@@ -14,10 +14,12 @@ from botorch_pref.acquisition.dueling_acquisition import (
     duel_mixtures,
 )
 from botorch_pref.acquisition.observed_points import observed_points
+from botorch_pref.acquisition.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 
+@register_acquisition("kg")
 class DuelingKG(AnswerLinkMixin, DuelingAcquisition):
     r"""Knowledge gradient of a duel, in closed form.
 

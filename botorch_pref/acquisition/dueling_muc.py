@@ -7,9 +7,12 @@ from torch import Tensor
 
 from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
+from botorch_pref.acquisition.observed_points import champion
+from botorch_pref.acquisition.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 
 
+@register_acquisition("muc", reference=champion)
 class DuelingMUC(AnswerLinkMixin, DifferenceAcquisition):
     r"""Maximally uncertain challenge (Fauvel and Chalk 2021).
 

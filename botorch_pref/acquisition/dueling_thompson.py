@@ -14,8 +14,11 @@ from botorch_pref.acquisition.dueling_acquisition import (
     append_points,
     reference_point,
 )
+from botorch_pref.acquisition.incumbent import incumbent
+from botorch_pref.acquisition.registry import register_acquisition
 
 
+@register_acquisition("thompson", reference=incumbent)
 class DuelingThompson(AcquisitionFunction):
     r"""Dueling Thompson sampling (Benavoli, Azzimonti and Piga 2021, section 5).
 

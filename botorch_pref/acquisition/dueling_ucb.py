@@ -6,9 +6,12 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
+from botorch_pref.acquisition.incumbent import incumbent
+from botorch_pref.acquisition.registry import register_acquisition
 from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
 
 
+@register_acquisition("ucb", reference=incumbent)
 class DuelingUCB(DifferenceAcquisition):
     r"""Dueling upper credible bound (Benavoli, Azzimonti and Piga 2021, section 5).
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import (
+    acqf_input_constructor,
+    get_acqf_input_constructor,
+)
+from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
+from botorch_pref.acquisition.input_constructors import utility_model
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.validity_probability import log_validity_probability
 
@@ -117,3 +124,29 @@ def failing_value(value: Tensor, log_valid: Tensor, failure_value: float) -> Ten
     gain, valid = value - failure_value, log_valid.exp()
     # Without the difference 1 - P, whose rounding would swallow a small P.
     return failure_value + torch.where(gain > 0, valid * gain, (2 - valid) * gain)
+
+
+@acqf_input_constructor(FeasibilityWeighted)
+def construct_inputs_feasibility_weighted(
+    model: Model,
+    feasibility_model: PreferenceGP,
+    acquisition_class: type[AcquisitionFunction] = DuelingEIIG,
+    acquisition_options: dict[str, Any] | None = None,
+    failure_value: float = 0.0,
+) -> dict[str, Any]:
+    """Keyword arguments of `FeasibilityWeighted`.
+
+    Args:
+        model: The model of the utility, or a list with nothing but it.
+        feasibility_model: The model of validity.
+        acquisition_class: What is weighted, by its own input constructor.
+        acquisition_options: Options of that constructor, besides the model.
+        failure_value: See `FeasibilityWeighted`.
+    """
+    construct = get_acqf_input_constructor(acquisition_class)
+    arguments = construct(model=utility_model(model), **(acquisition_options or {}))
+    return {
+        "acquisition": acquisition_class(**arguments),
+        "feasibility_model": feasibility_model,
+        "failure_value": failure_value,
+    }

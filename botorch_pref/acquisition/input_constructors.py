@@ -1,35 +1,73 @@
-"""What BoTorch and Ax need to make the dueling acquisition functions by name."""
+"""Input constructors, by which BoTorch and Ax make acquisition functions of duels."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import (
-    acqf_input_constructor,
-    get_acqf_input_constructor,
-)
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
-from torch import Generator, Tensor
+from torch import Tensor
 
-from botorch_pref.acquisition.dueling_bald import DuelingBALD
-from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
-from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
-from botorch_pref.acquisition.dueling_hallucination import DuelingHBEI, DuelingHBUCB
-from botorch_pref.acquisition.dueling_kg import DuelingKG
-from botorch_pref.acquisition.dueling_muc import DuelingMUC
-from botorch_pref.acquisition.dueling_thompson import DuelingThompson
-from botorch_pref.acquisition.dueling_ucb import DuelingUCB
-from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
-from botorch_pref.acquisition.incumbent import incumbent
-from botorch_pref.acquisition.observed_points import champion
-from botorch_pref.likelihoods.links.duel_link import DuelLink
-from botorch_pref.models.preference_gp import PreferenceGP
+Reference = Callable[[Model], Tensor]
+"""A rule for the point that challengers meet: from a model to ``1 x d``."""
 
 
-def _preference_model(model: Model) -> Model:
-    """The one model in the list that Ax wraps preference models in."""
+def duel_input_constructor(
+    acquisition_class: type[AcquisitionFunction], reference: Reference | None
+) -> Callable[..., dict[str, Any]]:
+    """The input constructor of an acquisition function, from its own signature.
+
+    It takes the keywords of the class, with the same defaults, but for two: ``model``
+    may be a list with nothing but the model, in which Ax wraps it, and ``X_ref`` may be
+    left out.
+
+    Args:
+        acquisition_class: Made from a ``model`` and perhaps more.
+        reference: The rule for an ``X_ref`` that is left out; None to leave it to the
+            class.
+
+    Returns:
+        The constructor: it returns keyword arguments of the class.
+
+    Raises:
+        TypeError: There is a rule for a class that takes no ``X_ref``.
+    """
+    signature = inspect.signature(acquisition_class)
+    if reference is not None:
+        if "X_ref" not in signature.parameters:
+            raise TypeError(
+                f"{acquisition_class.__name__} takes no X_ref; leave out reference."
+            )
+        signature = _with_optional(signature, "X_ref")
+
+    def construct(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        arguments = bound.arguments
+        arguments["model"] = utility_model(arguments["model"])
+        if reference is not None and arguments["X_ref"] is None:
+            arguments["X_ref"] = reference(arguments["model"])
+        return dict(arguments)
+
+    construct.__name__ = f"construct_inputs_{acquisition_class.__name__}"
+    construct.__doc__ = f"Keyword arguments of `{acquisition_class.__name__}`."
+    # BoTorch reads the keywords that it may pass.
+    construct.__signature__ = signature  # type: ignore[attr-defined]
+    return construct
+
+
+def utility_model(model: Model) -> Model:
+    """The one model in the list that Ax wraps preference models in.
+
+    Args:
+        model: Such a list, or a model, which is returned as it is.
+
+    Raises:
+        UnsupportedError: The list holds several.
+    """
     if not isinstance(model, ModelList):
         return model
     if len(model.models) != 1:
@@ -40,205 +78,8 @@ def _preference_model(model: Model) -> Model:
     return only  # type: ignore[return-value]
 
 
-def _model_and_reference(model: Model, X_ref: Tensor | None) -> dict[str, Any]:
-    model = _preference_model(model)
-    return {"model": model, "X_ref": incumbent(model) if X_ref is None else X_ref}
-
-
-@acqf_input_constructor(DuelingUCB)
-def construct_inputs_dueling_ucb(
-    model: Model, X_ref: Tensor | None = None, level: float = 0.95
-) -> dict[str, Any]:
-    """Arguments of `DuelingUCB`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default the model's `incumbent`.
-        level: See `DuelingUCB`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    return _model_and_reference(model, X_ref) | {"level": level}
-
-
-@acqf_input_constructor(DuelingThompson)
-def construct_inputs_dueling_thompson(
-    model: Model, X_ref: Tensor | None = None, generator: Generator | None = None
-) -> dict[str, Any]:
-    """Arguments of `DuelingThompson`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default the model's `incumbent`.
-        generator: See `DuelingThompson`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    return _model_and_reference(model, X_ref) | {"generator": generator}
-
-
-@acqf_input_constructor(DuelingEIIG)
-def construct_inputs_dueling_eiig(
-    model: Model,
-    X_ref: Tensor | None = None,
-    k: float = 0.1,
-    link: DuelLink | None = None,
-) -> dict[str, Any]:
-    """Arguments of `DuelingEIIG`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default the model's `incumbent`.
-        k: See `DuelingEIIG`.
-        link: See `DuelingEIIG`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    return _model_and_reference(model, X_ref) | {"k": k, "link": link}
-
-
-@acqf_input_constructor(DuelingEUBO)
-def construct_inputs_dueling_eubo(
-    model: Model, X_ref: Tensor | None = None
-) -> dict[str, Any]:
-    """Arguments of `DuelingEUBO`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default none, and all points are chosen.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    return {"model": _preference_model(model), "X_ref": X_ref}
-
-
-@acqf_input_constructor(DuelingBALD)
-def construct_inputs_dueling_bald(
-    model: Model, X_ref: Tensor | None = None, link: DuelLink | None = None
-) -> dict[str, Any]:
-    """Arguments of `DuelingBALD`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default none, and all points are chosen.
-        link: See `DuelingBALD`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    return {"model": _preference_model(model), "X_ref": X_ref, "link": link}
-
-
-@acqf_input_constructor(DuelingKG)
-def construct_inputs_dueling_kg(
-    model: Model,
-    X_ref: Tensor | None = None,
-    choices: Tensor | None = None,
-    link: DuelLink | None = None,
-) -> dict[str, Any]:
-    """Arguments of `DuelingKG`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default none, and all points are chosen.
-        choices: See `DuelingKG`.
-        link: See `DuelingKG`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    model = _preference_model(model)
-    return {"model": model, "X_ref": X_ref, "choices": choices, "link": link}
-
-
-@acqf_input_constructor(DuelingMUC)
-def construct_inputs_dueling_muc(
-    model: Model, X_ref: Tensor | None = None, link: DuelLink | None = None
-) -> dict[str, Any]:
-    """Arguments of `DuelingMUC`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: The reference point; by default the model's `champion`.
-        link: See `DuelingMUC`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    model = _preference_model(model)
-    reference = champion(model) if X_ref is None else X_ref
-    return {"model": model, "X_ref": reference, "link": link}
-
-
-@acqf_input_constructor(DuelingHBEI)
-def construct_inputs_dueling_hbei(
-    model: Model, X_ref: Tensor | None = None, generator: Generator | None = None
-) -> dict[str, Any]:
-    """Arguments of `DuelingHBEI`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: See `DuelingHBEI`.
-        generator: See `DuelingHBEI`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    model = _preference_model(model)
-    return {"model": model, "X_ref": X_ref, "generator": generator}
-
-
-@acqf_input_constructor(DuelingHBUCB)
-def construct_inputs_dueling_hbucb(
-    model: Model,
-    X_ref: Tensor | None = None,
-    level: float = 0.95,
-    generator: Generator | None = None,
-) -> dict[str, Any]:
-    """Arguments of `DuelingHBUCB`.
-
-    Args:
-        model: The model, or a list with nothing but it.
-        X_ref: See `DuelingHBUCB`.
-        level: See `DuelingHBUCB`.
-        generator: See `DuelingHBUCB`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    arguments = construct_inputs_dueling_hbei(model, X_ref, generator)
-    return arguments | {"level": level}
-
-
-@acqf_input_constructor(FeasibilityWeighted)
-def construct_inputs_feasibility_weighted(
-    model: Model,
-    feasibility_model: PreferenceGP,
-    acquisition_class: type[AcquisitionFunction] = DuelingEIIG,
-    acquisition_options: dict[str, Any] | None = None,
-    failure_value: float = 0.0,
-) -> dict[str, Any]:
-    """Arguments of `FeasibilityWeighted`.
-
-    Args:
-        model: The model of the utility, or a list with nothing but it.
-        feasibility_model: The model of validity.
-        acquisition_class: What is weighted, by its own input constructor.
-        acquisition_options: Options of that constructor, besides the model.
-        failure_value: See `FeasibilityWeighted`.
-
-    Returns:
-        Keyword arguments of the constructor.
-    """
-    construct = get_acqf_input_constructor(acquisition_class)
-    options = acquisition_options or {}
-    arguments = construct(model=_preference_model(model), **options)
-    return {
-        "acquisition": acquisition_class(**arguments),
-        "feasibility_model": feasibility_model,
-        "failure_value": failure_value,
-    }
+def _with_optional(signature: inspect.Signature, name: str) -> inspect.Signature:
+    """The signature with None as the default of a parameter."""
+    parameters = dict(signature.parameters)
+    parameters[name] = parameters[name].replace(default=None)
+    return signature.replace(parameters=list(parameters.values()))

@@ -8,40 +8,29 @@ from typing import Any, TypeVar
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 
-from botorch_pref import acquisition, models
 from botorch_pref.acquisition import FeasibilityWeighted
+from botorch_pref.acquisition.registry import registered_acquisitions
 from botorch_pref.errors import ExperimentError
-from botorch_pref.models import PreferenceGP
-from botorch_pref.models.training_data_mixin import TrainingDataMixin
+from botorch_pref.models.registry import registered_models
 
 T = TypeVar("T")
 
 
 def model_classes() -> dict[str, type[Model]]:
-    """Every model of utilities, by name."""
-    return {
-        name: found
-        for name, found in public_classes(models).items()
-        if issubclass(found, TrainingDataMixin) and found is not PreferenceGP
-    }
-
-
-def acquisition_classes() -> dict[str, type[AcquisitionFunction]]:
-    """Every acquisition function, by name."""
-    return {
-        name: found
-        for name, found in public_classes(acquisition).items()
-        if issubclass(found, AcquisitionFunction)
-    }
+    """Every registered model, by the name of its class."""
+    found = (entry.model_class for entry in registered_models())
+    return {model_class.__name__: model_class for model_class in found}
 
 
 def duel_classes() -> dict[str, type[AcquisitionFunction]]:
-    """Every acquisition function that needs nothing but a model, by name."""
-    return {
-        name: found
-        for name, found in acquisition_classes().items()
-        if not issubclass(found, FeasibilityWeighted)
-    }
+    """Every registered acquisition function, by the name of its class."""
+    found = (entry.acquisition_class for entry in registered_acquisitions())
+    return {cls.__name__: cls for cls in found}
+
+
+def acquisition_classes() -> dict[str, type[AcquisitionFunction]]:
+    """Every acquisition function, by name: also one that takes more than a model."""
+    return {**duel_classes(), FeasibilityWeighted.__name__: FeasibilityWeighted}
 
 
 def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:

@@ -1,45 +1,32 @@
-"""Names that the command line gives to models and acquisition functions."""
+"""Models and acquisition functions as the command line names and makes them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
-from botorch_pref.acquisition import (
-    DuelingBALD,
-    DuelingEIIG,
-    DuelingEUBO,
-    DuelingHBEI,
-    DuelingHBUCB,
-    DuelingKG,
-    DuelingMUC,
-    DuelingThompson,
-    DuelingUCB,
-    champion,
+from botorch_pref.acquisition import incumbent
+from botorch_pref.acquisition.registry import (
+    RegisteredAcquisition,
+    registered_acquisitions,
 )
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
-    EPPreferenceGP,
-    LaplacePreferenceGP,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
+from botorch_pref.models.registry import registered_models
 from botorch_pref.simulation.duel_loop import Fit
 from botorch_pref.simulation.proposals import MakeAcquisition
 
 LOOP_DRAWS = 256
 """Draws of SkewGP in a loop of duels: choosing the next one needs no more."""
-
-MODELS: dict[str, type[PreferenceGP]] = {
-    "ep": EPPreferenceGP,
-    "skew": SkewPreferenceGP,
-    "laplace": LaplacePreferenceGP,
-}
 
 IMPROVEMENT_WEIGHT = 0.2
 """The `k` of EIIG: less loses precision at the end, more stays at wrong humps more
@@ -49,31 +36,47 @@ NOISE = 1e-3
 """Of the likelihood: the judge is taken at her word until the output scale, which is
 learned, shrinks towards it."""
 
+MODELS: dict[str, type[PreferenceGP]] = {
+    entry.name: entry.model_class
+    for entry in registered_models()
+    if entry.name is not None and issubclass(entry.model_class, PreferenceGP)
+}
+"""Models of a judge, by name."""
 
-def _by_itself(make: Callable[[PreferenceGP], AcquisitionFunction]) -> MakeAcquisition:
-    """Leaves the opponent to the acquisition function."""
-    return lambda model, X_ref: make(model)
+_OPTIONS: dict[str, dict[str, Any]] = {"eiig": {"k": IMPROVEMENT_WEIGHT}}
+"""What a loop of duels chooses otherwise than the class does, by name."""
+
+
+def _ways(entry: RegisteredAcquisition) -> dict[str, MakeAcquisition]:
+    """The ways to make an acquisition function, by name."""
+    make: Callable[..., AcquisitionFunction] = partial(
+        entry.acquisition_class, **_OPTIONS.get(entry.name, {})
+    )
+    reference = entry.reference
+    if reference is None:
+        return {
+            entry.name: make,
+            f"{entry.name}-pair": lambda model, X_ref: make(model),
+        }
+    if reference is incumbent:
+        return {entry.name: make}
+    return {entry.name: lambda model, X_ref: make(model, reference(model))}
 
 
 ACQUISITIONS: dict[str, MakeAcquisition] = {
-    "ucb": DuelingUCB,
-    "thompson": DuelingThompson,
-    "eiig": partial(DuelingEIIG, k=IMPROVEMENT_WEIGHT),
-    "eubo": DuelingEUBO,
-    "bald": DuelingBALD,
-    "kg": DuelingKG,
-    "muc": _by_itself(lambda model: DuelingMUC(model, champion(model))),
-    "hbei": DuelingHBEI,
-    "hbucb": DuelingHBUCB,
-    "eubo-pair": _by_itself(DuelingEUBO),
-    "bald-pair": _by_itself(DuelingBALD),
-    "kg-pair": _by_itself(DuelingKG),
+    name: make
+    for entry in registered_acquisitions()
+    for name, make in _ways(entry).items()
 }
 """Those named ``-pair`` choose both points of a duel."""
 
 
 def make_fit(name: str) -> Fit:
-    """Makes the function that fits a model of a name to points and comparisons."""
+    """The function that fits a model of a name to points and comparisons.
+
+    Args:
+        name: One of `MODELS`.
+    """
     make: Callable[..., PreferenceGP] = MODELS[name]
     if make is SkewPreferenceGP:
         make = partial(SkewPreferenceGP, num_draws=LOOP_DRAWS)

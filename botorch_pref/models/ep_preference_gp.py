@@ -16,8 +16,10 @@ from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
 from botorch_pref.models.data.training_set import TrainingSet
 from botorch_pref.models.expected_sites import expected_sites
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
+from botorch_pref.models.registry import register_model
 
 
+@register_model("ep")
 class EPPreferenceGP(GaussianPreferenceGP):
     """A preference model with expectation propagation (Chu and Ghahramani 2005b).
 

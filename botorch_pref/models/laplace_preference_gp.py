@@ -10,8 +10,10 @@ from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
 from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
+from botorch_pref.models.registry import register_model
 
 
+@register_model("laplace")
 class LaplacePreferenceGP(GaussianPreferenceGP):
     """A preference model with Laplace's approximation (Chu and Ghahramani 2005).
 

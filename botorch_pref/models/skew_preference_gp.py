@@ -35,12 +35,14 @@ from botorch_pref.likelihoods.resolve import LikelihoodArgument
 from botorch_pref.models.data.training_set import TrainingSet
 from botorch_pref.models.prediction import Moments, PosteriorTerms
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.registry import register_model
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 # Chains run anew where fewer than this share of the draws is left.
 _LEAST_SHARE = 0.25
 
 
+@register_model("skew")
 class SkewPreferenceGP(PreferenceGP):
     r"""A preference model with the exact, unified skew-normal posterior.
 

@@ -16,8 +16,10 @@ from botorch_pref.likelihoods.resolve import DEFAULT_LIKELIHOODS
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models.data.training_set import TrainingSet
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
+from botorch_pref.models.registry import register_model
 
 
+@register_model()
 class VariationalPreferenceGP(GaussianPreferenceGP):
     """A preference model with a lower bound of its evidence (Guo et al. 2020).
 

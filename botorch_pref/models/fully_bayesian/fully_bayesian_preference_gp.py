@@ -30,6 +30,7 @@ from botorch_pref.models.fully_bayesian.nuts_model import NutsModel
 from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
 from botorch_pref.models.prediction import Moments
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.registry import register_model
 
 # About the deviation of utilities under the prior mean of the output scale.
 _MEAN_PRIOR_DEVIATION = 4.0
@@ -252,10 +253,12 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         return super()._apply(fn, recurse)
 
 
+@register_model()
 class FullyBayesianEPPreferenceGP(FullyBayesianPreferenceGP, EPPreferenceGP):
     """:class:`EPPreferenceGP`, averaged over its hyper-parameters."""
 
 
+@register_model()
 class FullyBayesianLaplacePreferenceGP(FullyBayesianPreferenceGP, LaplacePreferenceGP):
     """:class:`LaplacePreferenceGP`, averaged over its hyper-parameters."""
 

@@ -33,6 +33,7 @@ from botorch_pref.likelihoods.preference_likelihood import (
 from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.fantasies_mixin import FantasiesMixin
 from botorch_pref.models.prediction import Moments, gaussian_posterior
+from botorch_pref.models.registry import register_model
 from botorch_pref.models.regression.held_out_losses import EtaLosses, held_out_losses
 from botorch_pref.models.regression.set_folds import set_folds
 from botorch_pref.models.regression.stages import check_stages, stages_of
@@ -43,6 +44,7 @@ from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 _ENGINES = {"variational": variational_weights, "laplace": laplace_weights}
 
 
+@register_model()
 class PlackettLuceRegression(  # type: ignore[misc]
     UtilityPrediction, TrainingDataMixin, GP, FantasiesMixin
 ):

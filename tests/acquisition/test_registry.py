@@ -1,0 +1,89 @@
+"""The list of acquisition functions, and functions of a user's own in it."""
+
+import inspect
+
+import pytest
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.models.model import Model, ModelList
+from torch import Tensor
+
+from botorch_pref import DuelingEUBO, FeasibilityWeighted, acquisition, incumbent
+from botorch_pref.acquisition import registry
+from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
+from botorch_pref.acquisition.registry import (
+    register_acquisition,
+    registered_acquisitions,
+)
+
+
+class MeanGain(DifferenceAcquisition):
+    """A user's own: the mean of the difference, and a bonus."""
+
+    def __init__(self, model: Model, X_ref: Tensor, bonus: float = 0.25) -> None:
+        super().__init__(model, X_ref)
+        self.bonus = bonus
+
+    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        return means.mean(0) + self.bonus
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+
+
+def test_every_exported_function_of_duels_is_registered() -> None:
+    exported = {getattr(acquisition, name) for name in acquisition.__all__}
+    functions = {
+        found
+        for found in exported
+        if inspect.isclass(found) and issubclass(found, AcquisitionFunction)
+    }
+    found = registered_acquisitions()
+    assert {entry.acquisition_class for entry in found} == functions - {
+        FeasibilityWeighted
+    }
+    names = [entry.name for entry in found]
+    assert names == sorted(set(names))
+
+
+def test_a_function_of_ones_own_is_made_by_its_keywords(model: Model) -> None:
+    assert register_acquisition("mean", reference=incumbent)(MeanGain) is MeanGain
+    (entry,) = (e for e in registered_acquisitions() if e.name == "mean")
+    assert entry.acquisition_class is MeanGain
+    construct = get_acqf_input_constructor(MeanGain)
+    made = MeanGain(**construct(model=ModelList(model), objective=None))
+    assert made.model is model
+    assert made.bonus == 0.25
+    assert torch.equal(made.X_ref, incumbent(model))
+    assert construct(model=model, bonus=0.5)["bonus"] == 0.5
+    with pytest.raises(TypeError, match="malus"):
+        construct(model=model, malus=1.0)
+
+
+def test_a_class_that_is_made_again_takes_its_own_place() -> None:
+    for _ in range(2):
+        register_acquisition("mean", reference=incumbent)(MeanGain)
+    assert [e.name for e in registered_acquisitions()].count("mean") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "class_name"), [("eubo", "MeanGain"), ("mean", "DuelingEUBO")]
+)
+def test_a_name_that_is_taken_is_refused(name: str, class_name: str) -> None:
+    other = type(class_name, (MeanGain,), {})
+    with pytest.raises(ValueError, match=r"DuelingEUBO.*'eubo'"):
+        register_acquisition(name, reference=incumbent)(other)
+    (entry,) = (e for e in registered_acquisitions() if e.name == "eubo")
+    assert entry.acquisition_class is DuelingEUBO
+
+
+def test_a_rule_needs_a_reference_to_go_to() -> None:
+    class WithoutReference(AcquisitionFunction):
+        def forward(self, X: Tensor) -> Tensor:
+            return X.sum((-2, -1))
+
+    with pytest.raises(TypeError, match="takes no X_ref"):
+        register_acquisition("none", reference=incumbent)(WithoutReference)

@@ -1,0 +1,42 @@
+"""The list of models, and models of a user's own in it."""
+
+import inspect
+
+import pytest
+from botorch.models.model import Model
+
+from botorch_pref import models
+from botorch_pref.models import EPPreferenceGP, GroupUtility, PreferenceGP, registry
+from botorch_pref.models.registry import register_model, registered_models
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+
+
+def test_every_exported_model_of_answers_is_registered() -> None:
+    exported = {getattr(models, name) for name in models.__all__}
+    found = {e for e in exported if inspect.isclass(e) and issubclass(e, Model)}
+    assert {entry.model_class for entry in registered_models()} == found - {
+        PreferenceGP,
+        GroupUtility,
+    }
+
+
+def test_a_model_of_ones_own_is_listed() -> None:
+    class Own(EPPreferenceGP):
+        pass
+
+    assert register_model("own")(Own) is Own
+    register_model("own")(Own)
+    assert [e.name for e in registered_models() if e.model_class is Own] == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("name", "class_name"), [("ep", "Other"), (None, "EPPreferenceGP")]
+)
+def test_a_name_that_is_taken_is_refused(name: str | None, class_name: str) -> None:
+    other = type(class_name, (EPPreferenceGP,), {})
+    with pytest.raises(ValueError, match=r"EPPreferenceGP.*'ep'"):
+        register_model(name)(other)
