@@ -1,11 +1,45 @@
-"""One entry for each class of the package that a contract holds to its promises."""
+"""One entry for each class of the package that a contract holds to its promises.
 
+The contracts take their parameters from here, and ``test_registry`` fails where an
+engine, a likelihood, a kind of answer or an acquisition function is missing.
+"""
+
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
 
-import pytest
-from torch import Tensor
+import torch
+from entries import Case, Cell, Engine, SetCase
+from random_answers import integers, padded, subsets, uniform
+from torch import Generator
+from torch.special import log_ndtr
+from truths.answer_probabilities import (
+    CUTPOINTS,
+    PAIR,
+    affine,
+    beta_density,
+    logistic,
+    ordinal_level,
+    probit_tie,
+    probit_win,
+)
+from truths.answers import (
+    CHOICES,
+    NOISE,
+    ORDINAL,
+    PAIRS,
+    RANKINGS,
+    RATINGS,
+    STRENGTHS,
+    TIES,
+    VALIDITY,
+    best_of,
+    beta,
+    duels,
+    middle,
+    ordinal,
+    probit_duels,
+    softmax,
+)
 from truths.gaussian_posteriors import (
     ep_reference,
     exact_reference,
@@ -14,75 +48,59 @@ from truths.gaussian_posteriors import (
 )
 
 from botorch_pref import (
+    AffineProbitLikelihood,
+    BetaRatingLikelihood,
+    Choices,
+    Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
+    OrdinalProbitLikelihood,
+    OrdinalRatings,
+    PairwiseBetaLikelihood,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
+    Rankings,
+    Ratings,
     SkewPreferenceGP,
+    Strengths,
+    Validity,
     VariationalPreferenceGP,
 )
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.feedback import Feedback
+from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
+from botorch_pref.likelihoods.factors.box_factors import (
+    BoxFactors,
+    CorrelatedBoxFactors,
+)
+from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 
-
-@dataclass(frozen=True)
-class Engine:
-    """What the contract has to know of a model class.
-
-    Attributes:
-        cls: The class.
-        reference: An independent computation of the posterior mean and covariance.
-        iteration_cap: Module and name of the constant that limits iterations.
-        logit: Whether it takes `PairwiseLogitLikelihood`.
-        num_draws: How many draws stand behind a result; None where none do.
-        options: Constructor arguments that are its own.
-    """
-
-    cls: type[PreferenceGP]
-    reference: Callable[..., tuple[Tensor, Tensor]]
-    iteration_cap: tuple[str, str]
-    logit: bool = True
-    num_draws: int | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> PreferenceGP:
-        return self.cls(*args, **(self.options | kwargs))
-
-    def with_draws(self, num_draws: int) -> "Engine":
-        if self.num_draws is None:
-            return self
-        options = self.options | {"num_draws": num_draws}
-        return replace(self, num_draws=num_draws, options=options)
-
-    @property
-    def boxed(self) -> bool:
-        """Whether it takes probit answers, ties and validity."""
-        return BoxFactors in self.cls.takes
-
-    def needs_boxes(self) -> None:
-        if not self.boxed:
-            pytest.skip("The engine takes no boxed answers.")
-
-    @property
-    def sampling_error(self) -> float:
-        """Six standard errors of a mean, in posterior standard deviations."""
-        return 0.0 if self.num_draws is None else 6 * self.num_draws**-0.5
-
-
+# Deviations and nats are those of the worst cells, rounded up: Laplace is far off where
+# little is known, the variational bound everywhere but for pairs. SkewGP is exact up to
+# its 1,024 draws.
 EP_CAP = ("botorch_pref.inference.ep.expectation_propagation", "_MAX_SWEEPS")
 ENGINES = {
     engine.cls: engine
     for engine in (
         Engine(
             LaplacePreferenceGP,
+            deviations=0.3,
+            nats=0.6,
             reference=laplace_reference,
             iteration_cap=("botorch_pref.inference.laplace", "_MAX_ITERATIONS"),
         ),
         Engine(
             EPPreferenceGP,
+            deviations=0.02,
+            nats=0.1,
             reference=ep_reference,
             iteration_cap=EP_CAP,
         ),
         Engine(
             SkewPreferenceGP,
+            deviations=0.06,
+            nats=0.1,
             reference=exact_reference,
             iteration_cap=EP_CAP,
             logit=False,
@@ -91,6 +109,8 @@ ENGINES = {
         ),
         Engine(
             VariationalPreferenceGP,
+            deviations=0.5,
+            nats=5.0,
             reference=variational_reference,
             iteration_cap=(
                 "botorch_pref.inference.variational.bound_ascent",
@@ -99,3 +119,158 @@ ENGINES = {
         ),
     )
 }
+
+
+# --- Answers of every kind under every likelihood that explains them
+
+CELLS = [
+    Cell(
+        lambda: PairwiseProbitLikelihood(NOISE, tie_threshold=0.3),
+        Comparisons(PAIRS, TIES),
+        probit_duels,
+    ),
+    Cell(
+        PairwiseLogitLikelihood,
+        Comparisons(PAIRS),
+        lambda f: torch.nn.functional.logsigmoid(duels(f)).sum(-1),
+    ),
+    Cell(
+        lambda: PairwiseProbitLikelihood(NOISE),
+        CHOICES,
+        lambda f: best_of(f, 2, [0, 1]) + best_of(f, 1, [3, 2]) + best_of(f, 0, [3]),
+    ),
+    Cell(
+        lambda: PairwiseProbitLikelihood(NOISE),
+        RANKINGS,
+        lambda f: middle(f, 2, 0, 1) + middle(f, 2, 1, 3) + best_of(f, 0, [3]),
+    ),
+    Cell(
+        PlackettLuceLikelihood,
+        CHOICES,
+        lambda f: softmax(f, [[2, 0, 1], [1, 3, 2], [0, 3]]),
+    ),
+    Cell(
+        PlackettLuceLikelihood,
+        RANKINGS,
+        lambda f: softmax(f, [[2, 0, 1], [0, 1], [2, 1, 3], [1, 3], [0, 3]]),
+    ),
+    Cell(
+        lambda: AffineProbitLikelihood(NOISE),
+        VALIDITY,
+        lambda f: log_ndtr(
+            f[:, VALIDITY.indices] * torch.tensor([1, 1, -1]) / math.sqrt(NOISE)
+        ).sum(-1),
+    ),
+    Cell(
+        lambda: OrdinalProbitLikelihood(
+            noise=NOISE, cutpoints=torch.tensor([-0.6, 0.5])
+        ),
+        ORDINAL,
+        ordinal,
+    ),
+    Cell(
+        lambda: PairwiseBetaLikelihood(precision=6.0, noise=NOISE),
+        STRENGTHS,
+        lambda f: beta(duels(f, PAIRS[:4]), STRENGTHS.strengths, 6.0),
+    ),
+    Cell(
+        lambda: BetaRatingLikelihood(precision=6.0, noise=NOISE),
+        RATINGS,
+        lambda f: beta(f[:, RATINGS.indices], RATINGS.ratings, 6.0),
+    ),
+]
+
+
+# --- Random answers of every kind about n points
+
+
+RANDOM: dict[type[Feedback], Callable[[Generator, int], Feedback]] = {
+    Comparisons: lambda g, n: Comparisons(subsets(g, 5, 2, n)),
+    Choices: lambda g, n: (lambda sets: Choices(sets, sets[:, 1]))(padded(g, n)),
+    Rankings: lambda g, n: Rankings(padded(g, n)),
+    Validity: lambda g, n: Validity(integers(g, n), uniform(g, 5) < 0.5),
+    OrdinalRatings: lambda g, n: OrdinalRatings(integers(g, n), integers(g, 3), 3),
+    Strengths: lambda g, n: Strengths(subsets(g, 5, 2, n), uniform(g, 5)),
+    Ratings: lambda g, n: Ratings(integers(g, n), uniform(g, 5)),
+}
+
+
+# --- Likelihoods: single answers
+
+WIN, LOSS = Comparisons(PAIR), Comparisons(PAIR.flip(-1))
+TIE = Comparisons(None, PAIR)
+VALID = Validity(torch.tensor([1]), torch.tensor([True]))
+FAILED = Validity(torch.tensor([1]), torch.tensor([False]))
+THRESHOLD = {"noise": 0.3, "tie_threshold": 0.7}
+
+CASES = {
+    "probit win": Case(
+        PairwiseProbitLikelihood, WIN, probit_win, [1, -1, 0], BoxFactors,
+        {"noise": 0.3}, [LOSS],
+    ),
+    "probit win, little noise": Case(
+        PairwiseProbitLikelihood, LOSS, probit_win, [-1, 1, 0], BoxFactors,
+        {"noise": 1e-4}, [WIN],
+    ),
+    "probit win beyond a threshold": Case(
+        PairwiseProbitLikelihood, WIN, probit_win, [1, -1, 0], BoxFactors,
+        THRESHOLD, [LOSS, TIE],
+    ),
+    "probit tie": Case(
+        PairwiseProbitLikelihood, TIE, probit_tie, [1, -1, 0], BoxFactors,
+        THRESHOLD, [WIN, LOSS], width=1.4,
+    ),
+    "probit narrow tie": Case(
+        PairwiseProbitLikelihood, TIE, probit_tie, [1, -1, 0], BoxFactors,
+        {"noise": 2.0, "tie_threshold": 1e-4}, [WIN, LOSS], width=2e-4,
+    ),
+    "logit win": Case(
+        PairwiseLogitLikelihood, WIN, logistic, [1, -1, 0], LogitFactors, {}, [LOSS]
+    ),
+    "valid": Case(
+        AffineProbitLikelihood, VALID, affine, [0, 1, 0], BoxFactors,
+        {"noise": 0.5}, [FAILED], items=1,
+    ),
+    # Here z = -f: the row carries the sign.
+    "failed": Case(
+        AffineProbitLikelihood, FAILED, affine, [0, -1, 0], BoxFactors,
+        {"noise": 0.5}, [VALID], items=1,
+    ),
+}  # fmt: skip
+LEVELS = [
+    OrdinalRatings(torch.tensor([1]), torch.tensor([level]), 4) for level in range(4)
+]
+
+
+CASES |= {
+    f"ordinal {level}": Case(
+        OrdinalProbitLikelihood, LEVELS[level], ordinal_level(level), [0, 1, 0],
+        BoxFactors, {"noise": 0.3}, [x for x in LEVELS if x is not LEVELS[level]],
+        fixed={"cutpoints": torch.tensor(CUTPOINTS, dtype=torch.float64)}, items=1,
+        width=dict(enumerate([math.inf, 0.7, 0.9, math.inf]))[level],
+    )
+    for level in range(4)
+}  # fmt: skip
+
+SET_CASES = [
+    SetCase(PairwiseProbitLikelihood, Choices, CorrelatedBoxFactors, {"noise": 0.4}),
+    SetCase(PairwiseProbitLikelihood, Rankings, CorrelatedBoxFactors, {"noise": 0.4}),
+    SetCase(PlackettLuceLikelihood, Choices, PlackettLuceFactors),
+    SetCase(PlackettLuceLikelihood, Rankings, PlackettLuceFactors),
+]
+
+
+# Densities of a number, not log-concave: of the contract, what holds for them too. The
+# rest is in test_beta_likelihoods.py.
+DENSITIES = {
+    "strength": Case(
+        PairwiseBetaLikelihood, Strengths(PAIR, torch.tensor([0.8])), beta_density(0.8),
+        [1, -1, 0], BetaFactors, {"precision": 7.0, "noise": 0.3},
+    ),
+    "rating": Case(
+        BetaRatingLikelihood, Ratings(torch.tensor([1]), torch.tensor([0.1])),
+        beta_density(0.1), [0, 1, 0], BetaFactors, {"precision": 0.8, "noise": 2.0},
+        items=1,
+    ),
+}  # fmt: skip
+ENTRIES = CASES | DENSITIES

@@ -1,9 +1,41 @@
 """Every class of the package has its entry in the registry."""
 
-from registry import ENGINES
+import inspect
 
+from registry import CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
+
+from botorch_pref.feedback import Feedback
+from botorch_pref.likelihoods import PreferenceLikelihood
+from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.factors.joint_factors import JointFactors
 from botorch_pref.models.preference_gp import engines
+
+
+def concrete(cls: type) -> set[type]:
+    below = {leaf for child in cls.__subclasses__() for leaf in concrete(child)}
+    return below if inspect.isabstract(cls) else below | {cls}
 
 
 def test_every_engine_has_an_entry() -> None:
     assert set(ENGINES) == set(engines())
+
+
+def test_every_kind_of_answer_has_an_entry() -> None:
+    assert {type(cell.feedback) for cell in CELLS} == concrete(Feedback)
+    assert set(RANDOM) == concrete(Feedback)
+
+
+def test_every_likelihood_has_an_entry_for_each_kind_that_it_explains() -> None:
+    explained = {
+        (likelihood, kind)
+        for likelihood in concrete(PreferenceLikelihood)
+        for kind in likelihood.explains
+    }
+    assert {(type(c.likelihood()), type(c.feedback)) for c in CELLS} == explained
+    entries = {(case.likelihood, type(case.feedback)) for case in ENTRIES.values()}
+    assert entries | {(case.likelihood, case.kind) for case in SET_CASES} == explained
+
+
+def test_every_kind_of_factors_is_covered() -> None:
+    covered = {case.factors for case in ENTRIES.values()} | {JointFactors}
+    assert covered | {case.factors for case in SET_CASES} == concrete(Factors)

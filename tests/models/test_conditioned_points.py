@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 import torch
 from botorch.models.transforms.input import Normalize
-from feedback_cells import CELLS, PAIRS, POINTS, Cell, build, each_cell, takes
+from entries import Cell
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import LinearMean
+from models.cell_models import build, each_cell, takes
+from registry import CELLS
 from torch import Tensor
+from truths.answers import PAIRS, POINTS
 
 from botorch_pref import (
     EPPreferenceGP,

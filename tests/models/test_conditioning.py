@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 import torch
 from botorch.models.transforms.input import Normalize
-from feedback_cells import CELLS, POINTS, Cell, build, names, takes
+from entries import Cell
+from models.cell_models import build, names, takes
+from registry import CELLS
 from torch import Tensor
+from truths.answers import POINTS
 
 from botorch_pref import (
     AffineProbitLikelihood,

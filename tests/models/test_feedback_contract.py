@@ -1,15 +1,12 @@
 """Every kind of feedback through the life of a model, under every engine that takes it.
 
 What is here holds for any answers, so that a new kind of feedback or likelihood needs
-nothing but its cell in ``feedback_cells`` and random answers below.
+nothing but its entries in the registry.
 """
 
 import copy
 import dataclasses
-import itertools
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -18,19 +15,34 @@ from botorch.models.transforms.input import Normalize
 from botorch.optim import optimize_acqf
 from botorch.utils.containers import SliceContainer
 from botorch.utils.datasets import RankingDataset
-from feedback_cells import (
-    CELLS,
-    ENGINES,
-    POINTS,
-    Cell,
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models.cell_answers import (
+    NEW,
+    NUM_DRAWS,
+    assert_same_model,
+    assert_same_moments,
+    each_part,
+    late,
+    made,
+    moments,
+    other_answers,
+    relabelled,
+    reordered,
+    same_answers,
+    stacked,
+    tensors,
+    with_feedback,
+)
+from models.cell_models import (
     build,
-    concrete,
     names,
     takes,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from random_answers import uniform
+from registry import CELLS, ENGINES, RANDOM
 from torch import Generator, Tensor
+from truths.answers import POINTS
 
 from botorch_pref import (
     Choices,
@@ -42,119 +54,14 @@ from botorch_pref import (
     PlackettLuceLikelihood,
     PreferenceMarginalLogLikelihood,
     Rankings,
-    Ratings,
     SkewPreferenceGP,
-    Strengths,
     UnsupportedFeedbackError,
     Validity,
     incumbent,
 )
-from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.links.duel_link import ProbitLink
-from botorch_pref.models.preference_gp import PreferenceGP
 
 DOUBLE = torch.float64
-NEW = torch.tensor([[0.15], [0.5], [0.8]], dtype=DOUBLE)
-NUM_DRAWS = 256
-PARTS = [
-    pytest.param(engine, cell, id=f"{engine.__name__}-{names(cell)}")
-    for engine, cell in itertools.product(ENGINES, CELLS)
-    if takes(engine, cell)
-]
-each_part = pytest.mark.parametrize(("engine", "cell"), PARTS)
-
-
-def made(
-    engine: type[PreferenceGP], cell: Cell, points: Tensor = POINTS, **options: Any
-) -> PreferenceGP:
-    """A model of the cell, with few draws where there are draws."""
-    if issubclass(engine, SkewPreferenceGP):
-        options = {"num_draws": NUM_DRAWS} | options
-    return build(engine, [cell], points, **options)
-
-
-def with_feedback(cell: Cell, feedback: Feedback) -> Cell:
-    return dataclasses.replace(cell, feedback=feedback)
-
-
-# --- The same answers, otherwise
-
-
-def tensors(feedback: Feedback) -> dict[str, Tensor]:
-    """The fields of a container that hold one entry for each answer."""
-    fields = {f.name: getattr(feedback, f.name) for f in dataclasses.fields(feedback)}
-    return {name: v for name, v in fields.items() if isinstance(v, Tensor)}
-
-
-def relabelled(feedback: Feedback, to: Tensor) -> Feedback:
-    """The same answers about points that are now elsewhere."""
-    moved = {
-        name: torch.where(index < 0, index, to[index.clamp_min(0)])
-        for name, index in tensors(feedback).items()
-        if name in feedback.index_fields
-    }
-    return dataclasses.replace(feedback, **moved)
-
-
-def reordered(feedback: Feedback) -> Feedback:
-    """The same answers, the last one first."""
-    return feedback.map_tensors(lambda value: value.flip(len(feedback.batch_shape)))
-
-
-def stacked(first: Feedback, second: Feedback) -> Feedback:
-    """A batch of two blocks of answers."""
-    pairs = zip(tensors(first).items(), tensors(second).values(), strict=True)
-    return dataclasses.replace(
-        first, **{name: torch.stack([a, b]) for (name, a), b in pairs}
-    )
-
-
-MIRROR = torch.arange(len(POINTS)).flip(0)
-
-
-def other_answers(cell: Cell) -> Cell:
-    """Other answers of the same kind: the padding of sets is elsewhere too."""
-    return with_feedback(cell, relabelled(reordered(cell.feedback), MIRROR))
-
-
-# --- Comparing models
-
-
-def moments(model: PreferenceGP, x: Tensor = NEW) -> tuple[Tensor, Tensor]:
-    posterior = model.posterior(x)
-    return posterior.mean.squeeze(-1).detach(), posterior.covariance_matrix.detach()
-
-
-def assert_same_moments(
-    engine: type[PreferenceGP], actual: Any, expected: Any, deviations: float = 1e-5
-) -> None:
-    """Equal up to stopping rules and, with draws, six standard errors."""
-    if issubclass(engine, SkewPreferenceGP):
-        deviations = deviations + 6 * NUM_DRAWS**-0.5
-    sd = expected[1].diagonal(dim1=-2, dim2=-1).sqrt()
-    assert actual[0].shape == expected[0].shape
-    assert float(((actual[0] - expected[0]) / sd).abs().max()) < deviations
-    scale = sd.unsqueeze(-1) * sd.unsqueeze(-2)
-    error = (actual[1] - expected[1]) / scale
-    assert float(error.abs().max()) < 1.5 * deviations
-
-
-def assert_same_model(
-    engine: type[PreferenceGP], actual: PreferenceGP, expected: PreferenceGP
-) -> None:
-    """Equal posteriors and evidences."""
-    assert_same_moments(engine, moments(actual), moments(expected))
-    torch.testing.assert_close(
-        actual.log_evidence(), expected.log_evidence(), rtol=1e-6, atol=1e-6
-    )
-
-
-def same_answers(first: Feedback, second: Feedback) -> bool:
-    pairs = zip(tensors(first).items(), tensors(second).items(), strict=True)
-    return type(first) is type(second) and all(
-        a == b and torch.equal(x, y) for (a, x), (b, y) in pairs
-    )
-
 
 # --- Copies, storage, precision
 
@@ -297,12 +204,6 @@ def test_copies_of_points_count_as_one(engine, cell) -> None:
     assert not same_answers(spread.feedback, cell.feedback)
     double = made(engine, spread, POINTS.repeat(2, 1))
     assert_same_model(engine, double, made(engine, cell))
-
-
-def late(index: Tensor) -> Tensor:
-    """Which rows of indices, without a batch, are in the second half of them."""
-    row = torch.arange(len(index)).reshape(-1, *[1] * (index.dim() - 1))
-    return row >= len(index) // 2
 
 
 @each_part
@@ -451,39 +352,6 @@ def test_inputs_from_botorchs_data_set(engine, size) -> None:
 # --- Random answers
 
 
-def _subsets(generator: Generator, count: int, size: int, n: int) -> Tensor:
-    return torch.rand(count, n, generator=generator).topk(size).indices
-
-
-def _uniform(generator: Generator, *shape: int) -> Tensor:
-    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
-
-
-def _padded(generator: Generator, n: int) -> Tensor:
-    sets = _subsets(generator, 4, 3, n)
-    sets[:, 2] = torch.where(_uniform(generator, 4) < 0.5, -1, sets[:, 2])
-    return sets
-
-
-def _integers(generator: Generator, high: int, count: int = 5) -> Tensor:
-    return torch.randint(high, (count,), generator=generator)
-
-
-RANDOM: dict[type[Feedback], Callable[[Generator, int], Feedback]] = {
-    Comparisons: lambda g, n: Comparisons(_subsets(g, 5, 2, n)),
-    Choices: lambda g, n: (lambda sets: Choices(sets, sets[:, 1]))(_padded(g, n)),
-    Rankings: lambda g, n: Rankings(_padded(g, n)),
-    Validity: lambda g, n: Validity(_integers(g, n), _uniform(g, 5) < 0.5),
-    OrdinalRatings: lambda g, n: OrdinalRatings(_integers(g, n), _integers(g, 3), 3),
-    Strengths: lambda g, n: Strengths(_subsets(g, 5, 2, n), _uniform(g, 5)),
-    Ratings: lambda g, n: Ratings(_integers(g, n), _uniform(g, 5)),
-}
-
-
-def test_every_kind_of_feedback_has_random_answers() -> None:
-    assert set(RANDOM) == concrete(Feedback)
-
-
 @each_part
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**31), n=st.integers(3, 6), log_spread=st.integers(-3, 3))
@@ -492,11 +360,11 @@ def test_random_answers_leave_finite_symmetric_beliefs(
 ) -> None:
     """Points may be close together, far apart and repeated; answers may contradict."""
     generator = Generator().manual_seed(seed)
-    points = 10.0**log_spread * _uniform(generator, n, 1)
+    points = 10.0**log_spread * uniform(generator, n, 1)
     points[-1] = points[0]
     random = with_feedback(cell, RANDOM[type(cell.feedback)](generator, n))
     model = made(engine, random, points)
-    x = torch.cat([points, 10.0**log_spread * _uniform(generator, 2, 1)])
+    x = torch.cat([points, 10.0**log_spread * uniform(generator, 2, 1)])
     mean, covariance = moments(model, x)
     assert bool(mean.isfinite().all() and covariance.isfinite().all())
     assert bool((covariance.diagonal() > -1e-9).all())

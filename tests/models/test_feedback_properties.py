@@ -1,8 +1,4 @@
-"""What must hold for any answers: random ones of every kind, on every engine.
-
-``test_feedback_contract`` has the kinds of random answers, and that beliefs after them
-are finite and symmetric.
-"""
+"""What must hold for any answers: random ones of every kind, on every engine."""
 
 import dataclasses
 import math
@@ -10,13 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from feedback_cells import CELLS, NOISE, Cell, each_engine, takes
+from entries import Cell
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_feedback_contract import (
+from models.cell_answers import (
     NEW,
     NUM_DRAWS,
-    RANDOM,
     assert_same_model,
     assert_same_moments,
     each_part,
@@ -28,7 +23,10 @@ from test_feedback_contract import (
     tensors,
     with_feedback,
 )
+from models.cell_models import each_engine, takes
+from registry import CELLS, RANDOM
 from torch import Generator, Tensor
+from truths.answers import NOISE
 
 from botorch_pref import Comparisons, EPPreferenceGP, LaplacePreferenceGP
 from botorch_pref import SkewPreferenceGP as Skew

@@ -1,7 +1,8 @@
 """The engines, each held to the same contract."""
 
 import pytest
-from registry import ENGINES, Engine
+from entries import Engine
+from registry import ENGINES
 
 
 @pytest.fixture(params=ENGINES.values(), ids=lambda entry: entry.cls.__name__)

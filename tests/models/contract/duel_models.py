@@ -3,9 +3,9 @@
 from typing import Any
 
 import torch
+from entries import Engine
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
-from registry import Engine
 from torch import Tensor
 
 from botorch_pref import (

@@ -5,6 +5,7 @@ import torch
 from botorch.models.transforms.input import Normalize
 from botorch.utils.containers import SliceContainer
 from botorch.utils.datasets import RankingDataset, SupervisedDataset
+from entries import Engine
 from models.contract.duel_models import (
     DOUBLE,
     NEW,
@@ -18,7 +19,6 @@ from models.contract.duel_models import (
     moments,
     uniform,
 )
-from registry import Engine
 from torch import Tensor
 from truths.gaussian_posteriors import rows_of
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
+from entries import Engine
 from gpytorch.priors import GammaPrior
 from models.contract.duel_models import (
     FULL,
@@ -23,7 +24,6 @@ from models.contract.duel_models import (
     moments,
     number,
 )
-from registry import Engine
 
 from botorch_pref import (
     AffineProbitLikelihood,

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from entries import Engine
 from models.contract.duel_models import (
     DOUBLE,
     NEW,
@@ -14,7 +15,6 @@ from models.contract.duel_models import (
     number,
     uniform,
 )
-from registry import Engine
 
 from botorch_pref import (
     PairwiseLogitLikelihood,

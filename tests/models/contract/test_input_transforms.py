@@ -3,13 +3,13 @@
 import pytest
 import torch
 from botorch.models.transforms.input import InputStandardize, Normalize
+from entries import Engine
 from models.contract.duel_models import (
     NEW,
     PAIRS,
     RAW,
     assert_same_posterior,
 )
-from registry import Engine
 
 
 @pytest.mark.parametrize("query_first", [False, True], ids=["fresh", "trained"])

@@ -1,6 +1,7 @@
 """What must not matter: orders, copies of points, empty and repeated answers."""
 
 import torch
+from entries import Engine
 from models.contract.duel_models import (
     DOUBLE,
     FULL,
@@ -14,7 +15,6 @@ from models.contract.duel_models import (
     moments,
     number,
 )
-from registry import Engine
 
 from botorch_pref import (
     Comparisons,

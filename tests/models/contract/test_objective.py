@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
+from entries import Engine
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior
@@ -19,7 +20,7 @@ from models.contract.duel_models import (
     number,
     uniform,
 )
-from registry import ENGINES, Engine
+from registry import ENGINES
 from torch import Tensor
 
 from botorch_pref import (

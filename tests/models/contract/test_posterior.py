@@ -11,6 +11,7 @@ from botorch.acquisition.objective import (
 )
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.transforms.input import Normalize
+from entries import Engine
 from models.contract.duel_models import (
     DOUBLE,
     NEW,
@@ -25,7 +26,6 @@ from models.contract.duel_models import (
     number,
     uniform,
 )
-from registry import Engine
 from torch import Tensor
 from truths.gaussian_posteriors import rows_of
 

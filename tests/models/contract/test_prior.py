@@ -3,6 +3,7 @@
 import pytest
 import torch
 from botorch.models.transforms.input import Normalize
+from entries import Engine
 from models.contract.duel_models import (
     DOUBLE,
     NEW,
@@ -11,7 +12,6 @@ from models.contract.duel_models import (
     assert_same_posterior,
     kernel,
 )
-from registry import Engine
 
 from botorch_pref import (
     BotorchPrefError,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.models.likelihoods import pairwise as botorch_pairwise
+from entries import Engine
 from models.contract.duel_models import (
     NEW,
     PAIRS,
@@ -14,7 +15,6 @@ from models.contract.duel_models import (
     kernel,
     moments,
 )
-from registry import Engine
 
 import botorch_pref
 from botorch_pref import (

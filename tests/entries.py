@@ -1,0 +1,117 @@
+"""What an entry of the registry says."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import mpmath as mp
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_pref.feedback import Feedback
+from botorch_pref.likelihoods import PreferenceLikelihood
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.models.preference_gp import PreferenceGP
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What the contract has to know of a model class.
+
+    Attributes:
+        cls: The class.
+        reference: An independent computation of the posterior mean and covariance.
+        iteration_cap: Module and name of the constant that limits iterations.
+        deviations: How far mean and deviation may be from the truth, in prior
+            deviations, for any answers.
+        nats: How far the evidence may be from the truth.
+        logit: Whether it takes `PairwiseLogitLikelihood`.
+        num_draws: How many draws stand behind a result; None where none do.
+        options: Constructor arguments that are its own.
+    """
+
+    cls: type[PreferenceGP]
+    reference: Callable[..., tuple[Tensor, Tensor]]
+    iteration_cap: tuple[str, str]
+    deviations: float
+    nats: float
+    logit: bool = True
+    num_draws: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> PreferenceGP:
+        return self.cls(*args, **(self.options | kwargs))
+
+    def with_draws(self, num_draws: int) -> "Engine":
+        if self.num_draws is None:
+            return self
+        options = self.options | {"num_draws": num_draws}
+        return replace(self, num_draws=num_draws, options=options)
+
+    @property
+    def boxed(self) -> bool:
+        """Whether it takes probit answers, ties and validity."""
+        return BoxFactors in self.cls.takes
+
+    def needs_boxes(self) -> None:
+        if not self.boxed:
+            pytest.skip("The engine takes no boxed answers.")
+
+    @property
+    def sampling_error(self) -> float:
+        """Six standard errors of a mean, in posterior standard deviations."""
+        return 0.0 if self.num_draws is None else 6 * self.num_draws**-0.5
+
+
+@dataclass
+class Cell:
+    """Answers under a likelihood, and their log probability given utilities."""
+
+    likelihood: Callable[[], PreferenceLikelihood[Any]]
+    feedback: Feedback
+    log_prob: Callable[[Tensor], Tensor]
+
+
+@dataclass
+class Case:
+    """A likelihood, an answer, and the answer's probability given ``z``."""
+
+    likelihood: type[PreferenceLikelihood]
+    feedback: Feedback
+    truth: Callable
+    # Row of A over three points, from the definition of z.
+    row: list[float]
+    factors: type[Factors]
+    parameters: dict = field(default_factory=dict)
+    # All other answers that the same person could have given.
+    others: list[Feedback] = field(default_factory=list)
+    # Arguments of the likelihood that are no positive parameters.
+    fixed: dict = field(default_factory=dict)
+    # How many items are heard with noise.
+    items: int = 2
+    # Between the ends of the answer's interval.
+    width: float = math.inf
+
+    def build(self, dtype=torch.float64, **changes):
+        arguments = self.fixed | self.parameters | changes
+        module = self.likelihood(**arguments).to(dtype)
+        for name, value in (self.fixed | self.parameters).items():
+            # Constructed in the default dtype, which rounds.
+            setattr(module, name, changes.get(name, value))
+        return module
+
+    def probability(self, z, **changes):
+        return self.truth(mp.mpf(z), **(self.parameters | changes))
+
+
+@dataclass
+class SetCase:
+    """A likelihood of a set of three: the log probability of one answer, given all."""
+
+    likelihood: type[PreferenceLikelihood]
+    kind: type[Feedback]
+    factors: type[Factors]
+    parameters: dict = field(default_factory=dict)

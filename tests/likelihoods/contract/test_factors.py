@@ -1,0 +1,134 @@
+"""Log probabilities, tilted moments and derivatives of single answers."""
+
+import math
+
+import mpmath as mp
+import pytest
+import torch
+from likelihoods.contract.parametrised import (
+    CAVITIES,
+    each_case,
+    each_dtype,
+    each_entry,
+)
+from truths.answer_probabilities import number, tilted_moments
+
+
+@each_entry
+def test_entries_name_what_the_likelihood_takes(case) -> None:
+    likelihood = case.build()
+    assert likelihood.explains[type(case.feedback)] is case.factors
+    assert type(likelihood.factors(case.feedback, 3)) is case.factors
+
+
+@each_entry
+def test_rows_are_the_latent_that_the_answer_sees(case) -> None:
+    utilities = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
+    row = torch.tensor(case.row, dtype=torch.float64)
+    rows = case.build().factors(case.feedback, 3).rows
+    assert rows.apply(utilities).tolist() == [float(row @ utilities)]
+
+
+def log_derivatives(case, z, **changes):
+    """Log probability and three derivatives, by mpmath's differences."""
+    return [
+        mp.diff(lambda t: mp.log(case.probability(t, **changes)), z, order)
+        if order
+        else mp.log(case.probability(z, **changes))
+        for order in range(4)
+    ]
+
+
+@each_dtype
+@each_case
+@pytest.mark.parametrize("z", [-800.0, -30.0, -2.5, -0.1, 0.0, 0.4, 3.0, 30.0, 800.0])
+def test_log_probability_and_derivatives(case, z, dtype) -> None:
+    factors = case.build(dtype).factors(case.feedback, 3)
+    at = torch.tensor([z], dtype=dtype)
+    third = factors.curvature_gradient(at, torch.ones_like(at))
+    got = factors.log_prob(at)
+    eps = torch.finfo(dtype).eps
+    expected = log_derivatives(case, mp.mpf(z))
+    # In units of the noise: bounds there are seen with a relative rounding of eps, and
+    # far from them the value is quadratic.
+    noise = float(case.parameters.get("noise", 1.0))
+    scale = math.sqrt(min(noise, 1.0))
+    reach = (abs(z) + 1) / scale
+    for order, (value, want) in enumerate(zip((*got, third), expected, strict=True)):
+        got_value = number(value)
+        size = 1 + (reach ** max(2 - order, 0) if order != 3 else min(reach, 1e3))
+        relative = 40 * eps if dtype == torch.float64 else 100 * eps
+        if order >= 2:
+            # The digits that the hazard's excess keeps, see its documentation.
+            relative *= 1 + min(reach, 43.0 if dtype == torch.float64 else 8.0) ** 2
+        tolerance = relative * size / scale**order
+        # The width of an interval is what is left of ends around z.
+        tolerance += 8 * eps * abs(z) / case.width if order == 0 else 0
+        assert abs(mp.mpf(got_value) - want) <= tolerance, order
+    assert number(got.second) <= 0
+
+
+@each_entry
+def test_derivatives_are_those_of_autograd(case) -> None:
+    z = torch.linspace(-6, 6, 25, dtype=torch.float64).unsqueeze(-1).requires_grad_()
+    factors = case.build().factors(case.feedback, 3)
+    third = factors.curvature_gradient(z, torch.ones_like(z))
+    derivatives = (*factors.log_prob(z), third)
+    scale = float(case.parameters.get("noise", 1.0)) ** 0.5
+    for order in range(3):
+        (got,) = torch.autograd.grad(derivatives[order].sum(), z, retain_graph=True)
+        torch.testing.assert_close(
+            got,
+            derivatives[order + 1].detach(),
+            rtol=1e-7,
+            atol=1e-9 / scale ** (order + 1),
+        )
+
+
+@each_case
+@pytest.mark.parametrize(("mean", "variance"), CAVITIES)
+def test_log_partition_against_quadrature(case, mean, variance) -> None:
+    factors = case.build().factors(case.feedback, 3)
+    got = factors.log_partition(
+        torch.tensor([mean], dtype=torch.float64),
+        torch.tensor([variance], dtype=torch.float64),
+    )
+    expected = tilted_moments(case, mean, variance)
+    # Twenty Gauss points a piece leave about 1e-9 of the moments.
+    tolerances = 1e-8, 1e-8 / math.sqrt(variance), 1e-8 / variance
+    for value, want, tolerance in zip(got, expected, tolerances, strict=True):
+        assert number(value) == pytest.approx(want, rel=1e-7, abs=tolerance)
+
+
+@each_dtype
+@each_case
+@pytest.mark.parametrize("variance", [1e-6, 1.0, 1e4])
+@pytest.mark.parametrize("mean", [-800.0, 800.0])
+def test_partition_at_extremes_shrinks_the_cavity(case, mean, variance, dtype) -> None:
+    factors = case.build(dtype).factors(case.feedback, 3)
+    value, first, second = factors.log_partition(
+        torch.tensor([mean], dtype=dtype), torch.tensor([variance], dtype=dtype)
+    )
+    for part in (value, first, second):
+        assert part.isfinite().all()
+    # Log-concave: -1 / s < second <= 0, so sites have non-negative precision.
+    assert -1 / variance < number(second) <= 0
+    assert number(value) <= 0
+
+
+@each_dtype
+@each_case
+def test_probabilities_of_all_answers_sum_to_one(case, dtype) -> None:
+    likelihood = case.build(dtype)
+    utilities = torch.tensor(
+        [[0.0, 0.0, 0], [1.0, -0.5, 0], [-2, 1.5, 0], [300, -300, 0], [0.2, 0.19, 0]],
+        dtype=dtype,
+    )
+    total = torch.zeros(len(utilities), 1, dtype=dtype)
+    for answer in [case.feedback, *case.others]:
+        factors = likelihood.factors(answer, 3)
+        total += factors.log_prob(factors.rows.apply(utilities)).value.exp()
+    eps = torch.finfo(dtype).eps
+    # Of z / sqrt(2 noise) in an exponent.
+    atol = 16 * eps / case.parameters.get("noise", 1.0)
+    torch.testing.assert_close(total, torch.ones_like(total), rtol=0, atol=atol)

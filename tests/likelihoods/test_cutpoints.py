@@ -1,0 +1,82 @@
+"""Cut points of ordinal levels."""
+
+import math
+
+import pytest
+import torch
+from gpytorch.priors import NormalPrior
+from registry import CASES
+from truths.answer_probabilities import CUTPOINTS, number
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import (
+    OrdinalRatings,
+)
+from botorch_pref.likelihoods import (
+    OrdinalProbitLikelihood,
+)
+from botorch_pref.likelihoods.factors.joint_factors import joint_factors
+
+
+def test_a_level_is_as_wide_as_its_gap_far_from_zero() -> None:
+    """Where the cut points are equal but for rounding, alone and among others."""
+    likelihood = OrdinalProbitLikelihood(3).double()
+    gap = 1e-9
+    raw = torch.tensor([1e8, math.log(gap)], dtype=torch.float64)
+    likelihood.initialize(raw_cutpoints=raw)
+    one = likelihood.factors(OrdinalRatings(torch.tensor([0]), torch.tensor([1]), 3), 1)
+    for factors in (one, joint_factors([one, one])):
+        z = torch.full((factors.rows.num_rows,), 1e8, dtype=torch.float64)
+        want = math.log(gap / math.sqrt(2 * math.pi))
+        assert factors.log_prob(z).value.tolist() == pytest.approx([want] * len(z))
+
+
+def test_cutpoints_are_set_read_and_kept_in_order() -> None:
+    likelihood = OrdinalProbitLikelihood(4).double()
+    assert likelihood.raw_cutpoints.requires_grad
+    # A normal of twice the noise's deviation is in each level alike.
+    share = torch.special.ndtr(likelihood.cutpoints / 2)
+    torch.testing.assert_close(share, torch.tensor([0.25, 0.5, 0.75]).double())
+    likelihood.cutpoints = torch.tensor(CUTPOINTS)
+    assert likelihood.cutpoints.tolist() == pytest.approx(CUTPOINTS, rel=1e-6)
+    likelihood.initialize(raw_cutpoints=torch.tensor([3.0, -20.0, 4.0]).double())
+    assert bool((likelihood.cutpoints.diff() > 0).all())
+    for wrong in ([0.0, 0.0, 1.0], [1.0, 0.0, 2.0], [0.0, math.nan, 1.0]):
+        with pytest.raises(FeedbackError, match="must be finite and increase"):
+            likelihood.cutpoints = torch.tensor(wrong)
+    with pytest.raises(FeedbackError, match="4 levels have 3 cut points, got 2"):
+        likelihood.cutpoints = torch.tensor([0.0, 1.0])
+    with pytest.raises(FeedbackError, match="at least 2"):
+        OrdinalProbitLikelihood()
+    ratings = OrdinalRatings(torch.tensor([0]), torch.tensor([1]), 3)
+    with pytest.raises(FeedbackError, match=r"3 levels.*OrdinalProbitLikelihood\(3\)"):
+        likelihood.factors(ratings, 2)
+
+
+def test_gradients_reach_the_cutpoints() -> None:
+    likelihood = CASES["ordinal 1"].build()
+    ratings = OrdinalRatings(torch.tensor([0, 1, 2, 0]), torch.arange(4), 4)
+    z = torch.tensor([0.1, -0.4, 0.9, 2.0], dtype=torch.float64)
+
+    def total(raw):
+        likelihood.raw_cutpoints.data = raw
+        return likelihood.factors(ratings, 3).log_prob(z).value.sum()
+
+    start = likelihood.raw_cutpoints.detach().clone()
+    total(start.clone()).backward()
+    for i in range(3):
+        step = 1e-6 * torch.eye(3, dtype=torch.float64)[i]
+        want = float(total(start + step).detach() - total(start - step).detach()) / 2e-6
+        assert number(likelihood.raw_cutpoints.grad[i]) == pytest.approx(want, rel=1e-6)
+
+
+def test_a_prior_sees_the_cutpoints_themselves() -> None:
+    prior = NormalPrior(0.0, 2.0)
+    likelihood = OrdinalProbitLikelihood(
+        cutpoints=torch.tensor(CUTPOINTS), cutpoints_prior=prior
+    )
+    ((_, module, registered, closure, setting),) = likelihood.named_priors()
+    assert registered is prior
+    assert closure(module).tolist() == pytest.approx(CUTPOINTS, rel=1e-6)
+    setting(module, torch.tensor([0.0, 1.0, 3.0]))
+    assert likelihood.cutpoints.tolist() == pytest.approx([0.0, 1.0, 3.0], abs=1e-6)
