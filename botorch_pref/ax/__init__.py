@@ -19,9 +19,9 @@ from botorch_pref.ax.generation.generation_strategy import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.preference_experiment import PreferenceExperiment
 from botorch_pref.ax.question import Duel
-from botorch_pref.ax.registration import PreferenceGenerators
 from botorch_pref.ax.settings import Settings
 
 __all__ = [

@@ -35,6 +35,7 @@ from botorch_pref.ax.generation.generation_strategy import (
 )
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.question import Duel
+from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.reporting.recommendation import (
     best_anywhere,
@@ -104,6 +105,7 @@ class PreferenceExperiment:
             ExperimentError: A setting or parameter that cannot be.
             StorageError: There is an experiment of that name already.
         """
+        register_classes()
         if parameter_constraints:
             settings.setdefault("optimizer_options", SHORT_WALKS)
         chosen = Settings.from_arguments(settings)
@@ -136,6 +138,7 @@ class PreferenceExperiment:
             ExperimentError: The search space or the objective has changed.
             StorageError: There is no such experiment, or it cannot be read.
         """
+        register_classes()
         place = storage_at(storage)
         experiment = place.load(name)
         settings = Settings.of(experiment)

@@ -1,4 +1,4 @@
-"""What Ax must know of our classes; importing this module tells it."""
+"""Our classes in Ax's registries, where importing this module puts them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from ax.adapter.registry import (
     GENERATOR_KEY_TO_GENERATOR_SETUP,
-    GeneratorRegistryBase,
     GeneratorSetup,
 )
 from ax.core.search_space import SearchSpaceDigest
@@ -17,6 +16,8 @@ from ax.generators.torch.botorch_modular.surrogate import (
 )
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from ax.storage.botorch_modular_registry import (
+    ACQUISITION_FUNCTION_REGISTRY,
+    MODEL_REGISTRY,
     register_acquisition,
     register_acquisition_function,
     register_mll,
@@ -32,6 +33,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 
 from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.generation.whole_numbers import (
     TO_UNIT_CUBE,
     NearestIntegers,
@@ -40,17 +42,6 @@ from botorch_pref.ax.generation.whole_numbers import (
 from botorch_pref.ax.likelihood_names import model_arguments
 from botorch_pref.ax.names import acquisition_classes, model_classes
 from botorch_pref.models import PreferenceMarginalLogLikelihood
-
-
-class PreferenceGenerators(GeneratorRegistryBase):
-    """Ax's registry of generators, continued.
-
-    Attributes:
-        PREFERENCE: Ax's modular BoTorch generator behind `PreferenceAdapter`, with
-            transforms of parameters only: to the unit cube, categories to one-hot.
-    """
-
-    PREFERENCE = "Preference"
 
 
 def _fit(
@@ -83,6 +74,21 @@ def _inputs(
     return model_arguments(botorch_model_class, dataset, model_config.model_options)
 
 
+def register_classes() -> None:
+    """Puts every registered model and acquisition function into Ax's registries.
+
+    Those that a user has registered since are added; no class is put there twice.
+    """
+    for model_class in model_classes().values():
+        if model_class not in MODEL_REGISTRY:
+            register_model(model_class)
+            fit_botorch_model.register(model_class)(_fit)
+            submodel_input_constructor.register(model_class)(_inputs)
+    for acquisition_class in acquisition_classes().values():
+        if acquisition_class not in ACQUISITION_FUNCTION_REGISTRY:
+            register_acquisition_function(acquisition_class)
+
+
 def _register() -> None:
     GENERATOR_KEY_TO_GENERATOR_SETUP[PreferenceGenerators.PREFERENCE.value] = (
         GeneratorSetup(
@@ -99,12 +105,7 @@ def _register() -> None:
         register_transform(transform)
     register_acquisition(PreferenceAcquisition)
     register_mll(PreferenceMarginalLogLikelihood)
-    for model_class in model_classes().values():
-        register_model(model_class)
-        fit_botorch_model.register(model_class)(_fit)
-        submodel_input_constructor.register(model_class)(_inputs)
-    for acquisition_class in acquisition_classes().values():
-        register_acquisition_function(acquisition_class)
+    register_classes()
 
 
 _register()

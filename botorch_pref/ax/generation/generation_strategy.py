@@ -14,9 +14,9 @@ from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref.ax.answers.answer_metrics import DUEL
+from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.generation.whole_numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
-from botorch_pref.ax.registration import PreferenceGenerators
 from botorch_pref.ax.settings import Settings
 from botorch_pref.models import PreferenceMarginalLogLikelihood
 
