@@ -1,5 +1,8 @@
-"""Settings that every test shares."""
+"""Settings that every test shares, and which of them are quick."""
 
+from collections import defaultdict
+
+import pytest
 import torch
 from hypothesis import settings
 
@@ -9,3 +12,19 @@ torch.set_num_threads(1)
 # Same examples every time, and no deadline: the tests time nothing.
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
+
+# So many cases of a test that is not slow are quick.
+_QUICK_CASES = 3
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as quick a few cases of every test, spread over its parameters."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for found in cases.values():
+        count = min(_QUICK_CASES, len(found))
+        for i in range(count):
+            found[i * len(found) // count].add_marker(pytest.mark.quick)

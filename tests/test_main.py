@@ -11,6 +11,7 @@ CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["ep", "laplace"])
 @pytest.mark.parametrize("acquisition", ["thompson", "eiig", "hbei", "eubo-pair"])
 def test_a_run_is_written_and_replays_to_the_same_figures(
@@ -36,6 +37,7 @@ def test_a_run_is_written_and_replays_to_the_same_figures(
     assert (tmp_path / "replay" / "run.jsonl").read_text() == log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acquisition", ["ucb", "thompson", "eiig"])
 def test_the_seed_decides_the_run(tmp_path: Path, acquisition: str) -> None:
     logs = []
@@ -58,6 +60,7 @@ def test_every_registered_acquisition_function_can_be_named(
     assert all(f"'{name}'" in told for name in ACQUISITIONS)
 
 
+@pytest.mark.slow
 def test_an_edited_log_does_not_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

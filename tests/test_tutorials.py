@@ -76,6 +76,7 @@ def test_last_cell_checks_the_text(name: str) -> None:
     assert any(isinstance(node, ast.Assert) for node in nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_runs_as_committed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -57,6 +57,7 @@ def test_a_function_for_each_number_of_pending_points(model: Model) -> None:
     assert torch.equal(acquisition(X), alone)
 
 
+@pytest.mark.slow
 def test_how_often_a_draw_prefers_the_challenger_is_its_probability(
     model: Model,
 ) -> None:

@@ -163,6 +163,7 @@ def test_never_decreasing_in_value_and_in_probability(
         assert weigh(a, p) >= failure - slack
 
 
+@pytest.mark.slow
 def test_more_probable_is_better_for_every_function(
     model: Model, feasibility: Model
 ) -> None:
@@ -313,6 +314,7 @@ def run_duels(weigh: bool, seed: int) -> tuple[int, float]:
     return failures, 0.55 - tried[best]
 
 
+@pytest.mark.slow
 def test_weighted_duels_fail_less_and_find_the_best_valid_point() -> None:
     weighted = [run_duels(True, seed) for seed in range(2)]
     plain = [run_duels(False, seed) for seed in range(2)]

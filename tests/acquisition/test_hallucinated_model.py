@@ -64,6 +64,7 @@ def test_gaussian_models_are_conditioned_on_utilities(gaussian_model: Model) -> 
     torch.testing.assert_close(ours[1], remaining, rtol=0.0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [LaplacePreferenceGP, EPPreferenceGP, PairwiseGP])
 def test_draws_have_the_posterior_of_the_model(kind: type[Model]) -> None:
     """Means over draws scatter as the variance that was drawn says."""

@@ -139,6 +139,7 @@ def test_the_model_is_the_one_built_by_hand(case, tmp_path) -> None:
     check(experiment, EPPreferenceGP, points(*compared), feedback, **options)
 
 
+@pytest.mark.slow
 def test_all_in_one_model(tmp_path) -> None:
     answers = [
         (2, {"winner": 1}),
@@ -192,6 +193,7 @@ def test_another_likelihood_by_its_name(tmp_path) -> None:
     check(experiment, LaplacePreferenceGP, given, feedback, likelihood=likelihood)
 
 
+@pytest.mark.slow
 def test_an_answer_taken_back_leaves_the_model(tmp_path) -> None:
     answers = [(2, {"winner": 1}), (2, {"winner": 0}), (2, {"tie": True})]
     experiment, asked = play(tmp_path / "unit.db", answers)
@@ -204,6 +206,7 @@ def test_an_answer_taken_back_leaves_the_model(tmp_path) -> None:
     check(experiment, EPPreferenceGP, kept, feedback)
 
 
+@pytest.mark.slow
 def test_points_and_arms_go_together_in_any_order_of_trials(tmp_path) -> None:
     answers = [(2, {"winner": 1}), (2, {"tie": True}), (3, {"ranking": [1, 2, 0]})]
     experiment, _ = play(tmp_path / "unit.db", answers)

@@ -65,6 +65,7 @@ def test_every_acquisition_function_is_stored_by_name() -> None:
         assert through_json({"class": acquisition}) == {"class": acquisition}
 
 
+@pytest.mark.slow
 def test_a_strategy_that_was_stored_asks_on(played) -> None:
     strategy = through_json(preference_generation_strategy(played.settings))
     run = strategy.gen_single_trial(played.experiment, n=2)
@@ -74,6 +75,7 @@ def test_a_strategy_that_was_stored_asks_on(played) -> None:
     assert [arm.signature in known for arm in run.arms] == [True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Unknown solver options")
 def test_our_models_in_the_generator_that_ax_has(played) -> None:
     """Wins alone need no adapter of ours: ``Generators.BOTORCH_MODULAR`` will do."""

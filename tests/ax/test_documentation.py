@@ -30,6 +30,7 @@ def _anywhere(tmp_path, monkeypatch) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_readme(capsys) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.split("## An experiment in Ax")[1].split("\n## ")[0]
@@ -38,6 +39,7 @@ def test_the_lines_of_the_readme(capsys) -> None:
     assert "expected remaining gain" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_page(capsys) -> None:
     code = blocks((ROOT / "docs" / "ax.md").read_text(encoding="utf-8"))
     exec(code, {})

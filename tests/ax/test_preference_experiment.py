@@ -17,6 +17,7 @@ def played(tmp_path_factory) -> PreferenceExperiment:
     return experiment
 
 
+@pytest.mark.slow
 def test_options_differ_and_satisfy_the_search_space(played) -> None:
     space = played.experiment.search_space
     for trial in played.experiment.trials.values():
@@ -64,6 +65,7 @@ def played_duel(played, index):
     return Duel.of_trial(played.experiment.trials[index])
 
 
+@pytest.mark.slow
 def test_recommendations_are_feasible_and_those_anywhere_no_worse(played) -> None:
     space = played.experiment.search_space
     shown, anywhere = played.recommend(), played.recommend(anywhere=True)
@@ -78,6 +80,7 @@ def test_ax_reads_the_experiment_by_its_own_function(played, tmp_path) -> None:
     assert load_experiment(str(tmp_path / "espresso.json")) == played.experiment
 
 
+@pytest.mark.slow
 def test_the_json_file_goes_on_as_the_database(played, tmp_path) -> None:
     played.write_json(tmp_path / "espresso.json")
     read = PreferenceExperiment.resume(

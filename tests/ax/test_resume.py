@@ -41,6 +41,7 @@ def resumed(killed) -> dict:
     return json.loads(process.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_a_killed_experiment_ends_as_one_that_was_not(resumed, model, tmp_path) -> None:
     experiment = create(tmp_path / "espresso.db", **settings(model))

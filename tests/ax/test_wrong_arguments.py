@@ -55,6 +55,7 @@ def test_a_database_without_its_driver_is_said_so(monkeypatch) -> None:
         triangle("postgresql+psycopg://user:secret@localhost/database")
 
 
+@pytest.mark.slow
 def test_without_ax_the_extra_is_named() -> None:
     lines = "import sys; sys.modules['ax'] = None; import botorch_pref.ax"
     process = subprocess.run(

@@ -150,6 +150,7 @@ def test_predicted_answers_are_those_of_weighted_draws(engine) -> None:
     )
 
 
+@pytest.mark.slow
 def test_function_draws_have_the_widened_covariance() -> None:
     model = build(EPPreferenceGP, SURPRISING)
     torch.manual_seed(2)
@@ -192,6 +193,7 @@ def simulated(precision, m=100, seed=4):
     return points, [Strengths(pairs, strengths), Comparisons(duels), valid]
 
 
+@pytest.mark.slow
 @each_engine
 def test_a_fit_finds_the_precision(engine) -> None:
     """On mixed data, within three deviations of a Fisher information of log nu."""
@@ -226,6 +228,7 @@ def test_a_precision_and_a_noise_with_priors_are_learned_and_stay_positive() -> 
     assert float(likelihood.noise.detach()) != pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_impossible_answers_make_ep_say_that_it_failed() -> None:
     """Precise answers that contradict each other: no Gaussian has their moments."""
     pairs = torch.tensor([[0, 1], [0, 2], [1, 3], [1, 0], [2, 3], [3, 0]])

@@ -49,6 +49,7 @@ def test_simulated_judges_choose_as_often(model) -> None:
     assert float(got.sum()) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_choice_out_of_two_is_a_duel(model) -> None:
     X = torch.tensor([[[0.1], [0.5]], [[0.9], [0.4]]], dtype=torch.float64)
     got = choice_probability(model, X, num_samples=1024)

@@ -94,6 +94,7 @@ def test_every_kind_of_answer(cls: type[PreferenceGP], cell: Cell) -> None:
     assert_right_along(lambda x: statistics(build(cls, [cell], x)), POINTS)
 
 
+@pytest.mark.slow
 def test_answers_of_several_kinds() -> None:
     cells = [cell for cell in CELLS if takes(EPPreferenceGP, cell)]
     chosen = [cells[0], cells[2], cells[4], cells[-1]]
@@ -153,6 +154,7 @@ def conditioned(
     return model
 
 
+@pytest.mark.slow
 @each_gaussian
 def test_conditioning_on_candidates_and_sampled_answers(cls: Any) -> None:
     """Batches as in look-ahead: two fantasies of each of three candidate pairs."""

@@ -358,6 +358,7 @@ def test_chains_run_anew_where_an_answer_was_not_expected() -> None:
         assert new.diagnostics()["effective_sample_size"] >= 0.25 * 512
 
 
+@pytest.mark.slow
 def test_draws_of_other_hyper_parameters_do_not_go_on() -> None:
     model = tuned()
     model.posterior(NEW)

@@ -128,6 +128,7 @@ def assert_better_than_random(acqf: AcquisitionFunction, q: int) -> Tensor:
     return candidates
 
 
+@pytest.mark.slow
 def test_a_loop_of_analytic_eubo(cls: Any) -> None:
     x = points(8)
     best = utility(x).max().item()

@@ -140,6 +140,7 @@ def test_smooth_and_boxed_answers_fit_in_one_model(engine) -> None:
     check(engine, boxed)
 
 
+@pytest.mark.slow
 def test_every_pair_of_kinds_that_an_engine_takes_fits_in_one_model() -> None:
     for engine in ENGINES:
         able = [cell for cell in CELLS if takes(engine, cell)]

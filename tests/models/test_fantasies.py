@@ -227,6 +227,7 @@ def test_the_gradient_of_the_look_ahead(engine) -> None:
         assert abs(gradient[0, i, j].item() - slope) < 1e-4 * max(1.0, abs(slope))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     # Where an answer flips the value jumps, and a line search may end there.
     "ignore:Optimization failed in `gen_candidates_scipy`:RuntimeWarning"

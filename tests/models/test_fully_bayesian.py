@@ -169,6 +169,7 @@ def on_a_grid(size: int) -> tuple[Tensor, Tensor]:
     return grid, log_density.softmax(0)
 
 
+@pytest.mark.slow
 def test_draws_have_the_posterior_of_a_grid(
     sampled: FullyBayesianPreferenceGP,
 ) -> None:
@@ -194,6 +195,7 @@ def test_draws_have_the_posterior_of_a_grid(
             assert (below.mean() - reached).abs() < 4.5 * spread
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_draws_and_a_second_fit_starts_anew() -> None:
     model = FullyBayesianLaplacePreferenceGP(POINTS, PAIRS)
     drawn = []

@@ -322,6 +322,7 @@ def test_evidence_and_posterior_before_and_after_a_fit(name: str, engine: Any) -
     assert assert_sound(model.eval(), max(spread, 1e-9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "engine", "said"),
     [

@@ -175,6 +175,7 @@ def rated(kind: Any, by_features: bool, **kwargs: Any) -> Any:
     return kind(X, PAIRS, covar_module=kernel, **kwargs).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "by_features"), [(EPPreferenceGP, True), (SkewPreferenceGP, False)]
 )
@@ -354,6 +355,7 @@ def test_dueling_thompson_runs_on_groups() -> None:
     torch.testing.assert_close(acquisition(X_ref.unsqueeze(0)), torch.zeros(1).double())
 
 
+@pytest.mark.slow
 def test_dueling_thompson_draws_a_member_of_an_ensemble() -> None:
     """Wins of the challenger are as frequent as the mixture says."""
     model = sampled_ensemble()

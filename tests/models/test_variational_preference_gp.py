@@ -50,6 +50,7 @@ def test_a_ranking_is_its_stages() -> None:
     torch.testing.assert_close(ranked.log_evidence(), staged.log_evidence())
 
 
+@pytest.mark.slow
 def test_a_fit_raises_the_bound_to_where_it_is_stationary() -> None:
     model = VariationalPreferenceGP(points(), PAIRS, feedback=[CHOICES, RANKINGS])
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)

@@ -177,6 +177,7 @@ def test_slope_is_that_of_the_win_probability() -> None:
         torch.testing.assert_close(ours, derivative, rtol=1e-10, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_gradients_of_slope_and_variance_match_finite_differences() -> None:
     mean = double(-6.0, -0.3, 0.0, 2.0).requires_grad_()
     variance = double(1e-3, 0.2, 0.3, 4.0, 100.0).unsqueeze(-1).requires_grad_()

@@ -34,6 +34,7 @@ def test_effective_size_of_autoregressive_chains(rho) -> None:
     assert float(sizes.std()) < 0.15 * expected
 
 
+@pytest.mark.slow
 def test_effective_size_is_that_of_the_mean() -> None:
     """The definition itself: variance of the mean over many independent runs."""
     steps, chains, repeats = 400, 4, 4_000

@@ -27,6 +27,7 @@ def test_two_items_are_a_duel() -> None:
     torch.testing.assert_close(got[:, 0], want, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("utilities", [[0.3, -1.0, 0.5], [2.0, 0.0, -0.4, 1.7]])
 def test_orthant_probabilities_of_differences(utilities) -> None:
     got = log_probability(utilities, 0.7).exp()

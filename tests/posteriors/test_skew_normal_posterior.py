@@ -144,6 +144,7 @@ def test_joint_density_of_samples_agrees_with_three_dimensional_unified_skew_nor
     torch.testing.assert_close(mixture, truth.log_prob(values), rtol=0, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_cdf_quantile_and_interval_agree_with_the_density():
     posterior = _skew_normal(
         512,

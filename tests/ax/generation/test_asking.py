@@ -30,6 +30,7 @@ def answered(tmp_path_factory) -> Path:
     return storage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acquisition", sorted(duel_classes()))
 def test_questions_of_every_acquisition_function(
     acquisition, answered, tmp_path
@@ -63,6 +64,7 @@ def test_seeds_of_purposes_differ_and_do_not_change() -> None:
     assert derived_seed(Settings(seed=0), 7) == 3275080397
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [
@@ -92,6 +94,7 @@ def little(storage, values, **settings) -> PreferenceExperiment:
     )
 
 
+@pytest.mark.slow
 def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
     experiment = little(tmp_path / "little.db", ["green", "black"], initial=2)
     for _ in range(4):
@@ -120,6 +123,7 @@ def test_fewer_than_two_options_are_no_question(tmp_path, size) -> None:
         little(tmp_path / "little.db", ["green", "black"]).ask(size)
 
 
+@pytest.mark.slow
 def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
     answered, tmp_path
 ) -> None:

@@ -50,6 +50,7 @@ def win_probability_by_hand(train, winner, loser) -> float:
     return float(norm.cdf((mean[0] - mean[1]) / (2 + variance).sqrt()))
 
 
+@pytest.mark.slow
 def test_each_answer_left_out_is_predicted_as_by_hand(duels) -> None:
     table = duels.cross_validate(num_folds=len(DUELS))
     chances = [
@@ -66,6 +67,7 @@ def test_each_answer_left_out_is_predicted_as_by_hand(duels) -> None:
     assert row["accuracy"] == np.mean(np.array(chances) > 0.5)
 
 
+@pytest.mark.slow
 def test_accuracy_is_ax_s_over_the_same_folds(duels) -> None:
     adapter = duels.fitted_adapter()
     arms = adapter.arms
@@ -80,10 +82,12 @@ def test_accuracy_is_ax_s_over_the_same_folds(duels) -> None:
     assert adapter.arms == arms
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_folds(duels) -> None:
     assert duels.cross_validate(2).equals(duels.cross_validate(2))
 
 
+@pytest.mark.slow
 def test_every_kind_of_answer_is_scored_and_none_is_split(
     tmp_path, monkeypatch
 ) -> None:
@@ -124,6 +128,7 @@ def test_every_kind_of_answer_is_scored_and_none_is_split(
         assert all((whole[row.index] == row).all() for row in rows)
 
 
+@pytest.mark.slow
 def test_an_answer_of_a_kind_that_is_left_nowhere_else_is_not_scored(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.json")
     tell(experiment, [A, B], winner=0)
@@ -144,6 +149,7 @@ def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
 FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
 
 
+@pytest.mark.slow
 def test_an_ensemble_averages_over_its_members(duels) -> None:
     ensemble = PreferenceExperiment(
         duels.experiment,

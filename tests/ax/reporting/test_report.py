@@ -57,6 +57,7 @@ def test_what_an_answer_compares(answer, size, decided, tied) -> None:
     assert preferred(answer, size) == (decided, tied)
 
 
+@pytest.mark.slow
 def test_questions_and_answers_are_counted(found) -> None:
     value = found.summary["value"]
     assert value["questions"] == 7
@@ -125,6 +126,7 @@ def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
         assert abs(best[tuple(arm.parameters.values())] - share) < 4 * error
 
 
+@pytest.mark.slow
 def test_the_gain_is_of_options_all_over_the_space(judged, monkeypatch) -> None:
     seen = []
 
@@ -162,6 +164,7 @@ def test_recommendations_are_in_words(judged, found) -> None:
     assert found.summary["value"]["recommended of those shown"] != text
 
 
+@pytest.mark.slow
 def test_failures_and_sets_are_counted(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.json")
     tell(experiment, [A, B, C], ranking=[2, 0, 1])

@@ -66,6 +66,7 @@ def freeze(model: PreferenceGP, *but: str) -> None:
         parameter.requires_grad_(name in but)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [LaplacePreferenceGP, EPPreferenceGP])
 def test_noise_and_output_scale_are_confounded(kind: type[PreferenceGP]) -> None:
     """Only their ratio counts, so that a free output scale makes up for any noise."""
@@ -77,6 +78,7 @@ def test_noise_and_output_scale_are_confounded(kind: type[PreferenceGP]) -> None
     assert "not identified" in str(profile)
 
 
+@pytest.mark.slow
 def test_a_prior_gives_the_profile_its_shape() -> None:
     model = people(EPPreferenceGP)
     profile = evidence_profile(model, NOISE, GRID, priors=True)
@@ -84,6 +86,7 @@ def test_a_prior_gives_the_profile_its_shape() -> None:
     assert "identified by answers and priors" in str(profile)
 
 
+@pytest.mark.slow
 def test_absolute_feedback_or_a_fixed_scale_identify_the_noise() -> None:
     both = people(EPPreferenceGP, validity=True)
     profile = evidence_profile(both, NOISE, GRID)
@@ -120,6 +123,7 @@ def test_one_label_in_closed_form(kind: type[PreferenceGP]) -> None:
     torch.testing.assert_close(profile.log_evidence, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ENGINES)
 def test_everything_else_is_refitted(kind: type[PreferenceGP]) -> None:
     """Against Brent's method in the one other parameter."""

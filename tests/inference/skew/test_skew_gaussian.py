@@ -129,6 +129,7 @@ def orthant(covar, noise):
     return torch.log(0.25 + torch.asin(rho) / (2 * math.pi))
 
 
+@pytest.mark.slow
 def test_evidence_and_gradient_of_an_orthant_in_closed_form() -> None:
     likelihood, block = comparisons([[1, 0], [1, 2]])
     raw = likelihood.raw_noise.requires_grad_()

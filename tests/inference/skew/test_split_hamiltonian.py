@@ -65,6 +65,7 @@ def assert_same_moments(draws, truth, draws_size, truth_size) -> None:
     assert ((draws.std(0) - deviation).abs() < 5 * 2**0.5 * error).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [(0.0, INF), (-INF, 0.5), (-0.3, 0.4)])
 @pytest.mark.parametrize("noise", [1e-4, 0.5])
 def test_one_row_against_quadrature(bounds, noise) -> None:
@@ -92,6 +93,7 @@ def test_one_row_against_quadrature(bounds, noise) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_three_rows_against_rejection(rank) -> None:
     """A win, a tie and an upper bound on rows that share one to three directions.
@@ -140,6 +142,7 @@ def gibbs(covariance, num_steps, num_chains, seed):
     return torch.cat(draws[num_steps // 10 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.02, 0.5])
 def test_twenty_rows_against_gibbs(noise) -> None:
     root = torch.randn(20, 20, generator=seeded(5), dtype=torch.float64) / 20**0.5
@@ -155,6 +158,7 @@ def test_twenty_rows_against_gibbs(noise) -> None:
     assert_same_moments(boxed, truth, 10_000, 4 * 512)
 
 
+@pytest.mark.slow
 def test_contradictory_and_repeated_rows() -> None:
     """A beats B a thousand times and loses ten times: one unknown, rank one."""
     wins, losses, noise = 1_000, 10, 0.5
@@ -179,6 +183,7 @@ def test_contradictory_and_repeated_rows() -> None:
     )
 
 
+@pytest.mark.slow
 def test_low_noise_is_a_hard_wall() -> None:
     """Noise 1e-4: three equicorrelated rows above zero, moments by rejection."""
     covariance = 0.5 * (torch.eye(3, dtype=torch.float64) + 1)
@@ -227,6 +232,7 @@ def sample_terms(terms, num_draws, seed=0, **options) -> LatentDraws:
     )
 
 
+@pytest.mark.slow
 def test_same_seed_same_draws() -> None:
     terms = correlated_problem()
     first, second = (sample_terms(terms, 500, seed=3).draws for _ in range(2))
@@ -234,6 +240,7 @@ def test_same_seed_same_draws() -> None:
     assert not torch.equal(first, sample_terms(terms, 500, seed=4).draws)
 
 
+@pytest.mark.slow
 def test_single_precision() -> None:
     double = sample_terms(correlated_problem(), 4_000)
     single = sample_terms(correlated_problem(torch.float32), 4_000)
@@ -242,6 +249,7 @@ def test_single_precision() -> None:
     assert_same_moments(single.draws.double(), double.draws, 2_000, 2_000)
 
 
+@pytest.mark.slow
 def test_batches_agree_with_one_at_a_time() -> None:
     terms = correlated_problem(batch=(2, 3))
     together = sample_terms(terms, 2_000)
@@ -266,6 +274,7 @@ def test_a_row_without_variance_stays_put() -> None:
     assert (result.draws[:, 1] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_missed_target_is_said() -> None:
     """A poor approximation, ten times too wide, and no time to make up for it."""
     size, variance = 40, torch.full((40,), 1e-4, dtype=torch.float64)
@@ -288,6 +297,7 @@ def test_a_missed_target_is_said() -> None:
     assert not reached
 
 
+@pytest.mark.slow
 def test_the_reported_size_is_that_of_the_mean() -> None:
     """Means of independent runs scatter as the effective sample size says."""
     terms = correlated_problem()

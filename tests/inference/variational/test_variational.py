@@ -200,6 +200,7 @@ def test_the_bound_never_falls(blocks, scale) -> None:
         assert after.value >= step.value + step.gain - rounding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.5, 4.0])
 def test_newton_steps_that_lower_the_bound_are_not_taken(scale, monkeypatch) -> None:
     """With steps in the wrong direction what is left is algorithm 1."""

@@ -106,6 +106,7 @@ def test_other_data_sets_are_refused(engine: Engine) -> None:
         engine.cls.construct_inputs(data)
 
 
+@pytest.mark.slow
 def test_gradients_in_the_points_it_is_conditioned_on(engine: Engine) -> None:
     pairs, validity = full(engine)
     threshold = 0.5 if engine.boxed else 0.0

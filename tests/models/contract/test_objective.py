@@ -189,6 +189,7 @@ def test_fitting_model_batches_and_lists(engine: Engine) -> None:
     torch.testing.assert_close(value, expected, rtol=0, atol=0.02)
 
 
+@pytest.mark.slow
 def test_exact_evidence_and_its_gradient() -> None:
     exact = learnable(ENGINES[SkewPreferenceGP], exact_evidence=True, num_draws=4096)
     approximate = learnable(ENGINES[EPPreferenceGP])

@@ -194,6 +194,7 @@ def log_loss(model, answers):
     return torch.cat(losses).mean()
 
 
+@pytest.mark.slow
 @each_engine
 def test_cross_validation_by_hand(inference) -> None:
     x, answers = synthetic(num_sets=12)

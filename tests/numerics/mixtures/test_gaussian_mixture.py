@@ -138,6 +138,7 @@ def test_quantile_inverts_the_cdf(count, seed, log_ratio, log_scale, shift, p):
     ).all()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000), p=st.floats(1e-4, 1 - 1e-3))
 def test_float32_quantile_agrees_with_float64(seed, p):
     means, variance = _mixture(30, 4, seed=seed)

@@ -59,6 +59,7 @@ def test_skew_normal_interval_contains_exactly_its_highest_densities():
     torch.testing.assert_close(upper, region.max(), rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 @given(
     count=st.integers(2, 60),
     seed=st.integers(0, 10_000),
@@ -94,6 +95,7 @@ def test_has_the_level_is_stationary_and_no_wider_than_the_central_interval(
     assert (excess <= 1e-10 * (central[1] - central[0]) + 4 * rounding).all()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000), level=st.floats(0.1, 0.99))
 def test_mirrors_moves_and_scales_with_the_mixture(seed, level):
     means, variance = _skewed(50, 2, seed=seed)
