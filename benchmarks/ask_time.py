@@ -2,7 +2,8 @@
 
     python benchmarks/ask_time.py
 
-As ``python -m botorch_pref`` runs it: Hartmann6, random duels answered without noise,
+Prints processor seconds of each part with 30 and with 100 answered duels, as
+``python -m botorch_pref`` runs it: Hartmann6, random duels answered without noise,
 the fit from the model's defaults and the settings of the command line.
 """
 

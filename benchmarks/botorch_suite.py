@@ -43,7 +43,7 @@ from botorch_pref import (
 
 @dataclass(frozen=True)
 class Excepted:
-    """What of BoTorch's tests does not apply.
+    """Statements of BoTorch's tests that do not apply to a model.
 
     Attributes:
         test: Name of the test, or of its class.
@@ -133,7 +133,7 @@ IN_PLACE: dict[type, dict[str, Any]] = {
 
 
 class _Cut(ast.NodeTransformer):
-    """Cuts excepted statements from the tests of a file, and notes from which."""
+    """Transformer that cuts excepted statements from tests, and notes from which."""
 
     def __init__(self, excepted: list[Excepted]) -> None:
         self.excepted, self.fragments, self.cut_from = excepted, [], set()
@@ -232,7 +232,7 @@ def cases(
 
 
 def count_tests(path: str, source: str) -> int:
-    """How many tests a file has before anything is cut; 0 where it is not for us.
+    """Number of tests of a file before anything is cut; 0 where it is not for us.
 
     A file that imports what the installed BoTorch has not is of another version.
     """

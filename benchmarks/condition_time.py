@@ -2,10 +2,11 @@
 
     python benchmarks/condition_time.py [--large]
 
-The parent has its posterior. Conditioning takes two new points and the answer to their
-duel, and is timed with the posterior at two points; the cold solve is the same without
-anything of the parent; the refit is ``fit_gpytorch_mll`` from a model's own defaults
-with the answer among its data. ``--large`` adds 1,000 comparisons for Laplace and EP.
+Prints milliseconds of each engine and size. The parent has its posterior. Conditioning
+takes two new points and the answer to their duel, and is timed with the posterior at
+two points; the cold solve is the same without anything of the parent; the refit is
+``fit_gpytorch_mll`` from a model's own defaults with the answer among its data.
+``--large`` adds 1,000 comparisons for Laplace and EP.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from collections.abc import Callable
 import torch
 from botorch.fit import fit_gpytorch_mll
 from known_models import fresh_mll, known_kernel, known_model
-from problems import DIMENSION, NOISES, ComparisonProblem, synthetic_comparisons
 from report import fastest, print_table, seconds, start
+from synthetic_problems import (
+    DIMENSION,
+    NOISES,
+    ComparisonProblem,
+    synthetic_comparisons,
+)
 
 from botorch_pref import (
     EPPreferenceGP,

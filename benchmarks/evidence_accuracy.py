@@ -2,7 +2,8 @@
 
     python benchmarks/evidence_accuracy.py
 
-At known hyper-parameters. ``MVNXPB`` is BoTorch's Trinh-Genz estimate. The gradient is
+Prints errors in nats at known hyper-parameters, then the gradient beside finite
+differences. ``MVNXPB`` is BoTorch's Trinh-Genz estimate. The gradient is
 that of ``SkewPreferenceGP(exact_evidence=True)``, Fisher's identity over its draws; the
 finite differences are of the tilting estimate. Both are repeated with several seeds,
 whose spread gives their standard errors.
@@ -17,8 +18,8 @@ from collections.abc import Callable
 import torch
 from botorch.utils.probability.mvnxpb import MVNXPB
 from known_models import known_model
-from problems import NOISES, SIZES, ComparisonProblem, synthetic_comparisons
 from report import print_table, start
+from synthetic_problems import NOISES, SIZES, ComparisonProblem, synthetic_comparisons
 from torch import Tensor
 from truth import log_orthant_probability
 

@@ -1,10 +1,12 @@
-"""Fits against ``PairwiseGP``'s on the same data, and the memory that they take.
+"""Time and memory of fits, against ``PairwiseGP``'s on the same data.
 
     python benchmarks/fit_time.py [--pairwise-gp-at-1000]
 
-Every model starts from its own defaults, as ``fit_gpytorch_mll`` finds it. The time of
-``PairwiseGP`` at 1,000 comparisons is the stored one unless the option is given: it
-takes nine minutes and 5 GB.
+Prints seconds of a fit and their ratio to ``PairwiseGP``'s for each size and noise,
+then time and peak memory at 1,000 comparisons. Every model starts from its own
+defaults, as ``fit_gpytorch_mll`` finds it. The time of ``PairwiseGP`` at 1,000
+comparisons is the stored one unless the option is given: it takes nine minutes and 5
+GB.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.pairwise_gp import PairwiseGP
 from known_models import fresh_mll
-from problems import NOISES, synthetic_comparisons
 from report import print_table, seconds, start
+from synthetic_problems import NOISES, synthetic_comparisons
 
 from botorch_pref import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
 
@@ -119,7 +121,7 @@ def large_fits(with_pairwise_gp: bool) -> list[list[object]]:
 
 
 def run_one(name: str, noise: float) -> None:
-    """What the process of :func:`measure_large` runs.
+    """Fits once and prints, in the process of :func:`measure_large`.
 
     Args:
         name: Of ``MODELS``.

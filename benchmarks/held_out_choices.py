@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from feedback_scores import (
+from gpytorch.kernels import Kernel, LinearKernel, RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior, LogNormalPrior
+from held_out_scores import (
     Predict,
     Prediction,
     fitted,
@@ -16,8 +18,6 @@ from feedback_scores import (
     rater_folds,
     score_rows,
 )
-from gpytorch.kernels import Kernel, LinearKernel, RBFKernel, ScaleKernel
-from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Generator, Tensor
 
 from botorch_pref import (
@@ -111,7 +111,7 @@ def without_feature(data: Table, name: str) -> Table:
 
 
 def chosen_places(choices: Choices) -> Tensor:
-    """Where in its set the chosen item stands."""
+    """Places of the chosen items in their sets."""
     return (choices.sets == choices.chosen.unsqueeze(-1)).long().argmax(-1)
 
 
@@ -122,7 +122,7 @@ def uniform(train: Table, test: Table) -> Prediction:
 
 
 def place_frequencies(train: Table, test: Table) -> Prediction:
-    """As often as this place was chosen in training, and once more."""
+    """Frequencies of places in training, each counted once more."""
     num_places = train.feedback.sets.shape[-1]
     counts = 1.0 + chosen_places(train.feedback).bincount(minlength=num_places)
     places = chosen_places(test.feedback)
@@ -149,7 +149,7 @@ def gaussian_process(
     num_learn: int,
     kernel: Callable[[int], Kernel] | None = None,
 ) -> Predict:
-    """Under Thurstone's noise.
+    """Predictor by a Gaussian process under Thurstone's noise.
 
     Args:
         model_class: The engine.
@@ -180,7 +180,7 @@ def one_lengthscale(dim: int) -> Kernel:
 
 
 def linear(dim: int) -> Kernel:
-    """Of utilities linear in the features, as those of logit are.
+    """Kernel of utilities that are linear in the features, as those of logit are.
 
     Args:
         dim: Number of features, which does not matter.
@@ -189,7 +189,7 @@ def linear(dim: int) -> Kernel:
 
 
 def softmax_process(model_class: type[PreferenceGP], num_learn: int) -> Predict:
-    """Under softmax noise.
+    """Predictor by a Gaussian process under softmax noise.
 
     Args:
         model_class: The engine.
@@ -206,7 +206,7 @@ def softmax_process(model_class: type[PreferenceGP], num_learn: int) -> Predict:
 
 @torch.no_grad()
 def predicted(model: Any, choices: Choices, datapoints: Tensor) -> Prediction:
-    """What a model says of choices; its answer is the item of largest mean utility.
+    """Prediction of choices; the answer is the item of largest mean utility.
 
     Args:
         model: Fitted.

@@ -3,11 +3,11 @@
     python benchmarks/held_out_feedback.py [--only wine fractions car travel]
         [--bigrams FOLDER] [--sushi FOLDER]
 
-One table. Log-loss is in nats an answer, of a density for ratings, which may be below
-zero; "gain" is what a model saves against the first one of its data. Standard errors
-take the answers of one rater as dependent. Accuracy is the share of choices or levels
-predicted, and of pairs put right for rankings. Comparisons of several raters (the cars)
-have a script of their own, ``raters.py``.
+Prints one table. Log-loss is in nats an answer, of a density for ratings, which may be
+below zero; "gain" is what a model saves against the first one of its data. Standard
+errors take the answers of one rater as dependent. Accuracy is the share of choices or
+levels predicted, and of pairs put right for rankings. Comparisons of several raters
+(the cars) have a script of their own, ``raters.py``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from feedback_scores import HEADER, told
 from held_out_choices import car_rows, travel_rows
 from held_out_rankings import sushi_rows
 from held_out_ratings import fraction_rows, wine_rows
+from held_out_scores import HEADER, told
 from held_out_strengths import bigram_rows
 from report import print_table, start
 

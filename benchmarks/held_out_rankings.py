@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from feedback_scores import (
+from held_out_scores import (
     Predict,
     Prediction,
     fitted,
@@ -99,7 +99,7 @@ def process(model_class: type[PreferenceGP], softmax: bool = False) -> Predict:
 
 @torch.no_grad()
 def predicted(model: Any, rankings: Rankings, datapoints: Tensor) -> Prediction:
-    """What a model says of rankings, and the pairs that its mean utilities put right.
+    """Prediction of rankings, and the pairs that mean utilities put right.
 
     Args:
         model: Fitted.

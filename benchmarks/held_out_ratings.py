@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from feedback_scores import (
+from held_out_scores import (
     Predict,
     Prediction,
     answer_folds,
@@ -109,7 +109,7 @@ def without_rater(predict: Predict) -> Predict:
 
 
 def frequencies(train: Levels, test: Levels) -> Prediction:
-    """As often as the level was given in training, and once more."""
+    """Frequencies of levels in training, each counted once more."""
     return of_table(1.0 + counts(train.feedback.levels, train).expand(1, -1), test, 0)
 
 
@@ -127,7 +127,7 @@ def wine_of(data: Levels) -> Tensor:
 
 
 def counts(levels: Tensor, data: Levels) -> Tensor:
-    """How often each level was given."""
+    """Number of times that each level was given."""
     return levels.bincount(minlength=data.feedback.num_levels).double()
 
 

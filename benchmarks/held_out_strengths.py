@@ -1,11 +1,11 @@
-"""Does a slider help? Held-out choices between key pairs, learned with and without."""
+"""Held-out choices between key pairs, learned with a slider and without it."""
 
 from __future__ import annotations
 
 import math
 
 import torch
-from feedback_scores import Predict, Prediction, fitted, rater_folds, score_rows
+from held_out_scores import Predict, Prediction, fitted, rater_folds, score_rows
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -24,7 +24,7 @@ Table = FeedbackData[Strengths]
 
 
 def bigram_rows(folder: str) -> list[list[object]]:
-    """Which of two key pairs people who were not met choose.
+    """Scores of choices between two key pairs by people who were not met.
 
     Args:
         folder: With the file that ``load_bigrams`` reads.
@@ -42,14 +42,14 @@ def bigram_rows(folder: str) -> list[list[object]]:
 
 
 def of_choices(log_probability: Tensor) -> Prediction:
-    """Of the first items, which are those that were chosen."""
+    """Prediction of the choices from log probabilities of the first items."""
     excess = log_probability - math.log(0.5)
     right = torch.where(excess.abs() < 1e-12, 0.5, (excess > 0).double())
     return Prediction(log_probability, right)
 
 
 def coin(train: Table, test: Table) -> Prediction:
-    """A half."""
+    """Log probability of one half for every answer."""
     return of_choices(torch.full((len(test),), 0.5).double().log())
 
 

@@ -7,7 +7,7 @@ from botorch.models.pairwise_gp import (
     PairwiseLaplaceMarginalLogLikelihood,
 )
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from problems import DIMENSION, ComparisonProblem
+from synthetic_problems import DIMENSION, ComparisonProblem
 
 from botorch_pref import PairwiseProbitLikelihood, PreferenceMarginalLogLikelihood
 from botorch_pref.models import PreferenceGP
@@ -47,7 +47,7 @@ def known_model(
 def fresh_mll(
     model_class: type[PreferenceGP] | type[PairwiseGP], problem: ComparisonProblem
 ) -> PreferenceMarginalLogLikelihood | PairwiseLaplaceMarginalLogLikelihood:
-    """What ``fit_gpytorch_mll`` takes, of a new model with its own defaults.
+    """Objective for ``fit_gpytorch_mll`` of a new model with its own defaults.
 
     Args:
         model_class: One of ours, or ``PairwiseGP``.

@@ -2,8 +2,9 @@
 
     python benchmarks/many_comparisons.py
 
-The work of the first is in the space of its 100 points, that of the second in the space
-of its 100 rows: both factorise 100 x 100 matrices.
+Prints seconds of one evidence with its gradient, and of one fit. The work of the first
+is in the space of its 100 points, that of the second in the space of its 100 rows: both
+factorise 100 x 100 matrices.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import torch
 from botorch.fit import fit_gpytorch_mll
 from known_models import fresh_mll, known_model
-from problems import DIMENSION, ComparisonProblem, synthetic_comparisons
 from report import fastest, print_table, start
+from synthetic_problems import DIMENSION, ComparisonProblem, synthetic_comparisons
 
 from botorch_pref import EPPreferenceGP, LaplacePreferenceGP
 from botorch_pref.models import PreferenceGP

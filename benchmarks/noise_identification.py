@@ -2,8 +2,9 @@
 
     python benchmarks/noise_identification.py
 
-Simulated duels with a known noise, alone, with the output scale fixed, and with labels
-of validity whose own noise is known.
+Prints the interval of noise that each set of answers leaves, and whether it is
+identified: simulated duels with a known noise, alone, with the output scale fixed, and
+with labels of validity whose own noise is known.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How far Bouchard's bound is from the posterior of Plackett and Luce's model.
+"""Distance of Bouchard's bound from the posterior of Plackett and Luce's model.
 
     python benchmarks/plackett_luce_bias.py
 
-The first table is one data set for each length: posterior means and deviations against
-the truth, by importance sampling around the mode. The second is the coverage of known
-weights by 90 % credible regions over many data sets: weights are drawn from the prior,
-so that the exact posterior covers 90 %.
+Prints two tables. The first is one data set for each length: posterior means and
+deviations against the truth, by importance sampling around the mode. The second is the
+coverage of known weights by 90 % credible regions over many data sets: weights are
+drawn from the prior, so that the exact posterior covers 90 %.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     python benchmarks/posterior_time.py
 
-The unit is one kernel evaluation between the 1,024 new points and the n training points
+Prints mean and variance at 512 x 2 points for each engine and size. The unit is one
+kernel evaluation between the 1,024 new points and the n training points
 plus one n x n triangular solve for them: what an exact Gaussian process regression on
 the same points pays.
 """
@@ -12,8 +13,8 @@ from __future__ import annotations
 import torch
 from botorch.models.pairwise_gp import PairwiseGP
 from known_models import fresh_mll, known_kernel, known_model
-from problems import DIMENSION, ComparisonProblem, synthetic_comparisons
 from report import fastest, print_table, start
+from synthetic_problems import DIMENSION, ComparisonProblem, synthetic_comparisons
 from torch import Tensor
 
 from botorch_pref import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP

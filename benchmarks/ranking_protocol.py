@@ -2,12 +2,13 @@
 
     python benchmarks/ranking_protocol.py [--sushi FOLDER] [--repetitions 10]
 
-``FOLDER`` holds the files that `botorch_pref.datasets.load_sushi` reads. Three folds,
-by sets and by samples; a sample of the training sets to learn from, all test sets to
-predict. M-VI is the variational bound, MAP the mode, Laplace the Gaussian around it.
-The precision eta of the prior is the one of ``ETAS`` with the least log-loss in three
-folds of the sample (``*``), the largest lower bound (``L``), or the largest evidence
-under Laplace (``E``).
+Prints tables 3 and 4 and figures 1 to 4 of the paper, figures as tables, for each data
+set. ``FOLDER`` holds the files that `botorch_pref.datasets.load_sushi` reads. Three
+folds, by sets and by samples; a sample of the training sets to learn from, all test
+sets to predict. M-VI is the variational bound, MAP the mode, Laplace the Gaussian
+around it. The precision eta of the prior is the one of ``ETAS`` with the least log-loss
+in three folds of the sample (``*``), the largest lower bound (``L``), or the largest
+evidence under Laplace (``E``).
 
 Features are scaled to mean 0 and deviation 1 over all items; the paper does not say
 what it does. Of a choice only the comparisons with the chosen item count, and its items

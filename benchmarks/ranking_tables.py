@@ -18,7 +18,7 @@ NUM_DEVIATIONS = 3
 
 
 class Tested(NamedTuple):
-    """What one fold says.
+    """Metrics of one fold.
 
     Attributes:
         scores: ``methods x E x metrics``.
@@ -37,7 +37,7 @@ class Tested(NamedTuple):
 
 
 def mean_of_folds(folds: Sequence[Tested], values: Sequence[Tensor]) -> Tensor:
-    """By how many sets each fold tests.
+    """Means over folds, weighted by the number of sets that each tests.
 
     Args:
         folds: One or more.

@@ -1,10 +1,12 @@
-"""Held-out answers of sixty people about ten cars: one mind, strangers, or in between.
+"""Held-out comparisons of ten cars by sixty people: one utility, or one each.
 
     python benchmarks/raters.py FOLDER [--folds 5]
 
-``FOLDER`` holds the files that `botorch_pref.datasets.load_cars` reads. Every model is
-EP's, fitted as it comes. Answers are held out in three ways: a share of everybody's,
-all but a few of everybody's, and all those of some people. ``raters`` is the kernel of
+Prints log-loss and accuracy of each predictor and what it saves against one utility for
+all, a table for each way of holding out. ``FOLDER`` holds the files that
+`botorch_pref.datasets.load_cars` reads. Every model is EP's, fitted as it comes.
+Answers are held out in three ways: a share of everybody's, all but a few of
+everybody's, and all those of some people. ``raters`` is the kernel of
 `rater_covar_module` over stimulus and number of the rater; a person never met then has
 the consensus. Standard errors take the answers of one person as dependent.
 """
@@ -111,13 +113,13 @@ def fit(points: Tensor, pairs: Tensor, kernel: Kernel | None = None) -> EPPrefer
 
 
 def log_probability(model: EPPreferenceGP, first: Tensor, second: Tensor) -> Tensor:
-    """Of the answer that the first is preferred."""
+    """Log probability that the first is preferred."""
     with torch.no_grad():
         return model.duel_probability(first, second, observation_noise=True).log()
 
 
 def coin_of(train: ComparisonData, test: ComparisonData) -> Tensor:
-    """A half."""
+    """Log probability of one half for every answer."""
     return coin(train, test.winners, test.losers)
 
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from problems import ComparisonProblem
+from synthetic_problems import ComparisonProblem
 from torch import Tensor
 from truth import exact_hamiltonian
 
@@ -50,7 +50,7 @@ def effective_draws(steps: Tensor) -> float:
 
 
 def true_rows(problem: ComparisonProblem, seed: int = 0) -> RowDraws:
-    """At least ``EFFECTIVE_DRAWS`` effective draws of ``v``.
+    """Draws of ``v``, at least ``EFFECTIVE_DRAWS`` effective ones.
 
     Args:
         problem: Points, answers, kernel and noise.
@@ -89,16 +89,16 @@ class UtilityMixture:
 
     @property
     def mean(self) -> Tensor:
-        """``q``."""
+        """Means, ``q`` long."""
         return self.means.mean(0)
 
     @property
     def deviation(self) -> Tensor:
-        """``q``, the standard deviations."""
+        """Standard deviations, ``q`` long."""
         return (self.means.var(0) + self.covariance.diagonal()).sqrt()
 
     def differences(self, pairs: Tensor) -> UtilityMixture:
-        """Of the first minus the second of each pair, covariances between pairs aside.
+        """Differences within pairs, without covariances between pairs.
 
         Args:
             pairs: ``k x 2`` indices of points.
@@ -111,12 +111,12 @@ class UtilityMixture:
         )
 
     def probability_positive(self) -> Tensor:
-        """``q``, of each utility or difference above zero."""
+        """Probability of each utility or difference to be above zero, ``q`` long."""
         deviation = self.covariance.diagonal().sqrt()
         return torch.special.ndtr(self.means / deviation).mean(0)
 
     def skewness(self) -> Tensor:
-        """``q``; only the means contribute to the third central moment."""
+        """Skewness, ``q`` long; only means contribute to the third central moment."""
         third = (self.means - self.mean).pow(3).mean(0)
         return third / self.deviation.pow(3)
 
@@ -141,7 +141,7 @@ def utilities_given_rows(
 
 
 def root_mean_square(errors: Tensor) -> float:
-    """Of all elements.
+    """Root mean square of all elements.
 
     Args:
         errors: Any shape.

@@ -3,9 +3,10 @@
     python benchmarks/regret.py [--starts 20] [--first-seed 0] [--model skew]
         [--acquisition eiig] [--problem hartmann6]
 
-Noise-free answers, 20 starts, with the settings of ``python -m botorch_pref``, whose
-names of acquisition functions it takes. Regret is that of the point that the model
-recommends after the last answer (``incumbent``).
+Prints median, mean and worst regret and the seconds a duel. Noise-free answers, 20
+starts, with the settings of ``python -m botorch_pref``, whose names of acquisition
+functions it takes. Regret is that of the point that the model recommends after the last
+answer (``incumbent``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How every benchmark sets up, times and prints.
+"""Set-up, timing and tables of every benchmark.
 
 Times are processor seconds of one thread: on an idle core what a clock on the wall
 shows, and on a shared one less disturbed than it.

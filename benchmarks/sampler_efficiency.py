@@ -2,7 +2,7 @@
 
     python benchmarks/sampler_efficiency.py
 
-Effective sample size of the worst row, per second, from a cold start.
+Prints the effective sample size of the worst row, per second, from a cold start.
 Burn-in, and for ours diagnostics and the draws of ``v`` given the latent rows, count as
 time; the EP solution that ours starts from, which every fit has, is a column of its
 own. The others run at their better number of chains of those tried.
@@ -16,8 +16,8 @@ from collections.abc import Callable
 import torch
 from botorch.utils.probability.lin_ess import LinearEllipticalSliceSampler
 from known_models import known_model
-from problems import NOISES, SIZES, ComparisonProblem, synthetic_comparisons
 from report import print_table, seconds, start
+from synthetic_problems import NOISES, SIZES, ComparisonProblem, synthetic_comparisons
 from torch import Tensor
 from truth import exact_hamiltonian, gibbs
 

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from problems import NOISES, synthetic_comparisons
+from synthetic_problems import NOISES, synthetic_comparisons
 from torch import Tensor
 
 _SQRT_HALF = math.sqrt(0.5)

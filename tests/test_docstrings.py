@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "botorch_pref"
+ROOT = Path(__file__).resolve().parents[1]
 
 PREPOSITIONS = {
     *("about", "after", "against", "around", "as", "at", "before", "between", "beyond"),
@@ -90,15 +90,16 @@ def complaint(line: FirstLine) -> str | None:
 
 MENDED = [
     path
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if not UNMENDED & set(path.relative_to(PACKAGE).parts)
+    for folder in ("botorch_pref", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if not UNMENDED & set(path.relative_to(ROOT).parts)
 ]
 
 
 @pytest.mark.parametrize(
     "path",
     MENDED,
-    ids=lambda path: str(path.relative_to(PACKAGE)),
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_first_lines_name_the_object(path: Path) -> None:
     lines = first_lines(path.read_text(encoding="utf-8"), path.name)

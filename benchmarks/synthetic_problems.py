@@ -20,7 +20,7 @@ SIZES = (50, 100, 200)
 
 @dataclass(frozen=True)
 class ComparisonProblem:
-    """Points, answers and the noise that they were given with.
+    """Points, answers and the noise of the answers.
 
     Attributes:
         points: ``n x d``.
