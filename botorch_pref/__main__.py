@@ -1,4 +1,4 @@
-"""Optimises by duels, or explains choices: `python -m botorch_pref --help`."""
+"""Command line of optimisation by duels and of choices: `python -m botorch_pref`."""
 
 from __future__ import annotations
 

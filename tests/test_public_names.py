@@ -14,6 +14,7 @@ import botorch_pref.feedback
 import botorch_pref.likelihoods
 import botorch_pref.models
 import botorch_pref.plotting
+import botorch_pref.simulation
 
 with warnings.catch_warnings():
     # Ax imports its own old names.
@@ -89,6 +90,7 @@ PUBLIC_PARTS = [
     botorch_pref.likelihoods,
     botorch_pref.models,
     botorch_pref.plotting,
+    botorch_pref.simulation,
 ]
 
 

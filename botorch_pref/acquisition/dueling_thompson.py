@@ -59,7 +59,7 @@ class DuelingThompson(AcquisitionFunction):
         self.path, self._member = self._draw(number)
 
     def _draw(self, number: int) -> tuple[SamplePath, int | None]:
-        """The function of a number of pending points, and the member it is of."""
+        """Function drawn for a number of pending points, and its ensemble member."""
         generator = Generator().manual_seed(self._seed)
         seed = int(torch.randint(2**62, (number + 1,), generator=generator)[-1])
         devices = list(range(torch.cuda.device_count()))

@@ -83,7 +83,7 @@ class FeasibilityWeighted(AcquisitionFunction):
         super().set_X_pending(getattr(acquisition, "X_pending", None))
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Passes pending points on.
+        """Hands pending points to the weighted acquisition function.
 
         Args:
             X_pending: ``n x d``, or None.

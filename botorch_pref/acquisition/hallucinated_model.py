@@ -75,12 +75,12 @@ class HallucinatedModel(Model):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """That of the model."""
+        """Batch shape of the model that was conditioned."""
         return self.model.batch_shape
 
     @property
     def likelihood(self) -> Likelihood:
-        """That of the model."""
+        """Likelihood of the model that was conditioned."""
         return self.model.likelihood
 
     @property

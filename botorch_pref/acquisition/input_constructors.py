@@ -60,7 +60,7 @@ def duel_input_constructor(
 
 
 def utility_model(model: Model) -> Model:
-    """The one model in the list that Ax wraps preference models in.
+    """Preference model inside the list of one that Ax makes of it.
 
     Args:
         model: Such a list, or a model, which is returned as it is.

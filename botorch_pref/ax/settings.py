@@ -1,4 +1,4 @@
-"""What an experiment must remember to go on as it began."""
+"""Settings that are stored with an experiment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ walks that take twice the time of all that follows. Elsewhere it does not know t
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How questions are chosen.
+    """Settings of the choice of questions.
 
     Attributes:
         model: The name of a model.
@@ -53,7 +53,7 @@ class Settings:
     optimizer_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         class_named(self.model, model_classes(), "model")
         class_named(self.acquisition, duel_classes(), "acquisition function")
         for name, least in (("initial", 1), ("seed", 0)):
@@ -64,12 +64,12 @@ class Settings:
                 )
 
     def to_property(self) -> dict[str, Any]:
-        """As it is stored."""
+        """Dictionary of the settings as they are stored."""
         return {"version": VERSION, **asdict(self)}
 
     @classmethod
     def from_arguments(cls, given: dict[str, Any]) -> Self:
-        """From arguments; classes count as their names.
+        """Settings from arguments; classes count as their names.
 
         Args:
             given: By name.
@@ -87,7 +87,7 @@ class Settings:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
-        """Those that are stored with an experiment.
+        """Settings that are stored with an experiment.
 
         Args:
             experiment: Ax's.

@@ -1,4 +1,4 @@
-"""Fits a table of choices, scores it on held-out answers and draws what drives it."""
+"""Command that fits a table of choices, scores models and draws the drivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimises a test function by duels with a simulated judge, or replays a run."""
+"""Commands that optimise a test function by duels, or replay a run."""
 
 from __future__ import annotations
 

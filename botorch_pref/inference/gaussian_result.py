@@ -1,4 +1,4 @@
-"""What an engine hands to a model."""
+"""Result of an engine with a Gaussian posterior."""
 
 from __future__ import annotations
 

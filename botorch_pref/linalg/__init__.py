@@ -1,1 +1,1 @@
-"""Linear maps and matrices that every layer above works with."""
+"""Linear maps and semi-definite matrices."""

@@ -1,4 +1,4 @@
-"""What hyper-parameters maximise."""
+"""Objective of hyper-parameters: the log evidence and log priors."""
 
 from __future__ import annotations
 

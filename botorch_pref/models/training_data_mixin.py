@@ -1,4 +1,4 @@
-"""How a model holds its training data: GPyTorch's and BoTorch's protocol."""
+"""Training data of a model by GPyTorch's and BoTorch's protocol."""
 
 from __future__ import annotations
 

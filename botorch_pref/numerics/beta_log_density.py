@@ -126,7 +126,7 @@ def beta_log_density(
 
 
 def beta_stiffness(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
-    r"""About an upper bound of minus the second derivative in ``t``, at least 2.
+    r"""Approximate upper bound of minus the second derivative in ``t``, at least 2.
 
     The Fisher information :math:`\nu \phi^2 / (\Phi(t) \Phi(-t))` of ``t`` and the pull
     of an answer far from the mean.

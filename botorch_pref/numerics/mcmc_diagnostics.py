@@ -1,4 +1,4 @@
-r"""How far Markov chains are from one another, and what their draws are worth.
+r"""Diagnostics of Markov chains: split R-hat and effective sample size.
 
 All functions take ``num_steps x num_chains x batch_shape``, treat every element of
 ``batch_shape`` as a quantity of its own, and follow Vehtari, Gelman, Simpson, Carpenter
@@ -91,7 +91,7 @@ def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Ten
 
 
 def effective_sample_size(draws: Tensor) -> Tensor:
-    r"""How many independent draws give the mean the same variance.
+    r"""Number of independent draws that would give the mean the same variance.
 
     With :math:`M` split chains of :math:`N` steps, mean autocovariance
     :math:`\gamma_t` and :math:`\rho_t = 1 - (W - \gamma_t) / \widehat{var}^+`

@@ -1,4 +1,4 @@
-r"""How unsure a probit win probability is: the variance of ``Phi(u / s)``."""
+r"""Variance of a probit win probability ``Phi(u / s)``."""
 
 from __future__ import annotations
 

@@ -69,5 +69,5 @@ def heard_grid(items: Tensor, spacing: float) -> Tensor:
 
 
 def log_density(x: Tensor) -> Tensor:
-    """Of a standard normal, like ``x``."""
+    """Log density of a standard normal, like ``x``."""
     return -0.5 * x.square() - _LOG_SQRT_2PI

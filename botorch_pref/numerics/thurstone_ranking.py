@@ -48,7 +48,7 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
 
 
 def _cumulative_integral(values: Tensor, spacing: float) -> Tensor:
-    """From the first node to each; beyond the nodes nothing is left."""
+    """Cumulative integral from the first node to each; beyond the nodes it is 0."""
     n = values.shape[-1]
     outer = torch.nn.functional.pad(values, (3, 2))
     # Not one matrix product: its windows would be copied.

@@ -1,1 +1,28 @@
 """Preferential optimisation of known functions with a simulated judge."""
+
+from botorch_pref.simulation.duel_loop import Duel, Proposal, Propose, run_duels
+from botorch_pref.simulation.judge import ProbitJudge
+from botorch_pref.simulation.problems import Problem, make_problem
+from botorch_pref.simulation.proposals import ChosenDuels, RecordedDuels
+from botorch_pref.simulation.run_log import (
+    LoggedDuel,
+    RunSettings,
+    largest_difference,
+    read_log,
+)
+
+__all__ = [
+    "ChosenDuels",
+    "Duel",
+    "LoggedDuel",
+    "ProbitJudge",
+    "Problem",
+    "Proposal",
+    "Propose",
+    "RecordedDuels",
+    "RunSettings",
+    "largest_difference",
+    "make_problem",
+    "read_log",
+    "run_duels",
+]

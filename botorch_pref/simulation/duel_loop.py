@@ -49,7 +49,7 @@ class Duel:
 
 
 class Propose(Protocol):
-    """Chooses the next duel."""
+    """Rule that chooses the next duel."""
 
     def __call__(self, number: int, model: PreferenceGP | None) -> Proposal:
         """Proposes duel `number`, given the model of the answers so far, if any."""

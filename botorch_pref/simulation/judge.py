@@ -13,7 +13,7 @@ from botorch_pref.errors import BotorchPrefError
 
 @dataclass(frozen=True)
 class ProbitJudge:
-    """Prefers the point whose utility plus fresh Gaussian noise is larger.
+    """Probit judge: prefers the point of larger utility plus fresh Gaussian noise.
 
     With independent noise `N(0, noise)` on each presented item,
     `P(first preferred) = Phi((u(first) - u(second)) / sqrt(2 noise))`, the probit

@@ -1,4 +1,4 @@
-"""Who meets whom next: at random, by an acquisition function, or as on record."""
+"""Proposals of the next duel: random, chosen by acquisition, or recorded."""
 
 from __future__ import annotations
 
@@ -82,7 +82,11 @@ class ChosenDuels:
 
 @dataclass(frozen=True)
 class RecordedDuels:
-    """The duels of a finished run, in their order."""
+    """The duels of a finished run, in their order.
+
+    Attributes:
+        duels: The duels as they were logged.
+    """
 
     proposals: Sequence[Proposal]
 

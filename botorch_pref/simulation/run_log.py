@@ -16,7 +16,7 @@ from botorch_pref.simulation.duel_loop import Duel, Proposal
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What a simulated run is determined by.
+    """Settings that determine a simulated run.
 
     Attributes:
         problem: Name of the problem.
@@ -39,7 +39,12 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class LoggedDuel:
-    """A duel with the simple regret of the winner so far."""
+    """A duel with the simple regret of the incumbent after it.
+
+    Attributes:
+        duel: The duel and its answer.
+        regret: Simple regret of ``duel.incumbent``.
+    """
 
     duel: Duel
     regret: float

@@ -111,7 +111,7 @@ def _filled_up(
 
 
 def _sobol_position(experiment: Experiment) -> int:
-    """How many points of the Sobol sequence were used."""
+    """Number of points of the Sobol sequence that were used."""
     used = 0
     for trial in experiment.trials.values():
         assert isinstance(trial, BatchTrial)

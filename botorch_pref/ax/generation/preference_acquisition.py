@@ -1,4 +1,4 @@
-"""How Ax makes an acquisition function of duels."""
+"""Ax's acquisition for dueling acquisition functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well the model predicts answers that it has not seen, over Ax's own folds."""
+"""Cross-validation of an experiment's model over Ax's own folds."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def check_nothing_else_happened(
 
 
 def standing_answer(trial: BaseTrial) -> dict[str, Any] | None:
-    """What was last said of a question and not withdrawn, as it was recorded.
+    """Latest answer to a question that was not withdrawn, as it was recorded.
 
     Args:
         trial: Of the question.

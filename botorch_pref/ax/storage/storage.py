@@ -1,4 +1,4 @@
-"""Where an experiment is kept."""
+"""Base class of the places where experiments are kept."""
 
 from __future__ import annotations
 

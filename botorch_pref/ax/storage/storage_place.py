@@ -1,4 +1,4 @@
-"""Which storage a path or a URL means."""
+"""Choice of the storage from a path or a URL."""
 
 from __future__ import annotations
 

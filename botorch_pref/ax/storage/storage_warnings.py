@@ -1,4 +1,4 @@
-"""What Ax's storage is told of itself."""
+"""Filter of warnings that Ax's storage causes by itself."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Implicit derivatives of solutions in the prior that they were found for."""
+"""Implicit derivatives of solutions in their prior."""

@@ -1,4 +1,4 @@
-r"""How draws of the exact posterior move with the prior, to first order.
+r"""Tangents of draws of the exact posterior: first-order change with the prior.
 
 Draws of ``v`` move as if they were draws of expectation propagation's Gaussian: by the
 affine flow that takes its mean :math:`\mu_v` and covariance :math:`\Sigma_v` along,
@@ -30,7 +30,7 @@ from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 
 
 class SkewTangent:
-    """The motion of the draws behind an exact posterior.
+    """Tangent of the draws behind an exact posterior.
 
     It is exact where expectation propagation is: for the mean and covariance of one
     answer. For more it leaves out how the error of expectation propagation changes,

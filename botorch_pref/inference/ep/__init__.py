@@ -1,1 +1,1 @@
-"""Expectation propagation."""
+"""Expectation propagation with one-dimensional sites."""

@@ -1,4 +1,4 @@
-r"""How boxed factors differ from the Gaussian sites that stand in for them."""
+r"""Log ratio of boxed factors to the Gaussian sites that stand in for them."""
 
 from __future__ import annotations
 

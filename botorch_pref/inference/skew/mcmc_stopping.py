@@ -1,4 +1,4 @@
-"""When chains have run for long enough, or will not do so in any time worth it."""
+"""Stopping of chains: long enough, or out of reach."""
 
 from __future__ import annotations
 

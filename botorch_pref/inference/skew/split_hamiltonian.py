@@ -204,7 +204,7 @@ class _Chains:
         return torch.stack(rows), accepted.mean(-1) / num_steps
 
     def warm_up(self) -> None:
-        """Adds kicks until the worst element of the batch accepts well; burns in."""
+        """Burns in and adds kicks until the worst element of the batch accepts."""
         while self.num_kicks < _MAX_KICKS:
             # A glance first: with too few kicks chains do not move at all.
             if self._accepts(_GLANCE) and self._accepts(_BURN_IN):

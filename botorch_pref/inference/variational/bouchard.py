@@ -20,7 +20,7 @@ _MAX_STEPS = 100
 
 
 class SetBound(Bound):
-    r"""Bouchard's, with :math:`\xi` for each item and :math:`\alpha` for each set.
+    r"""Bouchard's bound: :math:`\xi` for each item and :math:`\alpha` for each set.
 
     Args:
         stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
@@ -51,7 +51,7 @@ class SetBound(Bound):
         return torch.cat([xi, alpha], dim=-1)
 
     def _best_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """With the derivatives of an implicit function."""
+        """Best alpha, with the derivatives of an implicit function."""
         with torch.no_grad():
             alpha = self._find_alpha(mean, variance)
         slope, curvature = self._in_alpha(alpha, mean, variance)

@@ -42,7 +42,7 @@ class Conditioned(Protocol):
         """``E[u]`` for site shifts."""
 
     def variance(self) -> Tensor:
-        """Of the rows."""
+        """Variances of the rows, ``batch_shape x m``."""
 
 
 ConditionedT = TypeVar("ConditionedT", bound=Conditioned)
@@ -54,7 +54,7 @@ class Conditioner(Protocol[_Out]):
 
     @property
     def variance(self) -> Tensor:
-        """Of the rows."""
+        """Variances of the rows, ``batch_shape x m``."""
 
     @property
     def rounding(self) -> Tensor:
@@ -66,7 +66,7 @@ class Conditioner(Protocol[_Out]):
     def newton_step(
         self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
     ) -> Tensor:
-        """How a force on the rows moves them under a curvature, see :class:`Bound`.
+        """Newton step of the rows under a force and a curvature, see :class:`Bound`.
 
         Args:
             curvature: ``c``, ``batch_shape x m``.
@@ -110,12 +110,12 @@ class BoundStep(Generic[ConditionedT]):
 
     @cached_property
     def target(self) -> Tensor:
-        """See above."""
+        """Best parameters for this Gaussian: step (16b)."""
         return self.bound.best(self.mean, self.variance)
 
     @cached_property
     def gain(self) -> Tensor:
-        """See above."""
+        """Least gain in the bound by the best parameters, ``batch_shape``."""
         expected = self.bound.expected
         return expected(self.target, self.mean, self.variance) - expected(
             self.parameters, self.mean, self.variance
@@ -123,7 +123,7 @@ class BoundStep(Generic[ConditionedT]):
 
     @cached_property
     def residual(self) -> Tensor:
-        """To first order: the mean of the worst row, and all variances added up."""
+        """Movement by the target to first order: worst mean, or summed variances."""
         tau, nu = self.bound.sites(self.target)
         change = tau - self.tau
         moved = self.factor.mean(nu - self.nu - change * self.mean)

@@ -15,7 +15,7 @@ from botorch_pref.linalg.sparse_design import SparseDesign
 
 
 class PairBound(Bound):
-    r"""Jaakkola and Jordan's, with a parameter :math:`\zeta` for each pair.
+    r"""Jaakkola and Jordan's bound, with a parameter :math:`\zeta` for each pair.
 
     Args:
         rows: Differences, winner minus loser.

@@ -35,11 +35,11 @@ class _Model(NamedTuple):
 
     @property
     def chosen(self) -> Tensor:
-        """Which items were chosen, ``batch_shape x M``."""
+        """Mask of the items that were chosen, ``batch_shape x M``."""
         return (self.items.place == 0) & self.items.present
 
     def log_probabilities(self, theta: Tensor) -> Tensor:
-        """Of every item in its set, ``batch_shape x M``; phantoms have none."""
+        """Log probability of every item in its set, ``batch_shape x M``."""
         items = self.items
         f = (self.features @ theta.unsqueeze(-1)).squeeze(-1)
         f = torch.where(items.present, f, -torch.inf)

@@ -1,4 +1,4 @@
-"""What an engine in weight space hands to a model."""
+"""Result of an engine in weight space."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class PlackettLuceFactors(Factors):
         self.stages = torch.where(there, inverse[self.stages.clamp_min(0)], -1)
 
     def _log_probabilities(self, z: Tensor) -> Tensor:
-        """Of each item of each set, ``batch_shape x L x k``; padding has none."""
+        """Log probability of each item of each set, ``batch_shape x L x k``."""
         behind = -z[..., self._against_chosen]
         behind = torch.where(self._there, behind, -torch.inf)
         chosen = behind.new_zeros(*behind.shape[:-1], 1)

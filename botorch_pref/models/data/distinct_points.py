@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class DistinctPoints(NamedTuple):
-    """Where the distinct rows of a matrix of points are.
+    """Positions of the distinct rows of a matrix of points.
 
     Attributes:
         first: ``n_distinct`` indices of the first occurrence of each distinct point.

@@ -57,7 +57,7 @@ class FeedbackDataset(SupervisedDataset):
     __hash__ = None  # type: ignore[assignment]
 
     def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> Self:
-        """A copy.
+        """Copy of the data set.
 
         Args:
             deepcopy: Whether to copy the tensors too.

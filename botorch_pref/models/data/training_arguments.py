@@ -1,4 +1,4 @@
-"""What GPyTorch passes a model that is being trained: its own data, nothing else."""
+"""Check of the arguments that GPyTorch passes a model in training: its own data."""
 
 from __future__ import annotations
 

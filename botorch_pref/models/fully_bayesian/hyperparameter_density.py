@@ -196,7 +196,7 @@ def _parameter_behind(
 
 
 def _bijection(constraint: Interval | None) -> Transform:
-    """From all real numbers to where a raw parameter may be."""
+    """Bijection from all real numbers to the range of a raw parameter."""
     if constraint is None or constraint.enforced:
         return biject_to(constraints.real)
     lower, upper = constraint.lower_bound, constraint.upper_bound

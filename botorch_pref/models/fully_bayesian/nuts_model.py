@@ -22,7 +22,7 @@ _SITE = "offset"
 
 
 class NutsModel:
-    """What BoTorch's ``fit_fully_bayesian_model_nuts`` samples.
+    """Density of hyper-parameters for BoTorch's ``fit_fully_bayesian_model_nuts``.
 
     Its protocol is that of BoTorch's ``PyroModel``. The density and its gradient are
     computed by torch, in one call from JAX's compiled sampler. A chain starts within 2

@@ -84,7 +84,7 @@ class ProductFeatureMap(FeatureMap):
 
 
 def _selector(kernel: Kernel) -> ChainedTransform:
-    """What picks a kernel's columns; one that does nothing where it takes all."""
+    """Transform that selects a kernel's columns; the identity where it takes all."""
     columns = kernel.active_dims
     return ChainedTransform(*[] if columns is None else [FeatureSelector(columns)])
 
