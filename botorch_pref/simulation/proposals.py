@@ -85,7 +85,7 @@ class RecordedDuels:
     """The duels of a finished run, in their order.
 
     Attributes:
-        duels: The duels as they were logged.
+        proposals: The duels, without their answers.
     """
 
     proposals: Sequence[Proposal]
