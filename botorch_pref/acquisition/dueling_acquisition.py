@@ -15,6 +15,8 @@ from botorch.utils.transforms import (
 )
 from torch import Tensor
 
+from botorch_pref.acquisition.model_link import model_link
+from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.posteriors.difference import difference_mixture
 
 
@@ -46,6 +48,7 @@ class DuelingAcquisition(AcquisitionFunction):
     """
 
     X_ref: Tensor | None
+    _link: DuelLink | None = None
     _parts_differ = False
     """Whether a duel's value depends on which of the two is the challenger."""
 
@@ -54,6 +57,19 @@ class DuelingAcquisition(AcquisitionFunction):
         point = None if X_ref is None else reference_point(X_ref)
         self.register_buffer("X_ref", point)
         self.set_X_pending()
+
+    def _foresee_answers(self, link: DuelLink | None) -> None:
+        self._link = link
+        _ = self.link  # an unknown likelihood is an error here rather than later
+
+    @property
+    def link(self) -> DuelLink:
+        """How answers follow from utilities: the link given, else the likelihood's.
+
+        Raises:
+            UnsupportedFeedbackError: No link was given and the likelihood has none.
+        """
+        return model_link(self.model) if self._link is None else self._link
 
     @abstractmethod
     def _duel_values(

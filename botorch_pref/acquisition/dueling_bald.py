@@ -5,14 +5,14 @@ from __future__ import annotations
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.acquisition.registry import register_acquisition
-from botorch_pref.likelihoods.links.duel_link import DuelLink, win_and_information
+from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.likelihoods.links.win_and_information import win_and_information
 
 
 @register_acquisition("bald")
-class DuelingBALD(AnswerLinkMixin, DifferenceAcquisition):
+class DuelingBALD(DifferenceAcquisition):
     r"""Bayesian active learning by disagreement (Houlsby et al. 2011) for duels.
 
     .. math:: \alpha(x_1, x_2) = h\big(E[g(f(x_1) - f(x_2))]\big)
@@ -30,8 +30,7 @@ class DuelingBALD(AnswerLinkMixin, DifferenceAcquisition):
         X_ref: The reference point, ``1 x d``; None to choose all points. See
             :class:`.DuelingAcquisition`, also for batches and pending points.
         link: How the answer follows from the difference of utilities. By default that
-            of ``model.likelihood``, see
-            :func:`botorch_pref.likelihoods.answer_link.answer_link`.
+            of ``model.likelihood``, with its present parameters.
 
     Raises:
         UnsupportedFeedbackError: If no link is given and the likelihood has none.
@@ -45,7 +44,7 @@ class DuelingBALD(AnswerLinkMixin, DifferenceAcquisition):
         link: DuelLink | None = None,
     ) -> None:
         super().__init__(model, X_ref)
-        self._set_link(link)
+        self._foresee_answers(link)
 
     def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
         return win_and_information(self.link, means, variance)[1]

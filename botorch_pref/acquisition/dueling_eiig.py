@@ -5,15 +5,15 @@ from __future__ import annotations
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.acquisition.incumbent import incumbent
 from botorch_pref.acquisition.registry import register_acquisition
-from botorch_pref.likelihoods.links.duel_link import DuelLink, win_and_information
+from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.likelihoods.links.win_and_information import win_and_information
 
 
 @register_acquisition("eiig", reference=incumbent)
-class DuelingEIIG(AnswerLinkMixin, DifferenceAcquisition):
+class DuelingEIIG(DifferenceAcquisition):
     r"""Dueling expected improvement and information gain.
 
     .. math::
@@ -24,7 +24,7 @@ class DuelingEIIG(AnswerLinkMixin, DifferenceAcquisition):
     the answer, :math:`g` is the link of the likelihood and :math:`h` the binary entropy
     in nats (Benavoli, Azzimonti and Piga 2021, section 5, where the information gain is
     printed with the opposite sign). Both terms are closed forms, see
-    :mod:`botorch_pref.likelihoods.links.duel_link`.
+    :mod:`botorch_pref.likelihoods.links.probit_link`.
 
     Args:
         model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
@@ -32,8 +32,7 @@ class DuelingEIIG(AnswerLinkMixin, DifferenceAcquisition):
             for batches and pending points.
         k: Weight of improvement, nonnegative: 0.1 explores more than 0.5.
         link: How the answer follows from the difference of utilities. By default that
-            of ``model.likelihood``, see
-            :func:`botorch_pref.likelihoods.answer_link.answer_link`.
+            of ``model.likelihood``, with its present parameters.
 
     Raises:
         UnsupportedFeedbackError: If no link is given and the likelihood has none.
@@ -53,7 +52,7 @@ class DuelingEIIG(AnswerLinkMixin, DifferenceAcquisition):
             raise ValueError(f"k is {k}; give a weight of at least 0.")
         super().__init__(model, X_ref)
         self.k = k
-        self._set_link(link)
+        self._foresee_answers(link)
 
     def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
         log_win, information = win_and_information(self.link, means, variance)

@@ -7,7 +7,6 @@ from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
-from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import (
     DuelingAcquisition,
     append_points,
@@ -20,7 +19,7 @@ from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 
 @register_acquisition("kg")
-class DuelingKG(AnswerLinkMixin, DuelingAcquisition):
+class DuelingKG(DuelingAcquisition):
     r"""Knowledge gradient of a duel, in closed form.
 
     .. math:: \alpha(x_1, x_2) = E_y\Big[\max_{x \in C \cup \{x_1, x_2\}}
@@ -54,8 +53,7 @@ class DuelingKG(AnswerLinkMixin, DuelingAcquisition):
             ``n x d`` with ``n >= 1``, or ``batch_shape x n x d``; by default those that
             the model has observed. The cost grows with the square of ``n``.
         link: How the answer follows from the difference of utilities. By default that
-            of ``model.likelihood``, see
-            :func:`botorch_pref.likelihoods.answer_link.answer_link`.
+            of ``model.likelihood``, with its present parameters.
 
     Raises:
         FeedbackError: If no choices are given and the model has observed no points.
@@ -75,7 +73,7 @@ class DuelingKG(AnswerLinkMixin, DuelingAcquisition):
         super().__init__(model, X_ref)
         points = observed_points(model) if choices is None else choices
         self.register_buffer("choices", points.detach().clone())
-        self._set_link(link)
+        self._foresee_answers(link)
 
     def _posterior(self, points: Tensor) -> Posterior:
         return self.model.posterior(append_points(points, self.choices))

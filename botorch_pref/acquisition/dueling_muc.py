@@ -5,7 +5,6 @@ from __future__ import annotations
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_pref.acquisition.answer_link_mixin import AnswerLinkMixin
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.acquisition.observed_points import champion
 from botorch_pref.acquisition.registry import register_acquisition
@@ -13,7 +12,7 @@ from botorch_pref.likelihoods.links.duel_link import DuelLink
 
 
 @register_acquisition("muc", reference=champion)
-class DuelingMUC(AnswerLinkMixin, DifferenceAcquisition):
+class DuelingMUC(DifferenceAcquisition):
     r"""Maximally uncertain challenge (Fauvel and Chalk 2021).
 
     .. math:: \alpha(x) = Var\big[g(f(x) - f(x_r))\big],
@@ -36,8 +35,7 @@ class DuelingMUC(AnswerLinkMixin, DifferenceAcquisition):
         X_ref: The reference point, ``1 x d``; see :class:`.DuelingAcquisition`, also
             for batches and pending points.
         link: How the answer follows from the difference of utilities. By default that
-            of ``model.likelihood``, see
-            :func:`botorch_pref.likelihoods.answer_link.answer_link`.
+            of ``model.likelihood``, with its present parameters.
 
     Raises:
         UnsupportedFeedbackError: If no link is given and the likelihood has none.
@@ -48,7 +46,7 @@ class DuelingMUC(AnswerLinkMixin, DifferenceAcquisition):
         self, model: Model, X_ref: Tensor, link: DuelLink | None = None
     ) -> None:
         super().__init__(model, X_ref)
-        self._set_link(link)
+        self._foresee_answers(link)
 
     def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
         within = self.link.win_variance(means, variance).mean(0)

@@ -1,39 +1,24 @@
-"""Log probabilities of held-out answers of any kind under a fitted model."""
+"""The log probability of held-out answers of any kind under a fitted model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import singledispatch
 from typing import Any, cast
 
 import torch
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.utils.transforms import is_ensemble
-from gpytorch.likelihoods import Likelihood
 from torch import Tensor
 
-from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.feedback import (
-    Choices,
-    Comparisons,
-    Feedback,
-    OrdinalRatings,
-    Rankings,
-    Ratings,
-    Strengths,
-    Validity,
-)
-from botorch_pref.likelihoods import (
-    AffineProbitLikelihood,
-    PairwiseProbitLikelihood,
-    PlackettLuceLikelihood,
-)
-from botorch_pref.likelihoods.links.duel_link import ProbitLink
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
+from botorch_pref.feedback import Choices, Feedback, OrdinalRatings, Rankings
+from botorch_pref.likelihoods import PreferenceLikelihood
+from botorch_pref.likelihoods.factors.factors import ScalarFactors
+from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP
-from botorch_pref.numerics.thurstone_ranking import thurstone_ranking_log_probability
-from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 NUM_DRAWS = 128
 """Quasi-random draws of the utilities of each set."""
@@ -47,12 +32,12 @@ def predictive_log_probability(
 ) -> Tensor:
     """Log probability of each answer by itself, given what the model was fitted to.
 
-    A density for ratings and strengths. Comparisons (pairs, then ties), validity,
-    levels, ratings and strengths are exact under the posterior (mixtures of Gaussians
-    in closed form, or by quadrature where the likelihood is Beta). Choices and rankings
-    average the likelihood's own probabilities over `NUM_DRAWS` quasi-random draws of
-    the utilities of the set, with a fixed seed. Of an ensemble, the probability is the
-    mean of its members'.
+    A density for ratings and strengths. Answers that see one number each (all but
+    choices and rankings) are exact under the posterior: the log partitions of the
+    likelihood's factors, in closed form or by quadrature. Choices and rankings average
+    the likelihood's own probabilities over `NUM_DRAWS` quasi-random draws of the
+    utilities of the set, with a fixed seed. Of an ensemble, the probability is the mean
+    of its members'.
 
     Args:
         feedback: `m` answers that the model has not seen.
@@ -60,11 +45,11 @@ def predictive_log_probability(
         datapoints: `n x d`, what the indices of the answers point into.
 
     Returns:
-        `m` log probabilities.
+        `m` log probabilities; of comparisons those of pairs, then of ties.
 
     Raises:
-        UnsupportedFeedbackError: If there is no rule for this kind of feedback, or for
-            the likelihood that the model has of it.
+        UnsupportedFeedbackError: If the model has no likelihood of such answers, or one
+            that says nothing of them.
     """
     each = member_log_probability(feedback, model, datapoints)
     if not is_ensemble(model):
@@ -72,7 +57,6 @@ def predictive_log_probability(
     return each.logsumexp(-1) - math.log(each.shape[-1])
 
 
-@singledispatch
 def member_log_probability(
     feedback: Feedback, model: PreferenceGP, datapoints: Tensor
 ) -> Tensor:
@@ -85,77 +69,23 @@ def member_log_probability(
 
     Returns:
         `m x S` for an ensemble of `S` models, `m` for one model.
+
+    Raises:
+        UnsupportedFeedbackError: As `predictive_log_probability`.
     """
-    kinds = set(member_log_probability.registry) - {object}
-    known = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise UnsupportedFeedbackError(
-        f"The probability of held-out {type(feedback).__name__} is not known, only of "
-        f"{known}; register a rule with member_log_probability.register."
-    )
-
-
-@member_log_probability.register
-def _(feedback: Comparisons, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    likelihood = _likelihood(model, feedback)
-    parts = []
-    if feedback.pairs is not None:
-        moments = _of_duels(model, datapoints[feedback.pairs])
-        parts.append(likelihood.win_probability(*moments).mean(0))
-    if feedback.ties is not None:
-        threshold = torch.as_tensor(getattr(likelihood, "tie_threshold", 0.0))
-        if not bool((threshold > 0).all()):
-            raise UnsupportedFeedbackError(
-                "The model takes no ties to be possible; fit it to answers with ties, "
-                "or score the pairs alone."
-            )
-        moments = _of_duels(model, datapoints[feedback.ties])
-        parts.append(likelihood.tie_probability(*moments).mean(0))
-    return torch.cat(parts).log()
-
-
-@member_log_probability.register
-def _(feedback: Validity, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    likelihood = _likelihood(model, feedback)
-    if not isinstance(likelihood, AffineProbitLikelihood):
-        raise _unknown(likelihood, "valid trial", "AffineProbitLikelihood")
-    posterior = model.posterior(datapoints[feedback.indices].unsqueeze(-2))
-    means, variance = _components(posterior)
-    sign = torch.where(feedback.valid, 1.0, -1.0).to(means)
-    sign = sign.reshape(-1, *[1] * (variance.dim() - 1))
-    # A duel is heard with two noises, a trial with one.
-    link = ProbitLink(likelihood.noise / 2)
-    each = link.log_win_probability(sign * means, variance)
-    return each.logsumexp(0) - math.log(len(each))
-
-
-@member_log_probability.register
-def _(feedback: OrdinalRatings, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    levels = level_probabilities(model, datapoints[feedback.indices])
-    given = feedback.levels.reshape(-1, *[1] * (levels.dim() - 1))
-    given = given.expand(*levels.shape[:-1], 1)
-    return levels.gather(-1, given).squeeze(-1).log()
-
-
-@member_log_probability.register
-def _(feedback: Ratings, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    posterior = model.posterior(datapoints[feedback.indices].unsqueeze(-2))
-    return _log_density(model, feedback, feedback.ratings, _components(posterior))
-
-
-@member_log_probability.register
-def _(feedback: Strengths, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    moments = _of_duels(model, datapoints[feedback.pairs])
-    return _log_density(model, feedback, feedback.strengths, moments)
-
-
-@member_log_probability.register
-def _(feedback: Choices, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    return _of_sets(feedback.stages(), feedback, model, datapoints, _log_first_chosen)
-
-
-@member_log_probability.register
-def _(feedback: Rankings, model: PreferenceGP, datapoints: Tensor) -> Tensor:
-    return _of_sets(feedback.orders, feedback, model, datapoints, log_order_probability)
+    if not isinstance(feedback, Feedback):
+        raise UnsupportedFeedbackError(
+            f"The probability of held-out {type(feedback).__name__} is not known; give "
+            "a container of answers, such as Comparisons."
+        )
+    likelihood = _likelihood_of(model, type(feedback))
+    if isinstance(feedback, Choices):
+        first_chosen = _first_of(likelihood.log_choice_probability)
+        return _of_sets(feedback.stages(), first_chosen, model, datapoints)
+    if isinstance(feedback, Rankings):
+        in_order = likelihood.log_order_probability
+        return _of_sets(feedback.orders, in_order, model, datapoints)
+    return _of_rows(feedback, likelihood, model, datapoints)
 
 
 def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
@@ -168,56 +98,69 @@ def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
     Returns:
         `m x K`, exact under the posterior; `m x S x K` for an ensemble.
     """
-    likelihood = _likelihood_of(model, OrdinalRatings)
-    moments = _components(model.posterior(X.unsqueeze(-2)))
-    return likelihood.level_probabilities(*moments).mean(0)
+    likelihood: Any = _likelihood_of(model, OrdinalRatings)
+    means, covariance = shared_covariance_mixture(model.posterior(X.unsqueeze(-2)))
+    levels = likelihood.level_probabilities(means[..., 0], covariance[..., 0, 0])
+    return levels.mean(0)
 
 
-def _log_first_chosen(likelihood: Any, utilities: Tensor) -> Tensor:
-    """Log probability that the first item of a set is chosen as its best."""
-    return likelihood.log_choice_probability(utilities)[..., 0]
+def _of_rows(
+    feedback: Feedback,
+    likelihood: PreferenceLikelihood[Any],
+    model: PreferenceGP,
+    datapoints: Tensor,
+) -> Tensor:
+    """The log partitions of rows, each an answer, under the posterior's mixture."""
+    try:
+        factors = likelihood.factors(feedback, datapoints.shape[-2])
+    except FeedbackError as error:
+        raise UnsupportedFeedbackError(
+            f"The model's {type(likelihood).__name__} does not explain the held-out "
+            f"{type(feedback).__name__}: {error}"
+        ) from error
+    if not isinstance(factors, ScalarFactors) or factors.noise is not None:
+        raise UnsupportedFeedbackError(
+            f"The factors that {type(likelihood).__name__} makes of "
+            f"{type(feedback).__name__} are not one for each answer; the probability "
+            "of held-out answers needs ScalarFactors without shared noise."
+        )
+    means, variance = _row_moments(factors.rows, model, datapoints)
+    # Members of an ensemble are batches of the likelihood's parameters, before rows.
+    last = means.movedim(1, -1), variance.movedim(0, -1)
+    each = factors.log_partition(*last).value.movedim(-1, 1)
+    return each.logsumexp(0) - math.log(len(each))
 
 
-@singledispatch
-def log_order_probability(likelihood: Likelihood, utilities: Tensor) -> Tensor:
-    """Log probability that the items of a set are ranked in their order, best first.
+def _row_moments(
+    rows: SparseDesign, model: PreferenceGP, datapoints: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Means and variances of the mixture of each row's latent.
 
-    Args:
-        likelihood: Of rankings.
-        utilities: `... x k`.
-
-    Returns:
-        `...`.
-
-    Raises:
-        UnsupportedFeedbackError: If the likelihood is not known.
+    Means are `s x m` and variances `m`; `s x m x S` and `m x S` for an ensemble.
     """
-    raise _unknown(
-        likelihood, "ranking", "PairwiseProbitLikelihood or PlackettLuceLikelihood"
-    )
+    posterior = model.posterior(datapoints[rows.indices])
+    means, covariance = shared_covariance_mixture(posterior)
+    c = rows.coefficients
+    c = c.reshape(len(c), *[1] * (means.dim() - 3), c.shape[-1])
+    variance = (c.unsqueeze(-1) * covariance * c.unsqueeze(-2)).sum((-2, -1))
+    # Of a point and itself the difference is known, but for rounding.
+    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    return (c * means).sum(-1), variance
 
 
-@log_order_probability.register
-def _(likelihood: PairwiseProbitLikelihood, utilities: Tensor) -> Tensor:
-    return thurstone_ranking_log_probability(utilities, likelihood.noise)
-
-
-@log_order_probability.register
-def _(likelihood: PlackettLuceLikelihood, utilities: Tensor) -> Tensor:
-    # The normaliser of each stage: of an item and those behind it.
-    behind = utilities.flip(-1).logcumsumexp(-1).flip(-1)
-    return (utilities - behind).sum(-1)
+def _first_of(
+    log_choice_probability: Callable[[Tensor], Tensor],
+) -> Callable[[Tensor], Tensor]:
+    return lambda utilities: log_choice_probability(utilities)[..., 0]
 
 
 def _of_sets(
     sets: Tensor,
-    feedback: Feedback,
+    log_probability: Callable[[Tensor], Tensor],
     model: PreferenceGP,
     datapoints: Tensor,
-    log_probability: Callable[[Likelihood, Tensor], Tensor],
 ) -> Tensor:
     """Averages over draws; sets of one size at once, in portions for memory."""
-    likelihood = _likelihood(model, feedback)
     sizes = (sets >= 0).sum(-1)
     done, order = [], []
     for size in sizes.unique().tolist():
@@ -226,47 +169,15 @@ def _of_sets(
             sampler = get_sampler(
                 cast("TorchPosterior", posterior), torch.Size([NUM_DRAWS]), seed=_SEED
             )
-            each = log_probability(likelihood, sampler(posterior).squeeze(-1))
+            each = log_probability(sampler(posterior).squeeze(-1))
             done.append(each.logsumexp(0) - math.log(NUM_DRAWS))
             order.append(rows)
     return torch.cat(done)[torch.cat(order).argsort()]
 
 
-def _log_density(
-    model: PreferenceGP,
-    feedback: Feedback,
-    answers: Tensor,
-    moments: tuple[Tensor, Tensor],
-) -> Tensor:
-    likelihood = _likelihood(model, feedback)
-    answers = answers.reshape(-1, *[1] * (moments[1].dim() - 1))
-    each = likelihood.answer_log_density(answers, *moments)
-    return each.logsumexp(0) - math.log(len(each))
-
-
-def _of_duels(model: PreferenceGP, pairs: Tensor) -> tuple[Tensor, Tensor]:
-    """Moments of the differences of `m` pairs, `m x 2 x d`; see `_components`."""
-    first, second = pairs.unsqueeze(-2).unbind(-3)
-    return _components(model.duel_posterior(first, second))
-
-
-def _components(posterior: Any) -> tuple[Tensor, Tensor]:
-    """Means and variances of a mixture at `m` batches of one point.
-
-    Means are `s x m` and variances `m`; `1 x m x S` and `m x S` for an ensemble.
-    """
-    if isinstance(posterior, SkewNormalPosterior):
-        means, variance = posterior.component_means, posterior.component_covariance
-        return means.squeeze(-1), variance[..., 0, 0]
-    mean, variance = posterior.mean, posterior.variance
-    return mean[..., 0, 0].unsqueeze(0), variance[..., 0, 0]
-
-
-def _likelihood(model: PreferenceGP, feedback: Feedback) -> Any:
-    return _likelihood_of(model, type(feedback))
-
-
-def _likelihood_of(model: PreferenceGP, kind: type[Feedback]) -> Any:
+def _likelihood_of(
+    model: PreferenceGP, kind: type[Feedback]
+) -> PreferenceLikelihood[Any]:
     if not hasattr(model, "likelihoods"):
         return model.likelihood
     if kind.__name__ not in model.likelihoods:
@@ -274,13 +185,4 @@ def _likelihood_of(model: PreferenceGP, kind: type[Feedback]) -> Any:
             f"The model has no likelihood for {kind.__name__}; build it with "
             f"likelihood={{{kind.__name__}: ...}}."
         )
-    return model.likelihoods[kind.__name__]
-
-
-def _unknown(
-    likelihood: Likelihood, answer: str, others: str
-) -> UnsupportedFeedbackError:
-    return UnsupportedFeedbackError(
-        f"The probability of a {answer} under {type(likelihood).__name__} is not "
-        f"known; use {others}."
-    )
+    return cast("PreferenceLikelihood[Any]", model.likelihoods[kind.__name__])

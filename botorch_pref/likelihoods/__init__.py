@@ -8,6 +8,7 @@ from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.registry import register_likelihood
 
 __all__ = [
     "AffineProbitLikelihood",
@@ -18,4 +19,5 @@ __all__ = [
     "PairwiseProbitLikelihood",
     "PlackettLuceLikelihood",
     "PreferenceLikelihood",
+    "register_likelihood",
 ]

@@ -12,13 +12,16 @@ from torch.distributions import Bernoulli
 
 from botorch_pref.feedback.validity import Validity
 from botorch_pref.likelihoods.factors.box_factors import BoxFactors
-from botorch_pref.likelihoods.preference_likelihood import (
+from botorch_pref.likelihoods.positive_parameter import (
     PositiveParameter,
-    PreferenceLikelihood,
+    register_positive,
 )
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.registry import register_likelihood
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 
+@register_likelihood
 class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
     r"""A trial is valid where its utility, heard with noise, is above zero.
 
@@ -43,8 +46,8 @@ class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
         self, noise: float | Tensor = 1.0, *, noise_prior: Prior | None = None
     ) -> None:
         super().__init__()
-        self._register_positive(
-            "noise", noise, noise_prior, learned=noise_prior is not None
+        register_positive(
+            self, "noise", noise, noise_prior, learned=noise_prior is not None
         )
 
     def factors(self, feedback: Validity, num_points: int) -> BoxFactors:

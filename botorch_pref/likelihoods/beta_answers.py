@@ -11,9 +11,12 @@ from torch import Tensor
 from torch.distributions import Beta
 
 from botorch_pref.likelihoods.factors.beta_factors import beta_partition
+from botorch_pref.likelihoods.positive_parameter import (
+    PositiveParameter,
+    register_positive,
+)
 from botorch_pref.likelihoods.preference_likelihood import (
     FeedbackT,
-    PositiveParameter,
     PreferenceLikelihood,
 )
 from botorch_pref.numerics.beta_majority import beta_majority
@@ -48,9 +51,9 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
         noise_prior: Prior | None = None,
     ) -> None:
         super().__init__()
-        self._register_positive("precision", precision, precision_prior, learned=True)
-        self._register_positive(
-            "noise", noise, noise_prior, learned=noise_prior is not None
+        register_positive(self, "precision", precision, precision_prior, learned=True)
+        register_positive(
+            self, "noise", noise, noise_prior, learned=noise_prior is not None
         )
 
     @property

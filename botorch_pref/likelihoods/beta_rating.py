@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
-
 from botorch_pref.feedback.ratings import Ratings
 from botorch_pref.likelihoods.beta_answers import BetaAnswers
 from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.likelihoods.registry import register_likelihood
+from botorch_pref.linalg.sparse_design import point_rows
 
 
+@register_likelihood
 class BetaRatingLikelihood(BetaAnswers[Ratings]):
     r"""How good an item is, on a scale from 0 to 1.
 
@@ -38,8 +38,6 @@ class BetaRatingLikelihood(BetaAnswers[Ratings]):
     def factors(self, feedback: Ratings, num_points: int) -> BetaFactors:
         """See base class."""
         precision = self.precision.unsqueeze(-1)
-        index = feedback.indices.unsqueeze(-1)
-        ones = torch.ones_like(index, dtype=precision.dtype)
         answers = feedback.ratings.to(precision)
-        rows = SparseDesign(index, ones, num_points)
+        rows = point_rows(feedback.indices, num_points, precision)
         return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))

@@ -15,11 +15,13 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.feedback import Feedback
 from botorch_pref.feedback.ordinal_ratings import OrdinalRatings
 from botorch_pref.likelihoods.factors.box_factors import BoxFactors
-from botorch_pref.likelihoods.preference_likelihood import (
+from botorch_pref.likelihoods.positive_parameter import (
     PositiveParameter,
-    PreferenceLikelihood,
+    register_positive,
 )
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.registry import register_likelihood
+from botorch_pref.linalg.sparse_design import point_rows
 
 
 def _get_cutpoints(module: Module) -> Tensor:
@@ -30,6 +32,7 @@ def _set_cutpoints(module: Module, value: Tensor) -> None:
     module.cutpoints = value
 
 
+@register_likelihood
 class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
     r"""A level is the interval between cut points where a noisy utility falls.
 
@@ -69,8 +72,8 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         cutpoints_prior: Prior | None = None,
     ) -> None:
         super().__init__()
-        self._register_positive(
-            "noise", noise, noise_prior, learned=noise_prior is not None
+        register_positive(
+            self, "noise", noise, noise_prior, learned=noise_prior is not None
         )
         start = _initial_cutpoints(num_levels, cutpoints, self.noise.detach())
         self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))
@@ -129,13 +132,8 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         gaps = self.raw_cutpoints[..., 1:].exp().expand(*batch, -1)
         width = torch.cat([none, gaps, none], dim=-1)
         levels = feedback.levels.expand(*batch, -1)
-        rows = SparseDesign(
-            feedback.indices.unsqueeze(-1),
-            torch.ones_like(feedback.indices.unsqueeze(-1), dtype=ends.dtype),
-            num_points,
-        )
         return BoxFactors(
-            rows,
+            point_rows(feedback.indices, num_points, ends),
             noise.expand(*batch, levels.shape[-1]),
             ends.gather(-1, levels),
             ends.gather(-1, levels + 1),

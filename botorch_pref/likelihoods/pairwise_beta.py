@@ -9,9 +9,11 @@ from torch import Tensor
 from botorch_pref.feedback.strengths import Strengths
 from botorch_pref.likelihoods.beta_answers import BetaAnswers
 from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
+from botorch_pref.likelihoods.registry import register_likelihood
 from botorch_pref.linalg.sparse_design import pair_rows
 
 
+@register_likelihood
 class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
     r"""How strongly the first of two items is preferred, on a scale from 0 to 1.
 

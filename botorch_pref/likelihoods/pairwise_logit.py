@@ -12,11 +12,13 @@ from torch.distributions import Bernoulli
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback.comparisons import Comparisons
 from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
-from botorch_pref.likelihoods.links.duel_link import LogitLink
+from botorch_pref.likelihoods.links.logit_link import LogitLink
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.registry import register_likelihood
 from botorch_pref.linalg.sparse_design import pair_rows
 
 
+@register_likelihood
 class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
     r"""A duel is won with a probability logistic in the difference of utilities.
 
@@ -27,10 +29,6 @@ class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
     """
 
     explains: ClassVar = {Comparisons: LogitFactors}
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("_like", torch.zeros(()), persistent=False)
 
     def factors(self, feedback: Comparisons, num_points: int) -> LogitFactors:
         """See base class.
@@ -52,14 +50,14 @@ class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
         r"""That of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
         return torch.full_like(self._like, math.pi**2 / 6)
 
-    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that the first of two items wins.
+    @property
+    def link(self) -> LogitLink:
+        """See base class."""
+        return LogitLink()
 
-        Args:
-            mean: Of the difference of utilities, any shape.
-            variance: Of the difference, broadcastable with ``mean``.
-        """
-        return LogitLink().win_probability(mean, variance)
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return self.link.win_probability(mean, variance)
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""

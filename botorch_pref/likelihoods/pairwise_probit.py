@@ -23,18 +23,22 @@ from botorch_pref.likelihoods.factors.thurstone_sets import (
     choice_factors,
     ranking_factors,
 )
-from botorch_pref.likelihoods.links.duel_link import ProbitLink
-from botorch_pref.likelihoods.preference_likelihood import (
+from botorch_pref.likelihoods.links.probit_link import ProbitLink
+from botorch_pref.likelihoods.positive_parameter import (
     PositiveParameter,
-    PreferenceLikelihood,
+    register_positive,
     set_positive,
 )
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.registry import register_likelihood
 from botorch_pref.linalg.sparse_design import pair_rows, stack_rows
 from botorch_pref.numerics.thurstone_choice import thurstone_choice_log_probability
+from botorch_pref.numerics.thurstone_ranking import thurstone_ranking_log_probability
 
 _THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
 
 
+@register_likelihood
 class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
     r"""Each item's utility is heard with Gaussian noise; the larger one wins.
 
@@ -78,13 +82,13 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         tie_threshold_prior: Prior | None = None,
     ) -> None:
         super().__init__()
-        self._register_positive(
-            "noise", noise, noise_prior, learned=noise_prior is not None
+        register_positive(
+            self, "noise", noise, noise_prior, learned=noise_prior is not None
         )
         self._has_ties = tie_threshold is not None
         if tie_threshold is not None:
-            self._register_positive(
-                "tie_threshold", tie_threshold, tie_threshold_prior, learned=True
+            register_positive(
+                self, "tie_threshold", tie_threshold, tie_threshold_prior, learned=True
             )
         elif tie_threshold_prior is not None:
             raise FeedbackError(
@@ -159,38 +163,29 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         """The noise of one presented item."""
         return self.noise
 
-    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that the first of two items wins, ties being no wins.
+    @property
+    def link(self) -> ProbitLink:
+        """See base class; as if the tie threshold were 0."""
+        return ProbitLink(self.noise)
 
-        Args:
-            mean: Of the difference of utilities, any shape.
-            variance: Of the difference, broadcastable with ``mean``.
-        """
-        link = ProbitLink(self.noise)
-        return link.win_probability(mean - self.tie_threshold, variance)
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; in closed form."""
+        return self.link.win_probability(mean - self.tie_threshold, variance)
 
     def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that two items tie; zero without a tie threshold.
-
-        Args:
-            mean: Of the difference of utilities, any shape.
-            variance: Of the difference, broadcastable with ``mean``.
-        """
+        """See base class; zero without a tie threshold."""
         scale = (2 * self.noise + variance).sqrt()
         # Between the tails that are small both, nothing cancels.
         upper, lower = self.tie_threshold - mean.abs(), -self.tie_threshold - mean.abs()
         return ndtr(upper / scale) - ndtr(lower / scale)
 
     def log_choice_probability(self, utilities: Tensor) -> Tensor:
-        """Log probabilities that each item of a set is chosen as its best.
-
-        Args:
-            utilities: ``... x k``.
-
-        Returns:
-            ``... x k``.
-        """
+        """See base class; right to rounding."""
         return thurstone_choice_log_probability(utilities, self.noise.unsqueeze(-1))
+
+    def log_order_probability(self, utilities: Tensor) -> Tensor:
+        """See base class; each item is heard once for the whole order."""
+        return thurstone_ranking_log_probability(utilities, self.noise)
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""

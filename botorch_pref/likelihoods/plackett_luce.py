@@ -12,9 +12,12 @@ from torch.distributions import Categorical
 from botorch_pref.feedback.choices import Choices
 from botorch_pref.feedback.rankings import Rankings
 from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.links.logit_link import LogitLink
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.registry import register_likelihood
 
 
+@register_likelihood
 class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
     r"""An item is chosen out of a set with a probability softmax in the utilities.
 
@@ -29,10 +32,6 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
 
     explains: ClassVar = {Choices: PlackettLuceFactors, Rankings: PlackettLuceFactors}
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("_like", torch.zeros(()), persistent=False)
-
     def factors(
         self, feedback: Choices | Rankings, num_points: int
     ) -> PlackettLuceFactors:
@@ -44,16 +43,19 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
         r"""That of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
         return torch.full_like(self._like, math.pi**2 / 6)
 
+    @property
+    def link(self) -> LogitLink:
+        """See base class: a choice out of two is Bradley and Terry's duel."""
+        return LogitLink()
+
     def log_choice_probability(self, utilities: Tensor) -> Tensor:
-        """Log probabilities that each item of a set is chosen as its best.
-
-        Args:
-            utilities: ``... x k``.
-
-        Returns:
-            ``... x k``.
-        """
+        """See base class."""
         return utilities.log_softmax(-1)
+
+    def log_order_probability(self, utilities: Tensor) -> Tensor:
+        """See base class: the softmax of each item among those behind it."""
+        behind = utilities.flip(-1).logcumsumexp(-1).flip(-1)
+        return (utilities - behind).sum(-1)
 
     def forward(self, function_samples: Tensor) -> Categorical:
         """See base class: which item is chosen.

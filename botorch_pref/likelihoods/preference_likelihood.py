@@ -1,33 +1,49 @@
-"""What every likelihood has in common."""
+"""The protocol of every likelihood."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import partial
 from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
-from gpytorch import Module
-from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import Likelihood
-from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Distribution
 
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.feedback.choices import Choices
+from botorch_pref.feedback.comparisons import Comparisons
 from botorch_pref.feedback.feedback import Feedback
+from botorch_pref.feedback.rankings import Rankings
+from botorch_pref.feedback.validity import Validity
+from botorch_pref.likelihoods.answer_density import answer_density
 from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.likelihoods.links.quadrature_link import QuadratureLink
+from botorch_pref.numerics.bend_quadrature import half_rise
 
 FeedbackT = TypeVar("FeedbackT", bound=Feedback)
 
-# An optimiser may try raw parameters at which a softplus is zero, where no likelihood
-# is defined.
-_SMALLEST = torch.finfo(torch.float32).tiny
+# Where a standard normal variable is above with probability a quarter.
+_UPPER_QUARTILE = 0.6744897501960817
 
 
 class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
-    """A likelihood that turns answers into factors of rows of utilities.
+    """A likelihood of answers given utilities.
+
+    A likelihood of one's own names what it explains and gives :meth:`forward`;
+    everything else follows from that by quadrature. Those of this package override what
+    they know in closed form. For example, noise of Cauchy's distribution in duels::
+
+        class PairwiseCauchyLikelihood(PreferenceLikelihood[Comparisons]):
+            explains = {Comparisons: DensityFactors}
+
+            def forward(self, function_samples):
+                return Bernoulli(probs=0.5 + function_samples.atan() / math.pi)
+
+    Parameters of ``batch_shape`` are broadcast against the last dimensions of the
+    arguments of all methods but :meth:`factors`.
 
     Attributes:
         explains: The containers whose answers it explains, the one it is named for
@@ -35,6 +51,12 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
     """
 
     explains: ClassVar[Mapping[type[Feedback], type[Factors]]]
+    _like: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Says what the dtype and the device are where there are no parameters.
+        self.register_buffer("_like", torch.zeros(()), persistent=False)
 
     @classmethod
     def default_for(cls, feedback: Feedback | None) -> Self:
@@ -46,86 +68,154 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         return cls()
 
     @abstractmethod
-    def factors(self, feedback: FeedbackT, num_points: int) -> Factors:
-        """The rows and factors of a block of answers.
-
-        Args:
-            feedback: Answers, of a type in :attr:`explains`.
-            num_points: ``n``, the number of datapoints.
-        """
-
-    @abstractmethod
     def forward(self, function_samples: Tensor) -> Distribution:
         """The answer's distribution given what it depends on.
 
         Args:
             function_samples: ``z``, any shape: the difference of two utilities for
-                duels, one utility for absolute answers.
+                duels and strengths, one utility for absolute answers; for choices the
+                utilities of a set, ``... x k``.
+
+        Returns:
+            Of duels a ``Bernoulli`` whose 1 is a win of the first item, of validity one
+            whose 1 is a valid trial; of levels and choices a ``Categorical``; else the
+            distribution of the number that is answered.
         """
 
-    def _register_positive(
-        self, name: str, value: float | Tensor, prior: Prior | None, *, learned: bool
-    ) -> None:
-        """A positive parameter under a GPyTorch constraint, with an optional prior."""
-        # A Python number keeps its digits until the model says what its dtype is.
-        tensor = torch.as_tensor(
-            value, dtype=None if isinstance(value, Tensor) else torch.float64
+    def factors(self, feedback: FeedbackT, num_points: int) -> Factors:
+        """The rows and factors of a block of answers.
+
+        By default :class:`DensityFactors` with the density of :meth:`forward`, for
+        answers that see one number each.
+
+        Args:
+            feedback: Answers, of a type in :attr:`explains`.
+            num_points: ``n``, the number of datapoints.
+
+        Raises:
+            UnsupportedFeedbackError: There is no default for such answers.
+        """
+        return answer_density(feedback, num_points, self.forward, self._like)
+
+    @property
+    def link(self) -> DuelLink:
+        """The link of duels, between items one of which wins.
+
+        By default of :meth:`forward` by quadrature: ties left out, or the choice out of
+        a set of two.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
+        """
+        if Comparisons in self.explains:
+            return QuadratureLink(self._decided)
+        if self._explains_sets:
+            return QuadratureLink(self._chosen_of_two)
+        raise self._says_nothing("a duel", "Comparisons")
+
+    @property
+    def observation_variance(self) -> Tensor:
+        """The variance of the noise with which one item is heard, ``batch_shape``.
+
+        By default that of the Gaussian noise under which differences of utilities (of
+        valid trials: utilities) have the same quartiles, which exists for heavy tails
+        and lapses too.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of duels, choices or
+                valid trials.
+        """
+        if Validity in self.explains:
+            return (half_rise(self._win, self._like) / _UPPER_QUARTILE).square()
+        link = self.link
+        quartile = half_rise(
+            lambda u: link.win_probability(u, torch.zeros_like(u)), self._like
         )
-        raw = f"raw_{name}"
-        self.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
-        self.register_constraint(raw, GreaterThan(_SMALLEST))
-        set_positive(self, name, tensor)
-        getattr(self, raw).requires_grad_(learned)
-        if prior is not None:
-            get, set_ = partial(_get, name=name), partial(_set, name=name)
-            self.register_prior(f"{name}_prior", prior, get, set_)
+        return 0.5 * (quartile / _UPPER_QUARTILE).square()
 
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that the first of two items wins, ties being no wins.
 
-# At module level, unlike the closures that GPyTorch would make, so that they pickle.
-def _get(module: Module, *, name: str) -> Tensor:
-    return getattr(module, name)
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, nonnegative, broadcastable with ``mean``.
 
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
+        """
+        if Comparisons in self.explains:
+            return QuadratureLink(self._win).win_probability(mean, variance)
+        return self.link.win_probability(mean, variance)
 
-def _set(module: Module, value: Tensor, *, name: str) -> None:
-    module.initialize(**{name: value})
+    def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that two items tie: that neither wins.
 
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, nonnegative, broadcastable with ``mean``.
 
-def set_positive(module: Module, name: str, value: float | Tensor) -> None:
-    """Sets a positive parameter from its natural value.
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
+        """
+        wins = self.win_probability(mean, variance)
+        return (1 - wins - self.win_probability(-mean, variance)).clamp_min(0.0)
 
-    Args:
-        module: Has a constrained parameter ``raw_{name}``.
-        name: Of the parameter.
-        value: Broadcastable with the parameter.
+    def log_choice_probability(self, utilities: Tensor) -> Tensor:
+        """Log probabilities that each item of a set is chosen as its best.
 
-    Raises:
-        FeedbackError: The value is not positive and finite.
-    """
-    raw = getattr(module, f"raw_{name}")
-    tensor = torch.as_tensor(value, dtype=raw.dtype, device=raw.device)
-    constraint = getattr(module, f"raw_{name}_constraint")
-    if not bool((tensor.isfinite() & (tensor > constraint.lower_bound)).all()):
-        raise FeedbackError(
-            f"{type(module).__name__}: {name} must be positive and finite, got {value}."
+        Args:
+            utilities: ``... x k``.
+
+        Returns:
+            ``... x k``.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of sets.
+        """
+        if not self._explains_sets:
+            raise self._says_nothing("a choice", "Choices")
+        return self.forward(utilities).logits.log_softmax(-1)  # type: ignore[attr-defined]
+
+    def log_order_probability(self, utilities: Tensor) -> Tensor:
+        """Log probability that the items of a set are ranked as they are, best first.
+
+        By default that of choosing the first, then the second out of the rest, and so
+        on.
+
+        Args:
+            utilities: ``... x k``.
+
+        Returns:
+            ``...``.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of sets.
+        """
+        if not self._explains_sets:
+            raise self._says_nothing("a ranking", "Rankings")
+        stages = range(utilities.shape[-1] - 1)
+        each = [self.log_choice_probability(utilities[..., i:])[..., 0] for i in stages]
+        return torch.stack(each).sum(0)
+
+    @property
+    def _explains_sets(self) -> bool:
+        return Choices in self.explains or Rankings in self.explains
+
+    def _win(self, difference: Tensor) -> Tensor:
+        """Probability of a win given the difference."""
+        return self.forward(difference).mean
+
+    def _decided(self, difference: Tensor) -> Tensor:
+        """Probability of a win given the difference, and that there is no tie."""
+        win, loss = self._win(difference), self._win(-difference)
+        return win / (win + loss)
+
+    def _chosen_of_two(self, difference: Tensor) -> Tensor:
+        pair = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
+        return self.log_choice_probability(pair)[..., 0].exp()
+
+    def _says_nothing(self, of: str, kind: str) -> UnsupportedFeedbackError:
+        return UnsupportedFeedbackError(
+            f"The probability of {of} under {type(self).__name__} is not known; use a "
+            f"likelihood that explains {kind}, or override the method."
         )
-    inverse = constraint.inverse_transform(tensor.expand_as(raw))
-    module.initialize(**{f"raw_{name}": inverse})
-
-
-class PositiveParameter:
-    """The natural value of a constrained ``raw_`` parameter, read and written."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        """Remembers the name."""
-        self._name, self._raw = name, f"raw_{name}"
-
-    def __get__(self, instance: Module | None, owner: type) -> Tensor:
-        """The constrained value."""
-        if instance is None:
-            return self  # type: ignore[return-value]
-        constraint = getattr(instance, f"{self._raw}_constraint")
-        return constraint.transform(getattr(instance, self._raw))
-
-    def __set__(self, instance: Module, value: float | Tensor) -> None:
-        """Sets the parameter from its natural value."""
-        set_positive(instance, self._name, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from inspect import isabstract
 from typing import Any
 
 from botorch.models.likelihoods import pairwise as botorch_pairwise
@@ -26,6 +25,7 @@ from botorch_pref.likelihoods.pairwise_beta import PairwiseBetaLikelihood
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.registry import likelihoods_of
 
 AnyLikelihood = PreferenceLikelihood[Any]
 
@@ -60,9 +60,9 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
     if likelihood is None:
         return {}
     if isinstance(likelihood, Mapping):
-        chosen = {kind: _ours(given) for kind, given in likelihood.items()}
+        chosen = {kind: own_likelihood(given) for kind, given in likelihood.items()}
     else:
-        ours = _ours(likelihood)
+        ours = own_likelihood(likelihood)
         kinds = getattr(ours, "explains", {Comparisons: None})
         chosen = dict.fromkeys(kinds, ours)
     for kind, given in chosen.items():
@@ -79,8 +79,12 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
     return chosen
 
 
-def _ours(likelihood: Any) -> Any:
-    """A likelihood of BoTorch as ours; any other as it is, for better or worse."""
+def own_likelihood(likelihood: Any) -> Any:
+    """A likelihood of BoTorch as ours; any other as it is, for better or worse.
+
+    Args:
+        likelihood: Of a model.
+    """
     translation = BOTORCH_LIKELIHOODS.get(type(likelihood))
     return likelihood if translation is None else translation()
 
@@ -150,23 +154,6 @@ def _kinds(
             )
         kinds[next(iter(chosen))] = None
     return kinds
-
-
-def likelihoods_of(
-    kind: type[Feedback], base: type[AnyLikelihood] = PreferenceLikelihood
-) -> list[type[AnyLikelihood]]:
-    """All likelihoods that explain a kind of answer, by name.
-
-    Args:
-        kind: A class of feedback.
-        base: Those below it.
-    """
-    found = set()
-    for cls in base.__subclasses__():
-        if not isabstract(cls) and kind in cls.explains:
-            found.add(cls)
-        found.update(likelihoods_of(kind, cls))
-    return sorted(found, key=lambda cls: cls.__name__)
 
 
 def _names(kind: type[Feedback]) -> str:

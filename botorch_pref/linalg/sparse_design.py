@@ -190,3 +190,15 @@ def pair_rows(pairs: Tensor, num_points: int, like: Tensor) -> SparseDesign:
     """
     signs = torch.tensor([1.0, -1.0], dtype=like.dtype, device=like.device)
     return SparseDesign(pairs, signs.expand(*pairs.shape), num_points)
+
+
+def point_rows(indices: Tensor, num_points: int, like: Tensor) -> SparseDesign:
+    r"""Rows of single utilities :math:`f_i`.
+
+    Args:
+        indices: ``batch_shape x m`` long.
+        num_points: ``n``.
+        like: A tensor whose dtype and device the coefficients take.
+    """
+    index = indices.unsqueeze(-1)
+    return SparseDesign(index, like.new_ones(index.shape), num_points)

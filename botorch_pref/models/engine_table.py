@@ -12,7 +12,7 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
-from botorch_pref.likelihoods.resolve import likelihoods_of
+from botorch_pref.likelihoods.registry import likelihoods_of
 from botorch_pref.models.preference_gp import engines
 
 _KINDS: tuple[type[Feedback], ...] = (

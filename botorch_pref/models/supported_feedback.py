@@ -8,7 +8,7 @@ from typing import Any
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
-from botorch_pref.likelihoods.resolve import likelihoods_of
+from botorch_pref.likelihoods.registry import likelihoods_of
 
 Engine = type[Any]
 """A class of models; ``takes`` are the kinds of factors that its engine takes."""

@@ -188,8 +188,26 @@ def peaked_integral(
     value, slope = function(nodes), derivative(nodes)
     offset = nodes - mean
     log_integrand = value - 0.5 * offset.square() / variance + log_weights
-    log_sum = torch.logsumexp(log_integrand, dim=0)
-    weights = (log_integrand - log_sum).exp()
+    log_integrand = log_integrand - 0.5 * (2 * math.pi * variance).log()
+    return tilted_derivatives(log_integrand, slope, offset, variance)
+
+
+def tilted_derivatives(
+    log_terms: Tensor, slope: Tensor, offset: Tensor, variance: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""A log integral and its first two derivatives in :math:`\mu`, from its terms.
+
+    Args:
+        log_terms: Logarithms of what is summed over, ``num_nodes x shape``.
+        slope: :math:`g'` at the nodes, likewise.
+        offset: :math:`t - \mu` of the nodes, likewise.
+        variance: ``s``, positive, ``shape``.
+
+    Returns:
+        Three tensors of ``shape``; see :func:`peaked_integral`.
+    """
+    log_sum = torch.logsumexp(log_terms, dim=0)
+    weights = (log_terms - log_sum).exp()
     first, shift = (weights * slope).sum(0), (weights * offset).sum(0)
     centred = weights * (offset - shift)
     second = (centred * (slope - first)).sum(0) / variance
@@ -197,4 +215,4 @@ def peaked_integral(
     narrow = ratio < 0.5
     first = torch.where(narrow, shift / variance, first)
     second = torch.where(narrow, (ratio - 1) / variance, second)
-    return log_sum - 0.5 * (2 * math.pi * variance).log(), first, second
+    return log_sum, first, second

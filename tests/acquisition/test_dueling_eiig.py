@@ -17,7 +17,8 @@ from torch import Tensor
 from botorch_pref.acquisition import DuelingEIIG
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links.duel_link import LogitLink, ProbitLink
+from botorch_pref.likelihoods.links.logit_link import LogitLink
+from botorch_pref.likelihoods.links.probit_link import ProbitLink
 from botorch_pref.models import EPPreferenceGP
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEUBO, DuelingKG
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
-from botorch_pref.likelihoods.links.duel_link import DuelLink, LogitLink, ProbitLink
+from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.likelihoods.links.logit_link import LogitLink
+from botorch_pref.likelihoods.links.probit_link import ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingMUC
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links.duel_link import DuelLink, LogitLink, ProbitLink
+from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.likelihoods.links.logit_link import LogitLink
+from botorch_pref.likelihoods.links.probit_link import ProbitLink
 from botorch_pref.models import SkewPreferenceGP
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)

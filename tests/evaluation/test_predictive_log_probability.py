@@ -31,7 +31,6 @@ from botorch_pref import (
 )
 from botorch_pref.evaluation import predictive_log_probability as module
 from botorch_pref.evaluation.predictive_log_probability import (
-    log_order_probability,
     predictive_log_probability,
 )
 
@@ -208,7 +207,7 @@ def test_what_is_not_known_is_refused() -> None:
         score(duels, Comparisons(PAIRS, ties=PAIRS))
     utilities = torch.zeros(2, dtype=torch.float64)
     with pytest.raises(UnsupportedFeedbackError, match="ranking under PairwiseLogit"):
-        log_order_probability(PairwiseLogitLikelihood(), utilities)
+        PairwiseLogitLikelihood().log_order_probability(utilities)
 
 
 ENSEMBLE_CASES = {

@@ -59,7 +59,7 @@ from botorch_pref import (
     Validity,
     incumbent,
 )
-from botorch_pref.likelihoods.links.duel_link import ProbitLink
+from botorch_pref.likelihoods.links.probit_link import ProbitLink
 
 DOUBLE = torch.float64
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -92,6 +94,7 @@ class CorrelatedBoxFactors(BoxFactors):
         width: ``u - l`` where it is known to more digits than the ends leave.
     """
 
+    shares_noise: ClassVar[bool] = True
     noise: NoiseBlocks
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -39,8 +39,10 @@ class Factors(ABC):
         rows: ``A``, m rows.
         noise: Gaussian noise that rows of one answer share and that is part of ``z``
             beside ``A f``; None where there is none.
+        shares_noise: Whether factors of the class may have such noise.
     """
 
+    shares_noise: ClassVar[bool] = False
     rows: SparseDesign
     noise: NoiseBlocks | None = None
 

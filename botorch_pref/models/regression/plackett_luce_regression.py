@@ -26,10 +26,7 @@ from botorch_pref.inference.weight_space.laplace_weights import laplace_weights
 from botorch_pref.inference.weight_space.variational_weights import variational_weights
 from botorch_pref.inference.weight_space.weight_posterior import WeightPosterior
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
-from botorch_pref.likelihoods.preference_likelihood import (
-    PositiveParameter,
-    set_positive,
-)
+from botorch_pref.likelihoods.positive_parameter import PositiveParameter, set_positive
 from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.fantasies_mixin import FantasiesMixin
 from botorch_pref.models.prediction import Moments, gaussian_posterior

@@ -1,4 +1,6 @@
-"""Which link the answers of a likelihood have."""
+"""The link that the dueling acquisition functions take from a model."""
+
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -6,27 +8,30 @@ from botorch.models.likelihoods import pairwise as botorch_pairwise
 from gpytorch.likelihoods import GaussianLikelihood, Likelihood
 from torch import Tensor
 
+from botorch_pref.acquisition.model_link import model_link
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.likelihoods import (
+    AffineProbitLikelihood,
+    PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
 )
-from botorch_pref.likelihoods.answer_link import answer_link
+
+
+def link_of(likelihood: Likelihood):
+    return model_link(SimpleNamespace(likelihood=likelihood))
 
 
 @pytest.mark.parametrize(
-    "likelihood",
-    [
-        PairwiseProbitLikelihood(noise=0.3),
-        PairwiseLogitLikelihood(),
-    ],
+    "likelihood", [PairwiseProbitLikelihood(noise=0.3), PairwiseLogitLikelihood()]
 )
 def test_the_links_of_our_likelihoods(likelihood: Likelihood) -> None:
     difference = torch.linspace(-3, 3, 13)
     expected = likelihood(difference).probs
-    link = answer_link(likelihood)
-    ours = link.win_probability(difference, torch.zeros_like(difference))
+    ours = link_of(likelihood).win_probability(
+        difference, torch.zeros_like(difference)
+    )
     torch.testing.assert_close(ours, expected)
 
 
@@ -34,8 +39,9 @@ def test_the_link_of_sets_is_that_of_a_set_of_two() -> None:
     difference = torch.linspace(-3, 3, 13)
     pair = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
     likelihood = PlackettLuceLikelihood()
-    link = answer_link(likelihood)
-    ours = link.win_probability(difference, torch.zeros_like(difference))
+    ours = link_of(likelihood).win_probability(
+        difference, torch.zeros_like(difference)
+    )
     torch.testing.assert_close(ours, likelihood(pair).probs[..., 0])
 
 
@@ -54,11 +60,16 @@ def test_the_links_of_botorch(likelihood: Likelihood) -> None:
         return likelihood.p(utility, torch.tensor([[1.0, -1.0]])).squeeze(-1)
 
     difference = torch.linspace(-3, 3, 13)
-    link = answer_link(likelihood)
-    ours = link.win_probability(difference, torch.zeros_like(difference))
+    ours = link_of(likelihood).win_probability(
+        difference, torch.zeros_like(difference)
+    )
     torch.testing.assert_close(ours, theirs(difference), rtol=1e-5, atol=1e-6)
 
 
-def test_a_likelihood_without_duels_is_refused() -> None:
-    with pytest.raises(UnsupportedFeedbackError, match="GaussianLikelihood"):
-        answer_link(GaussianLikelihood())
+@pytest.mark.parametrize(
+    "likelihood",
+    [GaussianLikelihood(), AffineProbitLikelihood(), PairwiseBetaLikelihood(), None],
+)
+def test_a_likelihood_without_duels_is_refused(likelihood) -> None:
+    with pytest.raises(UnsupportedFeedbackError, match=type(likelihood).__name__):
+        link_of(likelihood)

@@ -1,0 +1,119 @@
+"""The density of answers that see one number each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, singledispatch
+
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli, Distribution
+
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.feedback.comparisons import Comparisons
+from botorch_pref.feedback.feedback import Feedback
+from botorch_pref.feedback.ordinal_ratings import OrdinalRatings
+from botorch_pref.feedback.ratings import Ratings
+from botorch_pref.feedback.strengths import Strengths
+from botorch_pref.feedback.validity import Validity
+from botorch_pref.likelihoods.factors.density_factors import DensityFactors
+from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
+
+
+def answer_density(
+    feedback: Feedback,
+    num_points: int,
+    conditional: Callable[[Tensor], Distribution],
+    like: Tensor,
+) -> DensityFactors:
+    """Factors with the density of each answer given what it depends on.
+
+    Args:
+        feedback: Answers that see a difference of two utilities, or one utility.
+        num_points: ``n``, the number of datapoints.
+        conditional: The answer's distribution given ``z``. Its parameters are broadcast
+            against the last dimensions of ``z``.
+        like: A tensor whose dtype and device the rows take.
+
+    Raises:
+        UnsupportedFeedbackError: Answers of another kind, or ties.
+    """
+    rows, answers = seen_answers(feedback, num_points, like)
+    return DensityFactors(rows, partial(_log_density, conditional, answers))
+
+
+@singledispatch
+def seen_answers(
+    feedback: Feedback, num_points: int, like: Tensor
+) -> tuple[SparseDesign, Tensor]:
+    """What each answer sees of the utilities, and what it says.
+
+    Args:
+        feedback: Answers.
+        num_points: ``n``, the number of datapoints.
+        like: A tensor whose dtype and device the rows take.
+
+    Returns:
+        ``A``, m rows, and ``batch_shape x m`` values of the answer's distribution.
+    """
+    raise UnsupportedFeedbackError(
+        f"{type(feedback).__name__} sees no single number of the utilities; give the "
+        "likelihood factors() of its own."
+    )
+
+
+@seen_answers.register
+def _(
+    feedback: Comparisons, num_points: int, like: Tensor
+) -> tuple[SparseDesign, Tensor]:
+    if feedback.ties is not None:
+        raise UnsupportedFeedbackError(
+            "A likelihood that says who wins has no probability for ties; use "
+            "PairwiseProbitLikelihood(tie_threshold=...), or give the likelihood "
+            "factors() of its own."
+        )
+    assert feedback.pairs is not None, "comparisons without ties have pairs"
+    rows = pair_rows(feedback.pairs, num_points, like)
+    return rows, like.new_ones(feedback.pairs.shape[:-1])
+
+
+@seen_answers.register
+def _(
+    feedback: Strengths, num_points: int, like: Tensor
+) -> tuple[SparseDesign, Tensor]:
+    return pair_rows(feedback.pairs, num_points, like), feedback.strengths.to(like)
+
+
+@seen_answers.register
+def _(feedback: Validity, num_points: int, like: Tensor) -> tuple[SparseDesign, Tensor]:
+    return point_rows(feedback.indices, num_points, like), feedback.valid.to(like)
+
+
+@seen_answers.register
+def _(
+    feedback: OrdinalRatings, num_points: int, like: Tensor
+) -> tuple[SparseDesign, Tensor]:
+    return point_rows(feedback.indices, num_points, like), feedback.levels
+
+
+@seen_answers.register
+def _(feedback: Ratings, num_points: int, like: Tensor) -> tuple[SparseDesign, Tensor]:
+    return point_rows(feedback.indices, num_points, like), feedback.ratings.to(like)
+
+
+def _log_density(
+    conditional: Callable[[Tensor], Distribution], answers: Tensor, z: Tensor
+) -> Tensor:
+    """Log densities, ``... x m``; parameters see ``m`` as their first dimension."""
+    latent, said = z.movedim(-1, 0), answers.movedim(-1, 0)
+    said = said.reshape(len(said), *[1] * (latent.dim() - said.dim()), *said.shape[1:])
+    return _log_probability(conditional(latent), said).movedim(0, -1)
+
+
+def _log_probability(distribution: Distribution, said: Tensor) -> Tensor:
+    if not isinstance(distribution, Bernoulli):
+        return distribution.log_prob(said)
+    # Torch's own is cut off where a probability is below the rounding of 1.
+    yes = distribution.probs
+    given = torch.where(said > 0.5, yes, 1 - yes)
+    return given.clamp_min(torch.finfo(yes.dtype).tiny).log()

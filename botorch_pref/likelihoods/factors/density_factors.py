@@ -1,0 +1,138 @@
+"""Factors of any density of an answer, by quadrature and automatic differentiation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from botorch_pref.errors import InferenceWarning
+from botorch_pref.likelihoods.factors.factors import (
+    LogDerivatives,
+    LogPartition,
+    ScalarFactors,
+)
+from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.numerics.bend_quadrature import bend_nodes, density_bend
+from botorch_pref.numerics.peaked_quadrature import tilted_derivatives
+
+_LONGEST_STEP, _SHORTEST_STEP = 0.5, 0.5 / 32
+# Of log integrals with all nodes and with every other one. Where the rule converges
+# exponentially, that of all nodes errs by about the square.
+_AGREEMENT, _DISAGREEMENT = 1e-6, 1e-4
+
+
+class DensityFactors(ScalarFactors):
+    r"""Rows whose answers have a density :math:`p(y_i \mid z_i)` known by its values.
+
+    Derivatives are those of automatic differentiation, so that the density must have
+    three. Partitions are sums over the nodes of
+    :mod:`~botorch_pref.numerics.bend_quadrature`, of half the step until the log
+    integral agrees within 1e-6 with that of every other node; its own error is then
+    about the square of that, 1e-12, where the density is analytic. They hold for a
+    density that, as a function of ``z``, has one peak, or rises or falls once, such as
+    a win; with lapses and heavy tails too, and as far as the cavity is within 36 of its
+    deviations. (An interval wide beside its noise bends twice: see
+    :class:`BoxFactors`.)
+
+    Args:
+        rows: ``A``, m rows.
+        log_density: ``z -> log p(y | z)``, elementwise: ``... x m`` to ``... x m``,
+            where parameters may add batch dimensions before ``m``.
+    """
+
+    def __init__(
+        self, rows: SparseDesign, log_density: Callable[[Tensor], Tensor]
+    ) -> None:
+        self.rows = rows
+        self._log_density = log_density
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*self._derivatives(z, 2))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        return weights * self._derivatives(z, 3)[3]
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class; by quadrature.
+
+        Warns:
+            InferenceWarning: The quadrature did not converge, since the density has
+                steps or bends in several places.
+        """
+        shape = torch.broadcast_shapes(mean.shape, variance.shape, self._shape)
+        mean, variance = mean.expand(shape), variance.expand(shape)
+        step = _LONGEST_STEP
+        while True:
+            partition, error = self._partition(mean, variance, step)
+            if error <= _AGREEMENT or step <= _SHORTEST_STEP:
+                break
+            step = 0.5 * step
+        if error > _DISAGREEMENT:
+            warnings.warn(
+                f"The log integral of an answer is known within {error:.1e} only. Its "
+                "density has steps or bends in several places; give factors with a "
+                "log_partition of their own.",
+                InferenceWarning,
+                stacklevel=2,
+            )
+        return partition
+
+    def _partition(
+        self, mean: Tensor, variance: Tensor, step: float
+    ) -> tuple[LogPartition, float]:
+        """The partition, and by how much that of every other node differs."""
+        centre, width = (v.expand(mean.shape) for v in self._bend)
+        at, deviation = mean.detach(), variance.detach().sqrt()
+        nodes, weights = bend_nodes(at, variance.detach(), centre, width, step)
+        offset = deviation * nodes
+        value, slope = self._derivatives(at + offset, 1)
+        # Nodes are constants: the Gaussian moves over them. It is not subtracted from
+        # them, since a small offset would be lost in their rounding.
+        offset = offset + (at - mean)
+        gaussian = -0.5 * (offset.square() / variance - nodes.square())
+        gaussian = gaussian - 0.5 * (variance / deviation.square()).log()
+        logs = value + weights + gaussian
+        with torch.no_grad():
+            coarse = logs[::2].logsumexp(0) + math.log(2)
+            error = float((logs.logsumexp(0) - coarse).abs().max())
+        return LogPartition(*tilted_derivatives(logs, slope, offset, variance)), error
+
+    @cached_property
+    def _shape(self) -> torch.Size:
+        """``batch_shape x m``."""
+        with torch.no_grad():
+            zeros = self.rows.coefficients.new_zeros(self.rows.coefficients.shape[:-1])
+            return self._log_density(zeros).shape
+
+    @cached_property
+    def _bend(self) -> tuple[Tensor, Tensor]:
+        """Where the densities bend, and over what width."""
+        like = self.rows.coefficients.new_zeros(self._shape)
+        return density_bend(self._log_density, like)
+
+    def _derivatives(self, z: Tensor, order: int) -> list[Tensor]:
+        """The log density and its derivatives, with a graph where one is recorded."""
+        keep = torch.is_grad_enabled()
+        z = z.expand(torch.broadcast_shapes(z.shape, self._shape))
+        with torch.enable_grad():
+            at = z if keep and z.requires_grad else z.detach().requires_grad_()
+            found = [self._log_density(at)]
+            for n in range(1, order + 1):
+                found.append(_derivative(found[-1], at, keep or n < order))
+        return found if keep else [value.detach() for value in found]
+
+
+def _derivative(value: Tensor, at: Tensor, record: bool) -> Tensor:
+    if not value.requires_grad:
+        return torch.zeros_like(at)
+    (slope,) = torch.autograd.grad(
+        value.sum(), at, create_graph=record, materialize_grads=True
+    )
+    return slope
