@@ -57,7 +57,14 @@ __all__ = [
 __all__ += acquisition.__all__
 __all__ += feedback.__all__
 __all__ += likelihoods.__all__
-# The base classes are for those who write their own, and stay with their parts.
-__all__.remove("Feedback")
-__all__.remove("PreferenceLikelihood")
+# What is for those who write their own stays with its part.
+for _name in (
+    "DensityFactors",
+    "Feedback",
+    "PositiveParameter",
+    "PreferenceLikelihood",
+    "register_likelihood",
+    "register_positive",
+):
+    __all__.remove(_name)
 __all__.sort()

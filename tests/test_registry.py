@@ -6,8 +6,10 @@ from registry import CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
 
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import PreferenceLikelihood
+from botorch_pref.likelihoods.factors.density_factors import DensityFactors
 from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.likelihoods.factors.joint_factors import JointFactors
+from botorch_pref.likelihoods.registry import registered_likelihoods
 from botorch_pref.models.preference_gp import engines
 
 
@@ -28,7 +30,7 @@ def test_every_kind_of_answer_has_an_entry() -> None:
 def test_every_likelihood_has_an_entry_for_each_kind_that_it_explains() -> None:
     explained = {
         (likelihood, kind)
-        for likelihood in concrete(PreferenceLikelihood)
+        for likelihood in registered_likelihoods().values()
         for kind in likelihood.explains
     }
     assert {(type(c.likelihood()), type(c.feedback)) for c in CELLS} == explained
@@ -36,6 +38,18 @@ def test_every_likelihood_has_an_entry_for_each_kind_that_it_explains() -> None:
     assert entries | {(case.likelihood, case.kind) for case in SET_CASES} == explained
 
 
+def test_every_likelihood_of_the_package_is_registered() -> None:
+    ours = {
+        cls
+        for cls in concrete(PreferenceLikelihood)
+        if cls.__module__.startswith("botorch_pref.") and hasattr(cls, "explains")
+    }
+    assert ours <= set(registered_likelihoods().values())
+
+
 def test_every_kind_of_factors_is_covered() -> None:
-    covered = {case.factors for case in ENTRIES.values()} | {JointFactors}
+    covered = {case.factors for case in ENTRIES.values()} | {
+        JointFactors,
+        DensityFactors,
+    }
     assert covered | {case.factors for case in SET_CASES} == concrete(Factors)

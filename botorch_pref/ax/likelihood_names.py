@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import isabstract
 from typing import Any, TypeVar
 
 import torch
@@ -11,10 +10,10 @@ from botorch.utils.datasets import SupervisedDataset
 from gpytorch import priors
 from gpytorch.priors import Prior
 
-from botorch_pref import likelihoods
 from botorch_pref.ax.names import class_named, public_classes
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.likelihoods.registry import registered_likelihoods
 from botorch_pref.likelihoods.resolve import AnyLikelihood
 from botorch_pref.models.preference_gp import PreferenceGP
 
@@ -22,9 +21,8 @@ T = TypeVar("T")
 
 
 def likelihood_classes() -> dict[str, type[AnyLikelihood]]:
-    """Every likelihood, by name."""
-    found = public_classes(likelihoods)
-    return {name: cls for name, cls in found.items() if not isabstract(cls)}
+    """Every registered likelihood, by name."""
+    return registered_likelihoods()
 
 
 def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:

@@ -2,22 +2,30 @@
 
 from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
 from botorch_pref.likelihoods.beta_rating import BetaRatingLikelihood
+from botorch_pref.likelihoods.factors.density_factors import DensityFactors
 from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.pairwise_beta import PairwiseBetaLikelihood
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
+from botorch_pref.likelihoods.positive_parameter import (
+    PositiveParameter,
+    register_positive,
+)
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 from botorch_pref.likelihoods.registry import register_likelihood
 
 __all__ = [
     "AffineProbitLikelihood",
     "BetaRatingLikelihood",
+    "DensityFactors",
     "OrdinalProbitLikelihood",
     "PairwiseBetaLikelihood",
     "PairwiseLogitLikelihood",
     "PairwiseProbitLikelihood",
     "PlackettLuceLikelihood",
+    "PositiveParameter",
     "PreferenceLikelihood",
     "register_likelihood",
+    "register_positive",
 ]

@@ -19,8 +19,7 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
 
     Error messages then name it where its kind of answer needs a likelihood, and an
     experiment can be told it by name. A likelihood that is only given to models,
-    ``likelihood=MyLikelihood()``, need not be registered. A class of the same name
-    takes the place of the one before.
+    ``likelihood=MyLikelihood()``, need not be registered.
 
     Args:
         likelihood: A concrete class whose ``explains`` names its kinds of answers.
@@ -30,11 +29,22 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
 
     Raises:
         UnsupportedFeedbackError: It is abstract, or explains no kind of answer.
+        ValueError: Another class has its name.
     """
     if isabstract(likelihood) or not getattr(likelihood, "explains", None):
         raise UnsupportedFeedbackError(
             f"{likelihood.__name__} cannot be registered: a likelihood has a forward() "
             "and names its kinds of answers, explains = {Comparisons: DensityFactors}."
+        )
+    known = _REGISTERED.get(likelihood.__name__, likelihood)
+    # A notebook's cell that is run again makes the same class again.
+    if (known.__module__, known.__qualname__) != (
+        likelihood.__module__,
+        likelihood.__qualname__,
+    ):
+        raise ValueError(
+            f"{known.__module__}.{known.__qualname__} is registered already; give "
+            f"{likelihood.__module__}.{likelihood.__qualname__} a name of its own."
         )
     _REGISTERED[likelihood.__name__] = likelihood
     return likelihood

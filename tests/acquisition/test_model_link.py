@@ -29,9 +29,7 @@ def link_of(likelihood: Likelihood):
 def test_the_links_of_our_likelihoods(likelihood: Likelihood) -> None:
     difference = torch.linspace(-3, 3, 13)
     expected = likelihood(difference).probs
-    ours = link_of(likelihood).win_probability(
-        difference, torch.zeros_like(difference)
-    )
+    ours = link_of(likelihood).win_probability(difference, torch.zeros_like(difference))
     torch.testing.assert_close(ours, expected)
 
 
@@ -39,9 +37,7 @@ def test_the_link_of_sets_is_that_of_a_set_of_two() -> None:
     difference = torch.linspace(-3, 3, 13)
     pair = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
     likelihood = PlackettLuceLikelihood()
-    ours = link_of(likelihood).win_probability(
-        difference, torch.zeros_like(difference)
-    )
+    ours = link_of(likelihood).win_probability(difference, torch.zeros_like(difference))
     torch.testing.assert_close(ours, likelihood(pair).probs[..., 0])
 
 
@@ -60,9 +56,7 @@ def test_the_links_of_botorch(likelihood: Likelihood) -> None:
         return likelihood.p(utility, torch.tensor([[1.0, -1.0]])).squeeze(-1)
 
     difference = torch.linspace(-3, 3, 13)
-    ours = link_of(likelihood).win_probability(
-        difference, torch.zeros_like(difference)
-    )
+    ours = link_of(likelihood).win_probability(difference, torch.zeros_like(difference))
     torch.testing.assert_close(ours, theirs(difference), rtol=1e-5, atol=1e-6)
 
 
