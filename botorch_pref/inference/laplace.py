@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.conditioning.choose_solver import site_solver
-from botorch_pref.inference.conditioning.negative_sites import signed_factor
+from botorch_pref.inference.conditioning.choose_solver import choose_solver
+from botorch_pref.inference.conditioning.negative_sites import site_posterior
 from botorch_pref.inference.conditioning.site_solver import SitePosterior, SiteSolver
 from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.derivatives.site_tangent import (
@@ -45,23 +45,39 @@ _NOISE = 1e5
 _SHORT = 1e-6
 
 
-def _along(
-    factors: Factors, prior: Tensor, point: tuple[Tensor, Tensor], du: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Log posterior of the utilities up to a constant, and its slope along ``du``."""
-    a, u = point
+@dataclass(frozen=True)
+class _Point:
+    """Utilities at which the log posterior is known up to a constant.
+
+    Attributes:
+        a: ``C^-1 u``, ``batch_shape x m``.
+        u: Of the rows, less their prior mean, ``batch_shape x m``.
+        log_prob: Of the factors there.
+        value: The log posterior, ``batch_shape``.
+    """
+
+    a: Tensor
+    u: Tensor
+    log_prob: LogDerivatives
+    value: Tensor
+
+    def slope(self, du: Tensor) -> Tensor:
+        """The slope of the log posterior along ``du``, ``batch_shape``."""
+        return ((self.log_prob.first - self.a) * du).sum(-1)
+
+
+def _point_at(factors: Factors, prior: Tensor, a: Tensor, u: Tensor) -> _Point:
     log_prob = factors.log_prob(prior + u)
-    value = log_prob.value.sum(-1) - 0.5 * (a * u).sum(-1)
-    return value, ((log_prob.first - a) * du).sum(-1)
+    return _Point(a, u, log_prob, (log_prob.value - 0.5 * a * u).sum(-1))
 
 
 def _line_search(
     factors: Factors,
     prior: Tensor,
-    point: tuple[Tensor, Tensor],
+    start: _Point,
     step: tuple[Tensor, Tensor],
     slope: Tensor,
-) -> tuple[Tensor, Tensor]:
+) -> _Point:
     """Halves the step until the objective gains enough (Armijo), per batch element.
 
     Where gains drown in the rounding of the objective, a slope that has halved will do
@@ -69,22 +85,23 @@ def _line_search(
     over a hump, whatever the rounding, which is large where sites are very precise.
     Along the segment both ``a`` and ``u = C a`` are linear: a trial costs ``O(m)``.
     """
-    (a, u), (da, du) = point, step
-    start, _ = _along(factors, prior, point, du)
-    rounding = torch.finfo(start.dtype).eps * (1 + start.abs())
-    size = torch.ones_like(start)
+    da, du = step
+    rounding = torch.finfo(slope.dtype).eps * (1 + start.value.abs())
+    size = torch.ones_like(start.value)
+    new = _point_at(factors, prior, start.a + da, start.u + du)
     for _ in range(_MAX_HALVINGS):
-        t = size.unsqueeze(-1)
-        value, left = _along(factors, prior, (a + t * da, u + t * du), du)
-        gain = value - start
+        gain = new.value - start.value
         enough = gain >= _ARMIJO * size * slope - 10 * rounding
-        flat = (gain >= -_NOISE * rounding) | (slope <= _SHORT)
-        enough = enough | (flat & (left.abs() <= 0.5 * slope))
-        if bool(enough.all()):
-            break
-        size = torch.where(enough, size, 0.5 * size)
-    t = size.unsqueeze(-1)
-    return a + t * da, u + t * du
+        if not bool(enough.all()):
+            flat = (gain >= -_NOISE * rounding) | (slope <= _SHORT)
+            enough = enough | (flat & (new.slope(du).abs() <= 0.5 * slope))
+            if not bool(enough.all()):
+                size = torch.where(enough, size, 0.5 * size)
+                t = size.unsqueeze(-1)
+                new = _point_at(factors, prior, start.a + t * da, start.u + t * du)
+                continue
+        break
+    return new
 
 
 def _find_mode(
@@ -93,27 +110,26 @@ def _find_mode(
     factors: Factors,
     a: Tensor,
     tolerance: float,
-) -> tuple[tuple[Tensor, Tensor], LogDerivatives, SitePosterior, Tensor, int]:
+) -> tuple[_Point, SitePosterior, Tensor, int]:
     """Where the steps end, and their length there: infinite where it is no mode."""
-    u = solver.covariance_times(a)
-    before, iterations = torch.full_like(prior[..., 0], torch.inf), 0
+    point = _point_at(factors, prior, a, solver.covariance_times(a))
+    before, iterations = torch.full_like(point.value, torch.inf), 0
     while True:
-        log_prob = factors.log_prob(prior + u)
-        factor, proper = signed_factor(solver, -log_prob.second)
-        nu = factor.tau * u + log_prob.first
-        new_u = factor.mean(nu)
-        new_a = nu - factor.tau * new_u
-        du, da = new_u - u, new_a - a
+        posterior, proper = site_posterior(solver, -point.log_prob.second)
+        nu = torch.addcmul(point.log_prob.first, posterior.tau, point.u)
+        new_u = posterior.mean(nu)
+        new_a = torch.addcmul(nu, posterior.tau, new_u, value=-1.0)
+        du, da = new_u - point.u, new_a - point.a
         # The Newton decrement: the length of the step in posterior standard deviations.
-        slope = ((log_prob.first - a) * du).sum(-1)
+        slope = point.slope(du)
         residual = slope.clamp_min(0.0).sqrt()
         # The evidence is not stationary in the mode: one step more squares its error.
         near = (residual <= tolerance**1.5) | (before <= tolerance)
         near = near & (residual <= tolerance)
         if iterations == _MAX_ITERATIONS or bool(near.all()):
-            residual = residual.masked_fill(~proper, torch.inf)
-            return (a, u), log_prob, factor, residual, iterations
-        a, u = _line_search(factors, prior, (a, u), (da, du), slope)
+            residual = torch.where(proper, residual, torch.inf)
+            return point, posterior, residual, iterations
+        point = _line_search(factors, prior, point, (da, du), slope)
         before = residual
         iterations += 1
 
@@ -123,7 +139,7 @@ def _surrogate(
     mean: Tensor,
     factors: Factors,
     z: Tensor,
-    factor: SitePosterior,
+    posterior: SitePosterior,
     weights: Tensor,
 ) -> Tensor:
     r"""The gradient with the mode's own motion (Rasmussen and Williams 2006, 5.22-24).
@@ -138,13 +154,13 @@ def _surrogate(
         + (\Sigma s)_i \partial \log p_i \big] d\theta.
     """
     with torch.no_grad():
-        variance = factor.variance()
+        variance = posterior.variance()
         s = factors.curvature_gradient(z, 0.5 * variance)
-        moved = factor.mean(s)
-        q = factors.rows.adjoint(s - factor.tau * moved)
+        moved = posterior.mean(s)
+        q = factors.rows.adjoint(s - posterior.tau * moved)
         left = weights + 2 * q
         covar_gradient = 0.5 * (
-            left.unsqueeze(-1) * weights.unsqueeze(-2) - factor.precision()
+            left.unsqueeze(-1) * weights.unsqueeze(-2) - posterior.precision()
         )
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
@@ -156,8 +172,8 @@ def _surrogate(
 
 
 @dataclass(frozen=True)
-class _CurvatureMotion:
-    """Sites that touch the log likelihood at the mode, wherever that moves.
+class _CurvatureTangent:
+    """The change of sites that touch the log likelihood at the mode as that moves.
 
     They do not pull at it: it moves as if they stayed.
     """
@@ -182,7 +198,7 @@ class ModeCurvature(SiteMap):
 
     def motion(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """See base class."""
-        return _CurvatureMotion(self._factors, mean)
+        return _CurvatureTangent(self._factors, mean)
 
 
 def laplace(
@@ -207,30 +223,29 @@ def laplace(
     tolerance = math.sqrt(torch.finfo(covar.dtype).eps)
     rows = factors.rows
     with torch.no_grad():
-        solver = site_solver(covar, rows)
+        solver = choose_solver(covar, rows)
         prior = rows.apply(mean)
         batch = torch.broadcast_shapes(covar.shape[:-2], prior.shape[:-1])
         if initial_sites is None:
             a = covar.new_zeros(*batch, rows.num_rows)
         else:
             tau, nu = initial_sites
-            start, _ = signed_factor(solver, tau)
+            start, _ = site_posterior(solver, tau)
             a = nu - start.tau * (prior + start.mean(nu - start.tau * prior))
-        (a, u), log_prob, factor, residual, iterations = _find_mode(
+        point, posterior, residual, iterations = _find_mode(
             solver, prior, factors, a, tolerance
         )
-        z, gradient = prior + u, log_prob.first
-        weights = rows.adjoint(a)
-        value = log_prob.value.sum(-1) - 0.5 * (a * u).sum(-1) - 0.5 * factor.log_det
+        z, weights = prior + point.u, rows.adjoint(point.a)
+        value = point.value - 0.5 * posterior.log_det
     return GaussianResult(
         weights=weights,
         log_evidence=with_gradient_of(
             value,
-            lambda: _surrogate(covar, mean, factors, z, factor, weights),
+            lambda: _surrogate(covar, mean, factors, z, posterior, weights),
         ),
-        site_precision=factor.tau,
-        site_shift=gradient + factor.tau * z,
-        factor=factor,
+        site_precision=posterior.tau,
+        site_shift=point.log_prob.first + posterior.tau * z,
+        factor=posterior,
         site_map=ModeCurvature(factors),
         converged=bool((residual <= tolerance).all()),
         iterations=iterations,

@@ -9,6 +9,13 @@ import torch
 from torch import Tensor
 
 
+def _joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
+    """Both shapes broadcast; torch's own function takes as long as a product."""
+    if not second or first == second:
+        return first
+    return torch.broadcast_shapes(first, second) if first else second
+
+
 def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
     """Rows of a matrix by indices that may carry batch dimensions (``batch x m``)."""
     if indices.dim() == 1:
@@ -62,7 +69,16 @@ class SparseDesign:
         Returns:
             ``batch_shape x m``.
         """
-        return self.apply_matrix(values.unsqueeze(-1)).squeeze(-1)
+        batch = self.indices.shape[:-2]
+        index = self.indices.flatten(-2)
+        if not batch:
+            taken = values.index_select(-1, index)
+        else:
+            batch = _joint_shape(values.shape[:-1], batch)
+            index = index.expand(*batch, -1)
+            taken = values.expand(*batch, -1).gather(-1, index)
+        taken = taken.unflatten(-1, self.indices.shape[-2:])
+        return (taken * self.coefficients).sum(-1)
 
     def apply_matrix(self, values: Tensor) -> Tensor:
         """``A values`` for a matrix.
@@ -88,7 +104,14 @@ class SparseDesign:
         Returns:
             ``batch_shape x n``.
         """
-        return self.adjoint_matrix(values.unsqueeze(-1)).squeeze(-1)
+        terms = (self.coefficients * values.unsqueeze(-1)).flatten(-2)
+        batch = _joint_shape(terms.shape[:-1], self.indices.shape[:-2])
+        out = values.new_zeros(*batch, self.num_points)
+        index = self.indices.flatten(-2)
+        if index.dim() == 1:
+            return out.index_add_(-1, index, terms)
+        index, terms = index.expand(*batch, -1), terms.expand(*batch, -1)
+        return out.scatter_add_(-1, index, terms)
 
     def adjoint_matrix(self, values: Tensor) -> Tensor:
         """``A' values`` for a matrix.
@@ -99,7 +122,7 @@ class SparseDesign:
         Returns:
             ``batch_shape x n x k``.
         """
-        batch = torch.broadcast_shapes(values.shape[:-2], self.indices.shape[:-2])
+        batch = _joint_shape(values.shape[:-2], self.indices.shape[:-2])
         out = values.new_zeros(*batch, self.num_points, values.shape[-1])
         for index, coefficient in self._terms:
             term = (coefficient.unsqueeze(-1) * values).expand(*batch, -1, -1)

@@ -11,7 +11,6 @@ import math
 from typing import NamedTuple
 
 import torch
-from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -74,6 +73,40 @@ def hazard(x: Tensor) -> Tensor:
     return _Hazard.apply(x) if x.requires_grad else _hazard_value(x)
 
 
+class _LogNdtr(torch.autograd.Function):
+    """Autograd through both branches would meet infinities of the other one."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(x)
+        return _log_ndtr_value(x)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        (x,) = ctx.saved_tensors
+        return grad * hazard(x)
+
+
+def _log_ndtr_value(x: Tensor) -> Tensor:
+    t = _SQRT_HALF * x
+    # Phi = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2, where its complement has no digits.
+    left = torch.special.erfcx(-t).mul_(0.5).log_().addcmul_(t, t, value=-1.0)
+    right = torch.erfc(t).mul_(-0.5).log1p_()
+    return torch.where(x > 0, right, left)
+
+
+def log_ndtr(x: Tensor) -> Tensor:
+    r"""The log probability :math:`\log \Phi(x)`, with all digits in both tails.
+
+    Args:
+        x: A tensor of any shape; any real value, infinities included.
+
+    Returns:
+        A tensor like ``x``. Differentiable any number of times.
+    """
+    return _LogNdtr.apply(x) if x.requires_grad else _log_ndtr_value(x)
+
+
 def hazard_excess(x: Tensor) -> Tensor:
     r"""The excess :math:`x + h(x) > 0` of the hazard over its asymptote.
 
@@ -102,6 +135,19 @@ def _excess(x: Tensor, h: Tensor) -> Tensor:
     s = t.square().reciprocal()
     series = (1 - s * (2 - s * (10 - s * (74 - s * 706)))) / t
     return torch.where(deep, series, x + h)
+
+
+def log_ndtr_slopes(x: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The first two derivatives of :math:`\log \Phi`.
+
+    Args:
+        x: A tensor of any shape.
+
+    Returns:
+        Two tensors like ``x``: :math:`h` and :math:`-h (x + h)`, in (-1, 0).
+    """
+    h = hazard(x)
+    return h, -h * _excess(x, h)
 
 
 def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -388,7 +388,7 @@ def test_laplace_finds_the_mode_and_the_dense_evidence(problem, settings) -> Non
 def in_space(solver, engine, arguments, monkeypatch):
     for module in (ep_module, laplace_module):
         monkeypatch.setattr(
-            module, "site_solver", lambda covar, rows, *_: solver(covar, rows)
+            module, "choose_solver", lambda covar, rows, *_: solver(covar, rows)
         )
     return engine(*arguments)
 

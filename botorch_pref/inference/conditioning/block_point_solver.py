@@ -56,7 +56,17 @@ class _BlockPointFactor(SitePosterior):
         self._gram = solver.rows.adjoint_matrix(self._pa)
         self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
         self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
-        self.log_det = log_det(self._cholesky) + log_det(inner).sum(-1)
+        self._inner = inner
+
+    @property
+    def log_det(self) -> Tensor:
+        """See base class."""
+        return log_det(self._cholesky) + log_det(self._inner).sum(-1)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """See base class."""
+        return self._cholesky.shape[:-2]
 
     @cached_property
     def _spread(self) -> Tensor:

@@ -12,7 +12,7 @@ from botorch_pref.linalg.noise_blocks import NoiseBlocks
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 
-def site_solver(
+def choose_solver(
     covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
 ) -> SiteSolver:
     """The solver of the smaller space.

@@ -59,12 +59,22 @@ class NegativeSites(SitePosterior):
         self.tau = torch.where(keep, tau, tau.clamp_min(0.0))
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
         log_det = 2.0 * torch.where(keep, diagonal, 1.0).log().sum(-1)
-        self.log_det = base.log_det + log_det
+        self._log_det = log_det
         both = torch.cat([narrow, columns], dim=-2).mT
         both = torch.linalg.solve_triangular(cholesky, both, upper=False).mT
         both = torch.where(keep.unsqueeze(-1), both, 0.0)
         self._rows_widening, direct = both.chunk(2, dim=-2)
         self._weights_widening = direct - base.tau.unsqueeze(-1) * self._rows_widening
+
+    @property
+    def log_det(self) -> Tensor:
+        """See base class."""
+        return self._base.log_det + self._log_det
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """See base class."""
+        return self._log_det.shape
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class."""
@@ -104,8 +114,8 @@ class NegativeSites(SitePosterior):
         return torch.cat([self._base.row_root(), self._rows_widening], dim=-1)
 
 
-def signed_factor(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
-    """Conditions on sites whose precisions may have either sign.
+def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
+    """The posterior of sites whose precisions may have either sign.
 
     Costs what non-negative precisions cost where all are.
 
@@ -114,11 +124,12 @@ def signed_factor(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tenso
         tau: Precisions, ``batch_shape x m``.
 
     Returns:
-        The factor, and for each element of the batch whether the posterior is proper;
-        where it is not, the factor leaves the negative precisions out.
+        It, and for each element of the batch whether it is proper; where it is not,
+        the negative precisions are left out.
     """
     if not bool((tau < 0).any()):
         base = solver.factor(tau)
-        return base, torch.ones_like(base.log_det, dtype=torch.bool)
-    factor = NegativeSites(solver.factor(tau.clamp_min(0.0)), solver.rows, tau)
-    return factor, factor.proper
+        proper = torch.ones(base.batch_shape, dtype=torch.bool, device=tau.device)
+        return base, proper
+    widened = NegativeSites(solver.factor(tau.clamp_min(0.0)), solver.rows, tau)
+    return widened, widened.proper

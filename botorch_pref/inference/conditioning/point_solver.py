@@ -27,7 +27,16 @@ class _PointFactor(SitePosterior):
         self._gram = rows.gram(tau)
         self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
         self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
-        self.log_det = log_det(self._cholesky)
+
+    @property
+    def log_det(self) -> Tensor:
+        """See base class."""
+        return log_det(self._cholesky)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """See base class."""
+        return self._cholesky.shape[:-2]
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class."""

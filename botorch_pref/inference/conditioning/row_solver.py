@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
@@ -28,24 +30,42 @@ class _RowFactor(SitePosterior):
     def __init__(self, rows: SparseDesign, covar: Tensor, tau: Tensor) -> None:
         self._rows, self._covar, self.tau = rows, covar, tau
         self._scale = tau.sqrt()
-        scaled = self._scale.unsqueeze(-1) * covar
-        b = scaled * self._scale.unsqueeze(-2)
+        # C T^(1/2): its transpose is what LAPACK takes without a copy.
+        self._scaled = covar * self._scale.unsqueeze(-2)
+        b = self._scaled * self._scale.unsqueeze(-1)
         b.diagonal(dim1=-2, dim2=-1).add_(1.0)
         self._cholesky = site_cholesky(b)
-        self._scaled = scaled
-        self.log_det = log_det(self._cholesky)
+        self._explained: Tensor | None = None
+
+    @property
+    def log_det(self) -> Tensor:
+        """See base class."""
+        return log_det(self._cholesky)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """See base class."""
+        return self._cholesky.shape[:-2]
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class."""
         prior = self._covar @ values
+        if self._explained is not None:
+            return prior - self._explained @ (self._explained.mT @ values)
         inner = self._scale.unsqueeze(-1) * prior
-        inner = torch.cholesky_solve(inner, self._cholesky)
-        return prior - self._scaled.mT @ inner
+        return prior - self._scaled @ torch.cholesky_solve(inner, self._cholesky)
 
     def variance(self) -> Tensor:
-        """See base class."""
-        v = torch.linalg.solve_triangular(self._cholesky, self._scaled, upper=False)
-        return self._covar.diagonal(dim1=-2, dim2=-1) - v.square().sum(-2)
+        """See base class; products with the covariance are cheaper from then on."""
+        if self._explained is None:
+            half = torch.linalg.solve_triangular(
+                self._cholesky, self._scaled.mT, upper=False
+            )
+            # V' of Sigma = C - V' V.
+            self._explained = half.mT
+        # No square of the matrix is written down.
+        explained = torch.linalg.vector_norm(self._explained, dim=-1).square()
+        return self._covar.diagonal(dim1=-2, dim2=-1) - explained
 
     def weights(self, targets: Tensor) -> Tensor:
         """See base class."""
@@ -91,7 +111,7 @@ class RowSolver(SiteSolver):
         """See base class."""
         return _RowFactor(self.rows, self._covar, tau)
 
-    @property
+    @cached_property
     def variance(self) -> Tensor:
         """See base class."""
         return self._covar.diagonal(dim1=-2, dim2=-1)

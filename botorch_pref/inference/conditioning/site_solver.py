@@ -57,7 +57,7 @@ def site_cholesky(matrix: Tensor) -> Tensor:
 
 
 def log_det(cholesky: Tensor) -> Tensor:
-    """Of a matrix with this Cholesky factor, ``batch_shape``."""
+    """The log determinant of a matrix with this Cholesky factor, ``batch_shape``."""
     return 2.0 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
@@ -66,11 +66,19 @@ class SitePosterior(ABC):
 
     Attributes:
         tau: The precisions, ``batch_shape x m``.
-        log_det: ``log |B|``, ``batch_shape``.
     """
 
     tau: Tensor
-    log_det: Tensor
+
+    @property
+    @abstractmethod
+    def log_det(self) -> Tensor:
+        """``log |B|``, ``batch_shape``."""
+
+    @property
+    @abstractmethod
+    def batch_shape(self) -> torch.Size:
+        """The batch shape of prior and sites."""
 
     @abstractmethod
     def covariance_times(self, values: Tensor) -> Tensor:
@@ -124,7 +132,7 @@ class SitePosterior(ABC):
 
 
 class SiteSolver(ABC):
-    """Everything about ``K`` and ``A`` that does not change with the sites.
+    """The part of ``K`` and ``A`` that does not change with the sites.
 
     Attributes:
         rows: ``A``.
@@ -148,6 +156,16 @@ class SiteSolver(ABC):
         terms = squares.apply(self._points.diagonal(dim1=-2, dim2=-1))
         known = torch.finfo(terms.dtype)
         return (_ROUNDING * known.eps * terms).clamp_min(known.tiny)
+
+    @cached_property
+    def resolved(self) -> Tensor:
+        """Whether the prior leaves a row any variance, ``batch_shape x m``."""
+        return self.variance > self.rounding
+
+    @cached_property
+    def resolves_all(self) -> bool:
+        """Whether it does so for every row."""
+        return bool(self.resolved.all())
 
     @abstractmethod
     def factor(self, tau: Tensor) -> SitePosterior:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 _MEMORY = 4
+_ROUNDING = 16.0
 
 
 class AndersonMemory:
@@ -18,7 +19,7 @@ class AndersonMemory:
     """
 
     def __init__(self) -> None:
-        self._points: list[Tensor] = []
+        self._images: list[Tensor] = []
         self._residuals: list[Tensor] = []
 
     def extrapolate(self, x: Tensor, residual: Tensor, scale: Tensor) -> Tensor:
@@ -33,14 +34,32 @@ class AndersonMemory:
         Returns:
             ``batch_shape x k``; ``g(x)`` while nothing is known.
         """
-        self._points = [*self._points[-_MEMORY + 1 :], x]
+        self._images = [*self._images[-_MEMORY + 1 :], x + residual]
         self._residuals = [*self._residuals[-_MEMORY + 1 :], residual]
-        if len(self._points) == 1:
-            return x + residual
-        dx = torch.stack(self._points, dim=-1).diff(dim=-1)
-        df = torch.stack(self._residuals, dim=-1).diff(dim=-1)
+        if len(self._images) == 1:
+            return self._images[0]
+        images, residuals = self._images, self._residuals
+        dg = torch.stack(images[1:], dim=-1) - torch.stack(images[:-1], dim=-1)
+        df = torch.stack(residuals[1:], dim=-1) - torch.stack(residuals[:-1], dim=-1)
         weighted = scale.unsqueeze(-1) * df
-        normal = weighted.mT @ weighted
         target = weighted.mT @ (scale * residual).unsqueeze(-1)
-        gamma = torch.linalg.pinv(normal, hermitian=True) @ target
-        return x + residual - ((dx + df) @ gamma).squeeze(-1)
+        gamma = _solve_normal(weighted.mT @ weighted, target)
+        return images[-1] - (dg @ gamma).squeeze(-1)
+
+
+def _solve_normal(normal: Tensor, target: Tensor) -> Tensor:
+    """The least-squares solution; differences that repeat others count little.
+
+    What is added to the diagonal is a few roundings of the largest direction, so that
+    the factor exists where residuals are linearly dependent.
+
+    Args:
+        normal: ``batch_shape x k x k``, positive semi-definite.
+        target: ``batch_shape x k x 1``.
+    """
+    diagonal = normal.diagonal(dim1=-2, dim2=-1)
+    known = torch.finfo(normal.dtype)
+    ridge = (_ROUNDING * known.eps * diagonal.sum(-1)).clamp_min(known.tiny)
+    diagonal.add_(ridge.unsqueeze(-1))
+    cholesky, _ = torch.linalg.cholesky_ex(normal)
+    return torch.cholesky_solve(target, cholesky)

@@ -30,6 +30,6 @@ def assumed_density_sites(
     # A point against its copy has no variance, but for rounding.
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     row_mean = row_mean.expand_as(variance)
-    tilted = factors.log_partition(row_mean, variance)
-    precision, shift = matching_sites(row_mean, variance, tilted).chunk(2, dim=-1)
+    slopes = factors.tilted_slopes(row_mean, variance)
+    precision, shift = matching_sites(row_mean, variance, *slopes).chunk(2, dim=-1)
     return precision, shift

@@ -1,4 +1,4 @@
-"""One look at all sites of expectation propagation."""
+"""The sites of expectation propagation, and what follows from them."""
 
 from __future__ import annotations
 
@@ -8,95 +8,111 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.conditioning.negative_sites import signed_factor
+from botorch_pref.inference.conditioning.negative_sites import site_posterior
 from botorch_pref.inference.conditioning.site_solver import SitePosterior, SiteSolver
 from botorch_pref.inference.ep.moment_matching import matching_sites
-from botorch_pref.likelihoods.factors.factors import LogPartition, ScalarFactors
+from botorch_pref.likelihoods.factors.factors import ScalarFactors
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """One look at all sites: the posterior, its cavities and the tilted moments.
+class EPState:
+    """Sites with their posterior, its cavities and the slopes of tilted factors.
 
     Attributes:
         sites: Precisions before shifts, ``batch_shape x 2 m``.
-        factor: Conditioned on the precisions.
-        mean: Of the rows, ``batch_shape x m``.
+        posterior: Conditioned on the precisions.
+        mean: Posterior means of the rows, ``batch_shape x m``.
         variance: Of the rows, ``batch_shape x m``, no less than its rounding error.
         cavity_mean: ``batch_shape x m``.
         cavity_variance: ``batch_shape x m``.
-        tilted: Log partitions of the factors under the cavities.
-        resolved: ``batch_shape x m``, False for rows that the prior knows exactly.
+        first: First derivatives of the factors' log partitions in the cavity means,
+            ``batch_shape x m``.
+        second: Second derivatives, ``batch_shape x m``.
+        moving: ``batch_shape x 2 m``, False for sites of rows that the prior knows
+            exactly; None where there are no such rows.
         proper: ``batch_shape``, whether posterior and cavities are Gaussian; else no
             moments.
-        residual: Largest mismatch of tilted and posterior moments, ``batch_shape``.
-        scale: What makes changes of sites comparable, ``batch_shape x 2 m``.
-        target: Sites that match the tilted moments, ``batch_shape x 2 m``.
-        step: The way there, ``batch_shape x 2 m``; zero for rows that the prior knows.
-        step_length: Summed over sites, since those of equal answers add up:
-            ``batch_shape``.
     """
 
     sites: Tensor
-    factor: SitePosterior
+    posterior: SitePosterior
     mean: Tensor
     variance: Tensor
     cavity_mean: Tensor
     cavity_variance: Tensor
-    tilted: LogPartition
-    resolved: Tensor
+    first: Tensor
+    second: Tensor
+    moving: Tensor | None
     proper: Tensor
 
     @cached_property
-    def residual(self) -> Tensor:
-        """Largest mismatch of tilted and posterior moments, ``batch_shape``.
+    def mismatch(self) -> Tensor:
+        """Largest mismatch of tilted and posterior moments of a row, ``batch_shape``.
 
-        Or how far matching them all would move the posterior: many equal answers miss
-        by little each, and by their number together.
+        In posterior standard deviations and relative to the variance; infinite where
+        there is no posterior.
         """
         s = self.cavity_variance
-        mean = self.cavity_mean + s * self.tilted.first
-        variance = s + s.square() * self.tilted.second
-        shift = (mean - self.mean).abs() / self.variance.sqrt()
-        ratio = (variance / self.variance - 1).abs()
-        worst = (torch.maximum(shift, ratio) * self.resolved).amax(-1)
-        worst = torch.maximum(worst, self._movement)
-        return worst.masked_fill(~self.proper, torch.inf)
+        shift = torch.addcmul(self.cavity_mean - self.mean, s, self.first)
+        ratio = torch.addcmul(s, s.square(), self.second) / self.variance - 1
+        both = torch.maximum(shift.abs() / self._deviation, ratio.abs())
+        if self.moving is not None:
+            both = both * self.moving.chunk(2, dim=-1)[0]
+        worst = both.amax(-1)
+        return torch.where(self.proper, worst, torch.inf)
+
+    @cached_property
+    def residual(self) -> Tensor:
+        """What is not matched yet, ``batch_shape``.
+
+        The largest mismatch, or how far matching all would move the posterior: many
+        equal answers miss by little each, and by their number together.
+        """
+        return torch.maximum(self.mismatch, self._movement)
 
     @property
     def _movement(self) -> Tensor:
-        """Of the posterior by a full step, to first order, ``batch_shape``."""
+        """How far a full step moves the posterior, to first order, ``batch_shape``."""
         tau, nu = self.step.chunk(2, dim=-1)
-        moved = self.factor.mean(nu - tau * self.mean).abs() / self.variance.sqrt()
+        force = torch.addcmul(nu, tau, self.mean, value=-1.0)
+        moved = self.posterior.mean(force).abs() / self._deviation
+        if self.moving is not None:
+            moved = moved * self.moving.chunk(2, dim=-1)[0]
         spread = (tau.abs() * self.variance).sum(-1)
-        return torch.maximum((moved * self.resolved).amax(-1), spread)
+        return torch.maximum(moved.amax(-1), spread)
+
+    @cached_property
+    def _deviation(self) -> Tensor:
+        return self.variance.sqrt()
 
     @cached_property
     def scale(self) -> Tensor:
-        """See above."""
-        return torch.cat([self.variance, self.variance.sqrt()], dim=-1)
+        """What makes changes of sites comparable, ``batch_shape x 2 m``."""
+        return torch.cat([self.variance, self._deviation], dim=-1)
 
-    @cached_property
+    @property
     def target(self) -> Tensor:
-        """See above."""
-        return matching_sites(self.cavity_mean, self.cavity_variance, self.tilted)
+        """Sites that match the tilted moments, ``batch_shape x 2 m``."""
+        return matching_sites(
+            self.cavity_mean, self.cavity_variance, self.first, self.second
+        )
 
     @cached_property
     def step(self) -> Tensor:
-        """See above."""
-        moves = torch.cat([self.resolved, self.resolved], dim=-1)
-        return torch.where(moves, self.target - self.sites, 0.0)
+        """From sites to target, ``batch_shape x 2 m``; zero where sites stay."""
+        step = self.target - self.sites
+        return step if self.moving is None else torch.where(self.moving, step, 0.0)
 
     @cached_property
     def step_length(self) -> Tensor:
-        """See above."""
+        """The step summed over sites, since those of equal answers add up."""
         return (self.step * self.scale).abs().sum(-1)
 
 
-def sweep_sites(
+def ep_state(
     solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> Sweep:
-    """Looks at sites.
+) -> EPState:
+    """The state of some sites.
 
     Args:
         solver: Of prior and rows.
@@ -105,29 +121,32 @@ def sweep_sites(
         sites: Precisions before shifts, ``batch_shape x 2 m``.
     """
     tau, nu = sites.chunk(2, dim=-1)
-    factor, proper = signed_factor(solver, tau)
-    mean = prior + factor.mean(nu - tau * prior)
-    rounding = solver.rounding
-    resolved = solver.variance > rounding
-    # What is left of the variance of a row may be less than the rounding of it.
-    variance = torch.where(
-        resolved, torch.maximum(factor.variance(), rounding), rounding
-    )
+    posterior, proper = site_posterior(solver, tau)
+    # First: the posterior's mean is cheaper once its variance is known.
+    variance = torch.maximum(posterior.variance(), solver.rounding)
+    moving = None
+    if not solver.resolves_all:
+        # What is left of the variance of a row may be less than the rounding of it.
+        variance = torch.where(solver.resolved, variance, solver.rounding)
+        moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
+    mean = prior + posterior.mean(torch.addcmul(nu, tau, prior, value=-1.0))
     left = 1 - tau * variance
     proper = proper & (left > 0).all(-1)
-    # Any Gaussian will do where there is no cavity: its moments are not used.
-    left = torch.where(proper.unsqueeze(-1), left, 1.0)
+    if not bool(proper.all()):
+        # Any Gaussian will do where there is no cavity: its moments are not used.
+        left = torch.where(proper.unsqueeze(-1), left, 1.0)
     cavity_variance = variance / left
-    cavity_mean = (mean - variance * nu) / left
-    tilted = factors.log_partition(cavity_mean, cavity_variance)
-    return Sweep(
+    cavity_mean = torch.addcmul(mean, variance, nu, value=-1.0) / left
+    first, second = factors.tilted_slopes(cavity_mean, cavity_variance)
+    return EPState(
         sites=sites,
-        factor=factor,
+        posterior=posterior,
         mean=mean,
         variance=variance,
         cavity_mean=cavity_mean,
         cavity_variance=cavity_variance,
-        tilted=tilted,
-        resolved=resolved,
+        first=first,
+        second=second,
+        moving=moving,
         proper=proper,
     )

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.conditioning.choose_solver import site_solver
+from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SiteSolver
 from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.ep.anderson import AndersonMemory
-from botorch_pref.inference.ep.ep_state import Sweep, sweep_sites
+from botorch_pref.inference.ep.ep_state import EPState, ep_state
 from botorch_pref.inference.ep.moment_matching import MomentMatching, matching_sites
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.likelihoods.factors.factors import ScalarFactors
@@ -39,140 +39,188 @@ _MIN_DAMPING = 2.0**-20
 
 
 def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> Tensor:
-    """The first sweep from empty sites, which needs no factorisation.
+    """The sites that the prior alone suggests, which need no factorisation.
 
     A row that the prior knows exactly (a point compared with its duplicate) has no
     moments to match: its site is empty at first.
     """
-    rounding, variance = solver.rounding, solver.variance
-    resolved = variance > rounding
-    variance = torch.where(resolved, variance, rounding)
+    variance = torch.maximum(solver.variance, solver.rounding)
     mean = prior.expand_as(variance)
-    sites = matching_sites(mean, variance, factors.log_partition(mean, variance))
-    return torch.where(torch.cat([resolved, resolved], dim=-1), sites, 0.0)
+    sites = matching_sites(mean, variance, *factors.tilted_slopes(mean, variance))
+    if solver.resolves_all:
+        return sites
+    moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
+    return torch.where(moving, sites, 0.0)
 
 
 def _with_known_rows(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sweep: Sweep
-) -> Sweep:
+    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, state: EPState
+) -> EPState:
     """With sites of rows that the prior knows exactly, on which no others depend.
 
     They say nothing as things are, but what would happen if a point moved away from the
     copy that it is compared with: derivatives need them.
     """
-    if bool(sweep.resolved.all()):
-        return sweep
-    known = torch.cat([~sweep.resolved, ~sweep.resolved], dim=-1)
-    sites = torch.where(known, sweep.target, sweep.sites)
-    return sweep_sites(solver, prior, factors, sites)
+    if state.moving is None:
+        return state
+    sites = torch.where(state.moving, state.sites, state.target)
+    return ep_state(solver, prior, factors, sites)
 
 
-def _non_negative(sweep: Sweep) -> Tensor:
+def _non_negative(state: EPState) -> Tensor:
     """The sites, without negative precisions where these leave no posterior."""
-    tau, nu = sweep.sites.chunk(2, dim=-1)
-    positive = torch.where(sweep.proper.unsqueeze(-1), tau, tau.clamp_min(0.0))
+    tau, nu = state.sites.chunk(2, dim=-1)
+    positive = torch.where(state.proper.unsqueeze(-1), tau, tau.clamp_min(0.0))
     return torch.cat([positive, nu], dim=-1)
-
-
-def _next_sites(
-    sweep: Sweep, memory: AndersonMemory, damping: Tensor, calm: Tensor
-) -> Tensor:
-    """Accelerated where that pays and turns no precision negative, else damped."""
-    accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
-    damped = sweep.sites + damping.unsqueeze(-1) * sweep.step
-    tau, asked = accelerated.chunk(2, dim=-1)[0], damped.chunk(2, dim=-1)[0]
-    proper = ((tau >= 0) | (asked < 0)).all(-1)
-    return torch.where((calm & proper).unsqueeze(-1), accelerated, damped)
 
 
 def _start(
     solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> Sweep:
-    sweep = sweep_sites(solver, prior, factors, sites)
-    if bool(sweep.proper.all()):
-        return sweep
+) -> EPState:
+    """The state of sites to start from, without those that leave no posterior."""
+    state = ep_state(solver, prior, factors, sites)
+    if bool(state.proper.all()):
+        return state
     # Sites of other hyper-parameters, or all at once, may widen too much to start.
-    return sweep_sites(solver, prior, factors, _non_negative(sweep))
+    return ep_state(solver, prior, factors, _non_negative(state))
 
 
-def _first_sweep(
+def _first_state(
     solver: SiteSolver,
     prior: Tensor,
     factors: ScalarFactors,
     initial_sites: tuple[Tensor, Tensor] | None,
-) -> Sweep:
+) -> EPState:
     """Of the sites to start from, if they leave a posterior; else of the prior's."""
     if initial_sites is not None:
         # They may be so precise, beside a prior that is so wide, that they do not.
         with suppress(PrecisionError):
-            sweep = _start(solver, prior, factors, torch.cat(initial_sites, dim=-1))
-            if bool(sweep.proper.all()):
-                return sweep
+            state = _start(solver, prior, factors, torch.cat(initial_sites, dim=-1))
+            if bool(state.proper.all()):
+                return state
     return _start(solver, prior, factors, _prior_sites(solver, prior, factors))
+
+
+class _Damping:
+    """How much of a step each element of a batch takes.
+
+    Args:
+        state: The first.
+    """
+
+    def __init__(self, state: EPState) -> None:
+        self._factor = torch.ones_like(state.mismatch)
+        self._calm = state.proper
+        self._is_needed = not bool(self._calm.all())
+
+    def next_sites(self, state: EPState, memory: AndersonMemory) -> Tensor:
+        """Accelerated where that pays and turns no precision negative, else damped."""
+        accelerated = memory.extrapolate(state.sites, state.step, state.scale)
+        tau = accelerated.chunk(2, dim=-1)[0]
+        if not self._is_needed and bool((tau >= 0).all()):
+            return accelerated
+        damped = state.sites + self._factor.unsqueeze(-1) * state.step
+        asked = damped.chunk(2, dim=-1)[0]
+        proper = ((tau >= 0) | (asked < 0)).all(-1)
+        return torch.where((self._calm & proper).unsqueeze(-1), accelerated, damped)
+
+    def judge(self, calm: Tensor, everywhere: bool) -> None:
+        """Halves the steps of elements that were not calm, doubles those that were.
+
+        Args:
+            calm: ``batch_shape``.
+            everywhere: Whether all are.
+        """
+        if everywhere and not self._is_needed:
+            return
+        grown, halved = (2 * self._factor).clamp_max(1.0), 0.5 * self._factor
+        self._calm, self._factor = calm, torch.where(calm, grown, halved)
+        self._is_needed = not everywhere or bool((self._factor < 1).any())
+
+    @property
+    def spent(self) -> Tensor:
+        """Whether steps are too short to lead anywhere, ``batch_shape``."""
+        return self._factor < _MIN_DAMPING
 
 
 def _iterate(
     solver: SiteSolver,
     prior: Tensor,
     factors: ScalarFactors,
-    sweep: Sweep,
+    state: EPState,
     tolerance: float,
-) -> tuple[Sweep, int]:
+) -> tuple[EPState, int]:
     """Parallel sweeps until tilted and posterior moments agree.
 
     A step after which the next one is longer is taken back and halved: many equal
     answers overshoot together, each by little. Where the sweeps lead nowhere, the one
     with the least mismatch is what there is.
     """
-    damping, calm = torch.ones_like(sweep.residual), sweep.residual < torch.inf
-    memory, iterations = AndersonMemory(), 1
-    best, least = sweep.sites, sweep.residual
+    damping, memory, iterations = _Damping(state), AndersonMemory(), 1
+    best, least = state.sites, state.mismatch
     while iterations < _MAX_SWEEPS:
-        reached = sweep.residual <= tolerance
-        if bool((reached | (damping < _MIN_DAMPING)).all()):
+        reached = state.mismatch <= tolerance
+        if bool(reached.any()):
+            reached = state.residual <= tolerance
+        if bool((reached | damping.spent).all()):
             break
-        done = reached.unsqueeze(-1)
-        proposed = _next_sites(sweep, memory, damping, calm)
-        new_sites = torch.where(done, sweep.sites, proposed)
-        new = sweep_sites(solver, prior, factors, new_sites)
-        calm = new.proper & (new.step_length <= _LONGER * sweep.step_length)
-        if not bool(calm.all()):
-            new_sites = torch.where(calm.unsqueeze(-1), new_sites, sweep.sites)
-            new = sweep_sites(solver, prior, factors, new_sites)
+        sites = damping.next_sites(state, memory)
+        if bool(reached.any()):
+            sites = torch.where(reached.unsqueeze(-1), state.sites, sites)
+        new = ep_state(solver, prior, factors, sites)
+        calm = new.proper & (new.step_length <= _LONGER * state.step_length)
+        everywhere = bool(calm.all())
+        if not everywhere:
+            sites = torch.where(calm.unsqueeze(-1), sites, state.sites)
+            new = ep_state(solver, prior, factors, sites)
             memory = AndersonMemory()
             iterations += 1
-        damping = torch.where(calm, (2 * damping).clamp_max(1.0), 0.5 * damping)
-        sweep = new
-        better = sweep.residual < least
-        best = torch.where(better.unsqueeze(-1), sweep.sites, best)
-        least = torch.where(better, sweep.residual, least)
+        damping.judge(calm, everywhere)
+        state = new
+        better = state.mismatch < least
+        if bool(better.all()):
+            best, least = state.sites, state.mismatch
+        else:
+            best = torch.where(better.unsqueeze(-1), state.sites, best)
+            least = torch.where(better, state.mismatch, least)
         iterations += 1
-    if not bool((sweep.residual <= least).all()):
-        sweep = sweep_sites(solver, prior, factors, best)
-    return sweep, iterations
+    if not bool((state.mismatch <= least).all()):
+        state = ep_state(solver, prior, factors, best)
+    return state, iterations
 
 
-def _log_evidence(sweep: Sweep, prior: Tensor, tau: Tensor, nu: Tensor) -> Tensor:
+def _log_evidence(state: EPState, prior: Tensor, tilted: Tensor) -> Tensor:
     r"""Rasmussen and Williams (2006), eq. 3.65, in natural parameters.
 
     With everything relative to the prior mean of the rows: the sum of log tilted
     normalisers, minus the log normalisers of site times cavity, plus the log integral
     of prior times sites.
+
+    Args:
+        state: At the fixed point.
+        prior: Prior mean of the rows, ``batch_shape x m``.
+        tilted: Log partitions of the factors under the cavities, ``batch_shape x m``.
     """
+    tau, nu = state.sites.chunk(2, dim=-1)
     shift = nu - tau * prior
-    mean, variance = sweep.mean - prior, sweep.variance
-    cavity_mean, cavity_variance = sweep.cavity_mean - prior, sweep.cavity_variance
+    mean, variance = state.mean - prior, state.variance
+    cavity_mean, cavity_variance = state.cavity_mean - prior, state.cavity_variance
     site_times_cavity = 0.5 * (
         mean.square() / variance
         - cavity_mean.square() / cavity_variance
         - torch.log1p(tau * cavity_variance)
     )
-    joint = 0.5 * (shift * mean).sum(-1) - 0.5 * sweep.factor.log_det
-    return (sweep.tilted.value - site_times_cavity).sum(-1) + joint
+    joint = 0.5 * (shift * mean).sum(-1) - 0.5 * state.posterior.log_det
+    return (tilted - site_times_cavity).sum(-1) + joint
 
 
 def _surrogate(
-    covar: Tensor, mean: Tensor, factors: ScalarFactors, sweep: Sweep, weights: Tensor
+    covar: Tensor,
+    mean: Tensor,
+    factors: ScalarFactors,
+    state: EPState,
+    weights: Tensor,
+    tilted: Tensor,
 ) -> Tensor:
     r"""A linear form with the gradient of the evidence at the fixed point.
 
@@ -187,19 +235,18 @@ def _surrogate(
     """
     with torch.no_grad():
         outer = weights.unsqueeze(-1) * weights.unsqueeze(-2)
-        covar_gradient = 0.5 * (outer - sweep.factor.precision())
-    likelihood = factors.log_partition(sweep.cavity_mean, sweep.cavity_variance)
+        covar_gradient = 0.5 * (outer - state.posterior.precision())
     form = (
         (covar_gradient * covar).sum((-2, -1))
         + (weights * mean).sum(-1)
-        + likelihood.value.sum(-1)
+        + tilted.sum(-1)
     )
     if factors.noise is None:
         return form
     with torch.no_grad():
-        tau, nu = sweep.sites.chunk(2, dim=-1)
-        own = factors.noise.take((nu - tau * sweep.mean).unsqueeze(-1))
-        noise_gradient = own @ own.mT - sweep.factor.noise_precision(factors.noise)
+        tau, nu = state.sites.chunk(2, dim=-1)
+        own = factors.noise.take((nu - tau * state.mean).unsqueeze(-1))
+        noise_gradient = own @ own.mT - state.posterior.noise_precision(factors.noise)
     return form + 0.5 * (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
 
 
@@ -226,24 +273,26 @@ def expectation_propagation(
     """
     tolerance = max(_TOLERANCE, math.sqrt(torch.finfo(covar.dtype).eps))
     with torch.no_grad():
-        solver = site_solver(covar, factors.rows, factors.noise)
+        solver = choose_solver(covar, factors.rows, factors.noise)
         prior = factors.rows.apply(mean)
-        first = _first_sweep(solver, prior, factors, initial_sites)
-        sweep, iterations = _iterate(solver, prior, factors, first, tolerance)
-        sweep = _with_known_rows(solver, prior, factors, sweep)
-        tau, nu = sweep.sites.chunk(2, dim=-1)
-        weights = factors.rows.adjoint(nu - tau * sweep.mean)
-        value = _log_evidence(sweep, prior, tau, nu)
+        first = _first_state(solver, prior, factors, initial_sites)
+        state, iterations = _iterate(solver, prior, factors, first, tolerance)
+        state = _with_known_rows(solver, prior, factors, state)
+        tau, nu = state.sites.chunk(2, dim=-1)
+        weights = factors.rows.adjoint(nu - tau * state.mean)
+    # With the graph of the likelihood's parameters, where one is wanted.
+    tilted = factors.log_partition(state.cavity_mean, state.cavity_variance).value
+    value = _log_evidence(state, prior, tilted.detach())
     return GaussianResult(
         weights=weights,
         log_evidence=with_gradient_of(
-            value, lambda: _surrogate(covar, mean, factors, sweep, weights)
+            value, lambda: _surrogate(covar, mean, factors, state, weights, tilted)
         ),
         site_precision=tau,
         site_shift=nu,
-        factor=sweep.factor,
-        site_map=MomentMatching(factors, sweep.resolved, sweep.variance),
-        converged=bool((sweep.residual <= tolerance).all()),
+        factor=state.posterior,
+        site_map=MomentMatching(factors, solver.resolved, state.variance),
+        converged=bool((state.residual <= tolerance).all()),
         iterations=iterations,
-        residual=float(sweep.residual.max()),
+        residual=float(state.residual.max()),
     )

@@ -9,24 +9,26 @@ from botorch_pref.inference.derivatives.site_tangent import (
     ImplicitSiteMap,
     SiteDerivatives,
 )
-from botorch_pref.likelihoods.factors.factors import LogPartition, ScalarFactors
+from botorch_pref.likelihoods.factors.factors import ScalarFactors
 
 
-def matching_sites(cavity_mean: Tensor, variance: Tensor, p: LogPartition) -> Tensor:
+def matching_sites(
+    cavity_mean: Tensor, variance: Tensor, first: Tensor, second: Tensor
+) -> Tensor:
     """Sites, precisions before shifts, that give cavities the tilted moments.
 
     Args:
         cavity_mean: ``batch_shape x m``.
         variance: Of the cavities, ``batch_shape x m``.
-        p: Log partitions of the factors under the cavities.
+        first: First derivatives of the factors' log partitions in the cavity means.
+        second: Second derivatives.
 
     Returns:
         ``batch_shape x 2 m``.
     """
-    shrink = 1 + variance * p.second
-    tau = -p.second / shrink
-    nu = (p.first - p.second * cavity_mean) / shrink
-    return torch.cat([tau, nu], dim=-1)
+    shrink = 1 + variance * second
+    shift = torch.addcmul(first, second, cavity_mean, value=-1.0)
+    return torch.cat([-second / shrink, shift / shrink], dim=-1)
 
 
 class MomentMatching(ImplicitSiteMap):
@@ -55,17 +57,17 @@ class MomentMatching(ImplicitSiteMap):
             left = 1 - tau * variance
             cavity_variance = variance / left
             cavity_mean = (mean - variance * nu) / left
-            tilted = self._factors.log_partition(cavity_mean, cavity_variance)
-            new = matching_sites(cavity_mean, cavity_variance, tilted)
-            slopes = [
+            slopes = self._factors.tilted_slopes(cavity_mean, cavity_variance)
+            new = matching_sites(cavity_mean, cavity_variance, *slopes)
+            changes = [
                 torch.autograd.grad(
                     part.sum(), (mean, variance, tau, nu), retain_graph=True
                 )
                 for part in new.chunk(2, dim=-1)
             ]
         rows = [
-            [torch.diag_embed(torch.where(resolved, slope, 0.0)) for slope in of_part]
-            for of_part in slopes
+            [torch.diag_embed(torch.where(resolved, change, 0.0)) for change in of_part]
+            for of_part in changes
         ]
         blocks = [torch.cat(of_part, dim=-1) for of_part in rows]
         return SiteDerivatives(*torch.cat(blocks, dim=-2).chunk(2, dim=-1))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.conditioning.choose_solver import site_solver
+from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SitePosterior
 from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
@@ -114,7 +114,7 @@ def skew_mixture(
         latent: The chains that they come from.
         effective_sample_size: Of the draws, ``batch_shape``.
     """
-    solver = site_solver(covar, factors.rows, factors.noise)
+    solver = choose_solver(covar, factors.rows, factors.noise)
     batch = boxed.shape[1:]
     factor = solver.factor(factors.variance.reciprocal().expand(batch))
     targets = (boxed - factors.rows.apply(mean)).movedim(0, -1)

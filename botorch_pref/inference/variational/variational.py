@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.conditioning.choose_solver import site_solver
+from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SitePosterior
 from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.derivatives.site_tangent import (
@@ -29,7 +29,7 @@ class _PointConditioner:
 
     def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
         self._covar, self._rows = covar, rows
-        self._solver = site_solver(covar, rows)
+        self._solver = choose_solver(covar, rows)
         self.variance = self._solver.variance.clamp_min(0.0)
         self.rounding = self._solver.rounding
 

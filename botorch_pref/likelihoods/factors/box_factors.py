@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -14,7 +15,12 @@ from botorch_pref.likelihoods.factors.factors import (
 )
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
 from botorch_pref.linalg.sparse_design import SparseDesign
-from botorch_pref.numerics.normal import interval_derivatives
+from botorch_pref.numerics.normal import (
+    interval_derivatives,
+    log_ndtr,
+    log_ndtr_derivatives,
+    log_ndtr_slopes,
+)
 
 
 def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
@@ -54,8 +60,32 @@ class BoxFactors(ScalarFactors):
         self.variance, self.lower, self.upper = variance, lower, upper
         self.width = upper - lower if width is None else width
 
+    @cached_property
+    def _sides(self) -> Tensor | None:
+        """1 for rows with a lower end alone, -1 for an upper; None if a row has both.
+
+        Or has neither. Nothing with a graph may be kept here.
+        """
+        open_below, open_above = self.lower == -torch.inf, self.upper == torch.inf
+        if not bool((open_below ^ open_above).all()):
+            return None
+        return torch.where(open_above, 1.0, -1.0).to(self.lower)
+
+    def _half_line(
+        self, sides: Tensor, z: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """``x`` of ``Phi(x)``, the probability of the box, and its slope in z."""
+        slope = sides * variance.rsqrt()
+        return (z - torch.where(sides > 0, self.lower, self.upper)) * slope, slope
+
     def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
+        sides = self._sides
+        if sides is not None:
+            x, slope = self._half_line(sides, z, variance)
+            first, second, third = log_ndtr_derivatives(x)
+            square = slope.square()
+            return log_ndtr(x), first * slope, second * square, third * square * slope
         inverse = variance.rsqrt()
         width = torch.where(self.width.isfinite(), self.width, 1.0)
         value, first, second, third = interval_derivatives(
@@ -76,6 +106,16 @@ class BoxFactors(ScalarFactors):
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; closed form, since noise and cavity variances add."""
         return LogPartition(*self._shifted(mean, self.variance + variance)[:3])
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """See base class."""
+        total, sides = self.variance + variance, self._sides
+        if sides is None:
+            _, first, second, _ = self._shifted(mean, total)
+            return first, second
+        x, slope = self._half_line(sides, mean, total)
+        first, second = log_ndtr_slopes(x)
+        return first * slope, second * slope.square()
 
 
 class CorrelatedBoxFactors(BoxFactors):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref.inference.conditioning.block_point_solver import BlockPointSolver
-from botorch_pref.inference.conditioning.choose_solver import site_solver
+from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.point_solver import PointSolver
 from botorch_pref.inference.conditioning.row_solver import RowSolver
 from botorch_pref.linalg.noise_blocks import NoiseBlocks, stack_noise_blocks
@@ -87,11 +87,11 @@ def test_blocks_of_rows_without_noise_are_those_of_the_row_precision() -> None:
 
 def test_the_smaller_space_is_chosen() -> None:
     covar, rows, noise, _, _ = problem(1)
-    assert isinstance(site_solver(covar, rows, noise), BlockPointSolver)
-    assert isinstance(site_solver(covar, rows), PointSolver)
+    assert isinstance(choose_solver(covar, rows, noise), BlockPointSolver)
+    assert isinstance(choose_solver(covar, rows), PointSolver)
     few = SparseDesign(rows.indices[:4], rows.coefficients[:4], NUM_POINTS)
     block = NoiseBlocks(noise.rows[:1], noise.covariance[:1], 4)
-    assert isinstance(site_solver(covar, few, block), RowSolver)
+    assert isinstance(choose_solver(covar, few, block), RowSolver)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=5))

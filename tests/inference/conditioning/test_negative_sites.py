@@ -5,7 +5,7 @@ import torch
 
 from botorch_pref.inference.conditioning.negative_sites import (
     NegativeSites,
-    signed_factor,
+    site_posterior,
 )
 from botorch_pref.inference.conditioning.point_solver import PointSolver
 from botorch_pref.inference.conditioning.row_solver import RowSolver
@@ -52,7 +52,7 @@ def problem(m, n, batch, share):
 def test_every_quantity_agrees_with_dense_inverses(solver, batch, size, share) -> None:
     m, n = size
     covar, rows, tau, a, c, normal = problem(m, n, batch, share)
-    factor, proper = signed_factor(solver(covar, rows), tau)
+    factor, proper = site_posterior(solver(covar, rows), tau)
     assert isinstance(factor, NegativeSites)
     assert bool(proper.all())
     assert torch.equal(factor.tau, tau)
@@ -82,7 +82,7 @@ def test_where_there_is_no_posterior_it_says_so(solver) -> None:
     covar, rows, tau, _, _, _ = problem(6, 4, (2,), 0.5)
     tau[1] = torch.where(tau[1] < 0, 2.5 * tau[1], tau[1])
     built = solver(covar, rows)
-    factor, proper = signed_factor(built, tau)
+    factor, proper = site_posterior(built, tau)
     assert proper.tolist() == [True, False]
     # There it leaves the negative precisions out, and nowhere else.
     base = built.factor(tau.clamp_min(0))
@@ -98,7 +98,7 @@ def test_where_there_is_no_posterior_it_says_so(solver) -> None:
 def test_non_negative_precisions_are_not_touched(solver) -> None:
     covar, rows, tau, _, _, _ = problem(6, 4, (), 0.5)
     built = solver(covar, rows)
-    factor, proper = signed_factor(built, tau.abs())
+    factor, proper = site_posterior(built, tau.abs())
     assert type(factor) is type(built.factor(tau.abs()))
     assert bool(proper)
     assert factor.widening() is None

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.conditioning.choose_solver import site_solver
+from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.point_solver import PointSolver
 from botorch_pref.inference.conditioning.row_solver import RowSolver
 from botorch_pref.linalg.sparse_design import SparseDesign
@@ -107,7 +107,7 @@ def test_rounding_is_far_below_real_variances() -> None:
 def test_the_smaller_space_is_chosen() -> None:
     for m, n, expected in ((3, 4, RowSolver), (4, 4, RowSolver), (5, 4, PointSolver)):
         covar, rows, _, _ = problem(m, n)
-        assert type(site_solver(covar, rows)) is expected
+        assert type(choose_solver(covar, rows)) is expected
 
 
 def test_noise_below_the_rounding_of_the_prior_is_an_error_that_says_so() -> None:
