@@ -23,9 +23,7 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.datasets import FeedbackData, load_sushi
-from botorch_pref.evaluation.predictive_log_probability import (
-    predictive_log_probability,
-)
+from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.feedback import Rankings
 from botorch_pref.models import PreferenceGP
 

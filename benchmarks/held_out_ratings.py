@@ -25,7 +25,7 @@ from botorch_pref.datasets import (
     load_wine,
 )
 from botorch_pref.datasets.feedback_data import distinct_items
-from botorch_pref.evaluation.predictive_log_probability import (
+from botorch_pref.evaluation import (
     level_probabilities,
     predictive_log_probability,
 )

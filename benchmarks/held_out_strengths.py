@@ -11,10 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from botorch_pref import EPPreferenceGP, LaplacePreferenceGP
 from botorch_pref.datasets import FeedbackData, load_bigrams
-from botorch_pref.evaluation import fit_bradley_terry
-from botorch_pref.evaluation.predictive_log_probability import (
-    predictive_log_probability,
-)
+from botorch_pref.evaluation import fit_bradley_terry, predictive_log_probability
 from botorch_pref.feedback import Comparisons, Strengths
 from botorch_pref.models import PreferenceGP
 

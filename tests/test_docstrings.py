@@ -34,8 +34,8 @@ POINTERS = ("See base class", "See :")
 
 # Parts of the package whose first lines are still to be rewritten.
 UNMENDED = {
-    *("acquisition", "ax", "inference", "likelihoods", "linalg", "models", "numerics"),
-    "predictive_log_probability.py",
+    *("ax", "inference", "models", "bend_quadrature.py", "density_factors.py"),
+    *("factors.py", "quadrature_link.py"),
 }
 
 

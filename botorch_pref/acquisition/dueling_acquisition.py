@@ -1,4 +1,4 @@
-"""What the dueling acquisition functions share: which duels count, and their mean."""
+"""Base classes of dueling acquisition functions: means over the duels that count."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     @property
     def link(self) -> DuelLink:
-        """How answers follow from utilities: the link given, else the likelihood's.
+        """Link from utilities to answers: the one given, else the likelihood's.
 
         Raises:
             UnsupportedFeedbackError: No link was given and the likelihood has none.

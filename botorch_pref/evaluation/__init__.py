@@ -20,6 +20,11 @@ from botorch_pref.evaluation.held_out.held_out import (
     coin,
     cross_validate,
 )
+from botorch_pref.evaluation.held_out.predictive_log_probability import (
+    level_probabilities,
+    member_log_probability,
+    predictive_log_probability,
+)
 from botorch_pref.evaluation.held_out.ranking_folds import (
     RankingFold,
     folds_by_samples,
@@ -68,9 +73,12 @@ __all__ = [
     "folds_by_samples",
     "folds_by_sets",
     "item_values",
+    "level_probabilities",
+    "member_log_probability",
     "ordered_pairs",
     "positive_ratio",
     "predict_with",
+    "predictive_log_probability",
     "remaining_gain",
     "top_k_value",
 ]

@@ -23,7 +23,7 @@ from botorch_pref.linalg.sparse_design import SparseDesign
 
 @register_likelihood
 class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
-    r"""A trial is valid where its utility, heard with noise, is above zero.
+    r"""Probit likelihood of valid and failed trials: noisy utility above or below zero.
 
     .. math::
         P(\mathrm{valid} \mid f_i) = \Phi(f_i / \sigma_c), \qquad

@@ -26,7 +26,7 @@ def answer_density(
     conditional: Callable[[Tensor], Distribution],
     like: Tensor,
 ) -> DensityFactors:
-    """Factors with the density of each answer given what it depends on.
+    """Factors with the density of each answer given its latent value.
 
     Args:
         feedback: Answers that see a difference of two utilities, or one utility.
@@ -46,7 +46,7 @@ def answer_density(
 def seen_answers(
     feedback: Feedback, num_points: int, like: Tensor
 ) -> tuple[SparseDesign, Tensor]:
-    """What each answer sees of the utilities, and what it says.
+    """Rows of utilities that each answer sees, and the values that it says.
 
     Args:
         feedback: Answers.

@@ -1,4 +1,4 @@
-"""What answers in (0, 1) with a Beta distribution have in common."""
+"""Base class of likelihoods of answers in (0, 1) with a Beta distribution."""
 
 from __future__ import annotations
 

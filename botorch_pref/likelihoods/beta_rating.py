@@ -13,7 +13,7 @@ from botorch_pref.linalg.sparse_design import point_rows
 
 @register_likelihood
 class BetaRatingLikelihood(BetaAnswers[Ratings]):
-    r"""How good an item is, on a scale from 0 to 1.
+    r"""Beta likelihood of ratings of items on a scale from 0 to 1.
 
     .. math::
         p(y \mid f_i) = \mathrm{Beta}(y;\, \nu \mu,\, \nu (1 - \mu)), \qquad

@@ -34,7 +34,7 @@ def _set_cutpoints(module: Module, value: Tensor) -> None:
 
 @register_likelihood
 class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
-    r"""A level is the interval between cut points where a noisy utility falls.
+    r"""Ordinal probit likelihood: levels between cut points of a noisy utility.
 
     .. math::
         P(\mathrm{level}_i = k \mid f_i) = \Phi\Big(\frac{b_{k+1} - f_i}{\sigma_o}\Big)

@@ -15,7 +15,7 @@ from botorch_pref.linalg.sparse_design import pair_rows
 
 @register_likelihood
 class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
-    r"""How strongly the first of two items is preferred, on a scale from 0 to 1.
+    r"""Beta likelihood of strengths of preference on a scale from 0 to 1.
 
     .. math::
         p(y \mid f) = \mathrm{Beta}(y;\, \nu \mu,\, \nu (1 - \mu)), \qquad

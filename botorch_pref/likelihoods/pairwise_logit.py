@@ -20,7 +20,7 @@ from botorch_pref.linalg.sparse_design import pair_rows
 
 @register_likelihood
 class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
-    r"""A duel is won with a probability logistic in the difference of utilities.
+    r"""Logistic likelihood of duels, in the difference of two utilities.
 
     .. math:: P(w \succ l) = 1 / (1 + e^{-(f_w - f_l)}).
 
@@ -47,7 +47,7 @@ class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
 
     @property
     def observation_variance(self) -> Tensor:
-        r"""That of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
+        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
         return torch.full_like(self._like, math.pi**2 / 6)
 
     @property

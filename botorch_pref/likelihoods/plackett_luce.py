@@ -19,7 +19,7 @@ from botorch_pref.likelihoods.registry import register_likelihood
 
 @register_likelihood
 class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
-    r"""An item is chosen out of a set with a probability softmax in the utilities.
+    r"""Softmax likelihood of choices and rankings (Plackett and Luce).
 
     .. math:: P(c \mid S) = e^{f_c} / \sum_{j \in S} e^{f_j}.
 
@@ -40,7 +40,7 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
 
     @property
     def observation_variance(self) -> Tensor:
-        r"""That of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
+        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
         return torch.full_like(self._like, math.pi**2 / 6)
 
     @property

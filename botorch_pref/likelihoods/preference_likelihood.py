@@ -69,7 +69,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
     @abstractmethod
     def forward(self, function_samples: Tensor) -> Distribution:
-        """The answer's distribution given what it depends on.
+        """Distribution of the answers given their utilities.
 
         Args:
             function_samples: ``z``, any shape: the difference of two utilities for

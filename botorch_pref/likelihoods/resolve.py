@@ -1,4 +1,4 @@
-"""Which likelihood explains which kind of answer."""
+"""Choice of the likelihood for each kind of answer."""
 
 from __future__ import annotations
 

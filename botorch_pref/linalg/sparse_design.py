@@ -61,7 +61,7 @@ class SparseDesign:
         return SparseDesign(inverse[self.indices], self.coefficients, num_points)
 
     def apply(self, values: Tensor) -> Tensor:
-        """``A values``.
+        """Product ``A values`` of the map and values.
 
         Args:
             values: ``batch_shape x n``.
@@ -96,7 +96,7 @@ class SparseDesign:
         return out
 
     def adjoint(self, values: Tensor) -> Tensor:
-        """``A' values``.
+        """Product ``A' values`` of the transposed map and values.
 
         Args:
             values: ``batch_shape x m``.

@@ -1,4 +1,4 @@
-"""Which engine takes which kind of answer under which likelihood."""
+"""Check that an engine takes answers under their likelihoods."""
 
 from __future__ import annotations
 

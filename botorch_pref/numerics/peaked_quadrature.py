@@ -106,7 +106,7 @@ def _breakpoints(
 def _around_maximum(
     breaks: Tensor, height: Tensor, keep: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What is left of an interval that is too long: panels next to high ends.
+    """Rest of an interval that is too long: panels next to high ends.
 
     So long an interval is one where the mean lies thousands of deviations from the
     peak. The product has one bump there, in a panel next to the highest end.

@@ -14,9 +14,7 @@ from torch import Tensor
 
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.errors import ExperimentError, UnsupportedFeedbackError
-from botorch_pref.evaluation.predictive_log_probability import (
-    predictive_log_probability,
-)
+from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 

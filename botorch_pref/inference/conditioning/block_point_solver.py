@@ -126,7 +126,7 @@ class _BlockPointFactor(SitePosterior):
 
 
 class BlockPointSolver(SiteSolver):
-    """Works on ``K``, n x n, and on the noise of each answer by itself."""
+    """Solver on ``K``, n x n, and on the noise of each answer by itself."""
 
     def __init__(self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks) -> None:
         super().__init__(covar, rows)

@@ -76,7 +76,7 @@ class _PointFactor(SitePosterior):
 
 
 class PointSolver(SiteSolver):
-    """Works on ``K``, n x n: for fewer points than rows."""
+    """Solver on ``K``, n x n: for fewer points than rows."""
 
     def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
         super().__init__(covar, rows)

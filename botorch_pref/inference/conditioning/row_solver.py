@@ -97,7 +97,7 @@ class _RowFactor(SitePosterior):
 
 
 class RowSolver(SiteSolver):
-    """Works on ``C``, m x m: for fewer rows than points."""
+    """Solver on ``C``, m x m: for fewer rows than points."""
 
     def __init__(
         self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None

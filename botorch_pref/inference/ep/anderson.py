@@ -10,7 +10,7 @@ _ROUNDING = 16.0
 
 
 class AndersonMemory:
-    r"""Extrapolates a fixed point of ``g`` from the last few residuals ``g(x) - x``.
+    r"""Memory of the last residuals ``g(x) - x``, from which a fixed point follows.
 
     With the differences :math:`\Delta X, \Delta F` of the last iterates and residuals,
     the next iterate is :math:`x + f - (\Delta X + \Delta F) \gamma`, where

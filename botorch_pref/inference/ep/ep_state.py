@@ -63,7 +63,7 @@ class EPState:
 
     @cached_property
     def residual(self) -> Tensor:
-        """What is not matched yet, ``batch_shape``.
+        """Mismatch of moments that is left, ``batch_shape``.
 
         The largest mismatch, or how far matching all would move the posterior: many
         equal answers miss by little each, and by their number together.
@@ -72,7 +72,7 @@ class EPState:
 
     @property
     def _movement(self) -> Tensor:
-        """How far a full step moves the posterior, to first order, ``batch_shape``."""
+        """Movement of the posterior by a full step, to first order, ``batch_shape``."""
         tau, nu = self.step.chunk(2, dim=-1)
         force = torch.addcmul(nu, tau, self.mean, value=-1.0)
         moved = self.posterior.mean(force).abs() / self._deviation
@@ -87,7 +87,7 @@ class EPState:
 
     @cached_property
     def scale(self) -> Tensor:
-        """What makes changes of sites comparable, ``batch_shape x 2 m``."""
+        """Units in which changes of sites compare, ``batch_shape x 2 m``."""
         return torch.cat([self.variance, self._deviation], dim=-1)
 
     @property
@@ -99,7 +99,7 @@ class EPState:
 
     @cached_property
     def step(self) -> Tensor:
-        """From sites to target, ``batch_shape x 2 m``; zero where sites stay."""
+        """Step from sites to target, ``batch_shape x 2 m``; zero where sites stay."""
         step = self.target - self.sites
         return step if self.moving is None else torch.where(self.moving, step, 0.0)
 

@@ -30,7 +30,7 @@ _SEED = 0
 def predictive_log_probability(
     feedback: Feedback, model: PreferenceGP, datapoints: Tensor
 ) -> Tensor:
-    """Log probability of each answer by itself, given what the model was fitted to.
+    """Log probability of each answer by itself under a fitted model.
 
     A density for ratings and strengths. Answers that see one number each (all but
     choices and rankings) are exact under the posterior: the log partitions of the
