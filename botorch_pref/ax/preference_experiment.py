@@ -21,11 +21,11 @@ from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
 from botorch_pref.ax.answers.answer import Answer
+from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.answers.telling import (
     asked_trial,
     batch,
-    number_of_levels,
     take_answer,
     take_back,
 )
@@ -34,7 +34,7 @@ from botorch_pref.ax.generation.generation_strategy import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
-from botorch_pref.ax.question import Duel
+from botorch_pref.ax.question import Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.reporting.recommendation import (
@@ -59,8 +59,8 @@ class PreferenceExperiment:
     """Asks which options to show, is told what a person said, and recommends.
 
     Everything is kept in Ax's experiment: a question is a batch trial, which runs until
-    it is answered, its options are arms, answers are data of the metrics of
-    `answer_metrics`. What is said is kept before ``ask`` and ``tell`` return.
+    it is answered, its options are arms, answers are data of metrics, one for each kind
+    of answer. What is said is kept before ``ask`` and ``tell`` return.
 
     `create` and `resume` make one.
 
@@ -148,7 +148,7 @@ class PreferenceExperiment:
             check_same_space(experiment, parameters, parameter_constraints)
         return cls(experiment, settings, place)
 
-    def ask(self, size: int = 2) -> Duel:
+    def ask(self, size: int = 2) -> Question:
         """The next question. It is pending until it is told, here or after a restart.
 
         Args:
@@ -165,35 +165,35 @@ class PreferenceExperiment:
         names = [arm.name for arm in trial.arms]
         record(trial, ASKED, options=names, chosen_by=run._generator_key)
         self._keep(trial)
-        return Duel.of_trial(trial)
+        return Question.of_trial(trial)
 
-    def tell(self, duel: Duel | int, **said: Any) -> None:
+    def tell(self, question: Question | int, **said: Any) -> None:
         """What the person said. Telling the same again changes nothing.
 
         Args:
-            duel: The question, or its index.
+            question: The question, or its index.
             said: See `Answer`; options are counted from 0.
 
         Raises:
             ExperimentError: There is no such question, it has another answer already,
                 this cannot be an answer to it, or the model takes no such answer.
         """
-        trial = asked_trial(self.experiment, duel)
+        trial = asked_trial(self.experiment, question)
         if take_answer(trial, self.settings, said):
             self._keep(trial)
 
-    def withdraw(self, duel: Duel | int) -> None:
+    def withdraw(self, question: Question | int) -> None:
         """Takes an answer back, or a question that is not to be answered.
 
         The log keeps both. The question may be told anew.
 
         Args:
-            duel: The question, or its index.
+            question: The question, or its index.
 
         Raises:
             ExperimentError: There is no such question.
         """
-        trial = asked_trial(self.experiment, duel)
+        trial = asked_trial(self.experiment, question)
         if take_back(trial):
             self._keep(trial)
 
@@ -245,11 +245,11 @@ class PreferenceExperiment:
         return fitted_adapter(self.experiment, self.settings)
 
     @property
-    def pending(self) -> list[Duel]:
+    def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
         running = self.experiment.trials_by_status[TrialStatus.RUNNING]
         in_order = sorted(running, key=lambda trial: trial.index)
-        return [Duel.of_trial(batch(trial)) for trial in in_order]
+        return [Question.of_trial(batch(trial)) for trial in in_order]
 
     @property
     def num_levels(self) -> int | None:

@@ -1,4 +1,4 @@
-"""A question: options to judge."""
+"""Options that a person is asked to judge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from botorch_pref.ax.storage.events import options_shown
 
 
 @dataclass(frozen=True)
-class Duel:
+class Question:
     """Two options to compare, or more to choose from or to rank.
 
     Attributes:
@@ -23,7 +23,7 @@ class Duel:
     options: tuple[TParameterization, ...]
 
     @classmethod
-    def of_trial(cls, trial: BatchTrial) -> Duel:
+    def of_trial(cls, trial: BatchTrial) -> Question:
         """The question that a trial asks.
 
         Args:

@@ -13,23 +13,13 @@ from ax.api.configs import (
 from ax.api.utils.instantiation.from_struct import experiment_from_struct
 from ax.api.utils.structs import ExperimentStruct
 from ax.core.experiment import Experiment
-from ax.core.metric import Metric
 from ax.core.objective import Objective
 from ax.core.optimization_config import OptimizationConfig
 from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
-from botorch_pref.ax.answers.answer_metrics import (
-    CHOICE,
-    DUEL,
-    LEVEL,
-    NUM_LEVELS,
-    RANK,
-    RATING,
-    STRENGTH,
-    TIE,
-    VALID,
-)
+from botorch_pref.ax.answers.answer import KINDS
+from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.errors import ExperimentError
 
@@ -74,13 +64,11 @@ def new_experiment(
         )
     except (AxError, ValueError) as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
-    metric = Metric(name=DUEL, lower_is_better=False)
-    levels = {} if num_levels is None else {NUM_LEVELS: num_levels}
-    answers = [Metric(n) for n in (TIE, CHOICE, RANK, STRENGTH, VALID, RATING)]
-    for added in (metric, *answers, Metric(LEVEL, properties=levels)):
-        experiment.add_metric(added)
+    for kind in KINDS:
+        experiment.add_metric(kind.made_metric(num_levels))
+    signature = experiment.metrics[OBJECTIVE].signature
     objective = Objective(
-        expression=DUEL, metric_name_to_signature={DUEL: metric.signature}
+        expression=OBJECTIVE, metric_name_to_signature={OBJECTIVE: signature}
     )
     experiment.optimization_config = OptimizationConfig(objective)
     experiment._properties[Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value] = True
@@ -111,15 +99,15 @@ def check_objective(experiment: Experiment) -> None:
         ExperimentError: It has another objective, or minimises this one.
     """
     config = experiment.optimization_config
-    if config is None or set(config.objective.metric_names) != {DUEL}:
+    if config is None or set(config.objective.metric_names) != {OBJECTIVE}:
         raise ExperimentError(
-            f"The objective of {experiment.name!r} must be {DUEL} and nothing else; it "
-            f"is {None if config is None else config.objective}."
+            f"The objective of {experiment.name!r} must be {OBJECTIVE} and nothing "
+            f"else; it is {None if config is None else config.objective}."
         )
     ((_, weight),) = config.objective.metric_weights
     if weight <= 0:
         raise ExperimentError(
-            f"{experiment.name!r} minimises {DUEL}: it would look for what loses. "
+            f"{experiment.name!r} minimises {OBJECTIVE}: it would look for what loses. "
             "Maximise it, and say which option is better, not which has less."
         )
 

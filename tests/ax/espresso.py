@@ -6,7 +6,7 @@ from typing import Any
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.types import TParameterization
 
-from botorch_pref.ax import Duel, PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, Question
 
 PARAMETERS = [
     RangeParameterConfig(name="dose", parameter_type="float", bounds=(14, 22)),
@@ -51,6 +51,6 @@ def utility(option: TParameterization) -> float:
     )
 
 
-def better(duel: Duel) -> int:
+def better(duel: Question) -> int:
     first, second = map(utility, duel.options)
     return int(second > first)

@@ -8,7 +8,7 @@ from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
 from espresso import QUICK
 
-from botorch_pref.ax import Duel, PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.storage.events import ASKED, record
 
 PARAMETERS = [
@@ -29,14 +29,14 @@ def triangle(storage: Path, **settings: Any) -> PreferenceExperiment:
     )
 
 
-def show(experiment: PreferenceExperiment, *options: tuple[float, float]) -> Duel:
+def show(experiment: PreferenceExperiment, *options: tuple[float, float]) -> Question:
     """What `ask` does, about options that the caller chooses."""
     arms = [Arm(parameters={"a": a, "b": b}) for a, b in options]
     trial = experiment.experiment.new_batch_trial(GeneratorRun(arms))
     trial.mark_running(no_runner_required=True)
     record(trial, ASKED, options=[arm.name for arm in trial.arms])
     experiment._keep(trial)
-    return Duel.of_trial(trial)
+    return Question.of_trial(trial)
 
 
 def tell(

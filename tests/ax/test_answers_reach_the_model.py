@@ -18,7 +18,7 @@ from botorch_pref import (
     Strengths,
     Validity,
 )
-from botorch_pref.ax import Duel, PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, Question
 
 NAMES = ("a", "b")
 # Ax's transform of [0, 1] to [0, 1].
@@ -28,12 +28,12 @@ UNIT = [
 ]
 
 
-def points(*questions: Duel) -> torch.Tensor:
+def points(*questions: Question) -> torch.Tensor:
     rows = [[o[n] for n in NAMES] for question in questions for o in question.options]
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def play(storage, answers, **settings) -> tuple[PreferenceExperiment, list[Duel]]:
+def play(storage, answers, **settings) -> tuple[PreferenceExperiment, list[Question]]:
     experiment = PreferenceExperiment.create(
         "unit",
         parameters=UNIT,

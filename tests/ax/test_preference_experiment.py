@@ -60,9 +60,9 @@ def test_ax_sees_the_winners(played) -> None:
 
 
 def played_duel(played, index):
-    from botorch_pref.ax.question import Duel
+    from botorch_pref.ax.question import Question
 
-    return Duel.of_trial(played.experiment.trials[index])
+    return Question.of_trial(played.experiment.trials[index])
 
 
 @pytest.mark.slow
@@ -102,6 +102,6 @@ def test_one_answer_to_a_question(tmp_path) -> None:
     assert len(experiment.experiment.lookup_data().df) == 2
     with pytest.raises(ExperimentError, match="withdraw it"):
         experiment.tell(duel, winner=0)
-    with pytest.raises(ExperimentError, match="no duel 7"):
+    with pytest.raises(ExperimentError, match="no question 7"):
         experiment.tell(7, winner=0)
     assert experiment.pending == []

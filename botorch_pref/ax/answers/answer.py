@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from botorch_pref.ax.answers.answer_metrics import (
-    CHOICE,
-    DECIMALS,
-    DUEL,
-    LEVEL,
-    RANK,
-    RATING,
-    STRENGTH,
-    TIE,
-    VALID,
-)
+from botorch_pref.ax.answers.kinds.answer_kind import AnswerKind
+from botorch_pref.ax.answers.kinds.best import Best
+from botorch_pref.ax.answers.kinds.invalid import Invalid
+from botorch_pref.ax.answers.kinds.option_levels import OptionLevels
+from botorch_pref.ax.answers.kinds.option_ratings import OptionRatings
+from botorch_pref.ax.answers.kinds.ranking import Ranking
+from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
+from botorch_pref.ax.answers.kinds.strength import Strength
+from botorch_pref.ax.answers.kinds.tie import Tie
+from botorch_pref.ax.answers.kinds.winner import Winner
 from botorch_pref.errors import ExperimentError
 
-_RELATIONS = ("winner", "tie", "cannot_compare", "best", "ranking", "strength")
+
+def _of(kind: AnswerKind, default: object = None) -> Any:
+    """A field of `Answer` for a kind of answer."""
+    return field(default=default, metadata={AnswerKind: kind})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """An answer about options that are counted from 0 in the order they were shown.
 
-    At most one of the fields down to ``strength``, alone or with the others.
+    At most one of the fields down to ``cannot_compare``; ``cannot_compare`` stands
+    alone, others alone or with those below.
 
     Attributes:
         winner: The better one of two.
         tie: Whether two are equally good.
-        cannot_compare: Whether nothing can be said of the options.
         best: The best of all valid options, of which there may be more than two.
         ranking: All valid options, best first.
         strength: How strongly the first of two is preferred, strictly between 0 and 1;
             below 0.5 the second is.
+        cannot_compare: Whether nothing can be said of the options.
         invalid: Those that failed and could not be judged; all others could. None says
             nothing about failing.
-        levels: The level of each option on an ordered scale, 0 for the lowest; None for
-            an option that was given none.
         ratings: How good each option is, strictly between 0 and 1; None for an option
             that was not rated.
+        levels: The level of each option on an ordered scale, 0 for the lowest; None for
+            an option that was given none.
     """
 
-    winner: int | None = None
-    tie: bool = False
+    winner: int | None = _of(Winner())
+    tie: bool = _of(Tie(), default=False)
+    best: int | None = _of(Best())
+    ranking: tuple[int, ...] | None = _of(Ranking())
+    strength: float | None = _of(Strength())
     cannot_compare: bool = False
-    best: int | None = None
-    ranking: tuple[int, ...] | None = None
-    strength: float | None = None
-    invalid: tuple[int, ...] | None = None
-    levels: tuple[int | None, ...] | None = None
-    ratings: tuple[float | None, ...] | None = None
+    invalid: tuple[int, ...] | None = _of(Invalid())
+    ratings: tuple[float | None, ...] | None = _of(OptionRatings())
+    levels: tuple[int | None, ...] | None = _of(OptionLevels())
 
     def given(self) -> dict[str, Any]:
         """The fields that say something, by name, as JSON keeps them."""
-        said = {
-            k: v for k, v in asdict(self).items() if v is not None and v is not False
-        }
+        said = _said(asdict(self))
         return {k: list(v) if isinstance(v, tuple) else v for k, v in said.items()}
 
     def rows(self, num_options: int) -> dict[str, dict[int, float]]:
@@ -68,27 +69,25 @@ class Answer:
             num_options: How many options were shown.
 
         Returns:
-            For each metric of `answer_metrics`, its values by option.
+            For each metric of `KINDS` that it gives data to, its values by option.
         """
-        others = [i for i in range(num_options) if i not in (self.invalid or ())]
-        rows: dict[str, dict[int, float]] = {}
-        if self.winner is not None:
-            rows[DUEL] = {i: float(i == self.winner) for i in others}
-        if self.tie:
-            rows[TIE] = dict.fromkeys(others, 1.0)
-        if self.best is not None:
-            rows[CHOICE] = {i: float(i == self.best) for i in others}
-        if self.ranking is not None:
-            rows[RANK] = {i: float(rank + 1) for rank, i in enumerate(self.ranking)}
-        if self.strength is not None:
-            values = (self.strength, round(1 - self.strength, DECIMALS))
-            rows[STRENGTH] = dict(zip(others, values, strict=True))
-        if self.invalid is not None:
-            rows[VALID] = {i: float(i in others) for i in range(num_options)}
-        for name, given in ((LEVEL, self.levels), (RATING, self.ratings)):
-            if given is not None:
-                rows[name] = {i: float(v) for i, v in enumerate(given) if v is not None}
-        return rows
+        shown = ShownOptions(num_options, self.invalid or ())
+        said = _said(asdict(self))
+        return {
+            kind.metric: kind.encode(said[kind.field], shown)
+            for kind in KINDS
+            if kind.field in said
+        }
+
+
+KINDS: tuple[AnswerKind, ...] = tuple(
+    attribute.metadata[AnswerKind]
+    for attribute in fields(Answer)
+    if AnswerKind in attribute.metadata
+)
+"""The kinds of answers that have data; every table of them is read from here."""
+
+_NOTHING_TO_SAY = "cannot_compare"
 
 
 def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Answer:
@@ -105,13 +104,33 @@ def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Ans
     Raises:
         ExperimentError: Nothing was said, too much, or something that cannot be.
     """
-    said = {k: v for k, v in said.items() if v is not None and v is not False}
-    names = [field.name for field in fields(Answer)]
+    said = _said(said)
+    _check_fields(said)
+    shown = ShownOptions(num_options, num_levels=num_levels)
+    if Invalid.field in said:
+        failed = Invalid().checked(said[Invalid.field], shown)[Invalid.field]
+        shown = ShownOptions(num_options, failed, num_levels)
+    checked = {k: v for k, v in said.items() if k == _NOTHING_TO_SAY}
+    for kind in KINDS:
+        if kind.field in said:
+            checked |= kind.checked(said[kind.field], shown)
+    return Answer(**checked)
+
+
+def _said(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that say something."""
+    return {k: v for k, v in answer.items() if v is not None and v is not False}
+
+
+def _check_fields(said: Mapping[str, Any]) -> None:
+    """Checks that some fields together can be an answer, whatever they say."""
+    names = [attribute.name for attribute in fields(Answer)]
     if unknown := sorted(set(said) - set(names)):
         raise ExperimentError(
             f"An answer has no {', '.join(unknown)}; say one of {', '.join(names)}."
         )
-    relations = [name for name in _RELATIONS if name in said]
+    comparing = [kind.field for kind in KINDS if kind.compares]
+    relations = [name for name in (*comparing, _NOTHING_TO_SAY) if name in said]
     if len(relations) > 1:
         raise ExperimentError(
             f"The answer says {' and '.join(relations)}; give one of them."
@@ -120,101 +139,8 @@ def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Ans
         raise ExperimentError(
             f"The answer says nothing; give one of {', '.join(names)}."
         )
-    if "cannot_compare" in said and len(said) > 1:
+    if _NOTHING_TO_SAY in said and len(said) > 1:
         raise ExperimentError(
-            "cannot_compare says that there is nothing to say; leave out "
-            f"{', '.join(sorted(set(said) - {'cannot_compare'}))}, or it."
+            f"{_NOTHING_TO_SAY} says that there is nothing to say; leave out "
+            f"{', '.join(sorted(set(said) - {_NOTHING_TO_SAY}))}, or it."
         )
-    shown = range(num_options)
-    invalid = _options("invalid", said.get("invalid", ()), shown)
-    if "invalid" in said:
-        said["invalid"] = tuple(sorted(invalid))
-    valid = [option for option in shown if option not in invalid]
-    if relations and relations != ["cannot_compare"]:
-        _check_relation(relations[0], said, valid)
-    for name, check in (("levels", _level(num_levels)), ("ratings", _fraction)):
-        if name in said:
-            said[name] = _by_option(name, said[name], num_options, check)
-    if len(valid) == 2 and "best" in said:
-        said["winner"] = said.pop("best")
-    if len(valid) == 2 and "ranking" in said:
-        said["winner"] = said.pop("ranking")[0]
-    return Answer(**said)
-
-
-def _check_relation(name: str, said: dict[str, Any], valid: list[int]) -> None:
-    if len(valid) < 2:
-        raise ExperimentError(
-            f"The answer says {name}, but {len(valid)} of the options are valid; leave "
-            "out what compares them."
-        )
-    if name in ("winner", "tie", "strength") and len(valid) != 2:
-        raise ExperimentError(
-            f"{name} is about two options, and there are {len(valid)}; give "
-            f"{'best or ' if name == 'winner' else ''}ranking."
-        )
-    if name in ("winner", "best"):
-        (said[name],) = _options(name, [said[name]], valid)
-    if name == "ranking":
-        said[name] = _options(name, said[name], valid)
-        if len(said[name]) != len(valid):
-            raise ExperimentError(
-                f"ranking is {list(said[name])}; name all of {valid}, best first."
-            )
-    if name == "strength":
-        said[name] = _fraction(name, said[name])
-
-
-def _options(name: str, given: object, allowed: Sequence[int]) -> tuple[int, ...]:
-    """Places of options, each named once."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ExperimentError(
-            f"{name} is {given!r}; give a list of options, counted from 0."
-        )
-    for option in given:
-        if isinstance(option, bool) or option not in allowed:
-            raise ExperimentError(
-                f"{name} names option {option!r}, which is not one of {list(allowed)}; "
-                "options are counted from 0 in the order they were shown."
-            )
-    if len(set(given)) < len(given):
-        raise ExperimentError(f"{name} is {list(given)}; name each option once.")
-    return tuple(int(option) for option in given)
-
-
-def _by_option(
-    name: str, given: object, num_options: int, check: Callable[[str, Any], float]
-) -> tuple[Any, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ExperimentError(f"{name} is {given!r}; give a list, one for each option.")
-    if len(given) != num_options or all(value is None for value in given):
-        raise ExperimentError(
-            f"{name} is {list(given)}, and {num_options} options were shown; give one "
-            "for each, None for those without."
-        )
-    return tuple(None if value is None else check(name, value) for value in given)
-
-
-def _fraction(name: str, given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise ExperimentError(f"{name} holds {given!r}; give a number.")
-    value = round(float(given), DECIMALS)
-    if not 0 < value < 1:
-        raise ExperimentError(f"{name} holds {given}, which is not between 0 and 1.")
-    return value
-
-
-def _level(num_levels: int | None) -> Callable[[str, Any], int]:
-    def check(name: str, given: object) -> int:
-        if num_levels is None:
-            raise ExperimentError(
-                "The experiment has no scale of levels; create it with num_levels=, or "
-                "give ratings between 0 and 1."
-            )
-        if isinstance(given, bool) or given not in range(num_levels):
-            raise ExperimentError(
-                f"{name} holds {given!r}; levels go from 0 to {num_levels - 1}."
-            )
-        return int(given)  # type: ignore[call-overload]
-
-    return check

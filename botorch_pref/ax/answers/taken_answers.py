@@ -8,8 +8,8 @@ import torch
 from botorch.utils.transforms import is_fully_bayesian
 
 from botorch_pref.ax.answers.answer import Answer
-from botorch_pref.ax.answers.answer_metrics import DUEL
 from botorch_pref.ax.answers.feedback_data import feedback_blocks
+from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.likelihood_names import model_arguments
 from botorch_pref.ax.names import class_named, model_classes
 from botorch_pref.ax.settings import Settings
@@ -41,7 +41,9 @@ def check_taken(
     )
     # Where the options are does not matter.
     points = torch.linspace(0, 1, num_options, dtype=torch.float64).unsqueeze(-1)
-    dataset = FeedbackDataset(points, blocks, feature_names=["x"], outcome_names=[DUEL])
+    dataset = FeedbackDataset(
+        points, blocks, feature_names=["x"], outcome_names=[OBJECTIVE]
+    )
     model_class = class_named(settings.model, model_classes(), "model")
     try:
         arguments = model_arguments(model_class, dataset, settings.model_options)

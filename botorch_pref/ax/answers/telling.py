@@ -11,9 +11,9 @@ from ax.core.data import Data, DataRow
 from ax.core.experiment import Experiment
 
 from botorch_pref.ax.answers.answer import Answer, checked_answer
-from botorch_pref.ax.answers.answer_metrics import LEVEL, NUM_LEVELS
+from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
-from botorch_pref.ax.question import Duel
+from botorch_pref.ax.question import Question
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.events import (
     TOLD,
@@ -25,40 +25,30 @@ from botorch_pref.ax.storage.events import (
 from botorch_pref.errors import ExperimentError
 
 
-def asked_trial(experiment: Experiment, duel: Duel | int) -> BatchTrial:
+def asked_trial(experiment: Experiment, question: Question | int) -> BatchTrial:
     """The trial of a question.
 
     Args:
         experiment: Ax's.
-        duel: The question, or its index.
+        question: The question, or its index.
 
     Raises:
         ExperimentError: There is no such question.
     """
-    index = duel.index if isinstance(duel, Duel) else duel
+    index = question.index if isinstance(question, Question) else question
     known = isinstance(index, int) and not isinstance(index, bool)
     if not known or index not in experiment.trials:
         raise ExperimentError(
-            f"There is no duel {index!r}; those asked so far are "
+            f"There is no question {index!r}; those asked so far are "
             f"{list(experiment.trials)}."
         )
     trial = batch(experiment.trials[index])
-    if isinstance(duel, Duel) and Duel.of_trial(trial) != duel:
+    if isinstance(question, Question) and Question.of_trial(trial) != question:
         raise ExperimentError(
-            f"Duel {index} of {experiment.name!r} shows other options; this one is of "
-            "another experiment."
+            f"Question {index} of {experiment.name!r} shows other options; this one is "
+            "of another experiment."
         )
     return trial
-
-
-def number_of_levels(experiment: Experiment) -> int | None:
-    """How many levels the scale of levels has, if there is one.
-
-    Args:
-        experiment: Ax's.
-    """
-    found: int | None = experiment.metrics[LEVEL].properties.get(NUM_LEVELS)
-    return found
 
 
 def take_answer(trial: BatchTrial, settings: Settings, said: dict[str, Any]) -> bool:
@@ -83,8 +73,8 @@ def take_answer(trial: BatchTrial, settings: Settings, said: dict[str, Any]) -> 
         return False
     if before is not None:
         raise ExperimentError(
-            f"Duel {trial.index} has the answer {before}; withdraw it before you give "
-            "another one."
+            f"Question {trial.index} has the answer {before}; withdraw it before you "
+            "give another one."
         )
     check_taken(settings, answer, size, levels)
     if answer.cannot_compare:

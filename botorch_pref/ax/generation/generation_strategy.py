@@ -13,7 +13,7 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
 
-from botorch_pref.ax.answers.answer_metrics import DUEL
+from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.generation.whole_numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
@@ -102,7 +102,9 @@ def model_spec(
     return GeneratorSpec(
         PreferenceGenerators.PREFERENCE,
         generator_kwargs={
-            "surrogate_spec": SurrogateSpec(metric_to_model_configs={DUEL: [config]}),
+            "surrogate_spec": SurrogateSpec(
+                metric_to_model_configs={OBJECTIVE: [config]}
+            ),
             "botorch_acqf_class": acquisition_class,
             "botorch_acqf_options": settings.acquisition_options if own else {},
             # Without the only tie, a fold has no tie threshold to take over.

@@ -21,8 +21,9 @@ from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_pref.ax.answers.answer_metrics import DUEL, LEVEL, NUM_LEVELS
 from botorch_pref.ax.answers.feedback_data import arms_of, feedback_dataset
+from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
+from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 
@@ -44,13 +45,14 @@ class PreferenceAdapter(TorchAdapter):
     ) -> tuple[
         list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None
     ]:
-        dataset = feedback_dataset(experiment_data, parameters, self._num_levels)
-        return [dataset], [DUEL], None
+        dataset = self._feedback_dataset(experiment_data, parameters)
+        return [dataset], [OBJECTIVE], None
 
-    @property
-    def _num_levels(self) -> int | None:
-        metric = self._experiment.metrics.get(LEVEL)
-        return None if metric is None else metric.properties.get(NUM_LEVELS)
+    def _feedback_dataset(
+        self, experiment_data: ExperimentData, parameters: list[str]
+    ) -> FeedbackDataset:
+        num_levels = number_of_levels(self._experiment)
+        return feedback_dataset(experiment_data, parameters, num_levels)
 
     @property
     def _botorch_generator(self) -> BoTorchGenerator:
@@ -82,7 +84,7 @@ class PreferenceAdapter(TorchAdapter):
             experiment_data: A part of ``get_training_data()``.
         """
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
-        return feedback_dataset(transformed, self.parameters, self._num_levels)
+        return self._feedback_dataset(transformed, self.parameters)
 
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """The adapter's model, fitted from scratch to other answers.
@@ -166,7 +168,9 @@ class PreferenceAdapter(TorchAdapter):
             for arm in trial.arms
             if arm not in answered
         }
-        return {DUEL: [ObservationFeatures.from_arm(arm) for arm in pending.values()]}
+        return {
+            OBJECTIVE: [ObservationFeatures.from_arm(arm) for arm in pending.values()]
+        }
 
 
 def _with_arm_first(arm: Arm, run: GeneratorRun) -> GeneratorRun:

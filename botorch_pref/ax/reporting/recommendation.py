@@ -16,7 +16,7 @@ from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.exceptions.errors import CandidateGenerationError
 from botorch.models.model import Model
 
-from botorch_pref.ax.answers.answer_metrics import DUEL
+from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import model_spec
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
@@ -89,5 +89,5 @@ def best_anywhere(
     space = experiment.search_space
     feasible = [c for c in candidates if space.check_membership(c)]
     means, _ = adapter.predict([ObservationFeatures(parameters=c) for c in feasible])
-    best = max(range(len(feasible)), key=means[DUEL].__getitem__)
+    best = max(range(len(feasible)), key=means[OBJECTIVE].__getitem__)
     return feasible[best]

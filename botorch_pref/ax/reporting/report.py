@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain
 from typing import Any
 
 import torch
@@ -19,6 +19,9 @@ from ax.core.types import TParameterization
 from pandas import DataFrame
 from torch import Tensor
 
+from botorch_pref.ax.answers.answer import KINDS
+from botorch_pref.ax.answers.kinds.invalid import Invalid
+from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
 from botorch_pref.ax.generation.generation_strategy import sobol_spec
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.reporting.recommendation import (
@@ -161,20 +164,14 @@ def preferred(
     Returns:
         Pairs of a better and a worse option, and pairs of equal ones.
     """
-    failed = answer.get("invalid", ())
-    valid = [option for option in range(num_options) if option not in failed]
-    best = answer.get("winner", answer.get("best"))
-    if best is not None:
-        return [(best, other) for other in valid if other != best], []
-    if "ranking" in answer:
-        return list(combinations(answer["ranking"], 2)), []
-    strength = 0.5 if "tie" in answer else answer.get("strength")
-    if strength is None:
-        return [], []
-    first, second = valid
-    if strength == 0.5:
-        return [], [(first, second)]
-    return [(first, second) if strength > 0.5 else (second, first)], []
+    shown = ShownOptions(num_options, tuple(answer.get(Invalid.field, ())))
+    found = [
+        kind.preferences(answer[kind.field], shown)
+        for kind in KINDS
+        if kind.field in answer
+    ]
+    decided, tied = zip(*found, strict=True) if found else ((), ())
+    return [*chain(*decided)], [*chain(*tied)]
 
 
 def _counts(experiment: Experiment) -> dict[str, int]:

@@ -7,7 +7,7 @@ import pytest
 from ax.core.trial_status import TrialStatus
 from espresso import PARAMETERS, better, create
 
-from botorch_pref.ax import Duel, PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.errors import ExperimentError
 
 
@@ -75,12 +75,12 @@ def test_a_question_is_taken_back_once(experiment) -> None:
 
 
 def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
-    with pytest.raises(ExperimentError, match="no duel 0"):
+    with pytest.raises(ExperimentError, match="no question 0"):
         experiment.tell(0, winner=0)
     duel = experiment.ask()
-    with pytest.raises(ExperimentError, match="no duel True"):
+    with pytest.raises(ExperimentError, match="no question True"):
         experiment.tell(True, winner=0)
-    with pytest.raises(ExperimentError, match="no duel 1"):
+    with pytest.raises(ExperimentError, match="no question 1"):
         experiment.withdraw(1)
     with pytest.raises(ExperimentError, match="not one of \\[0, 1\\]"):
         experiment.tell(duel, winner=2)
@@ -89,7 +89,7 @@ def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
     foreign = create(tmp_path / "other.json", seed=9).ask()
     with pytest.raises(ExperimentError, match="another experiment"):
         experiment.tell(foreign, winner=0)
-    changed = Duel(duel.index, duel.options[::-1])
+    changed = Question(duel.index, duel.options[::-1])
     with pytest.raises(ExperimentError, match="other options"):
         experiment.tell(changed, winner=0)
     assert experiment.pending == [duel]
