@@ -23,7 +23,7 @@ from botorch_pref.numerics.normal import interval_derivatives
 from botorch_pref.numerics.truncated_normal import truncated_normal_quantile
 
 
-class FurtherDraws(NamedTuple):
+class GHKUpdate(NamedTuple):
     """Draws given all answers.
 
     Attributes:
@@ -37,13 +37,13 @@ class FurtherDraws(NamedTuple):
     share: Tensor
 
 
-def further_draws(
+def ghk_update(
     means: Tensor,
     covariance: Tensor,
     lower: Tensor,
     upper: Tensor,
     generator: torch.Generator,
-) -> FurtherDraws:
+) -> GHKUpdate:
     """Continues draws with the rows of further answers.
 
     Elements of a batch share random numbers, so that none depends on the others.
@@ -91,7 +91,7 @@ def further_draws(
         lower[..., -1],
         upper[..., -1],
     )
-    return FurtherDraws(chosen, values, share)
+    return GHKUpdate(chosen, values, share)
 
 
 def _drawn(
@@ -158,7 +158,7 @@ def continue_draws(
     if factors.noise is not None:
         noise = noise + factors.noise.dense()
     given = rows.apply(_with_batch(means, batch))
-    draws = further_draws(
+    draws = ghk_update(
         _with_batch(given, batch).contiguous(),
         rows.congruence(covariance) + noise,
         factors.lower,

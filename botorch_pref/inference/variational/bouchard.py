@@ -19,7 +19,7 @@ from botorch_pref.linalg.sparse_design import SparseDesign
 _MAX_STEPS = 100
 
 
-class SetBound(Bound):
+class BouchardBound(Bound):
     r"""Bouchard's bound: :math:`\xi` for each item and :math:`\alpha` for each set.
 
     Args:

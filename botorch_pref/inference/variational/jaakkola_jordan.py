@@ -14,7 +14,7 @@ from botorch_pref.inference.variational.softmax_bounds import (
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 
-class PairBound(Bound):
+class JaakkolaJordanBound(Bound):
     r"""Jaakkola and Jordan's bound, with a parameter :math:`\zeta` for each pair.
 
     Args:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.inference.variational.bouchard import SetBound
+from botorch_pref.inference.variational.bouchard import BouchardBound
 from botorch_pref.inference.variational.gaussian_bound import Bound
-from botorch_pref.inference.variational.jaakkola_jordan import PairBound
+from botorch_pref.inference.variational.jaakkola_jordan import JaakkolaJordanBound
 from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.likelihoods.factors.joint_factors import JointFactors
 from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
@@ -95,9 +95,11 @@ def stage_bound(stages: Tensor, num_points: int, like: Tensor) -> Bound:
         pairs, paired = stages[..., is_pair, :2], sizes[..., is_pair, :] == 2
         rows = pair_rows(torch.where(paired, pairs, 0), num_points, like)
         rows = SparseDesign(rows.indices, rows.coefficients * paired, num_points)
-        blocks.append(PairBound(rows, paired.squeeze(-1)))
+        blocks.append(JaakkolaJordanBound(rows, paired.squeeze(-1)))
     if bool((sizes > 2).any()):
-        blocks.append(SetBound(torch.where(sizes > 2, stages, -1), num_points, like))
+        blocks.append(
+            BouchardBound(torch.where(sizes > 2, stages, -1), num_points, like)
+        )
     return blocks[0] if len(blocks) == 1 else JointBound(blocks)
 
 
@@ -118,7 +120,7 @@ def bound_of(factors: Factors) -> Bound:
 
 @bound_of.register
 def _(factors: LogitFactors) -> Bound:
-    return PairBound(factors.rows)
+    return JaakkolaJordanBound(factors.rows)
 
 
 @bound_of.register

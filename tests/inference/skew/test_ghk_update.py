@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from botorch_pref.inference.ep.assumed_density import assumed_density_sites
-from botorch_pref.inference.skew.ghk_update import further_draws
+from botorch_pref.inference.skew.ghk_update import ghk_update
 from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 from botorch_pref.linalg.sparse_design import pair_rows
 from botorch_pref.numerics.truncated_normal import sample_truncated_normal
@@ -55,7 +55,7 @@ def test_continued_draws_have_the_moments_of_the_truncated_gaussian(count) -> No
     generator = torch.Generator().manual_seed(3)
     first = earlier(generator)
     means, covariance = given(first)
-    draws = further_draws(
+    draws = ghk_update(
         means[:, :count],
         covariance[:count, :count],
         LOWER[1 : count + 1],
@@ -82,7 +82,7 @@ def test_the_effective_share_is_that_of_the_probabilities() -> None:
     generator = torch.Generator().manual_seed(3)
     first = earlier(generator)
     means, covariance = given(first)
-    draws = further_draws(
+    draws = ghk_update(
         means[:, :1], covariance[:1, :1], LOWER[1:2], UPPER[1:2], generator
     )
     p = torch.special.ndtr(means[:, 0] / covariance[0, 0].sqrt())
@@ -98,9 +98,9 @@ def test_elements_of_a_batch_do_not_depend_on_each_other() -> None:
     flipped = torch.stack([means, -means, means + 1], dim=1)
     lower, upper = LOWER[1:].expand(3, 2), UPPER[1:].expand(3, 2)
     new = torch.Generator().manual_seed
-    batch = further_draws(flipped, covariance, lower, upper, new(0))
+    batch = ghk_update(flipped, covariance, lower, upper, new(0))
     for i in range(3):
-        single = further_draws(flipped[:, i], covariance, LOWER[1:], UPPER[1:], new(0))
+        single = ghk_update(flipped[:, i], covariance, LOWER[1:], UPPER[1:], new(0))
         assert torch.equal(batch.chosen[:, i], single.chosen)
         torch.testing.assert_close(batch.further[:, i], single.further)
         torch.testing.assert_close(batch.share[i], single.share)
@@ -109,7 +109,7 @@ def test_elements_of_a_batch_do_not_depend_on_each_other() -> None:
 def test_an_answer_that_nobody_expected_leaves_few_draws() -> None:
     means = torch.tensor([[-9.0], [-30.0], [-40.0], [-50.0]], dtype=DOUBLE)
     ones = torch.ones(1, dtype=DOUBLE)
-    draws = further_draws(
+    draws = ghk_update(
         means, ones[:, None], 0 * ones, torch.inf * ones, torch.Generator()
     )
     assert draws.chosen.tolist() == [0] * 4
