@@ -116,7 +116,7 @@ def bend_width(
 
 @torch.no_grad()
 def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Where a function has done half of its rise from 0 to infinity, by bisection.
+    """Position of half of a function's rise from 0 to infinity, by bisection.
 
     Args:
         function: Elementwise and monotone; its parameters are broadcast.
@@ -141,7 +141,7 @@ def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
 def density_bend(
     log_density: Callable[[Tensor], Tensor], like: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Where a density as a function of its latent bends, and over what width.
+    """Position where a density bends in its latent, and the width of the bend.
 
     It has one peak, around which it bends, or rises or falls once from one level to
     another, and bends halfway.

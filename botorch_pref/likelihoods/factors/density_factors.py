@@ -113,7 +113,7 @@ class DensityFactors(ScalarFactors):
 
     @cached_property
     def _bend(self) -> tuple[Tensor, Tensor]:
-        """Where the densities bend, and over what width."""
+        """Positions where the densities bend, and the widths of the bends."""
         like = self.rows.coefficients.new_zeros(self._shape)
         return density_bend(self._log_density, like)
 

@@ -75,7 +75,7 @@ class QuadratureLink(DuelLink):
         return mean + standard_deviation(variance) * nodes, weights
 
     def _width(self, mean: Tensor) -> Tensor:
-        """Where the link has done half of its rise from 0."""
+        """Difference at which the link has done half of its rise from 0."""
         zero = mean.new_zeros((1,) * mean.dim())
 
         def changed(u: Tensor) -> Tensor:
