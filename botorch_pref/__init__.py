@@ -63,6 +63,7 @@ for _name in (
     "Feedback",
     "PositiveParameter",
     "PreferenceLikelihood",
+    "register_acquisition",
     "register_likelihood",
     "register_positive",
 ):

@@ -12,6 +12,7 @@ from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
 from botorch_pref.acquisition.hallucinated_model import HallucinatedModel
 from botorch_pref.acquisition.incumbent import incumbent
 from botorch_pref.acquisition.observed_points import champion
+from botorch_pref.acquisition.registry import register_acquisition
 
 __all__ = [
     "DuelingBALD",
@@ -27,4 +28,5 @@ __all__ = [
     "HallucinatedModel",
     "champion",
     "incumbent",
+    "register_acquisition",
 ]

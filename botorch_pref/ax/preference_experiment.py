@@ -56,7 +56,7 @@ ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParamete
 
 
 class PreferenceExperiment:
-    """Asks which options to show, is told what a person said, and recommends.
+    """Preference experiment: asks questions, is told answers, recommends.
 
     Everything is kept in Ax's experiment: a question is a batch trial, which runs until
     it is answered, its options are arms, answers are data of metrics, one for each kind
@@ -149,7 +149,7 @@ class PreferenceExperiment:
         return cls(experiment, settings, place)
 
     def ask(self, size: int = 2) -> Question:
-        """The next question. It is pending until it is told, here or after a restart.
+        """The next question, pending until it is told, here or after a restart.
 
         Args:
             size: How many options to show.
@@ -168,7 +168,7 @@ class PreferenceExperiment:
         return Question.of_trial(trial)
 
     def tell(self, question: Question | int, **said: Any) -> None:
-        """What the person said. Telling the same again changes nothing.
+        """Keeps what the person said; telling the same again changes nothing.
 
         Args:
             question: The question, or its index.
@@ -212,7 +212,7 @@ class PreferenceExperiment:
         return best_shown(adapter)
 
     def report(self) -> Report:
-        """What the answers tell so far, as two small tables.
+        """Report on the answers so far: two small tables.
 
         Raises:
             ExperimentError: There is no answer yet.
@@ -220,7 +220,7 @@ class PreferenceExperiment:
         return preference_report(self.experiment, self.settings)
 
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
-        """How well the model predicts answers that it has not seen.
+        """Scores of the model's predictions of answers that it has not seen.
 
         Args:
             num_folds: How many parts the questions are split into, each predicted from
@@ -253,12 +253,12 @@ class PreferenceExperiment:
 
     @property
     def num_levels(self) -> int | None:
-        """How many levels the scale of levels has, if there is one."""
+        """Number of levels of the scale; None without a scale."""
         return number_of_levels(self.experiment)
 
     @property
     def generation_strategy(self) -> GenerationStrategy:
-        """Ax's, that chooses the next question if Ax is asked for it."""
+        """Ax's generation strategy, which chooses the next question for Ax."""
         return preference_generation_strategy(self.settings)
 
     def client(self) -> Client:

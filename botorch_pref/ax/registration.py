@@ -1,4 +1,4 @@
-"""Our classes in Ax's registries, where importing this module puts them."""
+"""Registration of our classes with Ax, done as this module is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person said of the options that were shown."""
+"""Answer of a person to a question."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 def feedback_dataset(
     experiment_data: ExperimentData, parameters: list[str], num_levels: int | None
 ) -> FeedbackDataset:
-    """Every answer of an experiment, about the points that it is about.
+    """Data set of every answer of an experiment.
 
     Args:
         experiment_data: Ax's tables, with parameters transformed to numbers.

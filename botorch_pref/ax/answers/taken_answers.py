@@ -1,4 +1,4 @@
-"""Which answers an experiment's model takes, found before they are kept."""
+"""Check that an experiment's model takes an answer, before it is kept."""
 
 from __future__ import annotations
 

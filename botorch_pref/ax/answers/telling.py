@@ -1,4 +1,4 @@
-"""What an answer, or taking it back, does to a question's trial."""
+"""Changes of a question's trial when an answer is told or taken back."""
 
 from __future__ import annotations
 

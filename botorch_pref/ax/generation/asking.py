@@ -58,7 +58,7 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
 
 
 def derived_seed(settings: Settings, *numbers: int) -> int:
-    """A seed of its own for each purpose.
+    """Seed of a purpose, by the experiment's own.
 
     Args:
         settings: Of the experiment.

@@ -64,7 +64,7 @@ def preference_generation_strategy(
 
 
 def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
-    """The Sobol sequence of an experiment, from some position on.
+    """Sobol sequence of an experiment from a position onwards.
 
     Args:
         settings: Of the experiment.

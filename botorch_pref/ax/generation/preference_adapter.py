@@ -1,4 +1,4 @@
-"""How Ax hands answers to a preference model, and asks it for duels."""
+"""Ax's adapter between experiments and preference models."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from ax.adapter.registry import GeneratorRegistryBase
 
 
 class PreferenceGenerators(GeneratorRegistryBase):
-    """Ax's registry of generators, continued.
+    """Ax's registry of generators with the one of preferences.
 
     Attributes:
         PREFERENCE: Ax's modular BoTorch generator behind `PreferenceAdapter`, with

@@ -1,4 +1,4 @@
-"""How far an experiment has come, as two small tables."""
+"""Report on an experiment: two small tables."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Report:
-    """What the answers tell so far. ``print`` it, or end a notebook's cell with it.
+    """Report on the answers: ``print`` it, or end a notebook's cell with it.
 
     Attributes:
         summary: One column, ``value``: numbers of questions and answers, what is
@@ -86,7 +86,7 @@ class Report:
 
 
 def preference_report(experiment: Experiment, settings: Settings) -> Report:
-    """Reports on the answers so far.
+    """Report on the answers so far.
 
     Args:
         experiment: Ax's, with at least one answer.
@@ -125,7 +125,7 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
 def expected_gain(
     experiment: Experiment, settings: Settings, adapter: PreferenceAdapter
 ) -> RemainingGain:
-    """What is left to gain over the best option shown.
+    """Expected gain that is left over the best option shown.
 
     The best is sought among all options that were judged and `NUM_CANDIDATES` of a
     Sobol sequence that satisfy the search space.

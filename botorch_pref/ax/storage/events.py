@@ -111,7 +111,7 @@ def check_log(experiment: Experiment) -> None:
 def check_nothing_else_happened(
     experiment: Experiment, stored: Iterable[Mapping[str, Any] | None]
 ) -> None:
-    """Checks that an experiment is what is stored and one event.
+    """Checks that an experiment is the stored one and one event more.
 
     Args:
         experiment: Ax's, about to be stored.

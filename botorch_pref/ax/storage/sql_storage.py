@@ -129,7 +129,7 @@ class SqlStorage(Storage):
 
     @contextmanager
     def _transaction(self, what: str) -> Iterator[Connection]:
-        """One transaction around whatever Ax does, by whichever sessions."""
+        """One transaction around all of Ax's sessions."""
         before = db.SESSION_FACTORY
         try:
             with hidden_storage_warnings(), self._engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""Expressions in what is loaded, kept from being executed."""
+"""Guard that keeps stored expressions from being executed."""
 
 from __future__ import annotations
 

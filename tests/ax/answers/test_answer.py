@@ -36,9 +36,7 @@ def test_every_field_is_of_the_kind_that_says_so() -> None:
     assert len({kind.metric for kind in KINDS}) == len(KINDS)
 
 
-@pytest.mark.parametrize(
-    ("kind", "example"), [*zip(KINDS, EXAMPLES, strict=True)]
-)
+@pytest.mark.parametrize(("kind", "example"), [*zip(KINDS, EXAMPLES, strict=True)])
 def test_what_is_kept_is_read_back(kind, example) -> None:
     """Data to feedback and to data again; places of options stand for datapoints."""
     size, said = example

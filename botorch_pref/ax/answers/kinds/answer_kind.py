@@ -1,4 +1,4 @@
-"""What all ways to answer a question have in common."""
+"""Base class of the kinds of answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pairs = list[tuple[int, int]]
 
 
 class AnswerKind(ABC):
-    """A way to say something of options, from the keyword of ``tell`` to the feedback.
+    """Kind of answer, from the keyword of ``tell`` to the feedback.
 
     Attributes:
         field: The field of `Answer`, and the keyword of ``tell``.
@@ -37,7 +37,7 @@ class AnswerKind(ABC):
 
     @abstractmethod
     def checked(self, given: Any, shown: ShownOptions) -> dict[str, Any]:
-        """What was said, as fields of `Answer`, if it can be said of these options.
+        """Fields of `Answer`, if this can be said of these options.
 
         Two ways to say the same give the same fields.
 
@@ -51,7 +51,7 @@ class AnswerKind(ABC):
 
     @abstractmethod
     def encode(self, said: Any, shown: ShownOptions) -> dict[int, float]:
-        """The data of the metric: a value for each option that it is about.
+        """Data of the metric: values by option.
 
         Args:
             said: The value of the field.

@@ -65,7 +65,7 @@ def sorted_sets(metric: str, groups: Groups, descending: bool) -> Tensor | None:
 
 
 def points_and_values(groups: Groups) -> tuple[Tensor, Tensor] | None:
-    """Every value with its datapoint, whichever trial it is of.
+    """Values of all trials, each with its datapoint.
 
     Args:
         groups: The data.

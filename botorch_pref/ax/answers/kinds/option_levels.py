@@ -55,7 +55,7 @@ class OptionLevels(OptionValues):
 
 
 def number_of_levels(experiment: Experiment) -> int | None:
-    """How many levels the scale of an experiment has, if it has one.
+    """Number of levels of the scale of an experiment; None without a scale.
 
     Args:
         experiment: Ax's.

@@ -1,4 +1,4 @@
-"""How good each option is, between 0 and 1."""
+"""Ratings of options between 0 and 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a question, as an answer is about them."""
+"""Options of a question, as an answer counts them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ShownOptions:
         return [place for place in self.places if place not in self.invalid]
 
     def compared(self, field: str) -> list[int]:
-        """The places of the options that a comparison is about, two or more.
+        """Places of the options that can be compared, two or more.
 
         Args:
             field: What was said of them.
@@ -49,7 +49,7 @@ class ShownOptions:
         return self.valid
 
     def pair(self, field: str, instead: str = "ranking") -> list[int]:
-        """The places of the two options that a comparison is about.
+        """Places of the only two options that can be compared.
 
         Args:
             field: What was said of them.

@@ -1,4 +1,4 @@
-"""How strongly the first of two options is preferred."""
+"""Strength of the preference for the first of two options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from botorch_pref.feedback import Strengths
 
 
 class Strength(AnswerKind):
-    """``strength=0.8``: that of the first option, and 1 less it for the second."""
+    """``strength=0.8``: 0.8 for the first option, 0.2 for the second."""
 
     field = "strength"
     metric = "preference_strength"
