@@ -1,30 +1,39 @@
-r"""Log ratio of boxed factors to the Gaussian sites that stand in for them."""
+r"""The log ratio of boxed factors to the Gaussian sites that stand in for them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
-from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 
-from botorch_pref.numerics.normal import hazard, interval_derivatives
-
-LogRatio = Callable[[Tensor], tuple[Tensor, Tensor]]
+from botorch_pref.numerics.normal import hazard, interval_derivatives, log_ndtr
 
 _LOG_2 = math.log(2.0)
-_SQRT_HALF = math.sqrt(0.5)
+_SQRT_2 = math.sqrt(2.0)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
-def _log_ndtr_and_hazard(x: Tensor, floor: float) -> tuple[Tensor, Tensor]:
-    """``log Phi`` and its derivative; above ``floor`` at a tenth of the tail's cost."""
-    if bool((x < floor).any()):
-        return log_ndtr(x), hazard(x)
-    twice = torch.erfc(-_SQRT_HALF * x)
-    density = (-0.5 * x.square()).exp_()
-    return twice.log() - _LOG_2, density.div_(twice).mul_(_SQRT_2_OVER_PI)
+class LogRatio(Protocol):
+    r"""A log ratio :math:`\ell` of rows ``z``; the caller owns what it returns."""
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The value and the gradient.
+
+        Args:
+            z: ``num_chains x batch_shape x m``.
+
+        Returns:
+            :math:`\ell`, ``num_chains x batch_shape``, and its gradient, like ``z``.
+        """
+
+    def gradient(self, z: Tensor) -> Tensor:
+        """The gradient alone, like ``z``.
+
+        Args:
+            z: ``num_chains x batch_shape x m``.
+        """
 
 
 def box_log_ratio(
@@ -43,41 +52,70 @@ def box_log_ratio(
         upper: ``u``, ``batch_shape x m``, ``inf`` for none.
         nu: Site shifts, ``batch_shape x m``.
         tau: Site precisions, ``batch_shape x m``.
-
-    Returns:
-        A function from ``z``, ``num_chains x batch_shape x m``, to the pair of
-        :math:`\ell`, ``num_chains x batch_shape``, and its gradient, like ``z``.
     """
-    variance, lower, upper, nu, tau = torch.broadcast_tensors(
-        variance, lower, upper, nu, tau
-    )
-    scale = variance.sqrt()
-    is_win = lower.isfinite() & upper.isinf()
-    # Where no element of the batch has two ends: x = sign (z - bound) / scale.
-    sign = torch.where(is_win, 1.0, -1.0).to(scale)
-    slope = sign / scale
-    offset = -slope * torch.where(is_win, lower, upper)
-    two_sided = (lower.isfinite() & upper.isfinite()).view(-1, lower.shape[-1]).any(0)
-    (boxed,) = two_sided.nonzero(as_tuple=True)
-    # Phi loses digits to underflow below about sqrt(-2 log tiny).
-    floor = -math.sqrt(-1.8 * math.log(torch.finfo(scale.dtype).tiny))
+    return _BoxLogRatio(*torch.broadcast_tensors(variance, lower, upper, nu, tau))
 
-    def boxed_terms(z: Tensor) -> tuple[Tensor, Tensor]:
-        z, sd = z[..., boxed], scale[..., boxed]
-        low, high = lower[..., boxed], upper[..., boxed]
+
+class _BoxLogRatio:
+    """See :func:`box_log_ratio`."""
+
+    def __init__(
+        self, variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
+    ) -> None:
+        self._lower, self._upper, self._minus_nu, self._tau = lower, upper, -nu, tau
+        self._scale = variance.sqrt()
+        is_win = lower.isfinite() & upper.isinf()
+        slope = torch.where(is_win, 1.0, -1.0).to(lower) / self._scale
+        # Where no element of the batch has two ends the probability is
+        # erfc(y) / 2, y = offset + steepness z.
+        self._steepness = -slope / _SQRT_2
+        self._offset = -self._steepness * torch.where(is_win, lower, upper)
+        self._force = slope * _SQRT_2_OVER_PI
+        two_sided = lower.isfinite() & upper.isfinite()
+        two_sided = two_sided.view(-1, lower.shape[-1]).any(0)
+        (self._boxed,) = two_sided.nonzero(as_tuple=True)
+        # The probability loses digits to underflow beyond, and on the other side the
+        # density does, for which processors take twenty times as long.
+        tiny = torch.finfo(lower.dtype).tiny
+        self._end = math.sqrt(-0.9 * math.log(tiny))
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`LogRatio`."""
+        y = torch.addcmul(self._offset, self._steepness, z)
+        if self._is_far(y):
+            value = log_ndtr(y.mul(-_SQRT_2))
+        else:
+            value = torch.erfc(y).log_().sub_(_LOG_2)
+        if self._boxed.numel():
+            value[..., self._boxed] = self._boxed_terms(z)[0]
+        # -nu z + tau z^2 / 2 = z (pull - nu) / 2
+        pull = torch.addcmul(self._minus_nu, self._tau, z)
+        value.add_((pull + self._minus_nu).mul_(z), alpha=0.5)
+        return value.sum(-1), self._gradient(z, y)
+
+    def gradient(self, z: Tensor) -> Tensor:
+        """See :class:`LogRatio`."""
+        return self._gradient(z, torch.addcmul(self._offset, self._steepness, z))
+
+    def _gradient(self, z: Tensor, y: Tensor) -> Tensor:
+        pull = torch.addcmul(self._minus_nu, self._tau, z)
+        if self._is_far(y):
+            slope = self._force * hazard(y.mul(-_SQRT_2)) / _SQRT_2_OVER_PI
+        else:
+            y = y.clamp_min(-self._end)
+            slope = y.square().neg_().exp_().div_(torch.erfc(y)).mul_(self._force)
+        if self._boxed.numel():
+            slope[..., self._boxed] = self._boxed_terms(z)[1]
+        return slope.add_(pull)
+
+    def _is_far(self, y: Tensor) -> bool:
+        return float(y.amax()) > self._end
+
+    def _boxed_terms(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Log probability and slope of rows with two ends."""
+        low, high = self._lower[..., self._boxed], self._upper[..., self._boxed]
+        z, sd = z[..., self._boxed], self._scale[..., self._boxed]
         value, first, _, _ = interval_derivatives(
             (low - z) / sd, (high - z) / sd, (high - low) / sd
         )
         return value, -first / sd
-
-    def log_ratio(z: Tensor) -> tuple[Tensor, Tensor]:
-        value, gradient = _log_ndtr_and_hazard(torch.addcmul(offset, slope, z), floor)
-        gradient.mul_(slope)
-        if boxed.numel():
-            value[..., boxed], gradient[..., boxed] = boxed_terms(z)
-        pull = torch.addcmul(-nu, tau, z)
-        # -nu z + tau z^2 / 2 = z (pull - nu) / 2
-        value.add_((pull - nu).mul_(z), alpha=0.5)
-        return value.sum(-1), gradient.add_(pull)
-
-    return log_ratio

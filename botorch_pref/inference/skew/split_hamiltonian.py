@@ -20,15 +20,13 @@ Margossian et al. (2024), "Nested R-hat", Bayesian Analysis.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from botorch_pref.inference.skew.box_log_ratio import LogRatio
 from botorch_pref.inference.skew.mcmc_stopping import out_of_reach, reached, worst_row
-
-LogRatio = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 # A quarter turn replaces w by p: an independent proposal where the ratio is flat. The
 # jitter keeps trajectories from resonating with the ratio.
@@ -114,12 +112,25 @@ class _Coordinates:
 
     def state(self, position: Tensor) -> _State:
         """The ratio and its force at a position."""
-        value, gradient = self._log_ratio(self.rows(position).movedim(-2, 0))
-        value, gradient = value.movedim(0, -1), gradient.movedim(0, -2)
+        value, gradient = self._log_ratio(self._chains_first(position))
+        covector, force = self._as_force(gradient)
+        return _State(position, value.movedim(0, -1), covector, force)
+
+    def force(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Covector and force at a position, where the ratio is not asked for."""
+        return self._as_force(self._log_ratio.gradient(self._chains_first(position)))
+
+    def _chains_first(self, position: Tensor) -> Tensor:
+        rows = self.rows(position)
+        return rows.movedim(-2, 0) if rows.dim() > 2 else rows
+
+    def _as_force(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        if gradient.dim() > 2:
+            gradient = gradient.movedim(0, -2)
         if self._covar is not None:
-            return _State(position, value, gradient, gradient @ self._covar)
+            return gradient, gradient @ self._covar
         force = gradient @ self._root
-        return _State(position, value, force, force)
+        return force, force
 
 
 def _trajectory(
@@ -127,24 +138,26 @@ def _trajectory(
 ) -> tuple[_State, Tensor]:
     """Half kick, rotation, (kick, rotation)..., half kick; and the log acceptance.
 
-    Rotations conserve the Gaussian part of the energy, so only kicks are accounted.
+    Rotations conserve the Gaussian part of the energy, so only kicks are accounted. A
+    rotation is three shears.
     """
     step = angle / kicks
-    cosine, sine = math.cos(step), math.sin(step)
-    state, p = start, momentum
-    gained = torch.zeros_like(start.log_ratio)
-    for i in range(kicks + 1):
-        size = step if 0 < i < kicks else 0.5 * step
-        kicked = torch.add(p, state.force, alpha=size)
-        work = (p.add_(kicked)).mul_(state.covector).sum(-1)
-        gained = torch.add(gained, work, alpha=0.5 * size)
-        if i == kicks:
-            break
-        x = state.position
-        position = torch.add(cosine * x, kicked, alpha=sine)
-        p = torch.add(cosine * kicked, x, alpha=-sine)
-        state = coordinates.state(position)
-    return state, state.log_ratio - start.log_ratio - gained
+    tangent, sine = math.tan(0.5 * step), math.sin(step)
+    position, covector, force = start.position, start.covector, start.force
+    p, gained = momentum, torch.zeros_like(momentum)
+    for i in range(kicks):
+        size = step if i else 0.5 * step
+        kicked = torch.add(p, force, alpha=size)
+        gained.addcmul_(p.add_(kicked), covector, value=0.5 * size)
+        position = torch.add(position, kicked, alpha=tangent)
+        p = kicked.sub_(position, alpha=sine)
+        position.add_(p, alpha=tangent)
+        if i + 1 < kicks:
+            covector, force = coordinates.force(position)
+    end = coordinates.state(position)
+    kicked = torch.add(p, end.force, alpha=0.5 * step)
+    gained.addcmul_(p.add_(kicked), end.covector, value=0.25 * step)
+    return end, end.log_ratio - start.log_ratio - gained.sum(-1)
 
 
 def _choose(accept: Tensor, new: _State, old: _State) -> _State:
