@@ -25,7 +25,7 @@ from botorch_pref.ax.names import model_classes  # noqa: E402
 # from them differs by more than rounding in the end.
 torch.set_num_threads(1)
 
-QUESTIONS, SPREAD, HALF = 12, 9, 10
+QUESTIONS, SPREAD, HALF = 6, 4, 4
 OPTIONS = {"SkewPreferenceGP": {"num_draws": 64}}
 FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
 ACQUISITION = {"LaplacePreferenceGP": "DuelingEUBO"}
