@@ -8,6 +8,7 @@ from typing import Any
 import mpmath as mp
 import pytest
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from botorch_pref.feedback import Feedback
@@ -115,3 +116,37 @@ class SetCase:
     kind: type[Feedback]
     factors: type[Factors]
     parameters: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Acquisition:
+    """What the contract has to know of an acquisition function.
+
+    Attributes:
+        cls: The class.
+        pairs: Whether it also chooses both points of a duel.
+        drawn: Whether it is of a draw; the contract of closed forms then leaves it out.
+        linked: Whether it asks how answers follow from utilities.
+        symmetric: Whether a duel is worth the same either way round.
+        power: Of the unit of utility that the value is proportional to; 0 for bits.
+        level: Whether values of pairs have the mean of the reference besides.
+        itself: Value of a duel of a point with itself.
+        value: Brute force, of ``truths.duel_values``.
+        estimate: From draws, of ``truths.duel_samples``; None where it is no mean.
+        options: Constructor arguments that are its own.
+    """
+
+    cls: type[AcquisitionFunction]
+    pairs: bool = False
+    drawn: bool = False
+    linked: bool = False
+    symmetric: bool = False
+    power: int = 0
+    level: bool = False
+    itself: float = 0.0
+    value: Callable[..., tuple[float, float]] | None = None
+    estimate: Callable[..., tuple[float, float]] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> AcquisitionFunction:
+        return self.cls(*args, **(self.options | kwargs))

@@ -8,10 +8,11 @@ import math
 from collections.abc import Callable
 
 import torch
-from entries import Case, Cell, Engine, SetCase
+from entries import Acquisition, Case, Cell, Engine, SetCase
 from random_answers import integers, padded, subsets, uniform
 from torch import Generator
 from torch.special import log_ndtr
+from truths import duel_samples, duel_values
 from truths.answer_probabilities import (
     CUTPOINTS,
     PAIR,
@@ -52,6 +53,15 @@ from botorch_pref import (
     BetaRatingLikelihood,
     Choices,
     Comparisons,
+    DuelingBALD,
+    DuelingEIIG,
+    DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingKG,
+    DuelingMUC,
+    DuelingThompson,
+    DuelingUCB,
     EPPreferenceGP,
     LaplacePreferenceGP,
     OrdinalProbitLikelihood,
@@ -274,3 +284,45 @@ DENSITIES = {
     ),
 }  # fmt: skip
 ENTRIES = CASES | DENSITIES
+
+
+# --- Acquisition functions
+
+# Around a corner that most duels improve on: elsewhere knowledge gains nothing.
+CHOICES_IN_THE_END = torch.tensor(
+    [[0.95, 0.95], [0.9, 0.85], [0.85, 0.95]], dtype=torch.double
+)
+ACQUISITIONS = {
+    "DuelingBALD": Acquisition(
+        DuelingBALD, pairs=True, linked=True, symmetric=True,
+        value=duel_values.information, estimate=duel_samples.information,
+    ),
+    "DuelingEIIG": Acquisition(
+        DuelingEIIG, linked=True, itself=0.1 * math.log(0.5),
+        value=duel_values.probable_information(0.1),
+        estimate=duel_samples.probable_information(0.1),
+    ),
+    "DuelingEIIG, k = 0.5": Acquisition(
+        DuelingEIIG, linked=True, itself=0.5 * math.log(0.5), options={"k": 0.5},
+        value=duel_values.probable_information(0.5),
+        estimate=duel_samples.probable_information(0.5),
+    ),
+    "DuelingEUBO": Acquisition(
+        DuelingEUBO, pairs=True, power=1, level=True,
+        value=duel_values.improvement, estimate=duel_samples.improvement,
+    ),
+    "DuelingKG": Acquisition(
+        DuelingKG, pairs=True, linked=True, symmetric=True, power=1,
+        options={"choices": CHOICES_IN_THE_END},
+        value=duel_values.knowledge(CHOICES_IN_THE_END),
+        estimate=duel_samples.knowledge,
+    ),
+    "DuelingMUC": Acquisition(
+        DuelingMUC, linked=True, symmetric=True,
+        value=duel_values.win_variance, estimate=duel_samples.win_variance,
+    ),
+    "DuelingUCB": Acquisition(DuelingUCB, power=1, value=duel_values.upper_end(0.95)),
+    "DuelingHBEI": Acquisition(DuelingHBEI, drawn=True),
+    "DuelingHBUCB": Acquisition(DuelingHBUCB, drawn=True),
+    "DuelingThompson": Acquisition(DuelingThompson, drawn=True),
+}  # fmt: skip

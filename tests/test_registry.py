@@ -2,8 +2,9 @@
 
 import inspect
 
-from registry import CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
+from registry import ACQUISITIONS, CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
 
+from botorch_pref.acquisition.registry import registered_acquisitions
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import PreferenceLikelihood
 from botorch_pref.likelihoods.factors.density_factors import DensityFactors
@@ -53,3 +54,12 @@ def test_every_kind_of_factors_is_covered() -> None:
         DensityFactors,
     }
     assert covered | {case.factors for case in SET_CASES} == concrete(Factors)
+
+
+def test_every_acquisition_function_has_an_entry() -> None:
+    ours = {
+        entry.acquisition_class
+        for entry in registered_acquisitions()
+        if entry.acquisition_class.__module__.startswith("botorch_pref.")
+    }
+    assert {entry.cls for entry in ACQUISITIONS.values()} == ours

@@ -7,19 +7,14 @@ import torch
 from botorch.acquisition.preference import (
     PairwiseBayesianActiveLearningByDisagreement,
 )
-from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
-from scipy.stats import norm
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingBALD, DuelingEIIG
-from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.likelihoods.links.logit_link import LogitLink
 from botorch_pref.likelihoods.links.probit_link import ProbitLink
-from botorch_pref.models import SkewPreferenceGP
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)
@@ -37,44 +32,6 @@ def entropy(p: Tensor) -> Tensor:
     return -(torch.xlogy(p, p) + torch.xlogy(1 - p, 1 - p))
 
 
-def information(win, means: Tensor, deviation: float) -> float:
-    """``h(P) - E[h]`` on a grid of differences of utilities."""
-    ends = float(means.min()) - 10 * deviation, float(means.max()) + 10 * deviation
-    u = torch.linspace(*ends, 40_001, dtype=torch.double)
-    density = torch.exp(-0.5 * ((u - means[:, None]) / deviation).square()).mean(0)
-    density = density / (deviation * math.sqrt(2 * math.pi))
-    p = win(u)
-    remaining = float(torch.trapezoid(entropy(p) * density, u))
-    return float(entropy(torch.trapezoid(p * density, u))) - remaining
-
-
-@pytest.mark.parametrize("centers", [ONE, SEVERAL], ids=["Gaussian", "mixture"])
-@pytest.mark.parametrize("scale", [0.1, 2.0])
-@pytest.mark.parametrize("link", ["probit", "logit"])
-def test_against_quadrature(
-    centers: Tensor, scale: float, link: str, linear_utility
-) -> None:
-    if link == "probit":
-        likelihood = PairwiseProbitLikelihood(noise=0.25)
-
-        def win(u: Tensor) -> Tensor:
-            return torch.from_numpy(norm.cdf(u.numpy() / math.sqrt(2 * 0.25)))
-
-    else:
-        likelihood, win = PairwiseLogitLikelihood(), torch.sigmoid
-    model = linear_utility(centers, scale, likelihood)
-    X = points(6, 2)
-    for x, value in zip(X, DuelingBALD(model)(X), strict=True):
-        step = x[0] - x[1]
-        truth = information(win, centers @ step, scale * float(step.norm()))
-        assert float(value) == pytest.approx(truth, abs=1.1e-7)
-    against = DuelingBALD(model, X_REF)(X[:, :1])
-    for x, value in zip(X[:, 0], against, strict=True):
-        step = x - X_REF[0]
-        truth = information(win, centers @ step, scale * float(step.norm()))
-        assert float(value) == pytest.approx(truth, abs=1.1e-7)
-
-
 def test_gaussian_models_agree_with_botorch_within_its_sampling_error(
     gaussian_model: Model,
 ) -> None:
@@ -89,28 +46,6 @@ def test_gaussian_models_agree_with_botorch_within_its_sampling_error(
     # An entropy in [0, log 2] has a standard deviation of at most half of that.
     allowed = 4 * 0.5 * math.log(2) / math.sqrt(count)
     torch.testing.assert_close(ours, theirs, rtol=0.0, atol=allowed)
-
-
-def test_skew_posterior_against_sampling(skew_model: SkewPreferenceGP) -> None:
-    generator = torch.Generator().manual_seed(1)
-    count = 200_000
-    for pair in points(3, 2, seed=5):
-        posterior = skew_model.posterior(pair)
-        means = posterior.component_means.detach()
-        covariance = posterior.component_covariance.detach()
-        component = torch.randint(len(means), (count,), generator=generator)
-        normal = torch.randn(count, 2, generator=generator, dtype=torch.double)
-        f = means[component] + normal @ torch.linalg.cholesky(covariance).mT
-        noise = float(skew_model.likelihood.noise)
-        z = ((f[:, 0] - f[:, 1]) / math.sqrt(2 * noise)).numpy()
-        p = torch.from_numpy(norm.cdf(z))
-        total = float(p.mean())
-        # To first order, h(P) - h(p) is a mean of h'(P) p - h(p) over the draws.
-        slope = math.log((1 - total) / total)
-        error = float((slope * p - entropy(p)).std()) / math.sqrt(count)
-        truth = float(entropy(p.mean()) - entropy(p).mean())
-        value = DuelingBALD(skew_model)(pair)
-        assert float(value.detach()) == pytest.approx(truth, abs=4 * error)
 
 
 def test_it_is_the_information_term_of_eiig(model: Model) -> None:
@@ -156,12 +91,3 @@ def test_noise_of_the_answers_hides_information(linear_utility) -> None:
     for less, more in zip(values[1:], values[:-1], strict=True):
         assert bool((less < more).all())
     assert float(torch.stack(values).max()) < math.log(2)
-
-
-def test_an_unknown_likelihood_needs_a_link() -> None:
-    X = points(3)
-    model = SingleTaskGP(X, (6 * X).sin().sum(-1, keepdim=True))
-    with pytest.raises(UnsupportedFeedbackError, match="link=ProbitLink"):
-        DuelingBALD(model)
-    value = DuelingBALD(model, link=ProbitLink(0.1))(points(4, 2))
-    assert bool((value > 0).all())

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEUBO, FeasibilityWeighted
 from botorch_pref.feedback import Validity
-from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
+from botorch_pref.models import EPPreferenceGP
 from botorch_pref.models.validity_probability import log_validity_probability
-from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)
@@ -36,75 +35,6 @@ def test_gaussian_models_agree_with_botorch(gaussian_model: Model) -> None:
     torch.testing.assert_close(
         ours(challengers), theirs(challengers), rtol=1e-9, atol=1e-10
     )
-
-
-def test_a_mixture_against_quadrature(linear_utility) -> None:
-    """``E[max(f1, f2)]`` of the joint normal of each component, on a grid of both."""
-    X = points(2, 2)
-    values = DuelingEUBO(linear_utility(SEVERAL, 0.8))(X)
-    nodes = torch.linspace(-9, 9, 1201, dtype=torch.double)
-    weight = torch.exp(-0.5 * nodes.square()) / math.sqrt(2 * math.pi)
-    joint = (nodes[1] - nodes[0]) ** 2 * weight[:, None] * weight
-    w = torch.stack(torch.meshgrid(nodes, nodes, indexing="ij"), dim=-1)
-    for x, value in zip(X, values, strict=True):
-        best = [((c + 0.8 * w) @ x.mT).amax(-1) for c in SEVERAL]
-        truth = sum(float((joint * b).sum()) for b in best) / 3
-        # The integrand has a kink: the rule is right to the square of a step, 2e-4.
-        assert float(value) == pytest.approx(truth, abs=2e-4)
-
-
-def test_skew_posterior_against_sampling(skew_model: SkewPreferenceGP) -> None:
-    generator = torch.Generator().manual_seed(1)
-    count = 200_000
-    for pair in points(3, 2, seed=5):
-        posterior = skew_model.posterior(pair)
-        means = posterior.component_means.detach()
-        covariance = posterior.component_covariance.detach()
-        component = torch.randint(len(means), (count,), generator=generator)
-        normal = torch.randn(count, 2, generator=generator, dtype=torch.double)
-        f = means[component] + normal @ torch.linalg.cholesky(covariance).mT
-        best, gain = f.amax(-1), (f[:, 0] - f[:, 1]).clamp_min(0.0)
-        for value, draws in (
-            (DuelingEUBO(skew_model)(pair), best),
-            (DuelingEUBO(skew_model, pair[1:])(pair[:1]), gain),
-        ):
-            error = float(draws.std()) / math.sqrt(count)
-            assert float(value.detach()) == pytest.approx(
-                float(draws.mean()), abs=4 * error
-            )
-
-
-def test_both_forms_differ_by_the_mean_at_the_reference(model: Model) -> None:
-    X = points(6, 1)
-    pairs = torch.cat([X, X_REF.expand(6, 1, 2)], dim=-2)
-    reference = model.posterior(X_REF).mean.squeeze()
-    torch.testing.assert_close(
-        DuelingEUBO(model)(pairs),
-        DuelingEUBO(model, X_REF)(X) + reference,
-        rtol=1e-6,
-        atol=1e-6,
-    )
-
-
-def test_a_scale_of_utility_scales_and_a_level_adds(linear_utility) -> None:
-    X = points(6, 2)
-    value = DuelingEUBO(linear_utility(SEVERAL, 0.5))(X)
-    scaled = DuelingEUBO(linear_utility(10 * SEVERAL, 5.0))(X)
-    torch.testing.assert_close(scaled, 10 * value)
-
-    class Raised(linear_utility):
-        def posterior(self, X: Tensor, **_: object) -> SkewNormalPosterior:
-            level = super().posterior(X)
-            return SkewNormalPosterior(
-                level.component_means + 7, level.component_covariance
-            )
-
-    raised = Raised(SEVERAL, 0.5)
-    torch.testing.assert_close(DuelingEUBO(raised)(X), value + 7)
-    against = [
-        DuelingEUBO(m, X_REF)(X[:, :1]) for m in (raised, linear_utility(SEVERAL, 0.5))
-    ]
-    torch.testing.assert_close(*against)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 0.1, 10.0, 1e6])

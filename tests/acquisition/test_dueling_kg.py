@@ -1,21 +1,18 @@
 """Knowledge gradient of a duel: quadrature, models that know the answer, and bounds."""
 
-import math
-
 import pytest
 import torch
-from botorch.models import PairwiseGP, SingleTaskGP
+from botorch.models import PairwiseGP
 from botorch.models.model import Model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEUBO, DuelingKG
-from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
-from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.errors import FeedbackError
 from botorch_pref.likelihoods.links.logit_link import LogitLink
 from botorch_pref.likelihoods.links.probit_link import ProbitLink
-from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
+from botorch_pref.models import EPPreferenceGP
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)
@@ -26,44 +23,6 @@ LINKS = [ProbitLink(0.25), LogitLink()]
 def points(*shape: int, seed: int = 3) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(*shape, 2, generator=generator, dtype=torch.double)
-
-
-def knowledge(
-    link: DuelLink, centers: Tensor, scale: float, pair: Tensor, choices: Tensor
-) -> float:
-    """By quadrature over u: ``E[f(x) | u]`` is linear in it, component by component."""
-    candidates = torch.cat([choices, pair])
-    step = pair[0] - pair[1]
-    variance = scale**2 * float(step.square().sum())
-    total = {1.0: 0.0, -1.0: 0.0}
-    for center in centers:
-        mean = float(center @ step)
-        u = torch.linspace(-9, 9, 4001, dtype=torch.double) * math.sqrt(variance) + mean
-        weight = torch.exp(-0.5 * (u - mean).square() / variance)
-        weight = weight / weight.sum()
-        slope = scale**2 * (candidates @ step) / variance
-        utility = candidates @ center + slope * (u - mean).unsqueeze(-1)
-        for sign in total:
-            p = link.win_probability(sign * u, torch.zeros_like(u))
-            total[sign] = total[sign] + (weight * p) @ utility / len(centers)
-    now = (choices @ centers.mean(0)).amax()
-    return float(total[1.0].amax() + total[-1.0].amax() - now)
-
-
-@pytest.mark.parametrize("centers", [ONE, SEVERAL], ids=["Gaussian", "mixture"])
-@pytest.mark.parametrize("link", LINKS, ids=["probit", "logit"])
-@pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_against_quadrature(
-    centers: Tensor, link: DuelLink, scale: float, linear_utility
-) -> None:
-    # Around the origin, where no point is the best whatever is answered.
-    X, choices = points(8, 2) - 0.5, points(4, seed=5) - 0.5
-    model = linear_utility(centers, scale)
-    values = DuelingKG(model, choices=choices, link=link)(X)
-    for pair, value in zip(X, values, strict=True):
-        truth = knowledge(link, centers, scale, pair, choices)
-        assert float(value) == pytest.approx(truth, abs=1e-9)
-    assert float(values.max()) > 1e-3
 
 
 def answered(kind: type, X: Tensor, comparisons: Tensor) -> Model:
@@ -92,31 +51,6 @@ def test_against_models_that_know_the_answer() -> None:
                 truth += probability * float(known.posterior(every).mean.amax())
             value = float(DuelingKG(model)(pair))
         assert value == pytest.approx(truth, abs=0.01)
-
-
-def test_skew_posterior_against_sampling(skew_model: SkewPreferenceGP) -> None:
-    generator = torch.Generator().manual_seed(1)
-    count, choices = 200_000, points(4, seed=12)
-    for pair in points(3, 2, seed=11):
-        posterior = skew_model.posterior(torch.cat([pair, choices]))
-        means = posterior.component_means.detach()
-        root = torch.linalg.cholesky(posterior.component_covariance.detach())
-        component = torch.randint(len(means), (count,), generator=generator)
-        normal = torch.randn(count, 6, generator=generator, dtype=torch.double)
-        f = means[component] + normal @ root.mT
-        now = means.mean(0)[2:].argmax() + 2
-        # Gains on the choice that is the best now, as the answer is a win or a loss.
-        gain = f - f[:, now : now + 1]
-        link = ProbitLink(float(skew_model.likelihood.noise))
-        u = f[:, 0] - f[:, 1]
-        parts = [
-            gain * link.win_probability(sign * u, torch.zeros_like(u)).unsqueeze(-1)
-            for sign in (1, -1)
-        ]
-        truth = sum(float(part.mean(0).amax()) for part in parts)
-        error = sum(float(part.std(0).amax()) for part in parts) / math.sqrt(count)
-        value = float(DuelingKG(skew_model, choices=choices)(pair).detach())
-        assert value == pytest.approx(truth, abs=4 * error)
 
 
 @pytest.mark.parametrize("centers", [ONE, SEVERAL], ids=["Gaussian", "mixture"])
@@ -191,11 +125,6 @@ def test_choices_of_each_batch() -> None:
         )
 
 
-def test_what_is_missing_is_named() -> None:
+def test_without_observed_points_choices_are_wanted() -> None:
     with pytest.raises(FeedbackError, match="observed points"):
         DuelingKG(PairwiseGP(None, None), link=ProbitLink(0.5))
-    X = points(3)
-    model = SingleTaskGP(X, (6 * X).sin().sum(-1, keepdim=True))
-    with pytest.raises(UnsupportedFeedbackError, match="link=ProbitLink"):
-        DuelingKG(model)
-    assert bool((DuelingKG(model, link=ProbitLink(0.1))(points(4, 2)) >= 0).all())

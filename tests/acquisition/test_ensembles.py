@@ -2,19 +2,14 @@
 
 import pytest
 import torch
+from acquisition.contract.closed_forms import each
 from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
+from entries import Acquisition
+from registry import ACQUISITIONS
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import (
-    DuelingBALD,
-    DuelingEIIG,
-    DuelingEUBO,
-    DuelingHBEI,
-    DuelingHBUCB,
-    DuelingKG,
-    DuelingMUC,
-    DuelingUCB,
     HallucinatedModel,
     champion,
     incumbent,
@@ -27,7 +22,6 @@ from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
     FullyBayesianEPPreferenceGP,
 )
 
-CLASSES = [DuelingBALD, DuelingEIIG, DuelingEUBO, DuelingKG, DuelingMUC, DuelingUCB]
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1], [2, 3]])
 
 
@@ -59,8 +53,8 @@ def members(model: FullyBayesianEPPreferenceGP) -> list[EPPreferenceGP]:
     return found
 
 
-@pytest.mark.parametrize("kind", CLASSES)
-def test_values_are_the_mean_over_members(kind: type) -> None:
+@each()
+def test_values_are_the_mean_over_members(kind: Acquisition) -> None:
     model, X, pending = ensemble(), points(5, 2, seed=6), points(1, seed=8)
     reference = points(1, seed=9)
 
@@ -90,8 +84,8 @@ def test_each_member_believes_a_draw_of_its_own() -> None:
         torch.testing.assert_close(ours[:, i], alone, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", [*CLASSES, DuelingHBEI, DuelingHBUCB])
-def test_optimize_acqf_runs(kind: type) -> None:
+@pytest.mark.parametrize("kind", ACQUISITIONS.values(), ids=ACQUISITIONS.keys())
+def test_optimize_acqf_runs(kind: Acquisition) -> None:
     model = ensemble()
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
     with manual_seed(0):

@@ -1,0 +1,200 @@
+"""Values of duels by brute force, and what must not change them."""
+
+import pytest
+import torch
+from acquisition.contract.closed_forms import ONE, SEVERAL, X_REF, each, points
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.models.model import Model
+from entries import Acquisition
+from scipy.special import ndtr
+from torch import Tensor
+
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
+from botorch_pref.likelihoods.links.probit_link import ProbitLink
+from botorch_pref.models import SkewPreferenceGP
+from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+
+
+def probit(noise: float):
+    """The probability of a win, in double precision, of a noise in each item."""
+    return lambda u: torch.from_numpy(ndtr((u / (2 * noise) ** 0.5).numpy()))
+
+
+LINKS = {
+    "probit": (lambda: PairwiseProbitLikelihood(noise=0.25), probit(0.25)),
+    "logit": (PairwiseLogitLikelihood, torch.sigmoid),
+}
+
+
+@pytest.mark.parametrize("centers", [ONE, SEVERAL], ids=["Gaussian", "mixture"])
+@pytest.mark.parametrize("scale", [0.01, 0.3, 2.0, 20.0])
+@pytest.mark.parametrize("link", LINKS)
+@each()
+def test_against_quadrature(
+    kind: Acquisition, link: str, scale: float, centers: Tensor, linear_utility
+) -> None:
+    likelihood, win = LINKS[link]
+    model = linear_utility(centers, scale, likelihood())
+    # Around the origin, where no choice is the best whatever is answered.
+    X = points(6, 2) - 0.5
+    values = kind(model, X[:, 1:])(X[:, :1])
+    for pair, value in zip(X, values, strict=True):
+        truth, error = kind.value(win, centers, scale, pair)
+        assert float(value) == pytest.approx(truth, abs=error)
+    if kind.pairs:
+        level = X[:, 1] @ centers.mean(0) if kind.level else 0.0
+        torch.testing.assert_close(kind(model)(X) - level, values, rtol=0, atol=1e-7)
+    if scale >= 0.3:
+        assert float(values.abs().max()) > 1e-3
+
+
+@each(estimate=True)
+def test_skew_posterior_against_sampling(
+    kind: Acquisition, skew_model: SkewPreferenceGP
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    count, choices = 200_000, kind.options.get("choices", X_REF[:0])
+    win = probit(float(skew_model.likelihood.noise))
+    for pair in points(3, 2, seed=11):
+        posterior = skew_model.posterior(torch.cat([pair, choices]))
+        means = posterior.component_means.detach()
+        root = torch.linalg.cholesky(posterior.component_covariance.detach())
+        component = torch.randint(len(means), (count,), generator=generator)
+        normal = torch.randn(count, len(root), generator=generator, dtype=torch.double)
+        truth, error = kind.estimate(win, means[component] + normal @ root.mT)
+        value = kind(skew_model, pair[1:])(pair[:1])
+        assert float(value.detach()) == pytest.approx(truth, abs=4 * error)
+
+
+@each(pairs=True)
+def test_both_forms_are_of_one_duel(kind: Acquisition, model: Model) -> None:
+    X = points(6, 1)
+    pairs = torch.cat([X, X_REF.expand(6, 1, 2)], dim=-2)
+    level = model.posterior(X_REF).mean.squeeze() if kind.level else 0.0
+    expected = kind(model, X_REF)(X) + level
+    torch.testing.assert_close(kind(model)(pairs), expected, rtol=1e-6, atol=1e-6)
+
+
+@each(pairs=True)
+def test_the_order_of_the_pair_does_not_matter(kind: Acquisition, model: Model) -> None:
+    X = points(6, 2)
+    acquisition = kind(model)
+    torch.testing.assert_close(acquisition(X.flip(-2)), acquisition(X))
+
+
+@each(symmetric=True)
+def test_challenger_and_reference_may_change_places(
+    kind: Acquisition, model: Model
+) -> None:
+    X = points(6, 2)
+    there, back = kind(model, X[:, 1:])(X[:, :1]), kind(model, X[:, :1])(X[:, 1:])
+    torch.testing.assert_close(there, back, rtol=1e-6, atol=1e-7)
+
+
+@each()
+def test_a_level_of_utility_is_not_seen(kind: Acquisition, linear_utility) -> None:
+    class Raised(linear_utility):
+        def posterior(self, X: Tensor, **_: object) -> SkewNormalPosterior:
+            plain = super().posterior(X)
+            means = plain.component_means + 7
+            return SkewNormalPosterior(means, plain.component_covariance)
+
+    X, likelihood = points(6, 2), PairwiseProbitLikelihood(noise=0.25)
+    plain, raised = (c(SEVERAL, 0.5, likelihood) for c in (linear_utility, Raised))
+    against = [kind(m, X_REF)(X[:, :1]) for m in (plain, raised)]
+    torch.testing.assert_close(*against)
+    if kind.pairs:
+        expected = kind(plain)(X) + (7 if kind.level else 0)
+        torch.testing.assert_close(kind(raised)(X), expected)
+
+
+@each()
+def test_the_unit_of_utility_scales_utilities_and_no_bits(
+    kind: Acquisition, linear_utility
+) -> None:
+    X = points(6, 1)
+    plain, scaled = (
+        kind(linear_utility(s * SEVERAL, 0.5 * s, PairwiseProbitLikelihood(n)), X_REF)
+        for s, n in ((1.0, 0.3), (10.0, 30.0))
+    )
+    # The likelihoods hold their noises in single precision.
+    expected = 10.0**kind.power * plain(X)
+    torch.testing.assert_close(scaled(X), expected, rtol=1e-5, atol=1e-6)
+
+
+@each()
+def test_a_point_against_itself(kind: Acquisition, model: Model) -> None:
+    X = X_REF.clone().unsqueeze(0).requires_grad_()
+    value = kind(model, X_REF)(X)
+    (gradient,) = torch.autograd.grad(value.sum(), X)
+    assert bool(gradient.isfinite().all())
+    expected = kind.itself
+    if "choices" in kind.options:
+        # The point may be better than they are.
+        choices = model.posterior(kind.options["choices"]).mean.amax()
+        gain = model.posterior(X_REF).mean - choices
+        expected = float(gain.detach().clamp_min(0.0))
+    # PairwiseGP adds 1e-6 output scales to its diagonal: bits gain as much, and
+    # utilities the deviation of it, twice.
+    allowed = 2e-2 if kind.power else 1e-5
+    assert float(value.detach()) == pytest.approx(expected, abs=allowed)
+
+
+@each(linked=True)
+def test_the_noise_is_the_likelihoods(kind: Acquisition, linear_utility) -> None:
+    """Also after it has changed."""
+    X = points(6, 1)
+    likelihood = PairwiseProbitLikelihood(noise=0.3)
+    acquisition = kind(linear_utility(ONE, 1.0, likelihood), X_REF)
+    for noise in (0.3, 2.0):
+        likelihood.noise = noise
+        given = kind(linear_utility(ONE), X_REF, link=ProbitLink(noise))
+        torch.testing.assert_close(acquisition(X), given(X))
+
+
+@each(linked=True)
+def test_an_unknown_likelihood_needs_a_link(kind: Acquisition) -> None:
+    X = points(3)
+    model = SingleTaskGP(X, (6 * X).sin().sum(-1, keepdim=True))
+    with pytest.raises(UnsupportedFeedbackError, match="link=ProbitLink"):
+        kind(model, X_REF)
+    value = kind(model, X_REF, link=ProbitLink(0.1))(points(4, 1))
+    assert bool(value.isfinite().all())
+
+
+@each()
+def test_several_references_are_refused(kind: Acquisition, linear_utility) -> None:
+    model = linear_utility(ONE, 1.0, PairwiseProbitLikelihood())
+    with pytest.raises(ValueError, match="one reference point"):
+        kind(model, points(3))
+
+
+@each(pairs=True, level=False)
+def test_a_point_without_an_opponent_tells_nothing(
+    kind: Acquisition, model: Model
+) -> None:
+    with pytest.raises(UnsupportedError, match="two points to compare"):
+        kind(model)(points(4, 1))
+
+
+@each(pairs=True, level=True)
+def test_an_option_without_an_opponent_is_worth_its_utility(
+    kind: Acquisition, model: Model
+) -> None:
+    X = points(4, 1)
+    expected = model.posterior(X).mean.flatten()
+    torch.testing.assert_close(kind(model)(X), expected)
+
+
+@each()
+def test_nothing_is_sampled(kind: Acquisition, model: Model) -> None:
+    cases = [(kind(model, X_REF), points(6, 1))]
+    if kind.pairs:
+        cases.append((kind(model), points(6, 2)))
+    for acquisition, X in cases:
+        value, state = acquisition(X), torch.get_rng_state()
+        assert torch.equal(acquisition(X), value)
+        assert torch.equal(torch.get_rng_state(), state)
+        torch.testing.assert_close(acquisition(X[2:4]), value[2:4])
