@@ -12,6 +12,8 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from espresso import QUICK_FIT, better, create
 
+from botorch_pref.acquisition import incumbent, register_acquisition, registry
+from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.ax import (
     PreferenceExperiment,
     PreferenceGenerators,
@@ -115,3 +117,25 @@ def test_ax_client_summarises_the_experiment(played) -> None:
     table = played.client().summarize()
     assert len(table) == 6
     assert set(table["trial_status"]) == {"COMPLETED"}
+
+
+def test_an_acquisition_function_of_ones_own_is_asked_by_name(
+    tmp_path, monkeypatch
+) -> None:
+    """Registered after Ax was told of ours, and found again by a resumed experiment."""
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+
+    @register_acquisition("mean", reference=incumbent)
+    class MeanGain(DifferenceAcquisition):
+        def _duel_value(self, means, variance):
+            return means.mean(0)
+
+    path = tmp_path / "espresso.json"
+    experiment = create(path, acquisition=MeanGain, initial=1)
+    question = experiment.ask()
+    experiment.tell(question, winner=better(question))
+    asked = experiment.ask()
+    again = PreferenceExperiment.resume("espresso", storage=path)
+    assert again.settings.acquisition == "MeanGain"
+    assert again.pending == [asked]
+    assert asked.options[0] == question.options[better(question)]
