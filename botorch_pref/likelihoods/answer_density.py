@@ -111,9 +111,9 @@ def _log_density(
 
 
 def _log_probability(distribution: Distribution, said: Tensor) -> Tensor:
-    if not isinstance(distribution, Bernoulli):
+    if not isinstance(distribution, Bernoulli) or "logits" in vars(distribution):
         return distribution.log_prob(said)
-    # Torch's own is cut off where a probability is below the rounding of 1.
+    # Torch's own is cut off where the probability given is below the rounding of 1.
     yes = distribution.probs
     given = torch.where(said > 0.5, yes, 1 - yes)
     return given.clamp_min(torch.finfo(yes.dtype).tiny).log()

@@ -78,8 +78,9 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
         Returns:
             Of duels a ``Bernoulli`` whose 1 is a win of the first item, of validity one
-            whose 1 is a valid trial; of levels and choices a ``Categorical``; else the
-            distribution of the number that is answered.
+            whose 1 is a valid trial (given by ``logits``, both tails keep their digits;
+            by ``probs``, that of a 1); of levels and choices a ``Categorical``; else
+            the distribution of the number that is answered.
         """
 
     def factors(self, feedback: FeedbackT, num_points: int) -> Factors:

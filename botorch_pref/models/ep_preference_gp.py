@@ -12,6 +12,7 @@ from botorch_pref.likelihoods.factors.box_factors import (
     BoxFactors,
     CorrelatedBoxFactors,
 )
+from botorch_pref.likelihoods.factors.density_factors import DensityFactors
 from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
 from botorch_pref.models.data.training_set import TrainingSet
 from botorch_pref.models.expected_sites import expected_sites
@@ -32,7 +33,7 @@ class EPPreferenceGP(GaussianPreferenceGP):
     """
 
     takes: ClassVar = frozenset(
-        {BetaFactors, BoxFactors, CorrelatedBoxFactors, LogitFactors}
+        {BetaFactors, BoxFactors, CorrelatedBoxFactors, DensityFactors, LogitFactors}
     )
     _engine = staticmethod(expectation_propagation)
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from botorch_pref.inference.laplace import laplace
 from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
 from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.density_factors import DensityFactors
 from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
 from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
@@ -25,6 +26,6 @@ class LaplacePreferenceGP(GaussianPreferenceGP):
     """
 
     takes: ClassVar = frozenset(
-        {BetaFactors, BoxFactors, LogitFactors, PlackettLuceFactors}
+        {BetaFactors, BoxFactors, DensityFactors, LogitFactors, PlackettLuceFactors}
     )
     _engine = staticmethod(laplace)

@@ -25,7 +25,7 @@ from torch import Tensor
 # e^(-9^2 / 2) = 3e-18
 _HALF_WIDTH = 9.0
 # Beyond the centre where that is far out in a tail, and how far out it may be.
-_BEYOND, _REACH = 4.0, 40.0
+_BEYOND, _REACH = 4.0, 120.0
 _NEWTON_STEPS = 8
 # Where the bend is so wide, steps of the Gaussian alone will do, and keep their digits.
 _WIDE = 4.0
@@ -105,13 +105,14 @@ def bend_width(
         like: Gives the shape, dtype and device of the points.
 
     Returns:
-        The smallest power of two at which it has, of the shape of ``changed``; 1 where
-        it never has.
+        Half of the smallest power of two at which it has, of the shape of ``changed``;
+        1 where it never has. A link's singularities are hardly nearer than that, so
+        that the rule's strip is as wide as it can be.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
     there = changed(centre + probes)
     first = there.to(torch.uint8).argmax(0)
-    return torch.where(there.any(0), _PROBES.to(like)[first], 1.0)
+    return torch.where(there.any(0), 0.5 * probes.flatten()[first], 1.0)
 
 
 @torch.no_grad()
@@ -128,8 +129,8 @@ def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
     start, end = function(torch.zeros_like(like)), function(_PROBES[-1] + 0 * like)
     middle = 0.5 * (start + end)
     rising = end > start
-    high = bend_width(lambda u: (function(u) > middle) == rising, like * 0, like)
-    low = torch.zeros_like(high)
+    low = bend_width(lambda u: (function(u) > middle) == rising, like * 0, like)
+    high = 2 * low
     for _ in range(_BISECTIONS):
         point = 0.5 * (low + high)
         done = (function(point) > middle) == rising

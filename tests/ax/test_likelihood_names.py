@@ -18,6 +18,7 @@ from botorch_pref.ax.likelihood_names import (
     with_likelihoods,
 )
 from botorch_pref.errors import ExperimentError
+from botorch_pref.likelihoods import register_likelihood, registry
 
 
 def test_one_name_is_of_all_that_it_explains() -> None:
@@ -94,3 +95,13 @@ def test_options_that_are_no_names_stay() -> None:
     named = with_likelihoods({"likelihood": "PairwiseLogitLikelihood", "num_draws": 3})
     assert named["num_draws"] == 3
     assert isinstance(named["likelihood"][Comparisons], PairwiseLogitLikelihood)
+
+
+def test_a_registered_likelihood_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+
+    @register_likelihood
+    class OwnLikelihood(PairwiseLogitLikelihood):
+        pass
+
+    assert type(likelihoods_named("OwnLikelihood")[Comparisons]) is OwnLikelihood

@@ -20,7 +20,7 @@ class QuadratureLink(DuelLink):
     link however much wider one is than the other. For a link that rises once, around 0,
     and is analytic within its own width of the real line (probit, logit, noise of
     Student's t, with or without lapses) they are right within 1e-9; the logarithm of
-    the win probability is, as far as the mean is within 36 deviations of 0.
+    the win probability is, as far as the mean is within 116 deviations of 0.
 
     Args:
         win: :math:`g`, elementwise, of any shape; probabilities in [0, 1]. Its
@@ -46,7 +46,7 @@ class QuadratureLink(DuelLink):
 
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; of the automatic derivative of the link."""
-        keep = torch.is_grad_enabled()
+        keep = torch.is_grad_enabled() and self._win(mean).requires_grad
         with torch.enable_grad():
             u, weights = self._nodes(mean, variance)
             u = u if u.requires_grad else u.requires_grad_()

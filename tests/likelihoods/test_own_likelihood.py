@@ -1,0 +1,356 @@
+"""A likelihood that somebody else wrote: ``explains`` and ``forward``, and no more."""
+
+import math
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.utils.probability.utils import ndtr
+from scipy import integrate
+from torch import Tensor
+from torch.distributions import Bernoulli, Distribution, StudentT
+
+from botorch_pref import (
+    AffineProbitLikelihood,
+    Comparisons,
+    DuelingBALD,
+    DuelingEIIG,
+    DuelingKG,
+    DuelingMUC,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PreferenceMarginalLogLikelihood,
+    Ratings,
+    Strengths,
+    UnsupportedFeedbackError,
+    Validity,
+    log_validity_probability,
+)
+from botorch_pref.acquisition.model_link import model_link
+from botorch_pref.evaluation.held_out.predictive_log_probability import (
+    predictive_log_probability,
+)
+from botorch_pref.likelihoods import (
+    DensityFactors,
+    PositiveParameter,
+    PreferenceLikelihood,
+    register_positive,
+)
+
+DOUBLE = torch.float64
+POINTS = torch.tensor([[0.0], [0.25], [0.6], [1.0]], dtype=DOUBLE)
+PAIRS = torch.tensor([[1, 0], [1, 2], [2, 3], [0, 3], [3, 1], [1, 0], [2, 0]])
+NEW = torch.tensor([[[0.1]], [[0.45]], [[0.9]]], dtype=DOUBLE)
+REFERENCE = POINTS[1:2]
+BOTH = [EPPreferenceGP, LaplacePreferenceGP]
+LAPSE = 0.1
+
+
+class WanderingLikelihood(PreferenceLikelihood[Comparisons]):
+    """Cauchy noise whose scale is learned, and answers at random now and then."""
+
+    explains = {Comparisons: DensityFactors}  # noqa: RUF012
+    scale = PositiveParameter()
+
+    def __init__(self, scale: float = 0.5) -> None:
+        super().__init__()
+        register_positive(self, "scale", scale, learned=True)
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        hears = 0.5 + (function_samples / self.scale).atan() / math.pi
+        return Bernoulli(probs=LAPSE / 2 + (1 - LAPSE) * hears)
+
+
+class Probit(PreferenceLikelihood[Comparisons]):
+    explains = {Comparisons: DensityFactors}  # noqa: RUF012
+    noise = PositiveParameter()
+
+    def __init__(self, noise: float = 1.0) -> None:
+        super().__init__()
+        register_positive(self, "noise", noise, learned=True)
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        return Bernoulli(probs=ndtr(function_samples / (2 * self.noise).sqrt()))
+
+
+class Logit(PreferenceLikelihood[Comparisons]):
+    explains = {Comparisons: DensityFactors}  # noqa: RUF012
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        return Bernoulli(logits=function_samples)
+
+
+class Affine(PreferenceLikelihood[Validity]):
+    explains = {Validity: DensityFactors}  # noqa: RUF012
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        return Bernoulli(probs=ndtr(function_samples))
+
+
+class RobustRatings(PreferenceLikelihood[Ratings]):
+    """Ratings with outliers."""
+
+    explains = {Ratings: DensityFactors}  # noqa: RUF012
+
+    def forward(self, function_samples: Tensor) -> Distribution:
+        return StudentT(3.0, function_samples, 0.2)
+
+
+def wandering_win(u: float, scale: float) -> float:
+    return LAPSE / 2 + (1 - LAPSE) * (0.5 + math.atan(u / scale) / math.pi)
+
+
+def expected(function, mean: float, variance: float) -> float:
+    deviation = math.sqrt(variance)
+
+    def integrand(t: float) -> float:
+        return function(mean + deviation * t) * math.exp(-0.5 * t * t)
+
+    cut = [x for x in (-mean / deviation,) if abs(x) < 10]
+    value, _ = integrate.quad(
+        integrand, -10, 10, points=cut or None, limit=500, epsabs=1e-12
+    )
+    return value / math.sqrt(2 * math.pi)
+
+
+def duel_moments(model, x: Tensor, y: Tensor) -> tuple[float, float]:
+    with torch.no_grad():
+        posterior = model.duel_posterior(x, y)
+    return float(posterior.mean), float(posterior.variance)
+
+
+@pytest.fixture(scope="module")
+def model() -> EPPreferenceGP:
+    fitted = EPPreferenceGP(POINTS, PAIRS, likelihood=WanderingLikelihood())
+    fitted.covar_module.outputscale = 3.0
+    return fitted.eval().requires_grad_(False)
+
+
+# --- Engines
+
+
+def test_one_answer_has_its_exact_moments_under_ep() -> None:
+    pair = torch.tensor([[1, 3]])
+    model = EPPreferenceGP(POINTS, pair, likelihood=WanderingLikelihood(0.3))
+    prior = model.eval().covar_module(POINTS).to_dense().detach()
+    variance = float(prior[1, 1] + prior[3, 3] - 2 * prior[1, 3])
+    moments = [
+        expected(lambda u, k=k: u**k * wandering_win(u, 0.3), 0.0, variance)
+        for k in range(3)
+    ]
+    mean = moments[1] / moments[0]
+    got = duel_moments(model, POINTS[1:2], POINTS[3:])
+    assert got[0] == pytest.approx(mean, rel=1e-8)
+    assert got[1] == pytest.approx(moments[2] / moments[0] - mean**2, rel=1e-8)
+    evidence = float(model.log_evidence().detach())
+    assert evidence == pytest.approx(math.log(moments[0]), rel=1e-8)
+
+
+@pytest.mark.parametrize("engine", BOTH)
+@pytest.mark.parametrize(
+    ("own", "builtin"),
+    [
+        (lambda: Probit(0.2), lambda: PairwiseProbitLikelihood(0.2)),
+        (Logit, PairwiseLogitLikelihood),
+    ],
+)
+def test_a_likelihood_we_have_too_is_the_same(engine, own, builtin) -> None:
+    models = [engine(POINTS, PAIRS, likelihood=make()) for make in (own, builtin)]
+    for model in models:
+        model.likelihood.requires_grad_(True)
+    results = []
+    for model in models:
+        evidence = model.train().log_evidence()
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        gradients = torch.autograd.grad(evidence, parameters)
+        posterior = model.eval().posterior(NEW.squeeze(-2))
+        covariance = posterior.covariance_matrix
+        results.append([evidence, posterior.mean, covariance, *gradients])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("engine", BOTH)
+def test_the_evidence_has_its_exact_gradient(engine) -> None:
+    model = engine(POINTS, PAIRS, likelihood=WanderingLikelihood(0.4))
+    raw = model.likelihood.raw_scale
+    (slope,) = torch.autograd.grad(model.train().log_evidence(), raw)
+    start, values = raw.detach().clone(), []
+    for step in (1e-4, -1e-4):
+        raw.data = start + step
+        values.append(float(model.log_evidence().detach()))
+    assert float(slope) == pytest.approx((values[0] - values[1]) / 2e-4, rel=1e-5)
+
+
+@pytest.mark.parametrize("engine", BOTH)
+def test_it_is_fitted(engine) -> None:
+    model = engine(POINTS, PAIRS, likelihood=WanderingLikelihood())
+    before = float(model.likelihood.scale.detach())
+    start = float(model.train().log_evidence().detach())
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    assert float(model.likelihood.scale.detach()) != before
+    assert float(model.train().log_evidence().detach()) > start - 0.5
+    assert model.diagnostics()["converged"]
+
+
+def test_batches_of_answers() -> None:
+    pairs = torch.stack([PAIRS, PAIRS.flip(-1)])
+    together = EPPreferenceGP(
+        POINTS.expand(2, -1, -1), pairs, likelihood=WanderingLikelihood()
+    ).eval()
+    for i in range(2):
+        alone = EPPreferenceGP(POINTS, pairs[i], likelihood=WanderingLikelihood())
+        got = together.posterior(NEW[:, 0]).mean[i]
+        torch.testing.assert_close(got, alone.eval().posterior(NEW[:, 0]).mean)
+
+
+# --- What the answers are expected to be
+
+
+def test_duel_probability(model) -> None:
+    for x in NEW:
+        moments = duel_moments(model, x, REFERENCE)
+        want = expected(lambda u: wandering_win(u, 0.5), *moments)
+        got = model.duel_probability(x, REFERENCE, observation_noise=True)
+        assert float(got) == pytest.approx(want, abs=1e-9)
+
+
+def test_held_out_answers(model) -> None:
+    held_out = Comparisons(torch.tensor([[3, 0], [2, 1]]))
+    got = predictive_log_probability(held_out, model, POINTS)
+    for row, value in zip(held_out.pairs.tolist(), got, strict=True):
+        moments = duel_moments(model, POINTS[row[:1]], POINTS[row[1:]])
+        want = math.log(expected(lambda u: wandering_win(u, 0.5), *moments))
+        assert float(value) == pytest.approx(want, abs=1e-8)
+    with pytest.raises(UnsupportedFeedbackError, match="ties"):
+        predictive_log_probability(Comparisons(PAIRS, PAIRS), model, POINTS)
+
+
+def entropy(p: float) -> float:
+    return -p * math.log(p) - (1 - p) * math.log(1 - p)
+
+
+def test_information_and_improvement(model) -> None:
+    bald = DuelingBALD(model, REFERENCE)
+    eiig = DuelingEIIG(model, REFERENCE, k=0.3)
+    muc = DuelingMUC(model, REFERENCE)
+    for x in NEW:
+        moments = duel_moments(model, x, REFERENCE)
+        win = expected(lambda u: wandering_win(u, 0.5), *moments)
+        remaining = expected(lambda u: entropy(wandering_win(u, 0.5)), *moments)
+        spread = expected(
+            lambda u, win=win: (wandering_win(u, 0.5) - win) ** 2, *moments
+        )
+        information = entropy(win) - remaining
+        assert float(bald(x)) == pytest.approx(information, abs=1e-9)
+        value = 0.3 * math.log(win) + information
+        assert float(eiig(x)) == pytest.approx(value, abs=1e-9)
+        assert float(muc(x)) == pytest.approx(spread, abs=1e-9)
+
+
+def test_knowledge_gradient(model) -> None:
+    """Expectations given each answer, by integrals over the difference."""
+    x = NEW[1]
+    points = torch.cat([POINTS, x])
+    posterior = model.posterior(points)
+    mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
+    moments = duel_moments(model, x, REFERENCE)
+    shift = (covariance[:, 4] - covariance[:, 1]) / moments[1]
+    total = 0.0
+    for sign in (1, -1):
+        mass = expected(lambda u, s=sign: wandering_win(s * u, 0.5), *moments)
+        moved = expected(
+            lambda u, s=sign: (u - moments[0]) * wandering_win(s * u, 0.5), *moments
+        )
+        total += float((mass * mean + shift * moved).max())
+    want = total - float(mean[:4].max())
+    got = DuelingKG(model, X_ref=REFERENCE)(x)
+    assert float(got) == pytest.approx(want, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "make", [DuelingEIIG, DuelingBALD, DuelingMUC, DuelingKG], ids=lambda c: c.__name__
+)
+def test_acquisition_functions_have_gradients(model, make) -> None:
+    acquisition = make(model, REFERENCE)
+    x = NEW[1:2].clone().requires_grad_()
+    (slope,) = torch.autograd.grad(acquisition(x).sum(), x)
+    with torch.no_grad():
+        ends = [float(acquisition(x + step)) for step in (1e-5, -1e-5)]
+    difference = (ends[0] - ends[1]) / 2e-5
+    assert float(slope) == pytest.approx(difference, rel=1e-4, abs=1e-8)
+
+
+def test_the_link_follows_the_parameters() -> None:
+    model = EPPreferenceGP(POINTS, PAIRS, likelihood=WanderingLikelihood())
+    u = torch.tensor(0.7, dtype=DOUBLE)
+    for scale in (0.3, 2.0):
+        model.likelihood.scale = scale
+        win = model_link(model).win_probability(u, torch.zeros_like(u)).detach()
+        assert float(win) == pytest.approx(wandering_win(0.7, scale), rel=1e-12)
+
+
+def test_the_noise_of_an_item_has_the_quartiles_of_the_link() -> None:
+    """Three quarters of duels are won one scale apart, but for lapses."""
+    variance = WanderingLikelihood(0.5).double().observation_variance
+    quartile = 0.6744897501960817 * math.sqrt(2 * float(variance))
+    assert quartile == pytest.approx(0.5, rel=1e-6)
+
+
+# --- Other kinds of answers
+
+
+def test_validity() -> None:
+    seen = Validity(torch.arange(4), torch.tensor([True, False, True, True]))
+    models = [
+        EPPreferenceGP(POINTS, feedback=[seen], likelihood=likelihood).eval()
+        for likelihood in (Affine(), AffineProbitLikelihood())
+    ]
+    for of in (
+        lambda m: log_validity_probability(m, NEW),
+        lambda m: predictive_log_probability(seen, m, POINTS),
+        lambda m: m.posterior(POINTS, observation_noise=True).variance,
+    ):
+        ours, theirs = (of(m).detach() for m in models)
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("engine", "error"), [(EPPreferenceGP, 0.03), (LaplacePreferenceGP, 0.15)]
+)
+def test_ratings_with_an_outlier(engine, error: float) -> None:
+    """Of five ratings of one point one is far off; the posterior by integration."""
+    ratings = torch.tensor([0.5, 0.52, 0.47, 0.51, 0.99], dtype=DOUBLE)
+    seen = Ratings(torch.zeros(5, dtype=torch.long), ratings)
+    model = engine(POINTS[:1], feedback=[seen], likelihood=RobustRatings()).eval()
+    prior = float(model.covar_module(POINTS[:1]).to_dense().detach())
+
+    def likelihood(f: float) -> float:
+        z = (ratings - f) / 0.2
+        return float((1 + z.square() / 3).pow(-2).prod())
+
+    mass, first, second = (
+        expected(lambda f, k=k: f**k * likelihood(f), 0.0, prior) for k in range(3)
+    )
+    with torch.no_grad():
+        posterior = model.posterior(POINTS[:1])
+    deviation = math.sqrt(second / mass - (first / mass) ** 2)
+    assert float(posterior.mean) == pytest.approx(first / mass, abs=error * deviation)
+    assert float(posterior.variance.sqrt()) == pytest.approx(deviation, rel=error)
+
+
+def test_what_it_says_nothing_of_is_refused() -> None:
+    ratings = Ratings(torch.tensor([0]), torch.tensor([0.5]))
+    model = EPPreferenceGP(POINTS, feedback=[ratings], likelihood=RobustRatings())
+    with pytest.raises(UnsupportedFeedbackError, match="RobustRatings"):
+        DuelingBALD(model)
+    with pytest.raises(UnsupportedFeedbackError, match="RobustRatings"):
+        _ = model.likelihood.observation_variance
+    ties = Comparisons(PAIRS, ties=PAIRS)
+    with pytest.raises(UnsupportedFeedbackError, match="no probability for ties"):
+        EPPreferenceGP(POINTS, ties, likelihood=Logit())
+    strengths = Strengths(PAIRS[:1], torch.tensor([0.6]))
+    with pytest.raises(UnsupportedFeedbackError, match="explains none"):
+        EPPreferenceGP(POINTS, feedback=[strengths], likelihood=Logit())
