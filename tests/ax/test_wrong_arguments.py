@@ -38,7 +38,7 @@ def test_an_experiment_that_cannot_be_is_refused(given, match, tmp_path) -> None
 def test_a_question_that_is_none_is_refused(question, tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.json")
     show(experiment, A, B)
-    with pytest.raises(ExperimentError, match=r"no duel .*so far are \[0\]"):
+    with pytest.raises(ExperimentError, match=r"no question .*so far are \[0\]"):
         experiment.tell(question, winner=0)
 
 
