@@ -51,6 +51,6 @@ def utility(option: TParameterization) -> float:
     )
 
 
-def better(duel: Question) -> int:
-    first, second = map(utility, duel.options)
+def better(question: Question) -> int:
+    first, second = map(utility, question.options)
     return int(second > first)

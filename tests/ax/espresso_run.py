@@ -55,8 +55,8 @@ def settings(model: str) -> dict:
 
 def play(experiment: PreferenceExperiment, until: int) -> None:
     while len(experiment.experiment.trials) < until:
-        duel = experiment.ask()
-        experiment.tell(duel, winner=better(duel))
+        question = experiment.ask()
+        experiment.tell(question, winner=better(question))
 
 
 def killed(*_args: object, **_kwargs: object) -> None:
@@ -70,18 +70,18 @@ def first(storage: str) -> None:
         experiment.ask()
     experiment = create(storage, INTERRUPTED)
     play(experiment, 2)
-    duel = experiment.ask()
+    question = experiment.ask()
     # After the trial is written and before its data are.
     ax_save.save_or_update_data_for_trials = killed
-    experiment.tell(duel, winner=better(duel))
+    experiment.tell(question, winner=better(question))
 
 
 def second(storage: str) -> None:
     found = {}
     for model in MODELS:
         experiment = PreferenceExperiment.resume(model, storage=storage)
-        (duel,) = experiment.pending
-        experiment.tell(duel, winner=better(duel))
+        (question,) = experiment.pending
+        experiment.tell(question, winner=better(question))
         play(experiment, QUESTIONS)
         found[model] = outcome(experiment)
     sys.stdout.write(json.dumps(found))

@@ -132,8 +132,8 @@ def test_the_model_is_the_one_built_by_hand(case, tmp_path) -> None:
     heard = PairwiseProbitLikelihood() if case == "strengths" else None
     options = {} if heard is None else {"likelihood": {Comparisons: heard}}
     compared = [
-        duel
-        for duel, (_, said) in zip(asked, answers, strict=True)
+        question
+        for question, (_, said) in zip(asked, answers, strict=True)
         if "cannot_compare" not in said
     ]
     check(experiment, EPPreferenceGP, points(*compared), feedback, **options)

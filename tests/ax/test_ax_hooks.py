@@ -35,8 +35,8 @@ def played(tmp_path_factory) -> PreferenceExperiment:
     storage = tmp_path_factory.mktemp("played") / "espresso.json"
     experiment = create(storage, initial=2)
     for _ in range(3):
-        duel = experiment.ask()
-        experiment.tell(duel, winner=better(duel))
+        question = experiment.ask()
+        experiment.tell(question, winner=better(question))
     return experiment
 
 

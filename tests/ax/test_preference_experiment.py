@@ -12,8 +12,8 @@ from botorch_pref.errors import ExperimentError
 def played(tmp_path_factory) -> PreferenceExperiment:
     experiment = create(tmp_path_factory.mktemp("played") / "espresso.db", initial=2)
     for _ in range(5):
-        duel = experiment.ask()
-        experiment.tell(duel, winner=better(duel))
+        question = experiment.ask()
+        experiment.tell(question, winner=better(question))
     return experiment
 
 
@@ -95,13 +95,13 @@ def test_the_json_file_goes_on_as_the_database(played, tmp_path) -> None:
 
 def test_one_answer_to_a_question(tmp_path) -> None:
     experiment = create(tmp_path / "espresso.db")
-    duel = experiment.ask()
-    assert experiment.pending == [duel]
-    experiment.tell(duel, winner=1)
-    experiment.tell(duel, winner=1)
+    question = experiment.ask()
+    assert experiment.pending == [question]
+    experiment.tell(question, winner=1)
+    experiment.tell(question, winner=1)
     assert len(experiment.experiment.lookup_data().df) == 2
     with pytest.raises(ExperimentError, match="withdraw it"):
-        experiment.tell(duel, winner=0)
+        experiment.tell(question, winner=0)
     with pytest.raises(ExperimentError, match="no question 7"):
         experiment.tell(7, winner=0)
     assert experiment.pending == []

@@ -57,10 +57,10 @@ def test_a_killed_experiment_ends_as_one_that_was_not(resumed, model, tmp_path) 
 
 def test_killed_while_writing_an_answer_leaves_the_question_pending(killed) -> None:
     experiment = PreferenceExperiment.resume(INTERRUPTED, storage=killed)
-    (duel,) = experiment.pending
-    assert duel.index == 2
+    (question,) = experiment.pending
+    assert question.index == 2
     assert experiment.experiment.lookup_data(trial_indices={2}).df.empty
-    experiment.tell(duel, winner=better(duel))
+    experiment.tell(question, winner=better(question))
     again = PreferenceExperiment.resume(INTERRUPTED, storage=killed)
     assert again.pending == []
     assert len(again.experiment.lookup_data(trial_indices={2}).df) == 2

@@ -70,13 +70,13 @@ def test_another_likelihood_takes_other_answers() -> None:
 def test_a_refused_answer_is_not_kept(tmp_path) -> None:
     path = tmp_path / "espresso.json"
     experiment = create(path, model="VariationalPreferenceGP")
-    duel = experiment.ask()
+    question = experiment.ask()
     before = path.read_bytes()
     with pytest.raises(ExperimentError, match=r"EPPreferenceGP.*take.*model="):
-        experiment.tell(duel, tie=True)
+        experiment.tell(question, tie=True)
     assert path.read_bytes() == before
-    assert experiment.pending == [duel]
-    experiment.tell(duel, winner=0)
+    assert experiment.pending == [question]
+    experiment.tell(question, winner=0)
 
 
 @pytest.mark.parametrize(

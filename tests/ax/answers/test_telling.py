@@ -24,48 +24,48 @@ def rows(experiment: PreferenceExperiment, index: int) -> dict[str, list[float]]
 
 
 def test_the_same_answer_again_changes_nothing(experiment) -> None:
-    duel = experiment.ask()
+    question = experiment.ask()
     for said in ({"winner": 1}, {"best": 1}, {"ranking": (1, 0)}):
-        experiment.tell(duel, **said)
-    experiment.tell(duel.index, winner=1)
+        experiment.tell(question, **said)
+    experiment.tell(question.index, winner=1)
     assert rows(experiment, 0) == {"pairwise_pref_query": [0, 1]}
     assert len(experiment.experiment.trials[0]._properties["preference_events"]) == 2
 
 
 def test_another_answer_is_an_error_until_the_first_is_taken_back(experiment) -> None:
-    duel = experiment.ask()
-    experiment.tell(duel, winner=1, ratings=[0.25, None])
+    question = experiment.ask()
+    experiment.tell(question, winner=1, ratings=[0.25, None])
     with pytest.raises(ExperimentError, match=r"has the answer.*'winner': 1.*withdraw"):
-        experiment.tell(duel, winner=0)
+        experiment.tell(question, winner=0)
     with pytest.raises(ExperimentError, match="withdraw"):
-        experiment.tell(duel, winner=1)
+        experiment.tell(question, winner=1)
     assert rows(experiment, 0)["preference_rating"] == [0.25]
-    experiment.withdraw(duel)
+    experiment.withdraw(question)
     assert rows(experiment, 0) == {}
     assert experiment.experiment.trials[0].status is TrialStatus.ABANDONED
-    experiment.tell(duel, tie=True)
+    experiment.tell(question, tie=True)
     assert rows(experiment, 0) == {"preference_tie": [1, 1]}
     assert experiment.experiment.trials[0].status is TrialStatus.COMPLETED
 
 
 def test_a_duel_that_cannot_be_compared(experiment) -> None:
-    duel = experiment.ask()
-    experiment.tell(duel, cannot_compare=True)
-    experiment.tell(duel, cannot_compare=True)
+    question = experiment.ask()
+    experiment.tell(question, cannot_compare=True)
+    experiment.tell(question, cannot_compare=True)
     trial = experiment.experiment.trials[0]
     assert trial.status is TrialStatus.ABANDONED
     assert trial.status_reason == "cannot compare"
     assert experiment.pending == []
     with pytest.raises(ExperimentError, match="withdraw"):
-        experiment.tell(duel, winner=0)
+        experiment.tell(question, winner=0)
     with pytest.raises(ExperimentError, match="no answer yet"):
         experiment.recommend()
 
 
 def test_a_question_is_taken_back_once(experiment) -> None:
-    duel = experiment.ask()
-    experiment.withdraw(duel)
-    experiment.withdraw(duel)
+    question = experiment.ask()
+    experiment.withdraw(question)
+    experiment.withdraw(question)
     assert experiment.pending == []
     kinds = [
         event["kind"]
@@ -77,22 +77,22 @@ def test_a_question_is_taken_back_once(experiment) -> None:
 def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
     with pytest.raises(ExperimentError, match="no question 0"):
         experiment.tell(0, winner=0)
-    duel = experiment.ask()
+    question = experiment.ask()
     with pytest.raises(ExperimentError, match="no question True"):
         experiment.tell(True, winner=0)
     with pytest.raises(ExperimentError, match="no question 1"):
         experiment.withdraw(1)
     with pytest.raises(ExperimentError, match="not one of \\[0, 1\\]"):
-        experiment.tell(duel, winner=2)
+        experiment.tell(question, winner=2)
     with pytest.raises(ExperimentError, match="levels go from 0 to 2"):
-        experiment.tell(duel, levels=[3, 0])
+        experiment.tell(question, levels=[3, 0])
     foreign = create(tmp_path / "other.json", seed=9).ask()
     with pytest.raises(ExperimentError, match="another experiment"):
         experiment.tell(foreign, winner=0)
-    changed = Question(duel.index, duel.options[::-1])
+    changed = Question(question.index, question.options[::-1])
     with pytest.raises(ExperimentError, match="other options"):
         experiment.tell(changed, winner=0)
-    assert experiment.pending == [duel]
+    assert experiment.pending == [question]
 
 
 def test_the_log_has_everything_in_order(experiment, tmp_path) -> None:

@@ -25,8 +25,8 @@ def answered(tmp_path_factory) -> Path:
     storage = tmp_path_factory.mktemp("answered") / "espresso.json"
     experiment = create(storage, initial=3)
     for _ in range(3):
-        duel = experiment.ask()
-        experiment.tell(duel, winner=better(duel))
+        question = experiment.ask()
+        experiment.tell(question, winner=better(question))
     return storage
 
 
@@ -98,11 +98,13 @@ def little(storage, values, **settings) -> PreferenceExperiment:
 def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
     experiment = little(tmp_path / "little.db", ["green", "black"], initial=2)
     for _ in range(4):
-        duel = experiment.ask()
-        assert {option["tea"] for option in duel.options} == {"green", "black"}
-        experiment.tell(duel, winner=[o["tea"] for o in duel.options].index("green"))
+        question = experiment.ask()
+        assert {option["tea"] for option in question.options} == {"green", "black"}
+        experiment.tell(
+            question, winner=[o["tea"] for o in question.options].index("green")
+        )
         # The model's challenger meets itself each time, and the log says who stood in.
-        trial = experiment.experiment.trials[duel.index]
+        trial = experiment.experiment.trials[question.index]
         assert events_of(trial)[0].what["chosen_by"] == "Sobol"
     assert experiment.recommend() == {"tea": "green"}
     assert experiment.recommend(anywhere=True) == {"tea": "green"}

@@ -28,8 +28,8 @@ def played(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("played")
     for kind in KINDS:
         experiment = create(folder / kind)
-        duel = experiment.ask()
-        experiment.tell(duel, winner=better(duel))
+        question = experiment.ask()
+        experiment.tell(question, winner=better(question))
         experiment.ask()
     return folder
 
@@ -189,17 +189,17 @@ def test_a_write_that_fails_has_not_happened(stored, monkeypatch) -> None:
         raise OSError("disk full")
 
     experiment = PreferenceExperiment.resume("espresso", storage=stored)
-    (duel,) = experiment.pending
+    (question,) = experiment.pending
     before = stored.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(ax_save, "save_or_update_data_for_trials", fail)
         patch.setattr(Path, "replace", fail)
         with pytest.raises((StorageError, OSError), match="disk full"):
-            experiment.tell(duel, winner=0)
-    assert experiment.pending == [duel]
+            experiment.tell(question, winner=0)
+    assert experiment.pending == [question]
     assert stored.read_bytes() == before
     assert list(stored.parent.iterdir()) == [stored]
-    experiment.tell(duel, winner=1)
+    experiment.tell(question, winner=1)
     again = PreferenceExperiment.resume("espresso", storage=stored)
     assert again.pending == []
     data = again.experiment.lookup_data(trial_indices={1}).df
@@ -211,8 +211,8 @@ def test_two_experiments_in_one_database(tmp_path) -> None:
     first, second = create(path, "first"), create(path, "second", seed=1)
     asked = first.ask(), second.ask()
     assert asked[0].options != asked[1].options
-    for name, duel in zip(("first", "second"), asked, strict=True):
-        assert PreferenceExperiment.resume(name, storage=path).pending == [duel]
+    for name, question in zip(("first", "second"), asked, strict=True):
+        assert PreferenceExperiment.resume(name, storage=path).pending == [question]
 
 
 @pytest.mark.parametrize("place", ["", 3, "nosuchdatabase://x", "sqlite:/x"])
@@ -236,13 +236,13 @@ def test_the_json_file_is_json(played) -> None:
 def test_two_processes_lose_no_answer_of_each_other(stored) -> None:
     mine = PreferenceExperiment.resume("espresso", storage=stored)
     other = PreferenceExperiment.resume("espresso", storage=stored)
-    (duel,) = mine.pending
-    other.tell(duel, winner=1)
+    (question,) = mine.pending
+    other.tell(question, winner=1)
     with pytest.raises(StorageError, match="Another process"):
-        mine.tell(duel, winner=0)
-    mine.tell(duel, winner=1)
+        mine.tell(question, winner=0)
+    mine.tell(question, winner=1)
     with pytest.raises(ExperimentError, match="withdraw it"):
-        mine.tell(duel, winner=0)
+        mine.tell(question, winner=0)
     asked = other.ask()
     with pytest.raises(StorageError, match="Another process"):
         mine.ask()
@@ -256,12 +256,12 @@ def test_files_are_written_one_after_the_other(played, tmp_path, monkeypatch) ->
     path = Path(shutil.copy(played / "espresso.json", tmp_path))
     mine = PreferenceExperiment.resume("espresso", storage=path)
     other = PreferenceExperiment.resume("espresso", storage=path)
-    (duel,) = mine.pending
+    (question,) = mine.pending
     failed = []
 
     def tell() -> None:
         try:
-            other.tell(duel, winner=1)
+            other.tell(question, winner=1)
         except StorageError as error:
             failed.append(str(error))
 
@@ -276,7 +276,7 @@ def test_files_are_written_one_after_the_other(played, tmp_path, monkeypatch) ->
         write(*args)
 
     monkeypatch.setattr(json_storage, "write_json", meanwhile)
-    mine.tell(duel, winner=0)
+    mine.tell(question, winner=0)
     thread.join()
     assert "Another process" in failed[0]
     assert other.experiment.lookup_data(trial_indices={1}).df["mean"].tolist() == [1, 0]
@@ -297,8 +297,8 @@ def test_postgresql_goes_on_as_sqlite(tmp_path) -> None:
     for place in (os.environ[POSTGRES], tmp_path / "espresso.db"):
         experiment = create(place, name, initial=2)
         for _ in range(3):
-            duel = experiment.ask()
-            experiment.tell(duel, winner=better(duel))
+            question = experiment.ask()
+            experiment.tell(question, winner=better(question))
             experiment = PreferenceExperiment.resume(name, storage=place)
         experiment.withdraw(0)
         experiment = PreferenceExperiment.resume(name, storage=place)
