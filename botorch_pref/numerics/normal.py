@@ -46,6 +46,15 @@ def _hazard_value(x: Tensor) -> Tensor:
     return _SQRT_2_OVER_PI / torch.special.erfcx(-_SQRT_HALF * x)
 
 
+def _log_ndtr_and_hazard_value(x: Tensor) -> tuple[Tensor, Tensor]:
+    t = _SQRT_HALF * x
+    scaled = torch.special.erfcx(-t)
+    # Phi = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2, where its complement has no digits.
+    left = scaled.mul(0.5).log_().addcmul_(t, t, value=-1.0)
+    right = torch.erfc(t).mul_(-0.5).log1p_()
+    return torch.where(x > 0, right, left), _SQRT_2_OVER_PI / scaled
+
+
 class _Hazard(torch.autograd.Function):
     """Autograd through ``erfcx`` overflows to NaN; ``h' = -h (x + h)`` does not."""
 
@@ -79,20 +88,12 @@ class _LogNdtr(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         ctx.save_for_backward(x)
-        return _log_ndtr_value(x)
+        return _log_ndtr_and_hazard_value(x)[0]
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         (x,) = ctx.saved_tensors
         return grad * hazard(x)
-
-
-def _log_ndtr_value(x: Tensor) -> Tensor:
-    t = _SQRT_HALF * x
-    # Phi = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2, where its complement has no digits.
-    left = torch.special.erfcx(-t).mul_(0.5).log_().addcmul_(t, t, value=-1.0)
-    right = torch.erfc(t).mul_(-0.5).log1p_()
-    return torch.where(x > 0, right, left)
 
 
 def log_ndtr(x: Tensor) -> Tensor:
@@ -104,7 +105,9 @@ def log_ndtr(x: Tensor) -> Tensor:
     Returns:
         A tensor like ``x``. Differentiable any number of times.
     """
-    return _LogNdtr.apply(x) if x.requires_grad else _log_ndtr_value(x)
+    if x.requires_grad:
+        return _LogNdtr.apply(x)
+    return _log_ndtr_and_hazard_value(x)[0]
 
 
 def hazard_excess(x: Tensor) -> Tensor:
@@ -135,6 +138,21 @@ def _excess(x: Tensor, h: Tensor) -> Tensor:
     s = t.square().reciprocal()
     series = (1 - s * (2 - s * (10 - s * (74 - s * 706)))) / t
     return torch.where(deep, series, x + h)
+
+
+def log_ndtr_and_slopes(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    r""":math:`\log \Phi` and its first two derivatives.
+
+    Args:
+        x: A tensor of any shape.
+
+    Returns:
+        Three tensors like ``x``; see :func:`log_ndtr` and :func:`log_ndtr_slopes`.
+    """
+    if x.requires_grad:
+        return log_ndtr(x), *log_ndtr_slopes(x)
+    value, h = _log_ndtr_and_hazard_value(x)
+    return value, h, -h * _excess(x, h)
 
 
 def log_ndtr_slopes(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,8 +19,9 @@ class AndersonMemory:
     """
 
     def __init__(self) -> None:
-        self._images: list[Tensor] = []
-        self._residuals: list[Tensor] = []
+        self._last: tuple[Tensor, Tensor] | None = None
+        self._dg: list[Tensor] = []
+        self._df: list[Tensor] = []
 
     def extrapolate(self, x: Tensor, residual: Tensor, scale: Tensor) -> Tensor:
         """Remembers one more evaluation and proposes the next iterate.
@@ -34,17 +35,17 @@ class AndersonMemory:
         Returns:
             ``batch_shape x k``; ``g(x)`` while nothing is known.
         """
-        self._images = [*self._images[-_MEMORY + 1 :], x + residual]
-        self._residuals = [*self._residuals[-_MEMORY + 1 :], residual]
-        if len(self._images) == 1:
-            return self._images[0]
-        images, residuals = self._images, self._residuals
-        dg = torch.stack(images[1:], dim=-1) - torch.stack(images[:-1], dim=-1)
-        df = torch.stack(residuals[1:], dim=-1) - torch.stack(residuals[:-1], dim=-1)
-        weighted = scale.unsqueeze(-1) * df
+        image, last = x + residual, self._last
+        self._last = image, residual
+        if last is None:
+            return image
+        self._dg = [*self._dg[-_MEMORY + 2 :], image - last[0]]
+        self._df = [*self._df[-_MEMORY + 2 :], residual - last[1]]
+        dg = torch.stack(self._dg, dim=-1)
+        weighted = scale.unsqueeze(-1) * torch.stack(self._df, dim=-1)
         target = weighted.mT @ (scale * residual).unsqueeze(-1)
         gamma = _solve_normal(weighted.mT @ weighted, target)
-        return images[-1] - (dg @ gamma).squeeze(-1)
+        return image - (dg @ gamma).squeeze(-1)
 
 
 def _solve_normal(normal: Tensor, target: Tensor) -> Tensor:

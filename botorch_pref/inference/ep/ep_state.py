@@ -32,6 +32,7 @@ class EPState:
             exactly; None where there are no such rows.
         proper: ``batch_shape``, whether posterior and cavities are Gaussian; else no
             moments.
+        is_proper: Whether they are in every element of the batch.
     """
 
     sites: Tensor
@@ -44,6 +45,7 @@ class EPState:
     second: Tensor
     moving: Tensor | None
     proper: Tensor
+    is_proper: bool
 
     @cached_property
     def mismatch(self) -> Tensor:
@@ -59,7 +61,7 @@ class EPState:
         if self.moving is not None:
             both = both * self.moving.chunk(2, dim=-1)[0]
         worst = both.amax(-1)
-        return torch.where(self.proper, worst, torch.inf)
+        return worst if self.is_proper else worst.masked_fill(~self.proper, torch.inf)
 
     @cached_property
     def residual(self) -> Tensor:
@@ -132,7 +134,8 @@ def ep_state(
     mean = prior + posterior.mean(torch.addcmul(nu, tau, prior, value=-1.0))
     left = 1 - tau * variance
     proper = proper & (left > 0).all(-1)
-    if not bool(proper.all()):
+    is_proper = bool(proper.all())
+    if not is_proper:
         # Any Gaussian will do where there is no cavity: its moments are not used.
         left = torch.where(proper.unsqueeze(-1), left, 1.0)
     cavity_variance = variance / left
@@ -149,4 +152,5 @@ def ep_state(
         second=second,
         moving=moving,
         proper=proper,
+        is_proper=is_proper,
     )

@@ -79,7 +79,7 @@ def _start(
 ) -> EPState:
     """The state of sites to start from, without those that leave no posterior."""
     state = ep_state(solver, prior, factors, sites)
-    if bool(state.proper.all()):
+    if state.is_proper:
         return state
     # Sites of other hyper-parameters, or all at once, may widen too much to start.
     return ep_state(solver, prior, factors, _non_negative(state))
@@ -96,7 +96,7 @@ def _first_state(
         # They may be so precise, beside a prior that is so wide, that they do not.
         with suppress(PrecisionError):
             state = _start(solver, prior, factors, torch.cat(initial_sites, dim=-1))
-            if bool(state.proper.all()):
+            if state.is_proper:
                 return state
     return _start(solver, prior, factors, _prior_sites(solver, prior, factors))
 
@@ -111,7 +111,7 @@ class _Damping:
     def __init__(self, state: EPState) -> None:
         self._factor = torch.ones_like(state.mismatch)
         self._calm = state.proper
-        self._is_needed = not bool(self._calm.all())
+        self._is_needed = not state.is_proper
 
     def next_sites(self, state: EPState, memory: AndersonMemory) -> Tensor:
         """Accelerated where that pays and turns no precision negative, else damped."""
@@ -137,10 +137,15 @@ class _Damping:
         self._calm, self._factor = calm, torch.where(calm, grown, halved)
         self._is_needed = not everywhere or bool((self._factor < 1).any())
 
-    @property
-    def spent(self) -> Tensor:
-        """Whether steps are too short to lead anywhere, ``batch_shape``."""
-        return self._factor < _MIN_DAMPING
+    def ends(self, reached: Tensor) -> bool:
+        """Whether all have reached the tolerance, or steps too short to lead there.
+
+        Args:
+            reached: ``batch_shape``.
+        """
+        if self._is_needed:
+            reached = reached | (self._factor < _MIN_DAMPING)
+        return bool(reached.all())
 
 
 def _iterate(
@@ -160,12 +165,13 @@ def _iterate(
     best, least = state.sites, state.mismatch
     while iterations < _MAX_SWEEPS:
         reached = state.mismatch <= tolerance
-        if bool(reached.any()):
+        some_may_have = bool(reached.any())
+        if some_may_have:
             reached = state.residual <= tolerance
-        if bool((reached | damping.spent).all()):
+        if damping.ends(reached):
             break
         sites = damping.next_sites(state, memory)
-        if bool(reached.any()):
+        if some_may_have:
             sites = torch.where(reached.unsqueeze(-1), state.sites, sites)
         new = ep_state(solver, prior, factors, sites)
         calm = new.proper & (new.step_length <= _LONGER * state.step_length)

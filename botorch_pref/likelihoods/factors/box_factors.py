@@ -18,6 +18,7 @@ from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.numerics.normal import (
     interval_derivatives,
     log_ndtr,
+    log_ndtr_and_slopes,
     log_ndtr_derivatives,
     log_ndtr_slopes,
 )
@@ -61,7 +62,7 @@ class BoxFactors(ScalarFactors):
         self.width = upper - lower if width is None else width
 
     @cached_property
-    def _sides(self) -> Tensor | None:
+    def _sides(self) -> Tensor | float | None:
         """1 for rows with a lower end alone, -1 for an upper; None if a row has both.
 
         Or has neither. Nothing with a graph may be kept here.
@@ -69,14 +70,27 @@ class BoxFactors(ScalarFactors):
         open_below, open_above = self.lower == -torch.inf, self.upper == torch.inf
         if not bool((open_below ^ open_above).all()):
             return None
+        if bool(open_above.all()):
+            return 1.0
         return torch.where(open_above, 1.0, -1.0).to(self.lower)
 
     def _half_line(
-        self, sides: Tensor, z: Tensor, variance: Tensor
+        self, sides: Tensor | float, z: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
         """``x`` of ``Phi(x)``, the probability of the box, and its slope in z."""
-        slope = sides * variance.rsqrt()
+        slope = variance.rsqrt()
+        if isinstance(sides, float):
+            return (z - self.lower) * slope, slope
+        slope = sides * slope
         return (z - torch.where(sides > 0, self.lower, self.upper)) * slope, slope
+
+    def _with_slopes(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """Log probability of the box for ``N(z, variance)``, 2 derivatives in z."""
+        if self._sides is None:
+            return self._shifted(z, variance)[:3]
+        x, slope = self._half_line(self._sides, z, variance)
+        value, first, second = log_ndtr_and_slopes(x)
+        return value, first * slope, second * slope.square()
 
     def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
@@ -97,7 +111,7 @@ class BoxFactors(ScalarFactors):
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return LogDerivatives(*self._shifted(z, self.variance)[:3])
+        return LogDerivatives(*self._with_slopes(z, self.variance))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
@@ -105,7 +119,7 @@ class BoxFactors(ScalarFactors):
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; closed form, since noise and cavity variances add."""
-        return LogPartition(*self._shifted(mean, self.variance + variance)[:3])
+        return LogPartition(*self._with_slopes(mean, self.variance + variance))
 
     def tilted_slopes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """See base class."""
