@@ -11,24 +11,16 @@ from botorch.models.transforms.input import (
     Normalize,
     Round,
 )
+from registry import ENGINES
 from torch import Tensor
 
 from botorch_pref import (
-    EPPreferenceGP,
-    LaplacePreferenceGP,
     SkewPreferenceGP,
-    VariationalPreferenceGP,
 )
-from botorch_pref.models.preference_gp import engines
 
 DOUBLE = torch.float64
 # Many draws, because batches and single models draw other ones.
-OURS: dict[type, dict[str, Any]] = {
-    EPPreferenceGP: {},
-    LaplacePreferenceGP: {},
-    SkewPreferenceGP: {"num_draws": 4096},
-    VariationalPreferenceGP: {},
-}
+OURS = {cls: entry.with_draws(4096).options for cls, entry in ENGINES.items()}
 
 
 def uniform(*shape: int, seed: int = 0) -> Tensor:
@@ -43,10 +35,6 @@ PAIRS = torch.tensor([[[0, 1], [2, 3], [4, 5]], [[1, 0], [2, 5], [3, 4]]])
 @pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
 def cls(request: pytest.FixtureRequest) -> Any:
     return request.param
-
-
-def test_every_model_is_here() -> None:
-    assert set(engines()) <= set(OURS)
 
 
 def build(cls: Any, *data: Any, **options: Any) -> Any:

@@ -12,7 +12,7 @@ import torch
 from botorch.models.transforms.input import Normalize
 from entries import Cell
 from models.cell_models import build, names, takes
-from registry import CELLS
+from registry import CELLS, ENGINES
 from torch import Tensor
 from truths.answers import POINTS
 
@@ -29,18 +29,11 @@ from botorch_pref import (
     Strengths,
     UnsupportedFeedbackError,
     Validity,
-    VariationalPreferenceGP,
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.preference_gp import PreferenceGP
 
 DOUBLE = torch.float64
-ENGINES = (
-    EPPreferenceGP,
-    LaplacePreferenceGP,
-    SkewPreferenceGP,
-    VariationalPreferenceGP,
-)
 # Not all of them: a point that is known twice, and three that are not.
 LATER = torch.tensor([[0.2], [0.35], [0.75], [0.9]], dtype=DOUBLE)
 NEW = torch.tensor([[0.1], [0.5], [0.8]], dtype=DOUBLE)

@@ -44,33 +44,21 @@ from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.utils.transforms import is_ensemble, is_fully_bayesian
 from gpytorch.kernels import LinearKernel
+from registry import ENGINES
 from torch import Tensor
 
 from botorch_pref import (
-    EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
-    VariationalPreferenceGP,
 )
-from botorch_pref.models.preference_gp import engines
 
-OURS = [
-    LaplacePreferenceGP,
-    EPPreferenceGP,
-    SkewPreferenceGP,
-    VariationalPreferenceGP,
-]
 BOUNDS = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
 
 
-@pytest.fixture(params=OURS, ids=lambda cls: cls.__name__)
+@pytest.fixture(params=ENGINES, ids=lambda cls: cls.__name__)
 def cls(request: pytest.FixtureRequest) -> Any:
     return request.param
-
-
-def test_every_model_is_here() -> None:
-    assert set(engines()) <= set(OURS)
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,13 @@ from botorch.optim import optimize_acqf
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
 from gpytorch.kernels import RBFKernel, ScaleKernel
+from registry import ENGINES
 from torch import Tensor
 
 from botorch_pref import (
     AffineProbitLikelihood,
     EPPreferenceGP,
     FeedbackError,
-    LaplacePreferenceGP,
     PairwiseProbitLikelihood,
     PlackettLuceRegression,
     SkewPreferenceGP,
@@ -33,12 +33,6 @@ PAIRS = torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7], [0, 2], [6, 4]])
 NEW = torch.rand(3, 2, generator=torch.Generator().manual_seed(5)).double()
 NUM_DRAWS = 512
 NUM_FANTASIES = 8
-ENGINES = (
-    EPPreferenceGP,
-    LaplacePreferenceGP,
-    SkewPreferenceGP,
-    VariationalPreferenceGP,
-)
 each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
 
 
