@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from botorch_pref.numerics.normal import hazard
+from botorch_pref.numerics.log_ndtr import hazard
 
 _SQRT_HALF = math.sqrt(0.5)
 # The interval is in the tail if its likelier end is so many deviations from the mean.

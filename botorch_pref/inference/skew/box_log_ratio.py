@@ -8,7 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from botorch_pref.numerics.normal import hazard, interval_derivatives, log_ndtr
+from botorch_pref.numerics.log_ndtr import hazard, log_ndtr
+from botorch_pref.numerics.normal import interval_derivatives
 
 _LOG_2 = math.log(2.0)
 _SQRT_2 = math.sqrt(2.0)

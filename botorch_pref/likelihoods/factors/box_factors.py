@@ -15,13 +15,13 @@ from botorch_pref.likelihoods.factors.factors import (
 )
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
 from botorch_pref.linalg.sparse_design import SparseDesign
-from botorch_pref.numerics.normal import (
-    interval_derivatives,
+from botorch_pref.numerics.log_ndtr import (
     log_ndtr,
     log_ndtr_and_slopes,
     log_ndtr_derivatives,
     log_ndtr_slopes,
 )
+from botorch_pref.numerics.normal import interval_derivatives
 
 
 def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.likelihoods.links.duel_link import DuelLink
-from botorch_pref.numerics.normal import log_ndtr
+from botorch_pref.numerics.log_ndtr import log_ndtr
 from botorch_pref.numerics.probit_variance import probit_win_variance
 
 # h(Phi(x)) = sum_j c_j exp(-a_j x^2) within 8.1e-8 nats for every x; reproduced by
