@@ -11,7 +11,7 @@ from botorch_pref.likelihoods.factors.density_factors import DensityFactors
 from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.likelihoods.factors.joint_factors import JointFactors
 from botorch_pref.likelihoods.registry import registered_likelihoods
-from botorch_pref.models.preference_gp import engines
+from botorch_pref.models.supported_answers import engines
 
 
 def concrete(cls: type) -> set[type]:

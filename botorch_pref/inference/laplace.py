@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -33,7 +34,11 @@ from botorch_pref.inference.derivatives.site_tangent import (
     SiteMap,
     SiteTangent,
 )
+from botorch_pref.inference.engine import Engine
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.gaussian_solution import GaussianSolution
+from botorch_pref.inference.utility_prior import UtilityPrior
+from botorch_pref.inference.warm_start import WarmStart
 from botorch_pref.likelihoods.factors.factors import Factors, LogDerivatives
 
 _MAX_ITERATIONS = 100
@@ -196,7 +201,7 @@ class ModeCurvature(SiteMap):
     def __init__(self, factors: Factors) -> None:
         self._factors, self.rows = factors, factors.rows
 
-    def motion(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
+    def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """See base class."""
         return _CurvatureTangent(self._factors, mean)
 
@@ -251,3 +256,26 @@ def laplace(
         iterations=iterations,
         residual=float(residual.max()),
     )
+
+
+class Laplace(Engine):
+    """The engine of :func:`laplace`.
+
+    It takes factors of every kind, but not those whose rows share noise: the mode of
+    such noise and of the utilities together is no mode of the utilities.
+    """
+
+    takes: ClassVar[frozenset[type[Any]]] = frozenset({Factors})
+
+    def accepts(self, factors: type[Factors]) -> bool:
+        """See base class."""
+        return super().accepts(factors) and not factors.shares_noise
+
+    def solve(
+        self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
+    ) -> GaussianSolution:
+        """See base class."""
+        sites = None if start is None else start.sites
+        return GaussianSolution(
+            self, prior, laplace(prior.covar, prior.mean, factors, sites)
+        )

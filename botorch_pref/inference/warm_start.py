@@ -1,12 +1,70 @@
-"""Where the rows of earlier answers are among those of all."""
+"""The start of an engine: sites found before, also among those of more answers."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.posteriors.moments import Moments
+
+
+class Sites(NamedTuple):
+    r"""Gaussian sites :math:`\exp(\nu_i z_i - \tau_i z_i^2 / 2)` of rows of utilities.
+
+    Attributes:
+        precision: :math:`\tau`, ``batch_shape x m``.
+        shift: :math:`\nu`, ``batch_shape x m``.
+    """
+
+    precision: Tensor
+    shift: Tensor
+
+
+class FurtherAnswers(NamedTuple):
+    """Answers that join those of a solution.
+
+    Attributes:
+        factors: Of the further answers, about their own points.
+        sources: Where the rows of all answers come from, see :func:`row_sources`,
+            ``batch_shape x m``.
+        moments: Of utilities at their points under the solution; None where it is no
+            longer at hand.
+    """
+
+    factors: Factors
+    sources: Tensor
+    moments: Moments | None = None
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Where an engine may start instead of at the prior.
+
+    Attributes:
+        sites: Of an earlier solution.
+    """
+
+    sites: Sites
+
+    def at_other_parameters(self) -> Self:
+        """What is left of it where hyper-parameters have changed."""
+        return self
+
+    def followed_by(self, sources: Tensor, further: Sites) -> Self:
+        """The start of all answers, from the starts of earlier and of further ones.
+
+        Args:
+            sources: Of the rows of all answers, see :func:`row_sources`.
+            further: Sites of the further answers.
+        """
+        pairs = zip(self.sites, further, strict=True)
+        return replace(self, sites=Sites(*(carry_rows(sources, *p) for p in pairs)))
 
 
 def row_sources(

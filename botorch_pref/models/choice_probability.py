@@ -58,7 +58,7 @@ def _set_likelihood(
         return model.likelihood
     for kind in _KINDS:
         if kind.__name__ in model.likelihoods:
-            return model._likelihood_of(kind)
+            return model.likelihood_of(kind)
     raise UnsupportedFeedbackError(
         "The model has no likelihood of choices or rankings; build it with "
         "likelihood={Choices: PairwiseProbitLikelihood()} or another of sets."

@@ -13,7 +13,7 @@ from botorch_pref.feedback import (
     Validity,
 )
 from botorch_pref.likelihoods.registry import likelihoods_of
-from botorch_pref.models.preference_gp import engines
+from botorch_pref.models.supported_answers import engines
 
 _KINDS: tuple[type[Feedback], ...] = (
     Comparisons,
@@ -33,16 +33,18 @@ def engine_table() -> str:
     prints it.
     """
     columns = engines()
-    names = [f"`{engine.__name__}`" for engine in columns]
+    names = [f"`{model.__name__}`" for model in columns]
     lines = [
         "| feedback | likelihood | " + " | ".join(names) + " |",
         "| --- " * (2 + len(columns)) + "|",
     ]
     for kind in _KINDS:
         for likelihood in likelihoods_of(kind):
-            taken = [likelihood.explains[kind] in engine.takes for engine in columns]
+            factors = likelihood.explains[kind]
+            taken = [model.engine.accepts(factors) for model in columns]
             default = [
-                engine.default_likelihoods.get(kind) is likelihood for engine in columns
+                model.engine.default_likelihoods.get(kind) is likelihood
+                for model in columns
             ]
             marks = [
                 ("yes, by default" if first else "yes") if takes else ""

@@ -39,6 +39,7 @@ from botorch.sampling.pathwise.posterior_samplers import (
     DrawMatheronPaths,
     MatheronPath,
 )
+from botorch.utils.transforms import is_ensemble
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
@@ -46,8 +47,8 @@ from torch.nn import Module
 
 import botorch_pref.models.raters.kernel_features  # noqa: F401 (products and raters)
 from botorch_pref.errors import FeedbackError
+from botorch_pref.inference.posterior_terms import PosteriorTerms
 from botorch_pref.linalg.psd_root import psd_root
-from botorch_pref.models.prediction import PosteriorTerms
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters.group_utility import GroupUtility, at_raters
 from botorch_pref.models.regression.plackett_luce_regression import (
@@ -144,10 +145,10 @@ def _draw_preference_gp_paths(
             sample_shape,
             mean_module=model.mean_module,
             covar_module=model.covar_module,
-            terms=model._posterior_terms(),
-            num_inputs=model._points().shape[-1],
+            terms=model.posterior_terms(),
+            num_inputs=model.transformed_points().shape[-1],
             input_transform=getattr(model, "input_transform", None),
-            is_ensemble=model._is_ensemble,
+            is_ensemble=is_ensemble(model),
         )
 
 

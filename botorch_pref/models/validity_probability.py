@@ -39,7 +39,7 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
         UnsupportedFeedbackError: The model has no likelihood of validity, or one whose
             factors have no partition.
     """
-    likelihood = model._likelihood_of(Validity)
+    likelihood = model.likelihood_of(Validity)
     valid = Validity(torch.tensor([0]), torch.tensor([True]))
     factors = likelihood.factors(valid.map_tensors(lambda t: t.to(X.device)), 1)
     if not isinstance(factors, ScalarFactors):
@@ -48,7 +48,7 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
             "no probability of a valid trial; use AffineProbitLikelihood."
         )
     # Each point is a batch element of its own: covariances of points are not needed.
-    moments = model._moments(X.unsqueeze(-2).movedim(-3, 0))
+    moments = model.moments(X.unsqueeze(-2).movedim(-3, 0))
     # Rounding alone can leave a variance below zero.
     variance = moments.covariance[..., 0].clamp_min(0.0)
     # A sign that the rows carry does not change the variance.

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from botorch_pref.feedback import Choices, Comparisons, Rankings
-from botorch_pref.inference.variational.variational import variational
-from botorch_pref.inference.variational.variational_bounds import bound_of
-from botorch_pref.likelihoods.factors.joint_factors import joint_factors
-from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
-from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
-from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
-from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
-from botorch_pref.likelihoods.resolve import DEFAULT_LIKELIHOODS
-from botorch_pref.linalg.sparse_design import SparseDesign
-from botorch_pref.models.data.training_set import TrainingSet
-from botorch_pref.models.gaussian_preference_gp import GaussianPreferenceGP
+from botorch_pref.inference.variational.variational import VariationalBound
+from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.registry import register_model
 
 
 @register_model()
-class VariationalPreferenceGP(GaussianPreferenceGP):
+class VariationalPreferenceGP(PreferenceGP):
     """A preference model with a lower bound of its evidence (Guo et al. 2020).
 
     Logistic and softmax answers are replaced by Gaussian lower bounds: Jaakkola and
@@ -42,14 +30,4 @@ class VariationalPreferenceGP(GaussianPreferenceGP):
     The arguments are those of :class:`PreferenceGP`.
     """
 
-    takes: ClassVar = frozenset({LogitFactors, PlackettLuceFactors})
-    default_likelihoods: ClassVar = DEFAULT_LIKELIHOODS | {
-        Comparisons: PairwiseLogitLikelihood,
-        Choices: PlackettLuceLikelihood,
-        Rankings: PlackettLuceLikelihood,
-    }
-    _engine = staticmethod(variational)
-
-    def _site_rows(self, data: TrainingSet) -> SparseDesign:
-        """See base class; those of the bound."""
-        return bound_of(joint_factors(self._factor_blocks(data))).rows
+    engine = VariationalBound()

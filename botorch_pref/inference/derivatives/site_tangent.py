@@ -1,4 +1,4 @@
-r"""How the sites of an engine move with the prior, to first order.
+r"""Tangents of sites: how those of an engine move with the prior, to first order.
 
 At its solution an engine's sites :math:`s = (\tau, \nu)` are a fixed point
 :math:`s = G(\mu, v, s)` of the posterior means :math:`\mu` and variances ``v`` of the
@@ -40,7 +40,7 @@ class SiteChange(NamedTuple):
 
 
 class SiteTangent(Protocol):
-    """How sites move with the prior."""
+    """The protocol of tangents of sites."""
 
     def __call__(self, of_mean: Tensor, of_variance: Tensor) -> SiteChange:
         """Differentiable.
@@ -53,7 +53,7 @@ class SiteTangent(Protocol):
 
 
 @dataclass(frozen=True)
-class _LinearMotion:
+class _LinearTangent:
     """Sites that move by a matrix, ``batch_shape x 2 m x 2 m``."""
 
     change: Tensor
@@ -66,7 +66,7 @@ class _LinearMotion:
 
 
 class SiteMap(ABC):
-    """What makes an engine's sites of the moments of the rows.
+    """The map from the moments of the rows to an engine's sites.
 
     Attributes:
         rows: ``A``, whose rows have the sites.
@@ -75,7 +75,7 @@ class SiteMap(ABC):
     rows: SparseDesign
 
     @abstractmethod
-    def motion(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
+    def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """How the sites move where they are a fixed point.
 
         Args:
@@ -114,7 +114,7 @@ class ImplicitSiteMap(SiteMap):
             sites: Precisions before shifts, ``batch_shape x 2 m``.
         """
 
-    def motion(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
+    def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """See base class: solves ``2 m`` equations, once."""
         m = mean.shape[-1]
         eye = torch.eye(m, dtype=mean.dtype, device=mean.device)
@@ -125,7 +125,7 @@ class ImplicitSiteMap(SiteMap):
         if d.sites is not None:
             feedback = feedback + d.sites
         change = torch.linalg.solve(plus_identity(-feedback), d.moments)
-        return _LinearMotion(change, mean)
+        return _LinearTangent(change, mean)
 
 
 def _to_moments(derivatives: Tensor, covariance: Tensor, mean: Tensor) -> Tensor:

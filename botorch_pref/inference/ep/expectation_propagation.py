@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -24,11 +25,17 @@ from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SiteSolver
 from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.engine import Engine
 from botorch_pref.inference.ep.anderson import AndersonMemory
+from botorch_pref.inference.ep.assumed_density import assumed_density_sites
 from botorch_pref.inference.ep.ep_state import EPState, ep_state
 from botorch_pref.inference.ep.moment_matching import MomentMatching, matching_sites
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.likelihoods.factors.factors import ScalarFactors
+from botorch_pref.inference.gaussian_solution import GaussianSolution
+from botorch_pref.inference.utility_prior import UtilityPrior
+from botorch_pref.inference.warm_start import Sites, WarmStart
+from botorch_pref.likelihoods.factors.factors import Factors, ScalarFactors
+from botorch_pref.posteriors.moments import Moments
 
 _MAX_SWEEPS = 200
 _TOLERANCE = 1e-7
@@ -302,3 +309,41 @@ def expectation_propagation(
         iterations=iterations,
         residual=float(state.residual.max()),
     )
+
+
+class ExpectationPropagation(Engine):
+    """The engine of :func:`expectation_propagation`."""
+
+    takes: ClassVar[frozenset[type[Any]]] = frozenset({ScalarFactors})
+
+    def solve(
+        self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
+    ) -> GaussianSolution:
+        """See base class."""
+        result = expectation_propagation(
+            prior.covar,
+            prior.mean,
+            cast("ScalarFactors", factors),
+            None if start is None else start.sites,
+        )
+        return GaussianSolution(self, prior, result)
+
+    @torch.no_grad()
+    def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
+        """Where sites of further answers start: at what is expected of each by itself.
+
+        From there instead of from empty sites the sweeps end one to ten earlier: an
+        empty site's first step is the only one at first, and the reactions to it look
+        as if it had been too long.
+
+        Args:
+            factors: Of the further answers, about their own points.
+            moments: Of utilities at these points given the earlier answers; None for
+                empty sites.
+        """
+        if moments is None:
+            return super().initial_sites(factors)
+        scalar = cast("ScalarFactors", factors)
+        return Sites(
+            *assumed_density_sites(scalar, moments.means[0], moments.covariance)
+        )

@@ -6,9 +6,12 @@ ascent is that of :mod:`botorch_pref.inference.variational.bound_ascent`.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
+from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SitePosterior
 from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
@@ -16,11 +19,20 @@ from botorch_pref.inference.derivatives.site_tangent import (
     ImplicitSiteMap,
     SiteDerivatives,
 )
+from botorch_pref.inference.engine import Engine
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.gaussian_solution import GaussianSolution
+from botorch_pref.inference.utility_prior import UtilityPrior
 from botorch_pref.inference.variational.bound_ascent import first_parameters, last_step
 from botorch_pref.inference.variational.gaussian_bound import Bound
 from botorch_pref.inference.variational.variational_bounds import bound_of
+from botorch_pref.inference.warm_start import WarmStart
 from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
+from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
+from botorch_pref.likelihoods.resolve import DEFAULT_LIKELIHOODS
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 
@@ -147,3 +159,27 @@ def variational(
         iterations=iterations,
         residual=float(step.residual.max()),
     )
+
+
+class VariationalBound(Engine):
+    """The engine of :func:`variational`."""
+
+    takes: ClassVar = frozenset({LogitFactors, PlackettLuceFactors})
+    default_likelihoods: ClassVar = DEFAULT_LIKELIHOODS | {
+        Comparisons: PairwiseLogitLikelihood,
+        Choices: PlackettLuceLikelihood,
+        Rankings: PlackettLuceLikelihood,
+    }
+
+    def solve(
+        self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
+    ) -> GaussianSolution:
+        """See base class."""
+        sites = None if start is None else start.sites
+        return GaussianSolution(
+            self, prior, variational(prior.covar, prior.mean, factors, sites)
+        )
+
+    def site_rows(self, factors: Factors) -> SparseDesign:
+        """The rows of the bound: pairs, and the items of larger sets."""
+        return bound_of(factors).rows

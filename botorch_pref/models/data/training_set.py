@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.feedback.feedback import check_index_tensor
+from botorch_pref.models.data.distinct_points import DistinctPoints, distinct_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,11 @@ class TrainingSet:
                 if isinstance(value, Tensor):
                     shapes[f"{type(block).__name__}.{name}"] = tuple(value.shape)
         return shapes
+
+    @cached_property
+    def distinct(self) -> DistinctPoints | None:
+        """Where the distinct datapoints are; None where nothing is gained by it."""
+        return distinct_points(self.datapoints)
 
     @property
     def comparisons(self) -> Comparisons | None:
@@ -146,6 +153,48 @@ def _check_datapoints(datapoints: object) -> None:
             f"datapoints{where} is {value}: row {where[-2]} needs finite features; "
             "remove the point together with the answers about it, or impute it."
         )
+
+
+def replaced_data(
+    old: TrainingSet | None,
+    datapoints: Tensor | None,
+    comparisons: Tensor | Comparisons | None,
+    feedback: Sequence[Feedback] | None,
+    strict: bool,
+) -> TrainingSet:
+    """Training data some of which are new.
+
+    Args:
+        old: The present data, if there are any.
+        datapoints: ``batch_shape x n x d``; None for the present ones.
+        comparisons: ``batch_shape x m x 2``; None for the present ones.
+        feedback: All other answers; None for the present ones.
+        strict: Whether shapes must stay as they are.
+
+    Raises:
+        FeedbackError: Data that cannot mean anything, or of another shape under
+            ``strict``.
+    """
+    if datapoints is None:
+        if old is None:
+            raise FeedbackError("There are no datapoints yet; pass datapoints=.")
+        datapoints = old.datapoints
+    if strict and (old is None or datapoints.shape != old.datapoints.shape):
+        raise FeedbackError(
+            f"strict=True, but datapoints has shape {tuple(datapoints.shape)}."
+        )
+    given = () if old is None else old.feedback
+    if comparisons is None and old is not None:
+        comparisons = old.comparisons
+    if feedback is None:
+        feedback = [b for b in given if not isinstance(b, Comparisons)]
+    new = TrainingSet(datapoints, collect_feedback(comparisons, feedback))
+    if strict and old is not None and new.shapes != old.shapes:
+        raise FeedbackError(
+            f"strict=True, but the data have the shapes {new.shapes}, and those "
+            f"before them {old.shapes}."
+        )
+    return new
 
 
 def collect_feedback(

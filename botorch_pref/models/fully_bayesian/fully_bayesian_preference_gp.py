@@ -20,17 +20,18 @@ from torch.nn import Module
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.ep.expectation_propagation import ExpectationPropagation
+from botorch_pref.inference.laplace import Laplace
 from botorch_pref.likelihoods.resolve import LikelihoodArgument
 from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
-from botorch_pref.models.ep_preference_gp import EPPreferenceGP
 from botorch_pref.models.fully_bayesian.hyperparameter_density import (
     HyperparameterDensity,
 )
 from botorch_pref.models.fully_bayesian.nuts_model import NutsModel
-from botorch_pref.models.laplace_preference_gp import LaplacePreferenceGP
-from botorch_pref.models.prediction import Moments
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.registry import register_model
+from botorch_pref.models.solution_cache import SolutionCache
+from botorch_pref.posteriors.moments import Moments
 
 # About the deviation of utilities under the prior mean of the output scale.
 _MEAN_PRIOR_DEVIATION = 4.0
@@ -149,7 +150,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
             setattr(self, name, module)
         self._modules_of_one = {}
         self._num_samples = None
-        self._forget()
+        self._cache = SolutionCache()
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -237,11 +238,13 @@ class FullyBayesianPreferenceGP(PreferenceGP):
             )
         return self._num_samples
 
-    def _moments(self, X: Tensor) -> Moments:
+    def moments(self, X: Tensor) -> Moments:
+        """See base class; at points that all members share."""
         self._check_if_fitted()
-        return super()._moments(X.unsqueeze(MCMC_DIM))
+        return super().moments(X.unsqueeze(MCMC_DIM))
 
-    def _make_posterior(self, moments: Moments) -> GaussianMixturePosterior:
+    def make_posterior(self, moments: Moments) -> GaussianMixturePosterior:
+        """See base class: a mixture over the members."""
         covariance = SemidefiniteLinearOperator(moments.covariance)
         return GaussianMixturePosterior(
             MultivariateNormal(moments.means[0], covariance)
@@ -254,13 +257,17 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
 
 @register_model()
-class FullyBayesianEPPreferenceGP(FullyBayesianPreferenceGP, EPPreferenceGP):
+class FullyBayesianEPPreferenceGP(FullyBayesianPreferenceGP):
     """:class:`EPPreferenceGP`, averaged over its hyper-parameters."""
+
+    engine = ExpectationPropagation()
 
 
 @register_model()
-class FullyBayesianLaplacePreferenceGP(FullyBayesianPreferenceGP, LaplacePreferenceGP):
+class FullyBayesianLaplacePreferenceGP(FullyBayesianPreferenceGP):
     """:class:`LaplacePreferenceGP`, averaged over its hyper-parameters."""
+
+    engine = Laplace()
 
 
 def _check_samplers_are_installed() -> None:

@@ -12,9 +12,9 @@ from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.models.prediction import Moments
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.utility_prediction import transformed_posterior
+from botorch_pref.posteriors.moments import Moments
+from botorch_pref.posteriors.transformed_posterior import transformed_posterior
 
 
 def at_raters(X: Tensor, raters: Tensor) -> Tensor:
@@ -144,9 +144,9 @@ class GroupUtility(Model):
                 f"output_indices={output_indices}, observation_noise="
                 f"{observation_noise}: a group has one utility and gives no answers."
             )
-        moments = self.rater_model._moments(at_raters(X, self.raters))
+        moments = self.rater_model.moments(at_raters(X, self.raters))
         return transformed_posterior(
-            self.rater_model._make_posterior,
+            self.rater_model.make_posterior,
             group_mean(moments, len(self.raters)),
             posterior_transform,
             X,

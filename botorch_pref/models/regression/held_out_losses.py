@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from botorch_pref.inference.weight_space.weight_engine import WeightEngine
 from botorch_pref.inference.weight_space.weight_posterior import WeightPosterior
 from botorch_pref.models.regression.set_folds import SetFold
 from botorch_pref.models.regression.stages import comparisons_of, stages_of
@@ -27,7 +28,7 @@ class EtaLosses(NamedTuple):
 
 
 def held_out_losses(
-    engine: Callable[[Tensor, Tensor, Tensor], WeightPosterior],
+    engine: WeightEngine,
     features: Tensor,
     folds: Iterable[SetFold],
     etas: Tensor,
@@ -35,7 +36,7 @@ def held_out_losses(
     """The log loss of the comparisons in held-out answers, all candidates at once.
 
     Args:
-        engine: From features, stages and precisions to the posterior of weights.
+        engine: Of the posterior of weights.
         features: ``batch_shape x n x d``.
         folds: Answers to learn from and answers held out.
         etas: ``E`` positive precisions and as many dimensions of size one as there are
@@ -44,7 +45,7 @@ def held_out_losses(
     losses, counts = [], []
     for train, held_out in folds:
         with torch.no_grad():
-            weights = engine(features, stages_of(train), etas)
+            weights = engine.solve(features, stages_of(train), etas).terms
         pairs = comparisons_of(stages_of(held_out))
         there = pairs[..., 0] >= 0
         log_wins = _log_win_probability(features, pairs, weights)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
@@ -18,33 +17,36 @@ from torch import Tensor
 
 from botorch_pref.errors import (
     BotorchPrefError,
-    InferenceWarning,
     UnsupportedFeedbackError,
 )
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.weight_space.laplace_weights import laplace_weights
 from botorch_pref.inference.weight_space.variational_weights import variational_weights
-from botorch_pref.inference.weight_space.weight_posterior import WeightPosterior
+from botorch_pref.inference.weight_space.weight_engine import (
+    WeightEngine,
+    WeightSolution,
+)
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.likelihoods.positive_parameter import PositiveParameter, set_positive
 from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
-from botorch_pref.models.fantasies_mixin import FantasiesMixin
-from botorch_pref.models.prediction import Moments, gaussian_posterior
 from botorch_pref.models.registry import register_model
 from botorch_pref.models.regression.held_out_losses import EtaLosses, held_out_losses
 from botorch_pref.models.regression.set_folds import set_folds
 from botorch_pref.models.regression.stages import check_stages, stages_of
-from botorch_pref.models.training_data_mixin import TrainingDataMixin
-from botorch_pref.models.utility_prediction import UtilityPrediction
+from botorch_pref.models.solution_cache import SolutionCache
+from botorch_pref.models.utility_model import UtilityModel
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
+from botorch_pref.posteriors.gaussian_posterior import gaussian_posterior
+from botorch_pref.posteriors.moments import Moments
 
-_ENGINES = {"variational": variational_weights, "laplace": laplace_weights}
+_ENGINES = {
+    "variational": WeightEngine(variational_weights),
+    "laplace": WeightEngine(laplace_weights),
+}
 
 
 @register_model()
-class PlackettLuceRegression(  # type: ignore[misc]
-    UtilityPrediction, TrainingDataMixin, GP, FantasiesMixin
-):
+class PlackettLuceRegression(UtilityModel, GP):
     r"""Choices and rankings with utilities that are linear in the features.
 
     .. math::
@@ -90,8 +92,8 @@ class PlackettLuceRegression(  # type: ignore[misc]
     """
 
     eta = PositiveParameter()
-    _posterior: WeightPosterior | None = None
-    _posterior_eta: Tensor | None = None
+    engine: WeightEngine
+    _cache: SolutionCache[WeightSolution]
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class PlackettLuceRegression(  # type: ignore[misc]
             raise UnsupportedFeedbackError(
                 f"inference={inference!r}; there are {' and '.join(_ENGINES)}."
             )
-        self._inference = inference
+        self.engine = _ENGINES[inference]
         self.likelihood = PlackettLuceLikelihood()
         self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
         self.register_parameter(
@@ -123,37 +125,31 @@ class PlackettLuceRegression(  # type: ignore[misc]
         with torch.no_grad():
             self.transform_inputs(datapoints)  # learns from the data in train mode only
 
-    def _set_data(self, data: TrainingSet) -> None:
-        check_stages(data.feedback)
-        super()._set_data(data)
-
-    def _forget(self) -> None:
-        self._posterior = None
+    def check_feedback(self, feedback: Sequence[Feedback]) -> None:
+        """See base class: choices of one out of a set, without ties."""
+        check_stages(feedback)
 
     def _features(self) -> Tensor:
         (points,) = self.train_inputs
         transformed = self._has_transformed_inputs
         return points if transformed else self.transform_inputs(points)
 
-    def _solve(self, inference: str) -> WeightPosterior:
+    def _solve(self, engine: WeightEngine) -> WeightSolution:
         if not self.feedback:
             raise BotorchPrefError(
                 "There are no answers to learn from; pass comparisons= or feedback=."
             )
-        engine = _ENGINES[inference]
-        result = engine(self._features(), stages_of(self.feedback), self.eta)
-        if not result.converged:
-            warnings.warn(
-                f"PlackettLuceRegression did not converge: after {result.iterations} "
-                f"iterations the residual is {result.residual:.1e} posterior standard "
-                "deviations. Check the scale of the features and eta.",
-                InferenceWarning,
-                stacklevel=3,
-            )
-        return result
+        solution = engine.solve(self._features(), stages_of(self.feedback), self.eta)
+        solution.warn(type(self).__name__)
+        return solution
 
-    def _weights(self) -> WeightPosterior:
-        """Cached; computed anew when eta has changed."""
+    def solution(self) -> WeightSolution:
+        """The posterior of the weights, found anew when eta has changed; in eval mode.
+
+        Raises:
+            BotorchPrefError: There are no answers, or derivatives in the datapoints are
+                wanted, which it has not.
+        """
         self.eval()
         if self._is_differentiated and torch.is_grad_enabled():
             raise BotorchPrefError(
@@ -161,29 +157,27 @@ class PlackettLuceRegression(  # type: ignore[misc]
                 "conditioned on, which look-ahead wants; detach them, or take a "
                 "Gaussian process such as LaplacePreferenceGP."
             )
-        eta = self.eta.detach()
-        stale = self._posterior_eta is None or not torch.equal(eta, self._posterior_eta)
-        if self._posterior is None or stale:
+        cache, state = self._cache, [self.eta.detach()]
+        if cache.solution is None or not cache.is_of(state):
             with torch.no_grad():
-                self._posterior = self._solve(self._inference)
-            self._posterior_eta = eta.clone()
-        return self._posterior
+                cache.keep(self._solve(self.engine), state)
+        return cast("WeightSolution", cache.solution)
 
     @property
     def weights_mean(self) -> Tensor:
         """Posterior mean of the weights, ``batch_shape x d``."""
-        return self._weights().mean
+        return self.solution().terms.mean
 
     @property
     def weights_covariance(self) -> Tensor:
         """Posterior covariance of the weights, ``batch_shape x d x d``."""
-        return self._weights().covariance
+        return self.solution().terms.covariance
 
     def map_estimate(self) -> Tensor:
         """The weights of largest posterior density, ``batch_shape x d``."""
         self.eval()
         with torch.no_grad():
-            return self._solve("laplace").mean
+            return self._solve(_ENGINES["laplace"]).terms.mean
 
     def log_evidence(self) -> Tensor:
         """The log evidence under Laplace, or its variational lower bound (equation 25).
@@ -194,7 +188,7 @@ class PlackettLuceRegression(  # type: ignore[misc]
         Raises:
             BotorchPrefError: There are no answers.
         """
-        return self._solve(self._inference).log_evidence
+        return self._solve(self.engine).log_evidence
 
     def diagnostics(self) -> dict[str, Any]:
         """What the engine knows of the posterior it gives.
@@ -203,9 +197,7 @@ class PlackettLuceRegression(  # type: ignore[misc]
             ``converged``, ``iterations``, ``residual`` (in posterior standard
             deviations) and ``log_evidence``.
         """
-        result = self._weights()
-        names = ("converged", "iterations", "residual", "log_evidence")
-        return {name: getattr(result, name) for name in names}
+        return self.solution().diagnostics()
 
     def forward(self, x: Tensor) -> MultivariateNormal:
         """The prior at the training inputs in train mode, else the posterior.
@@ -214,19 +206,21 @@ class PlackettLuceRegression(  # type: ignore[misc]
             x: ``batch_shape x q x d``; the training inputs in train mode.
         """
         if not self.training:
-            return gaussian_posterior(self._moments(x)).distribution
+            return gaussian_posterior(self.moments(x)).distribution
         x = self.transform_inputs(x)
         root = RootLinearOperator(x * self.eta[..., None, None].rsqrt())
         return MultivariateNormal(torch.zeros_like(x[..., 0]), root)
 
-    def _moments(self, X: Tensor) -> Moments:
+    def moments(self, X: Tensor) -> Moments:
+        """See base class."""
         self.eval()
         features = self.transform_inputs(X)
         mean = (features @ self.weights_mean.unsqueeze(-1)).squeeze(-1)
         covariance = features @ self.weights_covariance @ features.mT
         return Moments(mean.unsqueeze(0), covariance)
 
-    def _make_posterior(self, moments: Moments) -> GPyTorchPosterior:
+    def make_posterior(self, moments: Moments) -> GPyTorchPosterior:
+        """See base class."""
         return gaussian_posterior(moments)
 
     def duel_probability(
@@ -272,7 +266,6 @@ class PlackettLuceRegression(  # type: ignore[misc]
         self.eval()
         grid = etas.to(self.eta).reshape(-1, *[1] * len(self.batch_shape))
         folds = set_folds(self.feedback, num_folds, generator)
-        engine = _ENGINES[self._inference]
-        found = held_out_losses(engine, self._features(), folds, grid)
+        found = held_out_losses(self.engine, self._features(), folds, grid)
         self.eta = found.etas[found.log_losses.argmin(0)]
         return found

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from botorch_pref.inference.derivatives.skew_tangent import SkewTangent
 from torch import Tensor
 
 from botorch_pref.inference.derivatives.posterior_tangent import GaussianTangent
-from botorch_pref.inference.derivatives.skew_tangent import SkewTangent
 from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
 from botorch_pref.inference.skew.skew_gaussian import SkewResult, skew_gaussian
 from botorch_pref.likelihoods.factors.box_factors import BoxFactors

@@ -6,7 +6,7 @@ affine flow that takes its mean :math:`\mu_v` and covariance :math:`\Sigma_v` al
 .. math::
     dv = d\mu_v + \tfrac12 d\Sigma_v \Sigma_v^{-1} (v - \mu_v) .
 
-In the symbols of :mod:`botorch_pref.inference.derivatives.posterior_tangent`, and with
+In the symbols of :mod:`botorch_pref.inference.gaussian_tangent`, and with
 :math:`M_\Gamma = A' \Gamma^{-1} A` of Gaussian process regression on ``v``, the weights
 :math:`w_s = A' \Gamma^{-1} (v_s - A m)` then change, without an inverse, by
 
@@ -20,11 +20,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from botorch_pref.inference.derivatives.posterior_tangent import (
-    GaussianTangent,
-    TermsChange,
-)
+from botorch_pref.inference.derivatives.posterior_tangent import TermsChange
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.gaussian_tangent import GaussianTangent
 from botorch_pref.inference.skew.skew_gaussian import SkewResult
 from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 

@@ -1,30 +1,39 @@
-"""Check that an engine takes answers under their likelihoods."""
+"""What models take which answers, by their engines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Feedback
+from botorch_pref.inference.engine import Engine
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 from botorch_pref.likelihoods.registry import likelihoods_of
+from botorch_pref.models.registry import registered_models
 
-Engine = type[Any]
-"""A class of models; ``takes`` are the kinds of factors that its engine takes."""
+
+def engines() -> list[type[Any]]:
+    """All registered classes of models with an engine of their own, by name.
+
+    Ensembles have the engine of their members.
+    """
+    found = [entry.model_class for entry in registered_models()]
+    return [
+        model
+        for model in found
+        if isinstance(getattr(model, "engine", None), Engine) and not model._is_ensemble
+    ]
 
 
 def check_supported(
-    engine: Engine,
-    likelihoods: Mapping[type[Feedback], PreferenceLikelihood[Any]],
-    engines: Iterable[Engine],
+    model: type[Any], likelihoods: Mapping[type[Feedback], PreferenceLikelihood[Any]]
 ) -> None:
-    """Checks that an engine takes all answers of a model.
+    """Checks that the engine of a model takes all its answers.
 
     Args:
-        engine: The class of the model.
+        model: The class of the model, with an ``engine``.
         likelihoods: Its likelihoods by kind of answer.
-        engines: All classes of models there are, to name those that would do.
 
     Raises:
         UnsupportedFeedbackError: The engine does not take some answer under its
@@ -32,16 +41,18 @@ def check_supported(
     """
     for kind, likelihood in likelihoods.items():
         factors = likelihood.explains[kind]
-        if factors in engine.takes:
+        if model.engine.accepts(factors):
             continue
-        able = [other.__name__ for other in engines if factors in other.takes]
+        able = [m.__name__ for m in engines() if m.engine.accepts(factors)]
         message = (
-            f"{engine.__name__} does not take {kind.__name__} under "
+            f"{model.__name__} does not take {kind.__name__} under "
             f"{type(likelihood).__name__}; {_listed(able)} "
             f"{'does' if len(able) == 1 else 'do'}."
         )
         instead = [
-            c.__name__ for c in likelihoods_of(kind) if c.explains[kind] in engine.takes
+            c.__name__
+            for c in likelihoods_of(kind)
+            if model.engine.accepts(c.explains[kind])
         ]
         if instead:
             message += (

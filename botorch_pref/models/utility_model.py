@@ -1,4 +1,4 @@
-"""Training data of a model by GPyTorch's and BoTorch's protocol."""
+"""The base of every model of utilities: its data and what it predicts of them."""
 
 from __future__ import annotations
 
@@ -8,41 +8,185 @@ from copy import deepcopy
 from typing import Any, Self, cast
 
 import torch
-from botorch.models.model import Model
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import FantasizeMixin, Model
 from botorch.models.transforms.input import InputTransform
+from botorch.posteriors.posterior import Posterior
+from botorch.sampling.base import MCSampler
 from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.models.data.distinct_points import DistinctPoints, distinct_points
+from botorch_pref.models.data.distinct_points import DistinctPoints
 from botorch_pref.models.data.ranking_inputs import inputs_from_dataset
 from botorch_pref.models.data.training_set import (
     TrainingSet,
     collect_answers,
-    collect_feedback,
+    replaced_data,
+)
+from botorch_pref.models.fantasies import fantasy_duels
+from botorch_pref.models.solution_cache import SolutionCache
+from botorch_pref.posteriors.moments import Moments, contrast
+from botorch_pref.posteriors.transformed_posterior import (
+    transformed_posterior,
+    with_observation_noise,
 )
 
 
-class TrainingDataMixin(Model):
-    """Datapoints and answers of a model, its ``train_inputs`` and ``train_targets``."""
+class UtilityModel(Model, FantasizeMixin):
+    """A model of utilities behind BoTorch's and GPyTorch's protocols.
 
-    _data: TrainingSet | None = None
-    _distinct: DistinctPoints | None = None
+    It holds datapoints, answers and the last solution. Subclasses say what answers they
+    take and what the moments of utilities are.
+    """
+
     dim: int | None = None
     """``d``, the number of features; None without datapoints."""
+    _data: TrainingSet | None = None
+    _cache: SolutionCache[Any]
 
     @abstractmethod
-    def _forget(self) -> None:
-        """Drops everything computed from the data."""
+    def check_feedback(self, feedback: Sequence[Feedback]) -> None:
+        """Checks that the model takes some answers.
+
+        Args:
+            feedback: Blocks of answers.
+
+        Raises:
+            UnsupportedFeedbackError: It does not.
+        """
+
+    @abstractmethod
+    def moments(self, X: Tensor) -> Moments:
+        """Moments of utilities; ends train mode.
+
+        Args:
+            X: ``batch_shape x q x d``, untransformed.
+        """
+
+    @abstractmethod
+    def make_posterior(self, moments: Moments) -> Posterior:
+        """Moments as a posterior of the model's class.
+
+        Args:
+            moments: Of utilities, or of linear combinations of them.
+        """
+
+    def posterior(  # type: ignore[override]
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """The joint posterior of utilities.
+
+        Args:
+            X: ``batch_shape x q x d``; leading dimensions broadcast against
+                the model's.
+            output_indices: None or ``[0]``.
+            observation_noise: Whether to add the noise with which the likelihood hears
+                each presented item; or variances to add, ``batch_shape x q x 1``.
+            posterior_transform: Applied to the posterior. Scaling by a
+                ``ScalarizedPosteriorTransform`` gives a posterior of the same kind.
+
+        Returns:
+            A posterior over ``batch_shape x q x 1``.
+        """
+        if output_indices not in (None, [0]):
+            raise UnsupportedError(
+                f"output_indices={output_indices}, but the utility is one output."
+            )
+        moments = self.moments(X)
+        if observation_noise is not False:
+            noise = (
+                cast("Any", self).likelihood.observation_variance.unsqueeze(-1)
+                if observation_noise is True
+                else observation_noise.squeeze(-1)
+            )
+            moments = with_observation_noise(moments, noise)
+        return transformed_posterior(
+            self.make_posterior, moments, posterior_transform, X
+        )
+
+    def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
+        """The joint posterior of differences ``f(X) - f(X_ref)``.
+
+        Args:
+            X: ``batch_shape x q x d``.
+            X_ref: ``batch_shape x 1 x d``, one reference for all, or
+                ``batch_shape x q x d``, one each.
+
+        Returns:
+            A posterior over ``batch_shape x q x 1``.
+        """
+        batch = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
+        both = torch.cat(
+            [X.expand(*batch, -1, -1), X_ref.expand(*batch, -1, -1)], dim=-2
+        )
+        return self.make_posterior(contrast(self.moments(both), X.shape[-2]))
+
+    def subset_output(self, idcs: list[int]) -> Self:
+        """A copy of the model: it has one output.
+
+        Args:
+            idcs: ``[0]``.
+        """
+        if list(idcs) != [0]:
+            raise UnsupportedError(f"idcs={idcs}, but there is one output.")
+        return deepcopy(self)
+
+    def fantasize(
+        self,
+        X: Tensor,
+        sampler: MCSampler,
+        observation_noise: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """The model conditioned on answers to the duels of some points.
+
+        Utilities are drawn with the noise of the answers, and of each pair the larger
+        one wins. With two points the answers have the probability that the model gives
+        them, exactly so under a probit likelihood without ties. The answers about more
+        points come from one draw of each, and are then taken as independent duels, as
+        BoTorch does with ``PairwiseGP``. The answers are no differentiable function of
+        ``X``; the posterior given them is.
+
+        Args:
+            X: ``batch_shape x q x d``, at least two points.
+            sampler: Of utilities, as :class:`SobolQMCNormalSampler`; or of pairs,
+                winner first, as
+                :class:`~botorch_pref.posteriors.duel_sampler.DuelSampler`. BoTorch's
+                pairwise samplers, whose pairs have the loser first, are asked for
+                utilities.
+            observation_noise: Variances of the noise of the answers instead of the
+                likelihood's, ``batch_shape x q x 1``.
+            kwargs: For ``condition_on_observations``.
+
+        Returns:
+            The new model, of batch shape ``sample_shape x batch_shape``.
+
+        Raises:
+            FeedbackError: Fewer than two points.
+        """
+        if X.shape[-2] < 2:
+            raise FeedbackError(
+                f"X has shape {tuple(X.shape)}: a fantasy is about a duel of two "
+                "points or more; use q=2."
+            )
+        noise: Any = True if observation_noise is None else observation_noise
+        duels = fantasy_duels(sampler, self.posterior(X, observation_noise=noise))
+        return self.condition_on_observations(X, duels, **kwargs)
 
     def _set_data(self, data: TrainingSet) -> None:
+        self.check_feedback(data.feedback)
         device = data.datapoints.device
         self._data = data.map_tensors(lambda t: t.to(device))
-        self._count_points()
         self.dim = data.datapoints.shape[-1]
-        self._forget()
+        self._cache = SolutionCache()
 
     def set_train_data(
         self,
@@ -71,26 +215,9 @@ class TrainingDataMixin(Model):
             self.set_train_data(datapoints, comparisons, strict, feedback=feedback)
             self._set_transformed_inputs()
             return
-        old = self._data
-        if datapoints is None:
-            if old is None:
-                raise FeedbackError("There are no datapoints yet; pass datapoints=.")
-            datapoints = old.datapoints
-        if strict and (old is None or datapoints.shape != old.datapoints.shape):
-            raise FeedbackError(
-                f"strict=True, but datapoints has shape {tuple(datapoints.shape)}."
-            )
-        if comparisons is None and old is not None:
-            comparisons = old.comparisons
-        if feedback is None:
-            feedback = [b for b in self.feedback if not isinstance(b, Comparisons)]
-        new = TrainingSet(datapoints, collect_feedback(comparisons, feedback))
-        if strict and old is not None and new.shapes != old.shapes:
-            raise FeedbackError(
-                f"strict=True, but the data have the shapes {new.shapes}, and those "
-                f"before them {old.shapes}."
-            )
-        self._set_data(new)
+        self._set_data(
+            replaced_data(self._data, datapoints, comparisons, feedback, strict)
+        )
 
     def condition_on_observations(
         self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
@@ -185,24 +312,23 @@ class TrainingDataMixin(Model):
             self._original_train_inputs = fn(self._original_train_inputs)
         # BoTorch's analytic acquisition functions move the model to where it is already
         # at every call; then nothing is to be computed anew.
-        if before is None or self._data is None:
-            self._forget()
-        elif self._data.datapoints is not before.datapoints:
-            self._count_points()
-            self._forget()
+        after = self._data
+        if before is None or after is None or after.datapoints is not before.datapoints:
+            self._cache = SolutionCache()
         return self
 
-    def _count_points(self) -> None:
+    @property
+    def _distinct(self) -> DistinctPoints | None:
         # Copies of one point have a gradient each.
-        points = None if self._is_differentiated else self.train_inputs[0]
-        self._distinct = None if points is None else distinct_points(points)
+        known = self._data is not None and not self._is_differentiated
+        return cast("TrainingSet", self._data).distinct if known else None
 
     @property
     def _is_differentiated(self) -> bool:
         """Whether gradients in the datapoints are wanted."""
         return self.datapoints is not None and self.datapoints.requires_grad
 
-    def _points(self) -> Tensor:
+    def transformed_points(self) -> Tensor:
         """The distinct training inputs, transformed, with the graph of the given."""
         given = cast("Tensor", self.datapoints)
         if not self._has_transformed_inputs:
@@ -219,8 +345,6 @@ class TrainingDataMixin(Model):
         # BoTorch's own asks for inputs, which a model of the prior alone has not.
         if self._data is not None:
             super()._set_transformed_inputs()
-            if self._is_differentiated:
-                self._distinct = None
 
     def _revert_to_original_inputs(self) -> None:
         if self._has_transformed_inputs:

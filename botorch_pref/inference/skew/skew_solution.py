@@ -1,0 +1,198 @@
+"""The solution of the exact engine: a mixture over draws of what answers leave open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self, cast
+
+import torch
+from torch import Tensor
+
+from botorch_pref.inference.ep.expectation_propagation import ExpectationPropagation
+from botorch_pref.inference.gaussian_solution import GaussianSolution
+from botorch_pref.inference.posterior_terms import PosteriorTerms
+from botorch_pref.inference.skew.ghk_update import ContinuedDraws, continue_draws
+from botorch_pref.inference.skew.skew_gaussian import (
+    SkewResult,
+    exact_log_evidence,
+    skew_gaussian,
+    skew_mixture,
+)
+from botorch_pref.inference.skew.skew_tangent import SkewTangent
+from botorch_pref.inference.solution import Solution
+from botorch_pref.inference.utility_prior import UtilityPrior
+from botorch_pref.inference.warm_start import FurtherAnswers, WarmStart
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+
+
+@dataclass(frozen=True)
+class SkewStart(WarmStart):
+    """Where expectation propagation starts, and draws that go on from earlier ones.
+
+    Attributes:
+        draws: Given all answers, under the hyper-parameters of the earlier solution;
+            None where there are none.
+    """
+
+    draws: ContinuedDraws | None = None
+
+    def at_other_parameters(self) -> Self:
+        """The sites alone."""
+        return replace(self, draws=None)
+
+
+@dataclass(frozen=True)
+class SamplingSettings:
+    """Settings of the draws.
+
+    Attributes:
+        num_draws: How many there are.
+        seed: Of their generator.
+        exact_evidence: Whether the evidence is estimated from them instead of by
+            expectation propagation.
+    """
+
+    num_draws: int
+    seed: int
+    exact_evidence: bool
+
+    def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
+        """A new source of randomness.
+
+        Args:
+            like: A tensor on the device of the generator.
+            offset: Added to the seed, for numbers that others have not used.
+        """
+        return torch.Generator(device=like.device).manual_seed(self.seed + offset)
+
+
+@dataclass(frozen=True, eq=False)
+class SkewSolution(Solution[PosteriorTerms]):
+    """A unified skew-normal posterior, sampled when it is first asked for.
+
+    Attributes:
+        settings: Of the draws.
+        prior: What it was found from.
+        factors: The boxed factors that it was found from.
+        found: The solution of expectation propagation, where it is known already.
+        start: With draws that make both it and chains unnecessary, if it is not known.
+    """
+
+    settings: SamplingSettings
+    prior: UtilityPrior
+    factors: BoxFactors
+    found: GaussianSolution | None
+    start: SkewStart | None = None
+
+    @cached_property
+    def approximation(self) -> GaussianSolution:
+        """The solution of expectation propagation, found now where it is not known."""
+        if self.found is not None:
+            return self.found
+        with torch.no_grad():
+            return ExpectationPropagation().solve(self.prior, self.factors)
+
+    @cached_property
+    def log_evidence(self) -> Tensor:
+        """See base class; estimated from draws with ``exact_evidence``."""
+        if not self.settings.exact_evidence:
+            return self.approximation.log_evidence
+        return exact_log_evidence(
+            self.prior.covar,
+            self.prior.mean,
+            self.factors,
+            self.approximation.result,
+            self.sampled,
+            self.settings.generator(self.prior.mean),
+        )
+
+    @cached_property
+    def sampled(self) -> SkewResult:
+        """Draws of chains of their own."""
+        return skew_gaussian(
+            self.prior.covar,
+            self.prior.mean,
+            self.factors,
+            self.approximation.result,
+            self.settings.num_draws,
+            self.settings.generator(self.prior.mean),
+        )
+
+    @cached_property
+    def mixture(self) -> SkewResult:
+        """The draws that prediction uses: continued ones where there are enough."""
+        if self.found is not None or self.start is None or self.start.draws is None:
+            return self.sampled
+        return skew_mixture(
+            self.prior.covar, self.prior.mean, self.factors, *self.start.draws
+        )
+
+    @cached_property
+    def terms(self) -> PosteriorTerms:
+        """See base class."""
+        mixture = self.mixture
+        return PosteriorTerms(self.prior.points, mixture.weights, mixture.factor.root())
+
+    def diagnostics(self) -> dict[str, Any]:
+        """See base class.
+
+        Returns:
+            Besides what expectation propagation says: ``r_hat`` and
+            ``effective_sample_size`` of the worst row, ``acceptance_rate`` and
+            ``num_draws``.
+        """
+        known = self.approximation.diagnostics()
+        latent, size = self.mixture.latent, self.mixture.effective_sample_size
+        return known | {
+            "converged": known["converged"] and latent.converged,
+            "r_hat": float(latent.r_hat.max()),
+            "effective_sample_size": float(size.min()),
+            "acceptance_rate": float(latent.acceptance_rate.min()),
+            "num_draws": self.settings.num_draws,
+        }
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """See base class."""
+        failures = () if self.found is None else self.found.failures
+        sampled = vars(self).get("sampled")
+        if sampled is None or sampled.latent.converged:
+            return failures
+        size = float(sampled.latent.effective_sample_size.min())
+        text = (
+            f"did not converge: R-hat is {float(sampled.latent.r_hat.max()):.3f} and "
+            f"the smallest effective sample size {size:.0f} of "
+            f"{self.settings.num_draws} draws. Its means and variances are less exact "
+            "than they claim."
+        )
+        return (*failures, text)
+
+    def tangent(self, mean: Tensor) -> SkewTangent:
+        """See base class."""
+        return SkewTangent(self.factors, mean, self.approximation.result, self.mixture)
+
+    def warm_start(self, further: FurtherAnswers | None = None) -> SkewStart:
+        """See base class; with draws that go on, where moments are known."""
+        draws = None if self.start is None else self.start.draws
+        if self.found is None and self.start is not None:
+            start = self.start
+        else:
+            start = SkewStart(self.approximation.sites, draws)
+        if further is None:
+            return start
+        first = ExpectationPropagation().initial_sites(further.factors)
+        start = start.at_other_parameters().followed_by(further.sources, first)
+        if further.moments is None:
+            return start
+        generator = self.settings.generator(
+            self.prior.mean, offset=further.sources.shape[-1]
+        )
+        draws = continue_draws(
+            self.mixture,
+            *further.moments,
+            cast("BoxFactors", further.factors),
+            further.sources,
+            generator,
+        )
+        return replace(start, draws=draws)

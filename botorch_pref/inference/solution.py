@@ -1,0 +1,87 @@
+"""The protocol of what engines find."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor
+
+from botorch_pref.errors import InferenceWarning
+from botorch_pref.inference.derivatives.posterior_tangent import PosteriorTangent
+from botorch_pref.inference.warm_start import FurtherAnswers, WarmStart
+
+TermsT = TypeVar("TermsT", covariant=True)
+
+
+class Solution(ABC, Generic[TermsT]):
+    """A posterior of utilities, as one engine found it from one prior and its factors.
+
+    Immutable: other hyper-parameters or other answers have another solution. What is
+    expensive and not always wanted is computed when it is asked for, once.
+    """
+
+    @property
+    @abstractmethod
+    def log_evidence(self) -> Tensor:
+        """The log evidence, or the engine's approximation of it, ``batch_shape``.
+
+        Its gradient in everything that the engine was given is exact, of first order.
+        """
+
+    @property
+    @abstractmethod
+    def terms(self) -> TermsT:
+        """What prediction needs, such as :class:`.PosteriorTerms`."""
+
+    @abstractmethod
+    def diagnostics(self) -> dict[str, Any]:
+        """What the engine knows of its solution.
+
+        Returns:
+            ``converged``, ``iterations``, ``residual`` (in posterior standard
+            deviations) and ``log_evidence``; more where the engine knows more.
+        """
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What did not converge of all that was computed so far, in sentences."""
+        return ()
+
+    def tangent(self, mean: Tensor) -> PosteriorTangent:
+        """How the solution moves with its prior, to first order.
+
+        Args:
+            mean: Prior mean of the points, ``batch_shape x n``.
+
+        Raises:
+            NotImplementedError: The engine knows no derivatives in the points.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no derivatives in the points that answers are "
+            "about, which look-ahead wants; detach them, or take another engine."
+        )
+
+    def warm_start(self, further: FurtherAnswers | None = None) -> WarmStart | None:
+        """Where the engine starts next: with other parameters, or with more answers.
+
+        Args:
+            further: Answers that join those of the solution.
+
+        Returns:
+            None where the engine always starts anew.
+        """
+        return None
+
+    def warn(self, owner: str) -> None:
+        """Warns of what did not converge.
+
+        Args:
+            owner: Who gives the solution, to begin the sentence with.
+
+        Warns:
+            InferenceWarning: Once for each of :attr:`failures`.
+        """
+        for failure in self.failures:
+            warnings.warn(f"{owner} {failure}", InferenceWarning, stacklevel=3)

@@ -1,0 +1,68 @@
+"""The likelihoods of a model, and the factors that they make of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from torch.nn import ModuleDict
+
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.engine import Engine
+from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+
+AnyLikelihood = PreferenceLikelihood[Any]
+
+
+class AnswerLikelihoods(ModuleDict):
+    """One likelihood for each kind of answer, by the name of its container.
+
+    Args:
+        likelihoods: By kind of answer.
+    """
+
+    def __init__(self, likelihoods: Mapping[type[Feedback], AnyLikelihood]) -> None:
+        super().__init__({kind.__name__: own for kind, own in likelihoods.items()})
+
+    @property
+    def leading(self) -> AnyLikelihood:
+        """That of comparisons, or of the only kind of answers there is."""
+        name = Comparisons.__name__
+        return cast("AnyLikelihood", self[name if name in self else next(iter(self))])
+
+    def of(self, kind: type[Feedback], engine: Engine) -> AnyLikelihood:
+        """The likelihood of a kind of answers: its own, or one that explains it too.
+
+        Args:
+            kind: A class of feedback.
+            engine: What has to take the factors.
+
+        Raises:
+            UnsupportedFeedbackError: There is none.
+        """
+        if kind.__name__ in self:
+            return cast("AnyLikelihood", self[kind.__name__])
+        for module in self.values():
+            # Duels of somebody who only ranked so far are heard with the same noise.
+            likelihood = cast("AnyLikelihood", module)
+            factors = likelihood.explains.get(kind)
+            if factors is not None and engine.accepts(factors):
+                return likelihood
+        raise UnsupportedFeedbackError(
+            f"The model has no likelihood for {kind.__name__}; build it with "
+            f"likelihood={{{kind.__name__}: ...}}."
+        )
+
+    def factors(
+        self, feedback: Sequence[Feedback], num_points: int, engine: Engine
+    ) -> list[Factors]:
+        """The factors of each block of answers.
+
+        Args:
+            feedback: Blocks of answers.
+            num_points: ``n``, the number of datapoints.
+            engine: What has to take the factors.
+        """
+        return [self.of(type(b), engine).factors(b, num_points) for b in feedback]

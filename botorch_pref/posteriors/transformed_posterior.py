@@ -1,0 +1,65 @@
+"""Posteriors as BoTorch's protocol noises and transforms them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeGuard, cast
+
+import torch
+from botorch.acquisition.objective import (
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.posteriors.posterior import Posterior
+from torch import Tensor
+
+from botorch_pref.posteriors.moments import Moments
+
+
+def with_observation_noise(moments: Moments, noise: Tensor) -> Moments:
+    """Moments of utilities as a person hears them.
+
+    Args:
+        moments: Of utilities at q points.
+        noise: Variances, ``batch_shape x q``, or ``batch_shape x 1`` for all points.
+    """
+    # An input transform may turn one point into several.
+    num_points = moments.means.shape[-1]
+    diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], num_points))
+    return Moments(moments.means, moments.covariance + diagonal.to(moments.means))
+
+
+def transformed_posterior(
+    make: Callable[[Moments], Posterior],
+    moments: Moments,
+    transform: PosteriorTransform | None,
+    X: Tensor,
+) -> Posterior:
+    """The posterior of some moments, as BoTorch's protocol transforms it.
+
+    Args:
+        make: The class of the posterior, or what makes it.
+        moments: Of utilities.
+        transform: None for the posterior itself.
+        X: Where the moments are of, before any input transform.
+    """
+    if _scales(transform):
+        return make(_scaled(moments, transform))
+    posterior = make(moments)
+    return posterior if transform is None else transform(posterior=posterior, X=X)
+
+
+def _scales(
+    transform: PosteriorTransform | None,
+) -> TypeGuard[ScalarizedPosteriorTransform]:
+    # Subclasses may do more; wrong numbers of weights are for BoTorch to refuse.
+    if type(transform) is not ScalarizedPosteriorTransform:
+        return False
+    return cast("Tensor", transform.weights).numel() == 1
+
+
+def _scaled(moments: Moments, transform: ScalarizedPosteriorTransform) -> Moments:
+    """Moments of ``weight f + offset``, exact for every component of a mixture."""
+    weight = cast("Tensor", transform.weights)[0]
+    means = weight * moments.means + transform.offset
+    return Moments(means, weight**2 * moments.covariance)
