@@ -70,7 +70,7 @@ def cold(model: PreferenceGP) -> Callable[[], object]:
     """
 
     def solve() -> object:
-        model._forget()
+        model.set_train_data()
         return model.posterior(model.datapoints[:2])
 
     return solve

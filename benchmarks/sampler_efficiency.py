@@ -104,7 +104,7 @@ def boxes(problem: ComparisonProblem) -> BoxFactors:
         problem: What was answered.
     """
     model = known_model(SkewPreferenceGP, problem)
-    return model._factors()
+    return model.factors()
 
 
 def ours_per_second(problem: ComparisonProblem) -> tuple[float, float, float, int]:

@@ -55,7 +55,7 @@ class Engine:
     @property
     def boxed(self) -> bool:
         """Whether it takes probit answers, ties and validity."""
-        return BoxFactors in self.cls.takes
+        return self.cls.engine.accepts(BoxFactors)
 
     def needs_boxes(self) -> None:
         if not self.boxed:

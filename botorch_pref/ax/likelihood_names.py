@@ -83,7 +83,7 @@ def model_arguments(
     if compared or not kinds or not isinstance(given, Mapping):
         return arguments
     if issubclass(model_class, PreferenceGP):
-        duels = model_class.default_likelihoods[Comparisons].default_for(None)
+        duels = model_class.engine.default_likelihoods[Comparisons].default_for(None)
         arguments["likelihood"] = {Comparisons: duels, **given}
     return arguments
 

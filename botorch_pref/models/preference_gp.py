@@ -187,7 +187,8 @@ class PreferenceGP(UtilityModel, GP):
         covariance = to_linear_operator(posterior.covariance_matrix)
         return MultivariateNormal(posterior.mean.squeeze(-1), covariance)
 
-    def _prior(self) -> UtilityPrior:
+    def prior(self) -> UtilityPrior:
+        """The prior of utilities at the distinct points."""
         points = self.transformed_points()
         covar = self.covar_module(points).to_dense()
         return UtilityPrior(points, self.mean_module(points), covar)
@@ -203,7 +204,7 @@ class PreferenceGP(UtilityModel, GP):
             BotorchPrefError: There are no answers.
         """
         factors = self.factors()
-        solution = self.engine.solve(self._prior(), factors, self._cache.start)
+        solution = self.engine.solve(self.prior(), factors, self._cache.start)
         evidence = solution.log_evidence
         solution.warn(type(self).__name__)
         self._cache.start = solution.warm_start()
@@ -225,7 +226,7 @@ class PreferenceGP(UtilityModel, GP):
         if start is not None and not unchanged:
             start = start.at_other_parameters()
         with torch.no_grad():
-            solution = self.engine.solve(self._prior(), self.factors(), start)
+            solution = self.engine.solve(self.prior(), self.factors(), start)
             _ = solution.terms
         solution.warn(type(self).__name__)
         cache.keep(solution, state)
@@ -249,7 +250,7 @@ class PreferenceGP(UtilityModel, GP):
             return None
         if not (torch.is_grad_enabled() and self._is_differentiated):
             return solution.terms
-        prior, cache = self._prior(), self._cache
+        prior, cache = self.prior(), self._cache
         if cache.tangent is None:
             with torch.no_grad():
                 cache.tangent = solution.tangent(prior.mean)

@@ -41,4 +41,5 @@ each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name_
 
 
 def takes(engine: type[PreferenceGP], cell: Cell) -> bool:
-    return type(cell.likelihood()).explains[type(cell.feedback)] in engine.takes
+    factors = type(cell.likelihood()).explains[type(cell.feedback)]
+    return engine.engine.accepts(factors)

@@ -115,7 +115,7 @@ def test_posterior_and_evidence_against_weighted_draws_of_the_prior(
     evidence = float(torch.logsumexp(log_weight, 0)) - math.log(len(f))
     assert float(model.log_evidence()) == pytest.approx(evidence, abs=tolerance)
     assert model.diagnostics()["converged"]
-    negative = bool((model._result.site_precision < 0).any())
+    negative = bool((model.solution().sites.precision < 0).any())
     assert negative == (blocks is SURPRISING)
 
 
@@ -166,7 +166,7 @@ def test_function_draws_have_the_widened_covariance() -> None:
     gap = (draws.mean(0) - posterior.mean.squeeze(-1)) / deviation
     assert float(gap.abs().max()) < 0.05
     assert float((draws.std(0) / deviation - 1).abs().max()) < 0.04
-    terms = model._posterior_terms()
+    terms = model.posterior_terms()
     narrow = torch.cat([terms.root, terms.widening], dim=-1)
     assert narrow.isfinite().all()
     # What is widened is more than the tolerance of this test.
@@ -262,6 +262,6 @@ def test_precise_answers_are_found_again_from_another_prior(engine, precision) -
     for lengthscale in (0.3, 0.1, 1.0, 0.5, 2.0):
         model.covar_module.base_kernel.lengthscale = lengthscale
         warm = model.log_evidence().detach()
-        model._forget()
+        model.set_train_data()
         # Weights are a difference of numbers 1e4 times as large.
         assert float(model.log_evidence().detach() - warm) == pytest.approx(0, abs=1e-5)

@@ -238,7 +238,7 @@ def test_several_kinds_join_at_once_in_any_order() -> None:
     assert_same(new, everything.eval())
     # Each site stays with its answer, and further ones are not empty.
     (before, _), (start, _) = (
-        m._sites
+        m._cache.start.sites
         for m in (model, model.condition_on_observations(LATER, [wide, ties, validity]))
     )
     assert torch.equal(start[2:4], before[:2])
@@ -257,7 +257,7 @@ def test_the_engine_starts_where_it_was() -> None:
         model.posterior(pair)
         warm = model.condition_on_observations(pair, answer)
         cold = copy.deepcopy(warm)
-        cold._sites = None
+        cold.set_train_data()
         fewer = warm.diagnostics()["iterations"], cold.diagnostics()["iterations"]
         assert fewer[0] < fewer[1]
 
@@ -277,7 +277,7 @@ def test_further_sites_have_the_moments_of_their_answer() -> None:
     variance = s - (s / scale) ** 2 * hazard * (hazard + beta)
     shift = (mean + s / scale * hazard) / variance - mean / s
     place = len(cell.feedback.pairs)
-    got = torch.stack([part[place] for part in new._sites])
+    got = torch.stack([part[place] for part in new._cache.start.sites])
     expected = torch.stack([1 / variance - 1 / s, shift])
     torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
 
@@ -296,10 +296,10 @@ def test_continued_draws_are_as_exact_as_new_ones() -> None:
     more = mirrored(CELLS[0].feedback)
     continued = model.condition_on_observations(LATER, more)
     anew = copy.deepcopy(continued)
-    anew._continued = None
+    anew.set_train_data()
     (mean, covariance), (other, truth) = moments(continued), moments(anew)
-    assert continued._result is None
-    assert anew._result is not None
+    assert continued.solution().found is None
+    assert anew.solution().found is not None
     sd = truth.diagonal().sqrt()
     size = continued.diagnostics()["effective_sample_size"]
     assert 0.25 * 4096 < size < 4096
@@ -323,7 +323,7 @@ def test_continued_draws_have_a_gradient_in_the_further_points() -> None:
         x = LATER[::3].clone().requires_grad_()
         new = model.condition_on_observations(x, torch.tensor([[1, 0]]))
         if not continued:
-            new._continued = None
+            new.set_train_data(new.datapoints)
         mean = new.posterior(NEW).mean
         rows = [torch.autograd.grad(m, x, retain_graph=True)[0] for m in mean.flatten()]
         slopes.append(torch.stack(rows))
@@ -344,10 +344,10 @@ def test_chains_run_anew_where_an_answer_was_not_expected() -> None:
     model.posterior(x)
     expected = model.condition_on_observations(x, torch.tensor([[0, 1]]))
     surprise = model.condition_on_observations(x, torch.tensor([[1, 0]]))
-    assert float(surprise._continued.effective_sample_size) < 0.25 * 512
+    assert float(surprise._cache.start.draws.effective_sample_size) < 0.25 * 512
     for new, runs in ((expected, False), (surprise, True)):
         new.posterior(x)
-        assert (new._result is not None) is runs
+        assert (new.solution().found is not None) is runs
         assert new.diagnostics()["effective_sample_size"] >= 0.25 * 512
 
 
@@ -369,7 +369,6 @@ def test_draws_of_other_hyper_parameters_do_not_go_on() -> None:
     # Nor those that were drawn before the last change.
     model.covar_module.outputscale = 4.0
     later = model.condition_on_observations(LATER, more)
-    assert later._continued is None or later._has_changed
     assert_same(later, expected)
 
 

@@ -39,10 +39,9 @@ def truth(model: PreferenceGP, cells: list[Cell]) -> tuple[Tensor, Tensor, Tenso
 
     First from the prior, then from a Gaussian of twice the covariance found.
     """
-    prior = model._prior(POINTS)
-    prior = torch.distributions.MultivariateNormal(
-        prior.mean.detach(), prior.covariance_matrix.detach()
-    )
+    mean = model.mean_module(POINTS).detach()
+    covariance = model.covar_module(POINTS).to_dense().detach()
+    prior = torch.distributions.MultivariateNormal(mean, covariance)
     normal = torch.special.ndtri(
         torch.quasirandom.SobolEngine(4, scramble=True, seed=3).draw(
             2**13, dtype=torch.float64

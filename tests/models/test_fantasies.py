@@ -25,6 +25,7 @@ from botorch_pref import (
     Validity,
     VariationalPreferenceGP,
 )
+from botorch_pref.inference.skew.unified_skew_normal import UnifiedSkewNormal
 from botorch_pref.posteriors.duel_sampler import DuelSampler
 
 DOUBLE = torch.float64
@@ -230,7 +231,7 @@ def test_the_gradient_of_the_look_ahead(engine) -> None:
 def test_the_look_ahead_is_optimised(engine) -> None:
     model = made(engine)
     if engine is SkewPreferenceGP:
-        model._num_draws = 64
+        model.engine = UnifiedSkewNormal(num_draws=64)
     acquisition = knowledge_gradient(model)
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
     state = torch.get_rng_state()

@@ -338,8 +338,8 @@ def test_inputs_from_botorchs_data_set(engine, size) -> None:
     )
     block = (Rankings if size == 3 else Comparisons)(torch.tensor(orders))
     inputs = engine.construct_inputs(data)
-    default = engine.default_likelihoods[type(block)]
-    if default.explains[type(block)] not in engine.takes:
+    default = engine.engine.default_likelihoods[type(block)]
+    if not engine.engine.accepts(default.explains[type(block)]):
         with pytest.raises(UnsupportedFeedbackError, match="PlackettLuceLikelihood"):
             engine(**inputs)
         inputs["likelihood"] = PlackettLuceLikelihood()

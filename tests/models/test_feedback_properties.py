@@ -162,7 +162,7 @@ def test_a_duel_is_won_by_either_or_tied(engine, seed, n) -> None:
         for pair in ((first, second), (second, first))
     )
     # The probability of the interval of a tie, from the moments of each component.
-    duel = model._moments(torch.stack([first, second], dim=-2))
+    duel = model.moments(torch.stack([first, second], dim=-2))
     gap = duel.means[..., 0] - duel.means[..., 1]
     c = duel.covariance
     variance = c[..., 0, 0] + c[..., 1, 1] - 2 * c[..., 0, 1]

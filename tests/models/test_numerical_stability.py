@@ -342,7 +342,7 @@ def test_what_does_not_converge_says_so_and_is_finite(
     assert not known["converged"]
     # Nor does it go on for long.
     if engine is SKEW:
-        assert model._skew.latent.num_steps == 16
+        assert model.solution().sampled.latent.num_steps == 16
     posterior = model.posterior(uniform(3, 2))
     assert bool(posterior.mean.isfinite().all())
     assert bool((posterior.variance > 0).all() & posterior.variance.isfinite().all())
@@ -427,7 +427,7 @@ def test_ep_of_equal_answers_in_40_digits(count: int) -> None:
     """Each of many equal sites is off by little, and all of them by their number."""
     model = one_pair(EP, count, 0)
     model.covar_module.requires_grad_(True)
-    result = model._solve()
+    result = model.engine.solve(model.prior(), model.factors()).result
     sites = float(result.site_precision[0]), float(result.site_shift[0])
     evidence, slope = ep_of_equal_answers(prior_variance(model), count, *sites)
     assert result.log_evidence.item() == pytest.approx(float(evidence), abs=1e-9)

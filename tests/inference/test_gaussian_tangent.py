@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.derivatives.posterior_tangent import GaussianTangent
 from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
 from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.gaussian_tangent import GaussianTangent
 from botorch_pref.inference.laplace import laplace
 from botorch_pref.inference.variational.variational import variational
 from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
