@@ -116,7 +116,7 @@ def _find_mode(
     a: Tensor,
     tolerance: float,
 ) -> tuple[_Point, SitePosterior, Tensor, int]:
-    """Where the steps end, and their length there: infinite where it is no mode."""
+    """Mode, and the length of the last step: infinite where it is no mode."""
     point = _point_at(factors, prior, a, solver.covariance_times(a))
     before, iterations = torch.full_like(point.value, torch.inf), 0
     while True:

@@ -70,7 +70,7 @@ class WarmStart:
 def row_sources(
     before: SparseDesign, further: SparseDesign, after: SparseDesign
 ) -> Tensor:
-    """Where each row comes from when further answers, about further points, join.
+    """Source of each row when further answers, about further points, join.
 
     Rows about the first ``before.num_points`` points only are earlier ones, in their
     order, wherever more answers of the same kind, or wider sets, put them; all others
@@ -119,7 +119,7 @@ def _is_row(rows: SparseDesign) -> Tensor:
 
 
 def _place_of_each(where: Tensor, there: Tensor) -> Tensor:
-    """For the i-th True of ``where``, the place of the i-th True of ``there``."""
+    """Place of the i-th True of ``there`` at the i-th True of ``where``."""
     places = (~there).long().argsort(dim=-1, stable=True)
     batch = torch.broadcast_shapes(where.shape[:-1], there.shape[:-1])
     rank = (where.cumsum(-1) - 1).clamp(0, places.shape[-1] - 1)

@@ -27,7 +27,7 @@ _KINDS: tuple[type[Feedback], ...] = (
 
 
 def engine_table() -> str:
-    """What takes what, as a Markdown table: a row for each likelihood of an answer.
+    """Markdown table of engines: a row for each likelihood of a kind of answer.
 
     ``python -c "from botorch_pref.models import engine_table; print(engine_table())"``
     prints it.

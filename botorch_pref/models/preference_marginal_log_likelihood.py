@@ -47,6 +47,20 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
             FeedbackError: Other comparisons than the model's.
         """
         check_training_targets(target, self.model.train_targets)
+        return -self.compute_custom_loss()
+
+    def compute_custom_loss(self, **kwargs: Any) -> Tensor:
+        """The loss that ``fit_gpytorch_mll`` minimises: minus the objective.
+
+        A hook of BoTorch's: without it, each evaluation would make a prior at all
+        datapoints that the evidence does not use.
+
+        Args:
+            kwargs: Ignored.
+
+        Returns:
+            ``batch_shape``.
+        """
         objective = self.model.log_evidence()
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         for _, module, prior, closure, _ in priors():
@@ -54,4 +68,4 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
             batch_shape = getattr(module, "batch_shape", log_prior.shape)
             own = log_prior.reshape(*log_prior.shape[: len(batch_shape)], -1)
             objective = objective + own.sum(-1)
-        return objective
+        return -objective

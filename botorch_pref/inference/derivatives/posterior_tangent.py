@@ -20,7 +20,7 @@ class TermsChange(NamedTuple):
 
 
 class PosteriorTangent(Protocol):
-    """How a solution moves with the prior it was found for."""
+    """Tangent of a posterior: its first-order change with the prior."""
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
         """The derivative of the posterior, as a function that is zero in value.

@@ -43,7 +43,7 @@ class SiteTangent(Protocol):
     """The protocol of tangents of sites."""
 
     def __call__(self, of_mean: Tensor, of_variance: Tensor) -> SiteChange:
-        """Differentiable.
+        """Change of the sites, differentiable in the arguments.
 
         Args:
             of_mean: The change of row means that the prior makes while sites stay,
@@ -76,7 +76,7 @@ class SiteMap(ABC):
 
     @abstractmethod
     def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
-        """How the sites move where they are a fixed point.
+        """Tangent of the sites where they are a fixed point.
 
         Args:
             factor: Conditioned on the sites' precisions.
@@ -100,13 +100,13 @@ class SiteDerivatives(NamedTuple):
 
 
 class ImplicitSiteMap(SiteMap):
-    """A map of moments that sites, in turn, have an influence on."""
+    """Map from moments to sites where the moments depend on the sites in turn."""
 
     @abstractmethod
     def derivatives(
         self, mean: Tensor, variance: Tensor, sites: Tensor
     ) -> SiteDerivatives:
-        """Of the sites in the moments and the former sites.
+        """Derivatives of the sites in the moments and in the former sites.
 
         Args:
             mean: Posterior means of the rows, ``batch_shape x m``.

@@ -63,7 +63,7 @@ def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> T
 def _with_known_rows(
     solver: SiteSolver, prior: Tensor, factors: ScalarFactors, state: EPState
 ) -> EPState:
-    """With sites of rows that the prior knows exactly, on which no others depend.
+    """State with sites of rows that the prior knows exactly; no others depend on them.
 
     They say nothing as things are, but what would happen if a point moved away from the
     copy that it is compared with: derivatives need them.
@@ -98,7 +98,7 @@ def _first_state(
     factors: ScalarFactors,
     initial_sites: tuple[Tensor, Tensor] | None,
 ) -> EPState:
-    """Of the sites to start from, if they leave a posterior; else of the prior's."""
+    """State at the initial sites, if they leave a posterior; else at the prior's."""
     if initial_sites is not None:
         # They may be so precise, beside a prior that is so wide, that they do not.
         with suppress(PrecisionError):
@@ -109,7 +109,7 @@ def _first_state(
 
 
 class _Damping:
-    """How much of a step each element of a batch takes.
+    """Share of a step that each element of a batch takes.
 
     Args:
         state: The first.

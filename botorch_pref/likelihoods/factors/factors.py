@@ -1,4 +1,4 @@
-"""What an engine knows of an answer: factors ``p(y_i | z_i)`` of ``z = A f``."""
+"""Factors ``p(y_i | z_i)`` of ``z = A f``: the answers as engines see them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class TrainingSet:
     feedback: tuple[Feedback, ...]
 
     def __post_init__(self) -> None:
-        """Validates."""
+        """Validates the fields."""
         _check_datapoints(self.datapoints)
         kinds = [type(block) for block in self.feedback]
         for kind in kinds:

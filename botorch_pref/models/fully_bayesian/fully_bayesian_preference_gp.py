@@ -121,7 +121,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     @property
     def pyro_model(self) -> NutsModel:
-        """What ``fit_fully_bayesian_model_nuts`` samples."""
+        """Density that ``fit_fully_bayesian_model_nuts`` samples."""
         one = deepcopy(self)
         one._use_one()
         return NutsModel(HyperparameterDensity(one))

@@ -94,7 +94,7 @@ class GroupUtility(Model):
 
     @property
     def likelihood(self) -> Any:
-        """That of the model: how one answer follows from utilities."""
+        """Likelihood of the model of all raters."""
         return self.rater_model.likelihood
 
     @property
@@ -104,7 +104,7 @@ class GroupUtility(Model):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """That of the model."""
+        """Batch shape of the model of all raters."""
         return self.rater_model.batch_shape
 
     @property

@@ -58,7 +58,7 @@ def held_out_losses(
 def _log_win_probability(
     features: Tensor, pairs: Tensor, weights: WeightPosterior
 ) -> Tensor:
-    """Of the first of each pair, ``E x batch_shape x m``."""
+    """Log probability that the first of each pair wins, ``E x batch_shape x m``."""
     batch = torch.broadcast_shapes(features.shape[:-2], pairs.shape[:-2])
     features = features.expand(*batch, *features.shape[-2:])
     index = pairs.clamp_min(0).expand(*batch, *pairs.shape[-2:]).unsqueeze(-1)

@@ -191,7 +191,7 @@ class PlackettLuceRegression(UtilityModel, GP):
         return self._solve(self.engine).log_evidence
 
     def diagnostics(self) -> dict[str, Any]:
-        """What the engine knows of the posterior it gives.
+        """Diagnostics of the engine about the posterior that it found.
 
         Returns:
             ``converged``, ``iterations``, ``residual`` (in posterior standard
