@@ -68,7 +68,7 @@ class Engine(ABC):
         return gaussian_posterior(moments)
 
     def site_rows(self, factors: Factors) -> SparseDesign:
-        """The rows of utilities that the engine's sites are on.
+        """The rows of utilities that have the engine's sites.
 
         Args:
             factors: Of all answers.
@@ -76,7 +76,7 @@ class Engine(ABC):
         return factors.rows
 
     def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
-        """Where sites of further answers start: empty, at what is known without them.
+        """Initial sites of further answers: empty, as if nothing were said yet.
 
         Args:
             factors: Of the further answers, about their own points.

@@ -1,4 +1,4 @@
-"""What prediction needs of a solution."""
+"""The part of a solution that prediction needs."""
 
 from __future__ import annotations
 

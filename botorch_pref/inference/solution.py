@@ -33,11 +33,11 @@ class Solution(ABC, Generic[TermsT]):
     @property
     @abstractmethod
     def terms(self) -> TermsT:
-        """What prediction needs, such as :class:`.PosteriorTerms`."""
+        """The part that prediction needs, such as :class:`.PosteriorTerms`."""
 
     @abstractmethod
     def diagnostics(self) -> dict[str, Any]:
-        """What the engine knows of its solution.
+        """Diagnostics of the engine.
 
         Returns:
             ``converged``, ``iterations``, ``residual`` (in posterior standard
@@ -46,11 +46,11 @@ class Solution(ABC, Generic[TermsT]):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """What did not converge of all that was computed so far, in sentences."""
+        """Sentences on all that did not converge, of what was computed so far."""
         return ()
 
     def tangent(self, mean: Tensor) -> PosteriorTangent:
-        """How the solution moves with its prior, to first order.
+        """The solution's change with its prior, to first order.
 
         Args:
             mean: Prior mean of the points, ``batch_shape x n``.
@@ -64,7 +64,7 @@ class Solution(ABC, Generic[TermsT]):
         )
 
     def warm_start(self, further: FurtherAnswers | None = None) -> WarmStart | None:
-        """Where the engine starts next: with other parameters, or with more answers.
+        """The engine's next start: with other parameters, or with more answers.
 
         Args:
             further: Answers that join those of the solution.

@@ -1,4 +1,4 @@
-"""The prior of utilities at the points that answers are about."""
+"""The prior of utilities at the points of the answers."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class FurtherAnswers(NamedTuple):
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where an engine may start instead of at the prior.
+    """A start of an engine other than the prior.
 
     Attributes:
         sites: Of an earlier solution.
@@ -53,7 +53,7 @@ class WarmStart:
     sites: Sites
 
     def at_other_parameters(self) -> Self:
-        """What is left of it where hyper-parameters have changed."""
+        """The part that holds where hyper-parameters have changed."""
         return self
 
     def followed_by(self, sources: Tensor, further: Sites) -> Self:

@@ -28,7 +28,7 @@ class AnswerLikelihoods(ModuleDict):
 
     @property
     def leading(self) -> AnyLikelihood:
-        """That of comparisons, or of the only kind of answers there is."""
+        """The likelihood of comparisons, or of the only kind of answers there is."""
         name = Comparisons.__name__
         return cast("AnyLikelihood", self[name if name in self else next(iter(self))])
 

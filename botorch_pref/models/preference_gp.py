@@ -239,7 +239,7 @@ class PreferenceGP(UtilityModel, GP):
         return [t.detach() for t in (*self.parameters(), *learned)]
 
     def posterior_terms(self) -> PosteriorTerms | None:
-        """What prediction needs of the solution; None without answers.
+        """The part of the solution that prediction needs; None without answers.
 
         With derivatives in the datapoints where these are wanted. They are recorded
         anew each time, at the cost of no solution: nothing that is cached has a graph,
@@ -262,7 +262,7 @@ class PreferenceGP(UtilityModel, GP):
         )
 
     def diagnostics(self) -> dict[str, Any]:
-        """What the engine knows of the posterior it gives.
+        """Diagnostics of the engine.
 
         Returns:
             ``converged``, ``iterations``, ``residual`` (in posterior standard

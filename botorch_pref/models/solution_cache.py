@@ -1,4 +1,4 @@
-"""The memory of a model: its last solution, and what that was found for."""
+"""The memory of a model: its last solution, for its data and parameters."""
 
 from __future__ import annotations
 

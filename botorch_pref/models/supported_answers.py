@@ -1,4 +1,4 @@
-"""What models take which answers, by their engines."""
+"""Support of answers by the engines of models."""
 
 from __future__ import annotations
 

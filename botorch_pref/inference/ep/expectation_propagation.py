@@ -330,7 +330,7 @@ class ExpectationPropagation(Engine):
 
     @torch.no_grad()
     def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
-        """Where sites of further answers start: at what is expected of each by itself.
+        """Initial sites of further answers: as each by itself would make them.
 
         From there instead of from empty sites the sweeps end one to ten earlier: an
         empty site's first step is the only one at first, and the reactions to it look

@@ -28,7 +28,7 @@ from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 
 @dataclass(frozen=True)
 class SkewStart(WarmStart):
-    """Where expectation propagation starts, and draws that go on from earlier ones.
+    """A start of expectation propagation, and draws that go on from earlier ones.
 
     Attributes:
         draws: Given all answers, under the hyper-parameters of the earlier solution;
@@ -69,7 +69,7 @@ class SamplingSettings:
 
 @dataclass(frozen=True, eq=False)
 class SkewSolution(Solution[PosteriorTerms]):
-    """A unified skew-normal posterior, sampled when it is first asked for.
+    """A unified skew-normal posterior, sampled at first use.
 
     Attributes:
         settings: Of the draws.

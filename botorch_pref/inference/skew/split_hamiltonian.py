@@ -117,7 +117,7 @@ class _Coordinates:
         return _State(position, value.movedim(0, -1), covector, force)
 
     def force(self, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Covector and force at a position, where the ratio is not asked for."""
+        """Covector and force at a position, without the ratio."""
         return self._as_force(self._log_ratio.gradient(self._chains_first(position)))
 
     def _chains_first(self, position: Tensor) -> Tensor:

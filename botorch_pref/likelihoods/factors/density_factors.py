@@ -137,7 +137,7 @@ class DensityFactors(ScalarFactors):
 
 
 def _disagreement(logs: Tensor, nodes: Tensor) -> float:
-    """How far every other node is from all in log integral and tilted moments."""
+    """Distance of every other node from all in log integral and tilted moments."""
     errors = [(logs[::2].logsumexp(0) + math.log(2) - logs.logsumexp(0)).abs().max()]
     fine, coarse = logs.softmax(0), logs[::2].softmax(0)
     for power in (1, 2):

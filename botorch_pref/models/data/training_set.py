@@ -68,7 +68,7 @@ class TrainingSet:
 
     @cached_property
     def distinct(self) -> DistinctPoints | None:
-        """Where the distinct datapoints are; None where nothing is gained by it."""
+        """Places of the distinct datapoints; None where nothing is gained by them."""
         return distinct_points(self.datapoints)
 
     @property
