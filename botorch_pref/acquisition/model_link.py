@@ -24,9 +24,14 @@ def model_link(model: Model) -> DuelLink:
         UnsupportedFeedbackError: Its likelihood says nothing of duels.
     """
     likelihood: Any = own_likelihood(getattr(model, "likelihood", None))
-    if isinstance(likelihood, PreferenceLikelihood):
-        return likelihood.link
+    try:
+        if isinstance(likelihood, PreferenceLikelihood):
+            return likelihood.link
+        reason = "it is no likelihood of preferences"
+    except UnsupportedFeedbackError as error:
+        reason = str(error)
     raise UnsupportedFeedbackError(
-        f"The answer to a duel under {type(likelihood).__name__} is not known; give "
-        "link=ProbitLink(noise) or link=LogitLink(), or use a pairwise likelihood."
+        f"The answer to a duel under {type(likelihood).__name__} is not known "
+        f"({reason}); give link=ProbitLink(noise) or link=LogitLink(), or use a "
+        "pairwise likelihood."
     )
