@@ -14,7 +14,7 @@ settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
 
 # So many cases of a test that is not slow are quick.
-_QUICK_CASES = 3
+_QUICK_CASES = 2
 
 
 @pytest.hookimpl(tryfirst=True)
