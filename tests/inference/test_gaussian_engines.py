@@ -7,11 +7,13 @@ row fails.
 import inspect
 import itertools
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from scipy import optimize
+from torch.distributions import Bernoulli
 
 from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
 from botorch_pref.inference import laplace as laplace_module
@@ -26,8 +28,12 @@ from botorch_pref.likelihoods import (
     PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
+    PositiveParameter,
+    PreferenceLikelihood,
+    register_positive,
 )
 from botorch_pref.likelihoods.factors.box_factors import CorrelatedBoxFactors
+from botorch_pref.likelihoods.factors.density_factors import DensityFactors
 from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.likelihoods.factors.joint_factors import joint_factors
 from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
@@ -120,6 +126,24 @@ def logit(**settings):
     return Problem((PairwiseLogitLikelihood, Comparisons(PAIRS)), **settings)
 
 
+class LogisticByDensity(PreferenceLikelihood[Comparisons]):
+    """The logistic likelihood as a user would write it."""
+
+    explains: ClassVar = {Comparisons: DensityFactors}
+    noise = PositiveParameter()
+
+    def __init__(self):
+        super().__init__()
+        register_positive(self, "noise", 1.0, learned=True)
+
+    def forward(self, function_samples):
+        return Bernoulli(logits=function_samples / self.noise.sqrt())
+
+
+def density(**settings):
+    return Problem((LogisticByDensity, Comparisons(PAIRS)), **settings)
+
+
 def logit_and_validity(**settings):
     return Problem(
         (PairwiseLogitLikelihood, Comparisons(PAIRS)),
@@ -149,6 +173,7 @@ PROBLEMS = {
         mixed,
         logit,
         logit_and_validity,
+        density,
         strengths,
         strengths_ratings_and_wins,
     )

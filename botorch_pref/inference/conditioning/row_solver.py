@@ -35,7 +35,6 @@ class _RowFactor(SitePosterior):
         b = self._scaled * self._scale.unsqueeze(-1)
         b.diagonal(dim1=-2, dim2=-1).add_(1.0)
         self._cholesky = site_cholesky(b)
-        self._explained: Tensor | None = None
 
     @property
     def log_det(self) -> Tensor:
@@ -50,21 +49,16 @@ class _RowFactor(SitePosterior):
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class."""
         prior = self._covar @ values
-        if self._explained is not None:
-            return prior - self._explained @ (self._explained.mT @ values)
         inner = self._scale.unsqueeze(-1) * prior
         return prior - self._scaled @ torch.cholesky_solve(inner, self._cholesky)
 
     def variance(self) -> Tensor:
-        """See base class; products with the covariance are cheaper from then on."""
-        if self._explained is None:
-            half = torch.linalg.solve_triangular(
-                self._cholesky, self._scaled.mT, upper=False
-            )
-            # V' of Sigma = C - V' V.
-            self._explained = half.mT
+        """See base class."""
+        half = torch.linalg.solve_triangular(
+            self._cholesky, self._scaled.mT, upper=False
+        )
         # No square of the matrix is written down.
-        explained = torch.linalg.vector_norm(self._explained, dim=-1).square()
+        explained = torch.linalg.vector_norm(half, dim=-2).square()
         return self._covar.diagonal(dim1=-2, dim2=-1) - explained
 
     def weights(self, targets: Tensor) -> Tensor:
