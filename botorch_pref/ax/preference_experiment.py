@@ -34,6 +34,7 @@ from botorch_pref.ax.generation.generation_strategy import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.given_values import given_integer, given_truth
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.reporting.cross_validation import cross_validation
@@ -50,7 +51,6 @@ from botorch_pref.ax.storage.events import ASKED, check_log, record
 from botorch_pref.ax.storage.json_storage import write_json
 from botorch_pref.ax.storage.storage import Storage
 from botorch_pref.ax.storage.storage_place import storage_at
-from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
 
@@ -157,8 +157,7 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There are not so many options to show.
         """
-        if not isinstance(size, int) or size < 2:
-            raise ExperimentError(f"size is {size!r}; ask about two options or more.")
+        size = given_integer("size", size, 2)
         run = next_options(self.experiment, self.settings, size)
         trial = self.experiment.new_batch_trial(generator_run=run)
         trial.mark_running(no_runner_required=True)
@@ -206,6 +205,7 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no answer yet.
         """
+        anywhere = given_truth("anywhere", anywhere)
         adapter = self.fitted_adapter()
         if anywhere:
             return best_anywhere(self.experiment, self.settings, adapter)

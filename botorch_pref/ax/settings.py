@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from ax.core.experiment import Experiment
 
+from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -57,11 +58,8 @@ class Settings:
         class_named(self.model, model_classes(), "model")
         class_named(self.acquisition, duel_classes(), "acquisition function")
         for name, least in (("initial", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ExperimentError(
-                    f"{name} is {value!r}; give an integer of at least {least}."
-                )
+            number = given_integer(name, getattr(self, name), least)
+            object.__setattr__(self, name, number)
 
     def to_property(self) -> dict[str, Any]:
         """Dictionary of the settings as they are stored."""

@@ -20,6 +20,7 @@ from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
+from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.errors import ExperimentError
 
@@ -49,8 +50,8 @@ def new_experiment(
     if not isinstance(name, str) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
     _check_lists(parameters, parameter_constraints)
-    if num_levels is not None and (not isinstance(num_levels, int) or num_levels < 2):
-        raise ExperimentError(f"num_levels is {num_levels!r}; give 2 or more.")
+    if num_levels is not None:
+        num_levels = given_integer("num_levels", num_levels, 2)
     try:
         experiment = experiment_from_struct(
             ExperimentStruct(

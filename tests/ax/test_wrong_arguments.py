@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from ax.api.configs import RangeParameterConfig
 from showing import A, B, show, tell, triangle
@@ -25,6 +26,10 @@ X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
         ({"name": ""}, "give the experiment a name"),
         ({"name": None}, "give the experiment a name"),
         ({"sed": 1}, "no setting sed"),
+        ({"seed": True}, "seed is True"),
+        ({"initial": np.array(3)}, "initial is"),
+        ({"num_levels": 2.0}, "num_levels is"),
+        ({"num_levels": True}, "num_levels is"),
     ],
 )
 def test_an_experiment_that_cannot_be_is_refused(given, match, tmp_path) -> None:
@@ -32,6 +37,22 @@ def test_an_experiment_that_cannot_be_is_refused(given, match, tmp_path) -> None
     with pytest.raises(ExperimentError, match=match):
         PreferenceExperiment.create(**arguments | given)
     assert not (tmp_path / "x.json").exists()
+
+
+def test_numbers_may_be_of_numpy(tmp_path) -> None:
+    path = tmp_path / "triangle.json"
+    numbers = {"initial": np.int64(3), "seed": np.uint32(7), "num_levels": np.int8(4)}
+    experiment = triangle(path, **numbers)
+    question = experiment.ask(np.int64(2))
+    experiment.tell(np.int64(question.index), winner=np.int64(1))
+    again = PreferenceExperiment.resume("triangle", storage=path)
+    assert again.settings == experiment.settings
+    assert again.num_levels == 4
+    with pytest.raises(ExperimentError, match="anywhere is 'no'"):
+        again.recommend(anywhere="no")
+    for size in (2.0, True, "2", np.array(2)):
+        with pytest.raises(ExperimentError, match="size is"):
+            again.ask(size)
 
 
 @pytest.mark.parametrize("question", ["0", None, [0], 1.0, True, 1])

@@ -16,6 +16,7 @@ from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
 from botorch_pref.ax.answers.kinds.strength import Strength
 from botorch_pref.ax.answers.kinds.tie import Tie
 from botorch_pref.ax.answers.kinds.winner import Winner
+from botorch_pref.ax.given_values import given_truth
 from botorch_pref.errors import ExperimentError
 
 
@@ -88,6 +89,8 @@ KINDS: tuple[AnswerKind, ...] = tuple(
 """The kinds of answers that have data; every table of them is read from here."""
 
 _NOTHING_TO_SAY = "cannot_compare"
+_TRUTHS = {Tie.field, _NOTHING_TO_SAY}
+"""Fields that are true or false, and say nothing if they are false."""
 
 
 def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Answer:
@@ -104,8 +107,12 @@ def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Ans
     Raises:
         ExperimentError: Nothing was said, too much, or something that cannot be.
     """
+    said = {k: v for k, v in said.items() if v is not None}
+    _check_names(said)
+    for name in _TRUTHS & said.keys():
+        said[name] = given_truth(name, said[name])
     said = _said(said)
-    _check_fields(said)
+    _check_together(said)
     shown = ShownOptions(num_options, num_levels=num_levels)
     if Invalid.field in said:
         failed = Invalid().checked(said[Invalid.field], shown)[Invalid.field]
@@ -119,16 +126,28 @@ def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Ans
 
 def _said(answer: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that say something."""
-    return {k: v for k, v in answer.items() if v is not None and v is not False}
+    return {
+        k: v
+        for k, v in answer.items()
+        if v is not None and not (k in _TRUTHS and v is False)
+    }
 
 
-def _check_fields(said: Mapping[str, Any]) -> None:
-    """Checks that some fields together can be an answer, whatever they say."""
-    names = [attribute.name for attribute in fields(Answer)]
+def _check_names(said: Mapping[str, Any]) -> None:
+    """Checks that an answer has such fields."""
+    names = _names()
     if unknown := sorted(set(said) - set(names)):
         raise ExperimentError(
             f"An answer has no {', '.join(unknown)}; say one of {', '.join(names)}."
         )
+
+
+def _names() -> list[str]:
+    return [attribute.name for attribute in fields(Answer)]
+
+
+def _check_together(said: Mapping[str, Any]) -> None:
+    """Checks that some fields together can be an answer, whatever they say."""
     comparing = [kind.field for kind in KINDS if kind.compares]
     relations = [name for name in (*comparing, _NOTHING_TO_SAY) if name in said]
     if len(relations) > 1:
@@ -137,7 +156,7 @@ def _check_fields(said: Mapping[str, Any]) -> None:
         )
     if not said:
         raise ExperimentError(
-            f"The answer says nothing; give one of {', '.join(names)}."
+            f"The answer says nothing; give one of {', '.join(_names())}."
         )
     if _NOTHING_TO_SAY in said and len(said) > 1:
         raise ExperimentError(

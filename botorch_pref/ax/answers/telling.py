@@ -9,6 +9,7 @@ from ax.core.base_trial import BaseTrial
 from ax.core.batch_trial import BatchTrial
 from ax.core.data import Data, DataRow
 from ax.core.experiment import Experiment
+from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers.answer import Answer, checked_answer
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
@@ -36,13 +37,12 @@ def asked_trial(experiment: Experiment, question: Question | int) -> BatchTrial:
         ExperimentError: There is no such question.
     """
     index = question.index if isinstance(question, Question) else question
-    known = isinstance(index, int) and not isinstance(index, bool)
-    if not known or index not in experiment.trials:
+    if not is_integer(index) or index not in experiment.trials:
         raise ExperimentError(
             f"There is no question {index!r}; those asked so far are "
             f"{list(experiment.trials)}."
         )
-    trial = batch(experiment.trials[index])
+    trial = batch(experiment.trials[int(index)])
     if isinstance(question, Question) and Question.of_trial(trial) != question:
         raise ExperimentError(
             f"Question {index} of {experiment.name!r} shows other options; this one is "

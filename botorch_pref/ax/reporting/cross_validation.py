@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from ax.adapter.cross_validation import _pairwise_kfold_train_test_split
 from pandas import DataFrame
+from pandas.api.types import is_integer
 from torch import Tensor
 
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
@@ -48,7 +49,7 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     data = adapter.get_training_data()
     # A question that nothing was said of has no data to be held out.
     answered = set(data.observation_data.index.get_level_values("trial_index"))
-    if isinstance(num_folds, bool) or num_folds not in range(2, len(answered) + 1):
+    if not is_integer(num_folds) or num_folds not in range(2, len(answered) + 1):
         raise ExperimentError(
             f"num_folds is {num_folds!r}; there are {len(answered)} answered questions,"
             " give a number from 2 to that."

@@ -1,8 +1,10 @@
 """What can be said of options, and as which data it is kept."""
 
+import json
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,6 +141,54 @@ def test_the_same_said_in_other_ways_is_the_same_answer() -> None:
 def test_what_cannot_be_said_is_refused(size, said, match) -> None:
     with pytest.raises(ExperimentError, match=match):
         checked_answer(size, 5, **said)
+
+
+@pytest.mark.parametrize("argument", ["tie", "cannot_compare"])
+@pytest.mark.parametrize(
+    "given", ["no", "", 2, 1, 0, 1.0, [], [True], np.array(True), np.nan]
+)
+def test_only_booleans_are_true_or_false(argument, given) -> None:
+    with pytest.raises(ExperimentError, match=f"{argument} is .*True or False"):
+        checked_answer(2, 5, **{argument: given})
+
+
+def test_false_says_nothing_of_any_type() -> None:
+    told = checked_answer(2, 5, winner=1)
+    nothing = {"tie": np.False_, "cannot_compare": np.False_}
+    assert checked_answer(2, 5, winner=1, **nothing) == told
+    with pytest.raises(ExperimentError, match="says nothing"):
+        checked_answer(2, 5, **nothing)
+
+
+def test_numbers_and_booleans_may_be_of_numpy() -> None:
+    for numpys, plain in (
+        ({"winner": np.int64(1)}, {"winner": 1}),
+        ({"tie": np.True_}, {"tie": True}),
+        ({"cannot_compare": np.True_}, {"cannot_compare": True}),
+        ({"invalid": [np.uint8(1)]}, {"invalid": [1]}),
+        ({"levels": [np.int32(4), None]}, {"levels": [4, None]}),
+        ({"strength": np.float32(0.75)}, {"strength": 0.75}),
+    ):
+        answer = checked_answer(2, 5, **numpys)
+        assert answer == checked_answer(2, 5, **plain)
+        assert json.loads(json.dumps(answer.given())) == answer.given()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({"winner": given} for given in (False, 1.0, np.array(1), [1], np.bool_(1))),
+        *({"invalid": given} for given in (False, 0, [0.0], [False], [np.array(0)])),
+        *({"levels": [given, None]} for given in (1.0, "1", np.array(1), np.True_)),
+        *({"strength": given} for given in (True, np.True_, np.array(0.5), [0.5])),
+        {"winner": False, "levels": [1, 2]},
+        {"ratings": [np.array(0.5), 0.5]},
+    ],
+)
+def test_what_is_almost_a_number_is_refused_by_name(said) -> None:
+    name = next(iter(said))
+    with pytest.raises(ExperimentError, match=f"^{name} "):
+        checked_answer(2, 5, **said)
 
 
 def test_levels_need_a_scale() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ax.core.experiment import Experiment
 from ax.core.metric import Metric
+from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers.kinds.metric_data import Groups, points_and_values
 from botorch_pref.ax.answers.kinds.option_values import OptionValues
@@ -33,7 +34,7 @@ class OptionLevels(OptionValues):
                 "The experiment has no scale of levels; create it with num_levels=, or "
                 "give ratings between 0 and 1."
             )
-        if isinstance(given, bool) or given not in range(shown.num_levels):
+        if not is_integer(given) or given not in range(shown.num_levels):
             raise ExperimentError(
                 f"{self.field} holds {given!r}; levels go from 0 to "
                 f"{shown.num_levels - 1}."

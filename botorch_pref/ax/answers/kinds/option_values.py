@@ -6,6 +6,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from pandas.api.types import is_float, is_integer
+
 from botorch_pref.ax.answers.kinds.answer_kind import AnswerKind
 from botorch_pref.ax.answers.kinds.metric_data import DECIMALS
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
@@ -57,9 +59,9 @@ def checked_fraction(field: str, given: object) -> float:
     Raises:
         ExperimentError: It is no such number.
     """
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    if not (is_float(given) or is_integer(given)):
         raise ExperimentError(f"{field} holds {given!r}; give a number.")
-    value = round(float(given), DECIMALS)
+    value = round(float(given), DECIMALS)  # type: ignore[arg-type]
     if not 0 < value < 1:
         raise ExperimentError(f"{field} holds {given}, which is not between 0 and 1.")
     return value

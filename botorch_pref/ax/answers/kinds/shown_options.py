@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pandas.api.types import is_integer
+
 from botorch_pref.errors import ExperimentError
 
 
@@ -85,7 +87,7 @@ def checked_places(
             f"{field} is {given!r}; give a list of options, counted from 0."
         )
     for place in given:
-        if isinstance(place, bool) or place not in allowed:
+        if not is_integer(place) or place not in allowed:
             raise ExperimentError(
                 f"{field} names option {place!r}, which is not one of {list(allowed)}; "
                 "options are counted from 0 in the order they were shown."

@@ -20,9 +20,9 @@ class Tie(AnswerKind):
     compares = True
 
     def checked(self, given: Any, shown: ShownOptions) -> dict[str, Any]:
-        """See base class."""
+        """See base class. False says nothing, and is none of these."""
         shown.pair(self.field)
-        return {self.field: given}
+        return {self.field: True}
 
     def encode(self, said: Any, shown: ShownOptions) -> dict[int, float]:
         """See base class."""
