@@ -3,7 +3,7 @@
 Finding the best design when the only measurement is what a person says of it.
 """
 
-from botorch_pref import acquisition, feedback, likelihoods
+from botorch_pref import acquisition, feedback, likelihoods, models
 from botorch_pref.acquisition import *  # noqa: F403
 from botorch_pref.errors import (
     BotorchPrefError,
@@ -16,56 +16,54 @@ from botorch_pref.errors import (
 )
 from botorch_pref.feedback import *  # noqa: F403
 from botorch_pref.likelihoods import *  # noqa: F403
-from botorch_pref.models import (
-    EPPreferenceGP,
-    FullyBayesianEPPreferenceGP,
-    FullyBayesianLaplacePreferenceGP,
-    LaplacePreferenceGP,
-    PlackettLuceRegression,
-    PreferenceMarginalLogLikelihood,
-    SkewPreferenceGP,
-    VariationalPreferenceGP,
-    choice_probability,
-)
-from botorch_pref.models.validity_probability import log_validity_probability
+from botorch_pref.models import *  # noqa: F403
 from botorch_pref.posteriors.duel_sampler import DuelSampler
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 __version__ = "0.1.0"
 
+# What is for those who write their own stays with its part, and so do raters.
+_OF_THEIR_PARTS = {
+    "AgreementKernel",
+    "DensityFactors",
+    "DifferenceAcquisition",
+    "DuelingAcquisition",
+    "Factors",
+    "Feedback",
+    "GroupUtility",
+    "LogDerivatives",
+    "LogPartition",
+    "PositiveParameter",
+    "PreferenceGP",
+    "PreferenceLikelihood",
+    "ScalarFactors",
+    "UtilityModel",
+    "check_distinct",
+    "check_index_tensor",
+    "check_same_shape",
+    "engine_table",
+    "rater_covar_module",
+    "register_acquisition",
+    "register_likelihood",
+    "register_model",
+    "register_positive",
+    "seen_answers",
+}
 __all__ = [
     "BotorchPrefError",
     "DuelSampler",
-    "EPPreferenceGP",
     "ExperimentError",
     "FeedbackError",
-    "FullyBayesianEPPreferenceGP",
-    "FullyBayesianLaplacePreferenceGP",
     "InferenceWarning",
-    "LaplacePreferenceGP",
-    "PlackettLuceRegression",
     "PrecisionError",
-    "PreferenceMarginalLogLikelihood",
     "SkewNormalPosterior",
-    "SkewPreferenceGP",
     "StorageError",
     "UnsupportedFeedbackError",
-    "VariationalPreferenceGP",
-    "choice_probability",
-    "log_validity_probability",
 ]
-__all__ += acquisition.__all__
-__all__ += feedback.__all__
-__all__ += likelihoods.__all__
-# What is for those who write their own stays with its part.
-for _name in (
-    "DensityFactors",
-    "Feedback",
-    "PositiveParameter",
-    "PreferenceLikelihood",
-    "register_acquisition",
-    "register_likelihood",
-    "register_positive",
-):
-    __all__.remove(_name)
+__all__ += {
+    *acquisition.__all__,
+    *feedback.__all__,
+    *likelihoods.__all__,
+    *models.__all__,
+} - _OF_THEIR_PARTS
 __all__.sort()

@@ -11,9 +11,12 @@ import botorch_pref.acquisition
 import botorch_pref.datasets
 import botorch_pref.evaluation
 import botorch_pref.feedback
+import botorch_pref.inference
 import botorch_pref.likelihoods
+import botorch_pref.linalg
 import botorch_pref.models
 import botorch_pref.plotting
+import botorch_pref.posteriors
 import botorch_pref.simulation
 from botorch_pref.acquisition.registry import registered_acquisitions
 from botorch_pref.likelihoods.registry import registered_likelihoods
@@ -102,9 +105,12 @@ PUBLIC_PARTS = [
     botorch_pref.datasets,
     botorch_pref.evaluation,
     botorch_pref.feedback,
+    botorch_pref.inference,
     botorch_pref.likelihoods,
+    botorch_pref.linalg,
     botorch_pref.models,
     botorch_pref.plotting,
+    botorch_pref.posteriors,
     botorch_pref.simulation,
 ]
 

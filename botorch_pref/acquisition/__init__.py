@@ -1,5 +1,9 @@
 """Acquisition functions of duels: with the best point so far, or of new points."""
 
+from botorch_pref.acquisition.dueling_acquisition import (
+    DifferenceAcquisition,
+    DuelingAcquisition,
+)
 from botorch_pref.acquisition.dueling_bald import DuelingBALD
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
 from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
@@ -15,6 +19,8 @@ from botorch_pref.acquisition.observed_points import champion
 from botorch_pref.acquisition.registry import register_acquisition
 
 __all__ = [
+    "DifferenceAcquisition",
+    "DuelingAcquisition",
     "DuelingBALD",
     "DuelingEIIG",
     "DuelingEUBO",

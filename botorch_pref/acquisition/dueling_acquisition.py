@@ -49,7 +49,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     X_ref: Tensor | None
     _link: DuelLink | None = None
-    _parts_differ = False
+    parts_differ = False
     """Whether a duel's value depends on which of the two is the challenger."""
 
     def __init__(self, model: Model, X_ref: Tensor | None = None) -> None:
@@ -72,7 +72,7 @@ class DuelingAcquisition(AcquisitionFunction):
         return model_link(self.model) if self._link is None else self._link
 
     @abstractmethod
-    def _duel_values(
+    def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
     ) -> Tensor:
         """Values of several duels of points of one joint posterior.
@@ -86,7 +86,7 @@ class DuelingAcquisition(AcquisitionFunction):
             ``num_duels x batch_shape``.
         """
 
-    def _value_alone(self, posterior: Posterior) -> Tensor:
+    def value_alone(self, posterior: Posterior) -> Tensor:
         """Value of one new point that nothing can meet, ``batch_shape``."""
         raise UnsupportedError(
             f"{type(self).__name__} without X_ref needs two points to compare; choose "
@@ -120,11 +120,11 @@ class DuelingAcquisition(AcquisitionFunction):
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
         posterior = self._posterior(points)
         if len(first) == 0:
-            return self._value_alone(posterior)
-        values = self._duel_values(posterior, first, second)
-        if self._parts_differ and X.shape[-2] > 1:
+            return self.value_alone(posterior)
+        values = self.duel_values(posterior, first, second)
+        if self.parts_differ and X.shape[-2] > 1:
             both_new = (second < X.shape[-2]).view(-1, *[1] * (values.dim() - 1))
-            swapped = self._duel_values(posterior, second, first)
+            swapped = self.duel_values(posterior, second, first)
             values = torch.where(both_new, 0.5 * (values + swapped), values)
         return values.mean(0)
 
@@ -133,7 +133,7 @@ class DifferenceAcquisition(DuelingAcquisition):
     """Worth of duels that depends on the difference of the two utilities alone."""
 
     @abstractmethod
-    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
         """Value of a duel from the distribution of ``f(x) - f(opponent)``.
 
         Args:
@@ -144,10 +144,11 @@ class DifferenceAcquisition(DuelingAcquisition):
             ``batch_shape``.
         """
 
-    def _duel_values(
+    def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
     ) -> Tensor:
-        return self._duel_value(*duel_mixtures(posterior, first, second))
+        """See base class."""
+        return self.duel_value(*duel_mixtures(posterior, first, second))
 
 
 def duel_mixtures(

@@ -46,5 +46,6 @@ class DuelingBALD(DifferenceAcquisition):
         super().__init__(model, X_ref)
         self._foresee_answers(link)
 
-    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        """See base class."""
         return win_and_information(self.link, means, variance)[1]

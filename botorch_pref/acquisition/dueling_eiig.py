@@ -39,7 +39,7 @@ class DuelingEIIG(DifferenceAcquisition):
         ValueError: If ``k`` is negative or ``X_ref`` holds several points.
     """
 
-    _parts_differ = True
+    parts_differ = True
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class DuelingEIIG(DifferenceAcquisition):
         self.k = k
         self._foresee_answers(link)
 
-    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        """See base class."""
         log_win, information = win_and_information(self.link, means, variance)
         return self.k * log_win + information

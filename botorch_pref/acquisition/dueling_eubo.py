@@ -44,20 +44,23 @@ class DuelingEUBO(DifferenceAcquisition):
         ValueError: If ``X_ref`` holds several points.
     """
 
-    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        """See base class."""
         return expected_positive_part(means, variance)
 
-    def _duel_values(
+    def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
     ) -> Tensor:
+        """See base class."""
         mean = posterior.mean.squeeze(-1)  # type: ignore[attr-defined]
         level = mean[..., second]
         if self.X_ref is not None:
             # 0 exactly for the reference itself: its duels keep their digits.
             level = level - mean[..., -1:]
-        gain = super()._duel_values(posterior, first, second)
+        gain = super().duel_values(posterior, first, second)
         return gain + level.movedim(-1, 0)
 
-    def _value_alone(self, posterior: Posterior) -> Tensor:
+    def value_alone(self, posterior: Posterior) -> Tensor:
+        """See base class."""
         mean: Tensor = posterior.mean  # type: ignore[attr-defined]
         return mean[..., 0, 0]

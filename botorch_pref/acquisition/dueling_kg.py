@@ -78,9 +78,10 @@ class DuelingKG(DuelingAcquisition):
     def _posterior(self, points: Tensor) -> Posterior:
         return self.model.posterior(append_points(points, self.choices))
 
-    def _duel_values(
+    def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
     ) -> Tensor:
+        """See base class."""
         means, covariance = shared_covariance_mixture(posterior)
         gains = self._gains(means)
         difference, variance = duel_mixtures(posterior, first, second)

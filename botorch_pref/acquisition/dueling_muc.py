@@ -48,7 +48,8 @@ class DuelingMUC(DifferenceAcquisition):
         super().__init__(model, X_ref)
         self._foresee_answers(link)
 
-    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        """See base class."""
         within = self.link.win_variance(means, variance).mean(0)
         wins = self.link.win_probability(means, variance)
         return within + (wins - wins.mean(0)).square().mean(0)

@@ -33,7 +33,7 @@ class DuelingUCB(DifferenceAcquisition):
         ValueError: If ``level`` is not in (0, 1) or ``X_ref`` holds several points.
     """
 
-    _parts_differ = True
+    parts_differ = True
 
     def __init__(self, model: Model, X_ref: Tensor, level: float = 0.95) -> None:
         if not 0 < level < 1:
@@ -41,5 +41,6 @@ class DuelingUCB(DifferenceAcquisition):
         super().__init__(model, X_ref)
         self.level = level
 
-    def _duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        """See base class."""
         return narrowest_interval(means, variance, self.level)[1]

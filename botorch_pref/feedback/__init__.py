@@ -2,7 +2,12 @@
 
 from botorch_pref.feedback.choices import Choices
 from botorch_pref.feedback.comparisons import Comparisons
-from botorch_pref.feedback.feedback import Feedback
+from botorch_pref.feedback.feedback import (
+    Feedback,
+    check_distinct,
+    check_index_tensor,
+    check_same_shape,
+)
 from botorch_pref.feedback.ordinal_ratings import OrdinalRatings
 from botorch_pref.feedback.rankings import Rankings
 from botorch_pref.feedback.ratings import Ratings
@@ -18,4 +23,7 @@ __all__ = [
     "Ratings",
     "Strengths",
     "Validity",
+    "check_distinct",
+    "check_index_tensor",
+    "check_same_shape",
 ]

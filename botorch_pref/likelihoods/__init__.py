@@ -1,8 +1,15 @@
 """Likelihoods of answers, and the factors that engines see."""
 
 from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
+from botorch_pref.likelihoods.answer_density import seen_answers
 from botorch_pref.likelihoods.beta_rating import BetaRatingLikelihood
 from botorch_pref.likelihoods.factors.density_factors import DensityFactors
+from botorch_pref.likelihoods.factors.factors import (
+    Factors,
+    LogDerivatives,
+    LogPartition,
+    ScalarFactors,
+)
 from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.pairwise_beta import PairwiseBetaLikelihood
 from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
@@ -19,6 +26,9 @@ __all__ = [
     "AffineProbitLikelihood",
     "BetaRatingLikelihood",
     "DensityFactors",
+    "Factors",
+    "LogDerivatives",
+    "LogPartition",
     "OrdinalProbitLikelihood",
     "PairwiseBetaLikelihood",
     "PairwiseLogitLikelihood",
@@ -26,6 +36,8 @@ __all__ = [
     "PlackettLuceLikelihood",
     "PositiveParameter",
     "PreferenceLikelihood",
+    "ScalarFactors",
     "register_likelihood",
     "register_positive",
+    "seen_answers",
 ]

@@ -15,10 +15,13 @@ from botorch_pref.models.preference_marginal_log_likelihood import (
 )
 from botorch_pref.models.raters.group_utility import GroupUtility
 from botorch_pref.models.raters.rater_kernel import AgreementKernel, rater_covar_module
+from botorch_pref.models.registry import register_model
 from botorch_pref.models.regression.plackett_luce_regression import (
     PlackettLuceRegression,
 )
 from botorch_pref.models.skew_preference_gp import SkewPreferenceGP
+from botorch_pref.models.utility_model import UtilityModel
+from botorch_pref.models.validity_probability import log_validity_probability
 from botorch_pref.models.variational_preference_gp import VariationalPreferenceGP
 
 __all__ = [
@@ -32,8 +35,11 @@ __all__ = [
     "PreferenceGP",
     "PreferenceMarginalLogLikelihood",
     "SkewPreferenceGP",
+    "UtilityModel",
     "VariationalPreferenceGP",
     "choice_probability",
     "engine_table",
+    "log_validity_probability",
     "rater_covar_module",
+    "register_model",
 ]

@@ -1,1 +1,14 @@
 """Posteriors of preference models, and differences and duels under any posterior."""
+
+from botorch_pref.posteriors.duel_sampler import DuelSampler
+from botorch_pref.posteriors.gaussian_posterior import gaussian_posterior
+from botorch_pref.posteriors.moments import Moments, contrast
+from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+
+__all__ = [
+    "DuelSampler",
+    "Moments",
+    "SkewNormalPosterior",
+    "contrast",
+    "gaussian_posterior",
+]

@@ -127,7 +127,7 @@ def test_an_acquisition_function_of_ones_own_is_asked_by_name(
 
     @register_acquisition("mean", reference=incumbent)
     class MeanGain(DifferenceAcquisition):
-        def _duel_value(self, means, variance):
+        def duel_value(self, means, variance):
             return means.mean(0)
 
     path = tmp_path / "espresso.json"

@@ -6,7 +6,13 @@ import pytest
 from botorch.models.model import Model
 
 from botorch_pref import models
-from botorch_pref.models import EPPreferenceGP, GroupUtility, PreferenceGP, registry
+from botorch_pref.models import (
+    EPPreferenceGP,
+    GroupUtility,
+    PreferenceGP,
+    UtilityModel,
+    registry,
+)
 from botorch_pref.models.registry import register_model, registered_models
 
 
@@ -21,6 +27,7 @@ def test_every_exported_model_of_answers_is_registered() -> None:
     assert {entry.model_class for entry in registered_models()} == found - {
         PreferenceGP,
         GroupUtility,
+        UtilityModel,
     }
 
 

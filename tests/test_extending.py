@@ -1,0 +1,60 @@
+"""The examples of ``docs/extending.md``, run as they are printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from botorch_pref.acquisition import registry as acquisitions
+from botorch_pref.likelihoods import registry as likelihoods
+from botorch_pref.models import registry as models
+
+PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
+IMPORT = re.compile(r"^(?:from|import) botorch_pref(\S*)(?: import (.*))?$")
+
+
+def _examples(text: str) -> dict[str, str]:
+    """The code of each section, by its title."""
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    blocks = {
+        section.partition("\n")[0]: re.findall(r"```python\n(.*?)```", section, re.S)
+        for section in sections
+    }
+    return {title: "\n".join(found) for title, found in blocks.items()}
+
+
+EXAMPLES = _examples(PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    for registry in (acquisitions, likelihoods, models):
+        monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+
+
+def test_the_page_has_an_example_of_each_part() -> None:
+    assert list(EXAMPLES) == [
+        "A likelihood",
+        "An engine",
+        "An acquisition function",
+        "A kind of answer",
+    ]
+    assert all("\nassert " in code for code in EXAMPLES.values())
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_it_runs_as_it_is_printed(title: str) -> None:
+    code = compile(EXAMPLES[title], f"{PAGE.name}: {title}", "exec")
+    with torch.random.fork_rng():
+        exec(code, {"__name__": "extending"})
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_it_takes_public_names_alone(title: str) -> None:
+    """From the package and its parts, not from modules within them."""
+    found = [IMPORT.match(line) for line in EXAMPLES[title].splitlines()]
+    paths = [match[1] for match in found if match]
+    assert paths
+    assert all(path.count(".") <= 1 for path in paths), paths
+    assert not re.search(r"\._[a-z]", EXAMPLES[title])
