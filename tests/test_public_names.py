@@ -18,7 +18,7 @@ import botorch_pref.models
 import botorch_pref.plotting
 import botorch_pref.posteriors
 import botorch_pref.simulation
-from botorch_pref.acquisition.registry import registered_acquisitions
+from botorch_pref.acquisition.registration.registry import registered_acquisitions
 from botorch_pref.likelihoods.registry import registered_likelihoods
 from botorch_pref.models.registry import registered_models
 

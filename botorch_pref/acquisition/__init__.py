@@ -14,9 +14,9 @@ from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
 from botorch_pref.acquisition.hallucinated_model import HallucinatedModel
-from botorch_pref.acquisition.incumbent import incumbent
-from botorch_pref.acquisition.observed_points import champion
-from botorch_pref.acquisition.registry import register_acquisition
+from botorch_pref.acquisition.reference.incumbent import incumbent
+from botorch_pref.acquisition.reference.observed_points import champion
+from botorch_pref.acquisition.registration.registry import register_acquisition
 
 __all__ = [
     "DifferenceAcquisition",

@@ -6,7 +6,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.acquisition.registry import register_acquisition
+from botorch_pref.acquisition.registration.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.likelihoods.links.win_and_information import win_and_information
 

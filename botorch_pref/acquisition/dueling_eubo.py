@@ -6,7 +6,7 @@ from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.acquisition.registry import register_acquisition
+from botorch_pref.acquisition.registration.registry import register_acquisition
 from botorch_pref.numerics.mixtures.gaussian_mixture import expected_positive_part
 
 

@@ -12,8 +12,8 @@ from botorch_pref.acquisition.dueling_acquisition import (
     append_points,
     duel_mixtures,
 )
-from botorch_pref.acquisition.observed_points import observed_points
-from botorch_pref.acquisition.registry import register_acquisition
+from botorch_pref.acquisition.reference.observed_points import observed_points
+from botorch_pref.acquisition.registration.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 

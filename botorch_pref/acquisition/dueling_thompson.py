@@ -14,8 +14,8 @@ from botorch_pref.acquisition.dueling_acquisition import (
     append_points,
     reference_point,
 )
-from botorch_pref.acquisition.incumbent import incumbent
-from botorch_pref.acquisition.registry import register_acquisition
+from botorch_pref.acquisition.reference.incumbent import incumbent
+from botorch_pref.acquisition.registration.registry import register_acquisition
 
 
 @register_acquisition("thompson", reference=incumbent)

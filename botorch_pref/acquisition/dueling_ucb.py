@@ -6,8 +6,8 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.acquisition.incumbent import incumbent
-from botorch_pref.acquisition.registry import register_acquisition
+from botorch_pref.acquisition.reference.incumbent import incumbent
+from botorch_pref.acquisition.registration.registry import register_acquisition
 from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
 
 

@@ -16,9 +16,11 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
-from botorch_pref.acquisition.input_constructors import utility_model
+from botorch_pref.acquisition.registration.input_constructors import utility_model
+from botorch_pref.models.predictions.validity_probability import (
+    log_validity_probability,
+)
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.validity_probability import log_validity_probability
 
 
 class FeasibilityWeighted(AcquisitionFunction):

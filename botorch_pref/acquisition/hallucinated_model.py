@@ -14,7 +14,7 @@ from gpytorch.likelihoods import Likelihood
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import append_points
-from botorch_pref.acquisition.observed_points import observed_points
+from botorch_pref.acquisition.reference.observed_points import observed_points
 from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior

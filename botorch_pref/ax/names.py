@@ -9,7 +9,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 
 from botorch_pref.acquisition import FeasibilityWeighted
-from botorch_pref.acquisition.registry import registered_acquisitions
+from botorch_pref.acquisition.registration.registry import registered_acquisitions
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.registry import registered_models
 

@@ -11,7 +11,7 @@ from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
-from botorch_pref.acquisition.registry import (
+from botorch_pref.acquisition.registration.registry import (
     RegisteredAcquisition,
     registered_acquisitions,
 )

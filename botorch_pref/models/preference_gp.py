@@ -32,7 +32,11 @@ from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.likelihoods.factors.joint_factors import joint_factors
 from botorch_pref.likelihoods.resolve import LikelihoodArgument, resolve_likelihoods
 from botorch_pref.linalg.sparse_design import SparseDesign
-from botorch_pref.models.answer_likelihoods import AnswerLikelihoods, AnyLikelihood
+from botorch_pref.models.answers.answer_likelihoods import (
+    AnswerLikelihoods,
+    AnyLikelihood,
+)
+from botorch_pref.models.answers.supported_answers import check_supported
 from botorch_pref.models.data.training_arguments import check_training_inputs
 from botorch_pref.models.data.training_set import (
     TrainingSet,
@@ -42,7 +46,6 @@ from botorch_pref.models.data.training_set import (
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
 from botorch_pref.models.prediction import predict
 from botorch_pref.models.solution_cache import SolutionCache
-from botorch_pref.models.supported_answers import check_supported
 from botorch_pref.models.utility_model import UtilityModel
 from botorch_pref.posteriors.moments import Moments, contrast
 

@@ -11,7 +11,9 @@ from torch import Tensor
 from botorch_pref.acquisition import DuelingEUBO, FeasibilityWeighted
 from botorch_pref.feedback import Validity
 from botorch_pref.models import EPPreferenceGP
-from botorch_pref.models.validity_probability import log_validity_probability
+from botorch_pref.models.predictions.validity_probability import (
+    log_validity_probability,
+)
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)

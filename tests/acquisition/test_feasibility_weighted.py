@@ -37,7 +37,9 @@ from botorch_pref.acquisition.feasibility_weighted import (
     FeasibilityWeighted,
     failing_value,
 )
-from botorch_pref.models.validity_probability import log_validity_probability
+from botorch_pref.models.predictions.validity_probability import (
+    log_validity_probability,
+)
 
 DOUBLE = torch.float64
 X_REF = torch.tensor([[0.4, 0.4]], dtype=DOUBLE)

@@ -13,7 +13,7 @@ from botorch_pref.feedback import (
     Validity,
 )
 from botorch_pref.likelihoods.registry import likelihoods_of
-from botorch_pref.models.supported_answers import engines
+from botorch_pref.models.answers.supported_answers import engines
 
 _KINDS: tuple[type[Feedback], ...] = (
     Comparisons,

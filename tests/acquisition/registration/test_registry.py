@@ -10,9 +10,9 @@ from botorch.models.model import Model, ModelList
 from torch import Tensor
 
 from botorch_pref import DuelingEUBO, FeasibilityWeighted, acquisition, incumbent
-from botorch_pref.acquisition import registry
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.acquisition.registry import (
+from botorch_pref.acquisition.registration import registry
+from botorch_pref.acquisition.registration.registry import (
     register_acquisition,
     registered_acquisitions,
 )

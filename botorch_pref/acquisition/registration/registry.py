@@ -9,7 +9,7 @@ from typing import TypeVar
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import acqf_input_constructor
 
-from botorch_pref.acquisition.input_constructors import (
+from botorch_pref.acquisition.registration.input_constructors import (
     Reference,
     duel_input_constructor,
 )

@@ -14,8 +14,10 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
+from botorch_pref.models.predictions.validity_probability import (
+    log_validity_probability,
+)
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.validity_probability import log_validity_probability
 
 DOUBLE = torch.float64
 ENGINES = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]

@@ -257,7 +257,7 @@ def test_only_the_features_of_the_prior_approximate(
     """With exact features the moments are right within standard errors alone."""
     model, new = skewed_model(), points(4, 3) / 10
     joint = torch.cat([model.train_inputs[0], new])
-    name = "botorch_pref.models.pathwise"
+    name = "botorch_pref.models.predictions.pathwise"
     exact = ExactFeatures(model.covar_module, joint)
     monkeypatch.setattr(f"{name}.gen_kernel_features", lambda *_, **__: exact)
     monkeypatch.setattr(f"{name}._NUM_FEATURES", exact.num_outputs)

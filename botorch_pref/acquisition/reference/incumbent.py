@@ -7,7 +7,7 @@ from botorch.models.model import Model
 from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
-from botorch_pref.acquisition.observed_points import observed_points, pick
+from botorch_pref.acquisition.reference.observed_points import observed_points, pick
 from botorch_pref.posteriors.difference import difference_mixture
 
 # Mixture components times pairs of points that are worked on at once: 2 MB in float64

@@ -1,0 +1,1 @@
+"""Points that challengers meet: the incumbent and the champion."""

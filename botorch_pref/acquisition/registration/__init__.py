@@ -1,0 +1,1 @@
+"""Names and input constructors of acquisition functions."""

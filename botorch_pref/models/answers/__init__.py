@@ -1,0 +1,1 @@
+"""Likelihoods of the answers of a model, and which engines take them."""

@@ -1,0 +1,1 @@
+"""Predictions from models: probabilities of answers, and function draws."""
