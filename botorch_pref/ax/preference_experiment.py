@@ -12,7 +12,6 @@ from ax.api.configs import (
     DerivedParameterConfig,
     RangeParameterConfig,
 )
-from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
@@ -24,9 +23,12 @@ from botorch_pref.ax.answers.answer import Answer
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.answers.telling import (
+    ask_about,
     asked_trial,
     batch,
-    take_answer,
+    give_answer,
+    is_taken_back,
+    new_answer,
     take_back,
 )
 from botorch_pref.ax.generation.asking import derived_seed, next_options
@@ -35,6 +37,7 @@ from botorch_pref.ax.generation.generation_strategy import (
 )
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.given_values import given_integer, given_truth
+from botorch_pref.ax.kept_experiment import KeptExperiment, checked_load
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.reporting.cross_validation import cross_validation
@@ -45,9 +48,8 @@ from botorch_pref.ax.reporting.recommendation import (
 )
 from botorch_pref.ax.reporting.report import Report, preference_report
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
-from botorch_pref.ax.setup import check_objective, check_same_space, new_experiment
+from botorch_pref.ax.setup import check_same_space, new_experiment
 from botorch_pref.ax.storage.event_table import write_log
-from botorch_pref.ax.storage.events import ASKED, check_log, record
 from botorch_pref.ax.storage.json_storage import write_json
 from botorch_pref.ax.storage.storage import Storage
 from botorch_pref.ax.storage.storage_place import storage_at
@@ -65,7 +67,7 @@ class PreferenceExperiment:
     `create` and `resume` make one.
 
     Args:
-        experiment: Ax's.
+        experiment: Ax's, as it is stored.
         settings: How questions are chosen.
         storage: Where the experiment is kept.
     """
@@ -73,9 +75,17 @@ class PreferenceExperiment:
     def __init__(
         self, experiment: Experiment, settings: Settings, storage: Storage
     ) -> None:
-        self.experiment = experiment
+        self._kept = KeptExperiment(experiment, storage)
         self.settings = settings
-        self._storage = storage
+
+    @property
+    def experiment(self) -> Experiment:
+        """Ax's experiment, as it is stored.
+
+        Raises:
+            StorageError: A write failed, and what is stored still cannot be read.
+        """
+        return self._kept.experiment
 
     @classmethod
     def create(
@@ -140,13 +150,10 @@ class PreferenceExperiment:
         """
         register_classes()
         place = storage_at(storage)
-        experiment = place.load(name)
-        settings = Settings.of(experiment)
-        check_log(experiment)
-        check_objective(experiment)
+        experiment = checked_load(name, place)
         if parameters is not None:
             check_same_space(experiment, parameters, parameter_constraints)
-        return cls(experiment, settings, place)
+        return cls(experiment, Settings.of(experiment), place)
 
     def ask(self, size: int = 2) -> Question:
         """The next question, pending until it is told, here or after a restart.
@@ -159,11 +166,7 @@ class PreferenceExperiment:
         """
         size = given_integer("size", size, 2)
         run = next_options(self.experiment, self.settings, size)
-        trial = self.experiment.new_batch_trial(generator_run=run)
-        trial.mark_running(no_runner_required=True)
-        names = [arm.name for arm in trial.arms]
-        record(trial, ASKED, options=names, chosen_by=run._generator_key)
-        self._keep(trial)
+        trial = self._kept.keep(lambda experiment: ask_about(experiment, run))
         return Question.of_trial(trial)
 
     def tell(self, question: Question | int, **said: Any) -> None:
@@ -178,8 +181,9 @@ class PreferenceExperiment:
                 this cannot be an answer to it, or the model takes no such answer.
         """
         trial = asked_trial(self.experiment, question)
-        if take_answer(trial, self.settings, said):
-            self._keep(trial)
+        answer = new_answer(trial, self.settings, said)
+        if answer is not None:
+            self._kept.keep(lambda _: give_answer(trial, answer))
 
     def withdraw(self, question: Question | int) -> None:
         """Takes an answer back, or a question that is not to be answered.
@@ -193,8 +197,8 @@ class PreferenceExperiment:
             ExperimentError: There is no such question.
         """
         trial = asked_trial(self.experiment, question)
-        if take_back(trial):
-            self._keep(trial)
+        if not is_taken_back(trial):
+            self._kept.keep(lambda _: take_back(trial))
 
     def recommend(self, anywhere: bool = False) -> TParameterization:
         """The options with the largest posterior mean of the utility.
@@ -289,12 +293,3 @@ class PreferenceExperiment:
             StorageError: It cannot be written.
         """
         write_log(self.experiment, Path(path))
-
-    def _keep(self, trial: BatchTrial) -> None:
-        name = self.experiment.name
-        try:
-            self._storage.save(self.experiment, trial)
-        except BaseException:
-            # What is not kept has not happened.
-            self.experiment = self._storage.load(name)
-            raise

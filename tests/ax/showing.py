@@ -9,7 +9,7 @@ from ax.core.generator_run import GeneratorRun
 from espresso import QUICK
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.storage.events import ASKED, record
+from botorch_pref.ax.answers.telling import ask_about
 
 PARAMETERS = [
     RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 2))
@@ -32,10 +32,8 @@ def triangle(storage: Path, **settings: Any) -> PreferenceExperiment:
 def show(experiment: PreferenceExperiment, *options: tuple[float, float]) -> Question:
     """What `ask` does, about options that the caller chooses."""
     arms = [Arm(parameters={"a": a, "b": b}) for a, b in options]
-    trial = experiment.experiment.new_batch_trial(GeneratorRun(arms))
-    trial.mark_running(no_runner_required=True)
-    record(trial, ASKED, options=[arm.name for arm in trial.arms])
-    experiment._keep(trial)
+    run = GeneratorRun(arms)
+    trial = experiment._kept.keep(lambda experiment: ask_about(experiment, run))
     return Question.of_trial(trial)
 
 

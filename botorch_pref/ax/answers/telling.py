@@ -9,6 +9,7 @@ from ax.core.base_trial import BaseTrial
 from ax.core.batch_trial import BatchTrial
 from ax.core.data import Data, DataRow
 from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
 from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers.answer import Answer, checked_answer
@@ -17,6 +18,7 @@ from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.events import (
+    ASKED,
     TOLD,
     WITHDRAWN,
     options_shown,
@@ -51,8 +53,24 @@ def asked_trial(experiment: Experiment, question: Question | int) -> BatchTrial:
     return trial
 
 
-def take_answer(trial: BatchTrial, settings: Settings, said: dict[str, Any]) -> bool:
-    """Gives a trial its answer: data, status and an event.
+def ask_about(experiment: Experiment, run: GeneratorRun) -> BatchTrial:
+    """A new question: a trial that runs, and an event.
+
+    Args:
+        experiment: Ax's.
+        run: The options.
+    """
+    trial = experiment.new_batch_trial(generator_run=run)
+    trial.mark_running(no_runner_required=True)
+    names = [arm.name for arm in trial.arms]
+    record(trial, ASKED, options=names, chosen_by=run._generator_key)
+    return trial
+
+
+def new_answer(
+    trial: BatchTrial, settings: Settings, said: dict[str, Any]
+) -> Answer | None:
+    """The answer to a question, checked; nothing is changed.
 
     Args:
         trial: Of the question.
@@ -60,7 +78,7 @@ def take_answer(trial: BatchTrial, settings: Settings, said: dict[str, Any]) -> 
         said: See `Answer`.
 
     Returns:
-        Whether anything changed; not if the question has the same answer already.
+        The answer; None if the question has it already.
 
     Raises:
         ExperimentError: The question has another answer, this cannot be an answer to
@@ -70,39 +88,53 @@ def take_answer(trial: BatchTrial, settings: Settings, said: dict[str, Any]) -> 
     answer = checked_answer(size, levels, **said)
     before = standing_answer(trial)
     if before == answer.given():
-        return False
+        return None
     if before is not None:
         raise ExperimentError(
             f"Question {trial.index} has the answer {before}; withdraw it before you "
             "give another one."
         )
     check_taken(settings, answer, size, levels)
+    return answer
+
+
+def give_answer(trial: BatchTrial, answer: Answer) -> BatchTrial:
+    """A trial with its answer: data, status and an event.
+
+    Args:
+        trial: Of the question; changed.
+        answer: See `new_answer`.
+    """
     if answer.cannot_compare:
         trial.mark_abandoned(reason="cannot compare", unsafe=True)
     else:
         trial.experiment.attach_data(_data(trial, answer))
         trial.mark_completed(unsafe=True)
     record(trial, TOLD, **answer.given())
-    return True
+    return trial
 
 
-def take_back(trial: BatchTrial) -> bool:
-    """Abandons a trial and drops its data, with an event.
+def is_taken_back(trial: BatchTrial) -> bool:
+    """Whether a question was withdrawn and not told anew.
 
     Args:
         trial: Of the question.
-
-    Returns:
-        Whether anything changed; not if it was taken back already.
     """
-    if standing_answer(trial) is None and trial.status.is_abandoned:
-        return False
+    return standing_answer(trial) is None and trial.status.is_abandoned
+
+
+def take_back(trial: BatchTrial) -> BatchTrial:
+    """A trial that is abandoned, without its data, with an event.
+
+    Args:
+        trial: Of the question; changed.
+    """
     experiment = trial.experiment
     data = experiment.data.full_df
     experiment.data = Data(df=data[data["trial_index"] != trial.index])
     trial.mark_abandoned(reason="withdrawn", unsafe=True)
     record(trial, WITHDRAWN)
-    return True
+    return trial
 
 
 def batch(trial: BaseTrial) -> BatchTrial:

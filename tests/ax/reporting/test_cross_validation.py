@@ -157,7 +157,7 @@ def test_an_ensemble_averages_over_its_members(duels) -> None:
             model="FullyBayesianLaplacePreferenceGP",
             fit_options=FEW_DRAWS,
         ),
-        duels._storage,
+        duels._kept._storage,
     )
     row = ensemble.cross_validate(num_folds=2).loc["duels"]
     assert row["answers"] == row["scored"] == len(DUELS)

@@ -1,0 +1,94 @@
+"""Ax's experiment in memory, as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from ax.core.batch_trial import BatchTrial
+from ax.core.experiment import Experiment
+
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.setup import check_objective
+from botorch_pref.ax.storage.events import check_log
+from botorch_pref.ax.storage.storage import Storage
+from botorch_pref.errors import StorageError
+
+
+class KeptExperiment:
+    """Ax's experiment, which is in memory what is stored, or nothing.
+
+    A change that could not be written has not happened: the experiment is loaded
+    again. As long as that fails too there is none to go on with, so that nothing is
+    ever built on what was not written.
+
+    Args:
+        experiment: Ax's, as it is stored.
+        storage: Where it is kept.
+    """
+
+    def __init__(self, experiment: Experiment, storage: Storage) -> None:
+        self._name = experiment.name
+        self._stored: Experiment | None = experiment
+        self._storage = storage
+
+    @property
+    def experiment(self) -> Experiment:
+        """Ax's experiment, as it is stored.
+
+        Raises:
+            StorageError: A write failed, and what is stored still cannot be read.
+        """
+        if self._stored is None:
+            try:
+                self._stored = checked_load(self._name, self._storage)
+            except StorageError as error:
+                raise StorageError(
+                    f"The last change of {self._name!r} could not be written, and what "
+                    f"is stored cannot be read: {error} Once it can, repeat."
+                ) from error
+        return self._stored
+
+    def keep(self, change: Callable[[Experiment], BatchTrial]) -> BatchTrial:
+        """Changes the experiment and writes that, or neither.
+
+        Args:
+            change: Changes one trial of Ax's experiment, with one event more, and
+                returns that trial.
+
+        Returns:
+            The trial.
+
+        Raises:
+            StorageError: It cannot be written, or another process has written since.
+        """
+        experiment = self.experiment
+        try:
+            trial = change(experiment)
+            self._storage.save(experiment, trial)
+        except BaseException:
+            self._stored = None
+            # What happened is worth more than that loading fails too, which the next
+            # use will say.
+            with suppress(Exception):
+                self._stored = checked_load(self._name, self._storage)
+            raise
+        return trial
+
+
+def checked_load(name: str, storage: Storage) -> Experiment:
+    """Ax's experiment as it was last kept, if it is one that can go on.
+
+    Args:
+        name: Of the experiment.
+        storage: Where it is kept.
+
+    Raises:
+        ExperimentError: The objective has changed.
+        StorageError: There is none of that name, or it cannot be read.
+    """
+    experiment = storage.load(name)
+    Settings.of(experiment)
+    check_log(experiment)
+    check_objective(experiment)
+    return experiment
