@@ -9,7 +9,10 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
-from botorch_pref.models.data.training_arguments import check_training_targets
+from botorch_pref.models.data.training_arguments import (
+    check_training_inputs,
+    check_training_targets,
+)
 from botorch_pref.models.preference_gp import PreferenceGP
 
 
@@ -60,7 +63,11 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
 
         Returns:
             ``batch_shape``.
+
+        Raises:
+            FeedbackError: The model has no datapoints.
         """
+        check_training_inputs(self.model.train_inputs, self.model.train_inputs)
         objective = self.model.log_evidence()
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         for _, module, prior, closure, _ in priors():
