@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from botorch_pref.acquisition import registry as acquisitions
+from botorch_pref.acquisition.registration import registry as acquisitions
 from botorch_pref.likelihoods import registry as likelihoods
 from botorch_pref.models import registry as models
 

@@ -25,7 +25,9 @@ from botorch_pref.errors import (
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import Engine
 from botorch_pref.inference.posterior_terms import PosteriorTerms
+from botorch_pref.inference.prediction import predict
 from botorch_pref.inference.solution import Solution
+from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.inference.utility_prior import UtilityPrior
 from botorch_pref.inference.warm_start import FurtherAnswers, row_sources
 from botorch_pref.likelihoods.factors.factors import Factors
@@ -44,8 +46,6 @@ from botorch_pref.models.data.training_set import (
     collect_feedback,
 )
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
-from botorch_pref.models.prediction import predict
-from botorch_pref.models.solution_cache import SolutionCache
 from botorch_pref.models.utility_model import UtilityModel
 from botorch_pref.posteriors.moments import Moments, contrast
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.models.data.distinct_points import DistinctPoints
 from botorch_pref.models.data.ranking_inputs import inputs_from_dataset
 from botorch_pref.models.data.training_set import (
@@ -28,7 +29,6 @@ from botorch_pref.models.data.training_set import (
     replaced_data,
 )
 from botorch_pref.models.fantasies import fantasy_duels
-from botorch_pref.models.solution_cache import SolutionCache
 from botorch_pref.posteriors.moments import Moments, contrast
 from botorch_pref.posteriors.transformed_posterior import (
     transformed_posterior,

@@ -22,6 +22,7 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.ep.expectation_propagation import ExpectationPropagation
 from botorch_pref.inference.laplace import Laplace
+from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.likelihoods.resolve import LikelihoodArgument
 from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
 from botorch_pref.models.fully_bayesian.hyperparameter_density import (
@@ -30,7 +31,6 @@ from botorch_pref.models.fully_bayesian.hyperparameter_density import (
 from botorch_pref.models.fully_bayesian.nuts_model import NutsModel
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.registry import register_model
-from botorch_pref.models.solution_cache import SolutionCache
 from botorch_pref.posteriors.moments import Moments
 
 # About the deviation of utilities under the prior mean of the output scale.

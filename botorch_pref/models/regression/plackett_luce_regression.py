@@ -20,6 +20,7 @@ from botorch_pref.errors import (
     UnsupportedFeedbackError,
 )
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.inference.weight_space.laplace_weights import laplace_weights
 from botorch_pref.inference.weight_space.variational_weights import variational_weights
 from botorch_pref.inference.weight_space.weight_engine import (
@@ -33,7 +34,6 @@ from botorch_pref.models.registry import register_model
 from botorch_pref.models.regression.held_out_losses import EtaLosses, held_out_losses
 from botorch_pref.models.regression.set_folds import set_folds
 from botorch_pref.models.regression.stages import check_stages, stages_of
-from botorch_pref.models.solution_cache import SolutionCache
 from botorch_pref.models.utility_model import UtilityModel
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 from botorch_pref.posteriors.gaussian_posterior import gaussian_posterior
