@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
+from botorch_pref.posteriors.weight_draws import WeightDraws
 
-class PosteriorTerms(NamedTuple):
+
+@dataclass(frozen=True, eq=False)
+class PosteriorTerms:
     r"""Weights and roots that give the posterior of utilities anywhere.
 
     With :math:`k = K(x, X)` the mean is :math:`m(x) + k w` and the covariance
@@ -29,3 +33,8 @@ class PosteriorTerms(NamedTuple):
     root: Tensor
     widening: Tensor | None = None
     precision_change: Tensor | None = None
+
+    @cached_property
+    def draws(self) -> WeightDraws:
+        """The weights as draws, with their mean and spread."""
+        return WeightDraws(self.weights)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import torch
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
 from botorch_pref.inference.posterior_terms import PosteriorTerms
+from botorch_pref.linalg.batched_product import batched_product
 from botorch_pref.posteriors.moments import Moments
+from botorch_pref.posteriors.weighted_moments import WeightedMoments
 
 
 def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
@@ -21,13 +22,6 @@ def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
         flat = kernel(x.reshape(-1, x.shape[-1]), points).to_dense()
         return flat.reshape(*x.shape[:-1], points.shape[-2])
     return kernel(x, points).to_dense()
-
-
-def _times(k: Tensor, matrix: Tensor) -> Tensor:
-    """``k @ matrix``, for a batch of models without a copy for each t-batch."""
-    if matrix.dim() != 3 or k.dim() < 4:
-        return k @ matrix
-    return torch.einsum("...sqn,snr->...sqr", k, matrix)
 
 
 def predict(
@@ -50,12 +44,14 @@ def predict(
     if terms is None:
         return Moments(prior_mean.unsqueeze(0), prior_covariance)
     k = _cross_covariance(kernel, x, terms.points)
-    shift = _times(k, terms.weights).movedim(-1, 0)
-    explained = _times(k, terms.root)
+    explained = batched_product(k, terms.root)
     covariance = prior_covariance - explained @ explained.mT
     if terms.widening is not None:
-        widened = _times(k, terms.widening)
+        widened = batched_product(k, terms.widening)
         covariance = covariance + widened @ widened.mT
     if terms.precision_change is not None:
         covariance = covariance - k @ terms.precision_change @ k.mT
+    if terms.weights.shape[-1] > 1:
+        return WeightedMoments(prior_mean, k, terms.draws, covariance)
+    shift = batched_product(k, terms.weights).movedim(-1, 0)
     return Moments(prior_mean + shift, covariance)

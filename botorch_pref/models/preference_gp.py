@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -258,7 +259,8 @@ class PreferenceGP(UtilityModel, GP):
             with torch.no_grad():
                 cache.tangent = solution.tangent(prior.mean)
         change = cache.tangent(prior.covar, prior.mean)
-        return solution.terms._replace(
+        return replace(
+            solution.terms,
             points=prior.points,
             weights=solution.terms.weights + change.weights,
             precision_change=change.precision,

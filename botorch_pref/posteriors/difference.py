@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
+from botorch_pref.posteriors.moments import Moments
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 
@@ -27,11 +29,17 @@ def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
     Raises:
         UnsupportedError: If the posterior is neither, or has several outputs.
     """
+    moments = _moments(posterior)
+    return moments.means, moments.covariance
+
+
+def _moments(posterior: Posterior) -> Moments:
     if isinstance(posterior, SkewNormalPosterior):
-        return posterior.component_means, posterior.component_covariance
+        return posterior.moments
     if isinstance(posterior, GPyTorchPosterior) and not posterior._is_mt:
         distribution = posterior.distribution
-        return distribution.mean.unsqueeze(0), distribution.covariance_matrix
+        mean = distribution.mean.unsqueeze(0)
+        return Moments(mean, distribution.covariance_matrix)
     raise UnsupportedError(
         f"The difference of two points under a {type(posterior).__name__} is not a "
         "Gaussian mixture with one variance; give a single-output "
@@ -64,11 +72,21 @@ def difference_mixture(
     Raises:
         UnsupportedError: If the posterior is of another kind.
     """
-    means, covariance = shared_covariance_mixture(posterior)
+    moments = _moments(posterior)
+    covariance = moments.covariance
     variance = (
         covariance[..., first, first]
         + covariance[..., second, second]
         - covariance[..., first, second]
         - covariance[..., second, first]
     )
-    return means[..., first] - means[..., second], variance.clamp_min(0.0)
+    return _differences(moments, first, second), variance.clamp_min(0.0)
+
+
+def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) -> Tensor:
+    i, j = (torch.atleast_1d(torch.as_tensor(p)) for p in (first, second))
+    if len(i) >= moments.covariance.shape[-1]:
+        # The means of the points are fewer than those of the differences.
+        return moments.means[..., first] - moments.means[..., second]
+    means = moments.means_of(lambda points: points[..., i, :] - points[..., j, :])
+    return means.squeeze(-1) if isinstance(first, int) else means

@@ -17,4 +17,4 @@ def gaussian_posterior(moments: Moments) -> GPyTorchPosterior:
     """
     # An operator, because a tensor is factored at once, needed or not.
     covariance = SemidefiniteLinearOperator(moments.covariance)
-    return GPyTorchPosterior(SemidefiniteNormal(moments.means[0], covariance))
+    return GPyTorchPosterior(SemidefiniteNormal(moments.mean, covariance))

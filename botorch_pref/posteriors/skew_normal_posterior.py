@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import torch
 from botorch.logging import logger
@@ -22,6 +22,7 @@ from torch.quasirandom import SobolEngine
 from botorch_pref.linalg.semidefinite_cholesky import semidefinite_cholesky
 from botorch_pref.numerics.mixtures import gaussian_mixture
 from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
+from botorch_pref.posteriors.moments import Moments
 
 
 class SkewNormalPosterior(Posterior):
@@ -66,28 +67,48 @@ class SkewNormalPosterior(Posterior):
                 f"component_covariance {tuple(component_covariance.shape)}; give "
                 "num_components x batch_shape x q and batch_shape x q x q."
             )
-        self.component_means = component_means
-        self.component_covariance = component_covariance
+        self.moments = Moments(component_means, component_covariance)
+
+    @classmethod
+    def from_moments(cls, moments: Moments) -> Self:
+        """A posterior whose component means are made when something needs them.
+
+        Args:
+            moments: Means of the components and their covariance.
+        """
+        posterior = cls.__new__(cls)
+        posterior.moments = moments
+        return posterior
+
+    @property
+    def component_means(self) -> Tensor:
+        """Means of the components, ``num_components x batch_shape x q``."""
+        return self.moments.means
+
+    @property
+    def component_covariance(self) -> Tensor:
+        """The covariance that all components have, ``batch_shape x q x q``."""
+        return self.moments.covariance
 
     @property
     def device(self) -> torch.device:
-        """Device of the component means."""
-        return self.component_means.device
+        """Device of the utilities."""
+        return self.component_covariance.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Floating-point type of the component means."""
-        return self.component_means.dtype
+        """Floating-point type of the utilities."""
+        return self.component_covariance.dtype
 
     @property
     def batch_shape(self) -> torch.Size:
         """Shape of the t-batch, without components."""
-        return self.component_means.shape[1:-1]
+        return self.component_covariance.shape[:-2]
 
     @property
     def base_sample_shape(self) -> torch.Size:
         """``batch_shape x (q + 1)``: the component's normal, then one per point."""
-        return self.batch_shape + torch.Size([self.component_means.shape[-1] + 1])
+        return self.batch_shape + torch.Size([self.component_covariance.shape[-1] + 1])
 
     @property
     def batch_range(self) -> tuple[int, int]:
@@ -112,35 +133,32 @@ class SkewNormalPosterior(Posterior):
         sample_shape: torch.Size = torch.Size(),  # noqa: B008
     ) -> torch.Size:
         """Shape of samples: ``sample_shape x batch_shape x q x 1``."""
-        return sample_shape + self.component_means.shape[1:] + torch.Size([1])
+        return sample_shape + self.component_covariance.shape[:-1] + torch.Size([1])
 
     @property
     def mean(self) -> Tensor:
         """Mean, ``batch_shape x q x 1``."""
-        return self.component_means.mean(0).unsqueeze(-1)
+        return self.moments.mean.unsqueeze(-1)
 
     @property
     def covariance_matrix(self) -> Tensor:
         """Covariance within plus between components, ``batch_shape x q x q``."""
-        deviation = (self.component_means - self.component_means.mean(0)).movedim(0, -1)
-        between = deviation @ deviation.mT / deviation.shape[-1]
-        return self.component_covariance + between
+        spread = self.moments.spread
+        return self.component_covariance + spread @ spread.mT
 
     @property
     def variance(self) -> Tensor:
         """Variance, ``batch_shape x q x 1``."""
-        return self._moments[0].unsqueeze(-1)
+        between = self.moments.spread.square().sum(-1)
+        return (self._component_variance + between).unsqueeze(-1)
 
     @property
     def skewness(self) -> Tensor:
         """Third standardised moment, ``batch_shape x q x 1``; 0 for a point mass."""
-        return self._moments[1].unsqueeze(-1)
-
-    @property
-    def _moments(self) -> tuple[Tensor, Tensor]:
-        return gaussian_mixture.central_moments(
+        _, skewness = gaussian_mixture.central_moments(
             self.component_means, self._component_variance
         )
+        return skewness.unsqueeze(-1)
 
     @property
     def _component_variance(self) -> Tensor:
@@ -175,7 +193,7 @@ class SkewNormalPosterior(Posterior):
         # not fit into memory.
         results = [
             function(scalar, self.component_means, self._component_variance)
-            for scalar in value.to(self.component_means).flatten()
+            for scalar in value.to(self.component_covariance).flatten()
         ]
         shape = value.shape if value.numel() > 1 else torch.Size()
         return torch.stack(results).reshape(self._extended_shape(shape))

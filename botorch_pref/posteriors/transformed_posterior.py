@@ -24,9 +24,9 @@ def with_observation_noise(moments: Moments, noise: Tensor) -> Moments:
         noise: Variances, ``batch_shape x q``, or ``batch_shape x 1`` for all points.
     """
     # An input transform may turn one point into several.
-    num_points = moments.means.shape[-1]
+    num_points = moments.covariance.shape[-1]
     diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], num_points))
-    return Moments(moments.means, moments.covariance + diagonal.to(moments.means))
+    return moments.with_more_covariance(diagonal.to(moments.covariance))
 
 
 def transformed_posterior(
@@ -61,5 +61,4 @@ def _scales(
 def _scaled(moments: Moments, transform: ScalarizedPosteriorTransform) -> Moments:
     """Moments of ``weight f + offset``, exact for every component of a mixture."""
     weight = cast("Tensor", transform.weights)[0]
-    means = weight * moments.means + transform.offset
-    return Moments(means, weight**2 * moments.covariance)
+    return moments.combined(lambda points: weight * points, transform.offset)

@@ -190,7 +190,8 @@ class SkewSolution(Solution[PosteriorTerms]):
         )
         draws = continue_draws(
             self.mixture,
-            *further.moments,
+            further.moments.means,
+            further.moments.covariance,
             cast("BoxFactors", further.factors),
             further.sources,
             generator,

@@ -71,4 +71,4 @@ class UnifiedSkewNormal(Engine):
 
     def posterior(self, moments: Moments) -> Posterior:
         """See base class: a mixture over the draws."""
-        return SkewNormalPosterior(moments.means, moments.covariance)
+        return SkewNormalPosterior.from_moments(moments)

@@ -45,9 +45,9 @@ def group_mean(moments: Moments, num_raters: int) -> Moments:
         The moments of ``q`` means. Averaging is linear, so they are exact for each
         component of a mixture.
     """
-    means = moments.means.unflatten(-1, (-1, num_raters)).mean(-1)
-    covariance = moments.covariance.unflatten(-1, (-1, num_raters)).mean(-1)
-    return Moments(means, covariance.unflatten(-2, (-1, num_raters)).mean(-2))
+    return moments.combined(
+        lambda points: points.unflatten(-2, (-1, num_raters)).mean(-2)
+    )
 
 
 class GroupUtility(Model):
