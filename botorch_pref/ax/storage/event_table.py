@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+from io import StringIO
 from pathlib import Path
 
 from ax.core.experiment import Experiment
 
 from botorch_pref.ax.storage.events import events
-from botorch_pref.errors import StorageError
+from botorch_pref.ax.storage.whole_file import replace_file
 
 _COLUMNS = ("number", "time", "trial", "kind", "what")
 
@@ -19,7 +20,8 @@ def write_log(experiment: Experiment, path: Path) -> None:
 
     Args:
         experiment: Ax's.
-        path: Of the CSV file; replaced if there is one. Its column ``what`` is JSON.
+        path: Of the CSV file; replaced, whole, if there is one. Its column ``what`` is
+            JSON.
 
     Raises:
         StorageError: It cannot be written.
@@ -34,8 +36,6 @@ def write_log(experiment: Experiment, path: Path) -> None:
         ]
         for event in events(experiment)
     ]
-    try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([_COLUMNS, *rows])
-    except OSError as error:
-        raise StorageError(f"Cannot write {path}: {error}") from error
+    table = StringIO(newline="")
+    csv.writer(table).writerows([_COLUMNS, *rows])
+    replace_file(path, table.getvalue())

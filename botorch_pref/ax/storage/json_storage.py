@@ -19,6 +19,11 @@ from botorch_pref.ax.storage.events import check_nothing_else_happened
 from botorch_pref.ax.storage.storage import Storage
 from botorch_pref.ax.storage.storage_warnings import hidden_storage_warnings
 from botorch_pref.ax.storage.stored_expressions import expressions_are_data
+from botorch_pref.ax.storage.whole_file import (
+    create_file,
+    remove_parts,
+    replace_file,
+)
 from botorch_pref.errors import StorageError
 
 fcntl: ModuleType | None
@@ -31,9 +36,8 @@ except ImportError:  # Windows
 class JsonStorage(Storage):
     """A file that ``ax.storage.json_store.load.load_experiment`` reads too.
 
-    A write makes another file beside it, ``.part``, and renames that: a process killed
-    in the middle leaves the old file. Processes write one after the other, as far as
-    the file system has locks; those of Windows are not used.
+    A process killed in the middle of a write leaves the old file. Processes write one
+    after the other, as far as the file system has locks; those of Windows are not used.
 
     Args:
         path: Of the file.
@@ -44,16 +48,20 @@ class JsonStorage(Storage):
 
     def create(self, experiment: Experiment) -> None:
         """See base class."""
-        if self.path.exists():
+        try:
+            create_file(self.path, _text_of(experiment))
+        except StorageError as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
             raise StorageError(
                 f"There is a file {self.path} already; resume its experiment, or give "
                 "another path."
-            )
-        write_json(experiment, self.path)
+            ) from error
 
     def save(self, experiment: Experiment, trial: BaseTrial) -> None:
         """See base class."""
         with _locked(self.path):
+            remove_parts(self.path)
             stored = read_json(self.path).trials.values()
             check_nothing_else_happened(experiment, (t._properties for t in stored))
             write_json(experiment, self.path)
@@ -106,18 +114,11 @@ def write_json(experiment: Experiment, path: Path) -> None:
     Raises:
         StorageError: It cannot be written.
     """
-    text = json.dumps(object_to_json(experiment))
-    # One that a killed process left is written over.
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise StorageError(f"Cannot write {path}: {error}") from error
+    replace_file(path, _text_of(experiment))
+
+
+def _text_of(experiment: Experiment) -> str:
+    return json.dumps(object_to_json(experiment))
 
 
 def read_json(path: Path) -> Experiment:

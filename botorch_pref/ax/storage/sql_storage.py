@@ -23,7 +23,7 @@ from sqlalchemy import (
     inspect,
     select,
 )
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import scoped_session, sessionmaker
@@ -50,7 +50,7 @@ class SqlStorage(Storage):
         StorageError: It is no URL of a database that can be reached.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str | URL) -> None:
         try:
             self._url = make_url(url)
             # A connection for each transaction: none is left open.

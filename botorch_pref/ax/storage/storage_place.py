@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sqlalchemy.engine import URL
+
 from botorch_pref.ax.storage.json_storage import JsonStorage
 from botorch_pref.ax.storage.sql_storage import SqlStorage
 from botorch_pref.ax.storage.storage import Storage
@@ -26,6 +28,8 @@ def storage_at(place: str | Path) -> Storage:
         )
     if "://" in str(place):
         return SqlStorage(str(place))
-    if Path(place).suffix == ".json":
-        return JsonStorage(place)
-    return SqlStorage(f"sqlite:///{place}")
+    # Of the folder of this moment, and never the name of a database in memory.
+    path = Path(place).absolute()
+    if path.suffix == ".json":
+        return JsonStorage(path)
+    return SqlStorage(URL.create("sqlite", database=str(path)))

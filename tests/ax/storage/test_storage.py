@@ -282,14 +282,6 @@ def test_files_are_written_one_after_the_other(played, tmp_path, monkeypatch) ->
     assert other.experiment.lookup_data(trial_indices={1}).df["mean"].tolist() == [1, 0]
 
 
-def test_what_a_killed_process_left_is_written_over(played, tmp_path) -> None:
-    path = Path(shutil.copy(played / "espresso.json", tmp_path))
-    path.with_name("espresso.json.part").write_text("{", encoding="utf-8")
-    PreferenceExperiment.resume("espresso", storage=path).ask()
-    assert list(tmp_path.iterdir()) == [path]
-    assert len(PreferenceExperiment.resume("espresso", storage=path).pending) == 2
-
-
 @pytest.mark.skipif(POSTGRES not in os.environ, reason=f"needs a URL in {POSTGRES}")
 def test_postgresql_goes_on_as_sqlite(tmp_path) -> None:
     name = f"espresso {uuid.uuid4()}"

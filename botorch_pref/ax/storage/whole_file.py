@@ -1,0 +1,138 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from botorch_pref.errors import StorageError
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+"""What file systems without hard links answer."""
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file, whole or not at all.
+
+    Another file of a new name is written beside it and renamed. It has the mode and
+    the owner of the file that it replaces; a symbolic link stays one, and its target
+    is replaced.
+
+    Args:
+        path: Of the file, which need not be there.
+        text: All of it.
+
+    Raises:
+        StorageError: It cannot be written, or may not be: it is read-only, or no file.
+    """
+    with _written_beside(path, text) as (part, target):
+        part.replace(target)
+
+
+def create_file(path: Path, text: str) -> None:
+    """Writes a file that is not there, whole or not at all.
+
+    Of several processes that create it one succeeds.
+
+    Args:
+        path: Of the file; where it is a link, its target is created.
+        text: All of it.
+
+    Raises:
+        StorageError: There is one already, or it cannot be written.
+    """
+    with _written_beside(path, text) as (part, target):
+        try:
+            target.hardlink_to(part)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            target.touch(exist_ok=False)
+            part.replace(target)
+        else:
+            part.unlink()
+
+
+def remove_parts(path: Path) -> None:
+    """Removes what killed processes left beside a file.
+
+    Args:
+        path: Of the file, which nobody else is writing.
+    """
+    target = _target(path)
+    for part in target.parent.glob(f".{_escaped(target.name)}.{'[0-9a-f]' * 32}.part"):
+        with suppress(OSError):
+            part.unlink()
+
+
+@contextmanager
+def _written_beside(path: Path, text: str) -> Iterator[tuple[Path, Path]]:
+    """A written file, and where it is to be; gone afterwards."""
+    target = _target(path)
+    # Nobody can have planted anything there.
+    part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
+    try:
+        before = _status(target)
+        mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
+        try:
+            _write_new(part, text, mode, before)
+            yield part, target
+        finally:
+            part.unlink(missing_ok=True)
+        _keep_names(target.parent)
+    except OSError as error:
+        raise StorageError(f"Cannot write {path}: {error}") from error
+
+
+def _target(path: Path) -> Path:
+    # Path.resolve raises where links lead in a circle; opening says it better.
+    return Path(os.path.realpath(path))
+
+
+def _status(target: Path) -> os.stat_result | None:
+    """What is known of a file that may be replaced; None if there is none."""
+    try:
+        found = target.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "It is no file", str(target))
+    # An administrator is asked for the mode too: what is read-only was meant to stay.
+    if not (found.st_mode & 0o222 and os.access(target, os.W_OK)):
+        raise PermissionError(errno.EACCES, "It is read-only", str(target))
+    return found
+
+
+def _write_new(part: Path, text: str, mode: int, before: os.stat_result | None) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(part, flags, mode), "wb") as file:
+        if before is not None:
+            if hasattr(os, "chown"):
+                # Only an administrator can give files away.
+                with suppress(PermissionError):
+                    os.chown(part, before.st_uid, before.st_gid)
+            part.chmod(mode)
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _keep_names(folder: Path) -> None:
+    """Waits until a renamed file has its name after a loss of power, too."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _escaped(name: str) -> str:
+    """A name that a pattern matches literally."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
