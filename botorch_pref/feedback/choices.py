@@ -42,6 +42,7 @@ class Choices(Feedback):
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         sets = check_padded_sets("Choices.sets", self.sets, "set")
         chosen = check_integers(
             "Choices.chosen", self.chosen, "m", "indices into datapoints"

@@ -41,6 +41,7 @@ class Comparisons(Feedback):
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         if self.pairs is None and self.ties is None:
             raise FeedbackError(
                 "Comparisons has neither pairs nor ties; leave it out of the feedback."

@@ -18,7 +18,8 @@ class Feedback(ABC):
     """A frozen, validated block of answers of one kind.
 
     Subclasses are frozen dataclasses of tensors whose indices point into the
-    ``datapoints`` of a model.
+    ``datapoints`` of a model. The tensors are copies: what happens later to those that
+    were given changes nothing here.
 
     Attributes:
         relative: Whether only differences of utilities are seen.
@@ -30,6 +31,12 @@ class Feedback(ABC):
     relative: ClassVar[bool]
     padded: ClassVar[bool] = False
     wide_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Copies the tensors; subclasses validate them after it."""
+        for name, value in self._fields().items():
+            if isinstance(value, Tensor):
+                object.__setattr__(self, name, value.clone())
 
     @property
     @abstractmethod
@@ -78,12 +85,15 @@ class Feedback(ABC):
 
         Args:
             function: Takes and returns a tensor, for example ``lambda t: t.cuda()``.
+
+        Returns:
+            The block itself, where the function gives back every tensor that it is
+            given.
         """
-        fields = {
-            name: function(value)
-            for name, value in self._fields().items()
-            if isinstance(value, Tensor)
-        }
+        given = {n: v for n, v in self._fields().items() if isinstance(v, Tensor)}
+        fields = {name: function(value) for name, value in given.items()}
+        if all(fields[name] is value for name, value in given.items()):
+            return self
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
 
     def shifted(self, offset: int) -> Self:

@@ -39,6 +39,7 @@ class OrdinalRatings(Feedback):
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         indices = check_index_tensor("OrdinalRatings.indices", self.indices, width=None)
         levels = check_integers("OrdinalRatings.levels", self.levels, "m", "levels")
         check_same_shape(

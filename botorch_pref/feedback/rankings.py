@@ -34,6 +34,7 @@ class Rankings(Feedback):
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         orders = check_padded_sets("Rankings.orders", self.orders, "ranking")
         object.__setattr__(self, "orders", orders)
 

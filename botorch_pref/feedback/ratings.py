@@ -35,6 +35,7 @@ class Ratings(Feedback):
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         indices = check_index_tensor("Ratings.indices", self.indices, width=None)
         ratings = check_unit_interval("Ratings.ratings", self.ratings)
         check_same_shape("Ratings.ratings", ratings, indices.shape, "Ratings.indices")

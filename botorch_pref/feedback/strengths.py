@@ -38,6 +38,7 @@ class Strengths(Feedback):
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         pairs = check_index_tensor("Strengths.pairs", self.pairs, width=2)
         check_distinct("Strengths.pairs", pairs)
         strengths = check_unit_interval("Strengths.strengths", self.strengths)

@@ -34,6 +34,7 @@ class Validity(Feedback):
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         indices = check_index_tensor("Validity.indices", self.indices, width=None)
         object.__setattr__(self, "indices", indices)
         if not isinstance(self.valid, Tensor) or self.valid.dtype != torch.bool:

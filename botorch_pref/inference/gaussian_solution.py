@@ -55,7 +55,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
     def diagnostics(self) -> dict[str, Any]:
         """See base class."""
         return {
-            "converged": self.result.converged,
+            "converged": not self.failures,
             "iterations": self.result.iterations,
             "residual": self.result.residual,
             "log_evidence": self.log_evidence.detach(),
@@ -70,7 +70,8 @@ class GaussianSolution(Solution[PosteriorTerms]):
             f"{known.residual:.1e} posterior standard deviations. Check for extreme "
             "noise or output scale."
         )
-        return () if known.converged else (text,)
+        stopped = () if known.converged else (text,)
+        return stopped + self.evidence_failures(self.log_evidence)
 
     def tangent(self, mean: Tensor) -> GaussianTangent:
         """See base class."""

@@ -44,6 +44,25 @@ class Solution(ABC, Generic[TermsT]):
             deviations) and ``log_evidence``; more where the engine knows more.
         """
 
+    @staticmethod
+    def evidence_failures(log_evidence: Tensor) -> tuple[str, ...]:
+        """A sentence on an evidence that is no number.
+
+        Args:
+            log_evidence: ``batch_shape``.
+
+        Returns:
+            Nothing where it is finite.
+        """
+        if bool(log_evidence.isfinite().all()):
+            return ()
+        found = [float(value) for value in log_evidence.detach().flatten()[:3]]
+        text = (
+            f"did not converge: the log evidence is {found}, not finite. Check for "
+            "extreme hyper-parameters, or use double precision."
+        )
+        return (text,)
+
     @property
     def failures(self) -> tuple[str, ...]:
         """Sentences on all that did not converge, of what was computed so far."""

@@ -22,6 +22,7 @@ from botorch_pref.likelihoods.positive_parameter import (
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 from botorch_pref.likelihoods.registry import register_likelihood
 from botorch_pref.linalg.sparse_design import point_rows
+from botorch_pref.numerics.argument_ranges import check_count
 
 
 def _get_cutpoints(module: Module) -> Tensor:
@@ -173,11 +174,13 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
 def _initial_cutpoints(
     num_levels: int | None, cutpoints: Tensor | None, noise: Tensor
 ) -> Tensor:
+    if num_levels is not None:
+        check_count("OrdinalProbitLikelihood: num_levels", num_levels, at_least=2)
     if cutpoints is None:
-        if num_levels is None or num_levels < 2:
+        if num_levels is None:
             raise FeedbackError(
-                f"OrdinalProbitLikelihood needs num_levels of at least 2, got "
-                f"{num_levels}; pass OrdinalProbitLikelihood(num_levels)."
+                "OrdinalProbitLikelihood needs num_levels of at least 2, or cutpoints; "
+                "pass OrdinalProbitLikelihood(num_levels)."
             )
         share = torch.arange(1, num_levels, dtype=noise.dtype) / num_levels
         return 2 * noise.sqrt().unsqueeze(-1) * torch.special.ndtri(share)

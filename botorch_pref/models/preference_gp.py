@@ -40,6 +40,7 @@ from botorch_pref.models.answers.answer_likelihoods import (
     AnyLikelihood,
 )
 from botorch_pref.models.answers.supported_answers import check_supported
+from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_arguments import check_training_inputs
 from botorch_pref.models.data.training_set import (
     TrainingSet,
@@ -96,6 +97,9 @@ class PreferenceGP(UtilityModel, GP):
         input_transform: InputTransform | None = None,
     ) -> None:
         super().__init__()
+        check_module("mean_module", mean_module, Mean)
+        check_module("covar_module", covar_module, Kernel)
+        check_module("input_transform", input_transform, InputTransform)
         self._cache = SolutionCache()
         blocks = collect_feedback(comparisons, feedback)
         if datapoints is None and blocks:
@@ -281,6 +285,7 @@ class PreferenceGP(UtilityModel, GP):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
+        self._check_points("X", X)
         self.eval()
         return self._predict(X)
 
@@ -296,11 +301,12 @@ class PreferenceGP(UtilityModel, GP):
         self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
     ) -> Self:
         """See base class; the engine of the copy starts where that of the model is."""
-        new = super().condition_on_observations(X, Y, **kwargs)
+        answers = collect_answers(Y)
+        new = super().condition_on_observations(X, answers, **kwargs)
         after = new._site_rows()
         if self._cache.start is None:
             return new
-        blocks = {type(block): block for block in collect_answers(Y)}
+        blocks = {type(block): block for block in answers}
         ordered = [blocks[type(b)] for b in new.feedback if type(b) in blocks]
         more = TrainingSet(X.detach(), tuple(ordered))
         more = more.map_tensors(lambda t: t.to(X.device))
@@ -343,6 +349,7 @@ class PreferenceGP(UtilityModel, GP):
         Returns:
             ``batch_shape x q``.
         """
+        self._check_duels(("X1", "X2"), X1, X2)
         pairs = torch.stack(torch.broadcast_tensors(X1, X2), dim=-2)
         # Room for batches of the model, for which the pairs would be taken below.
         pairs = pairs.reshape(

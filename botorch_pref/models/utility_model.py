@@ -22,6 +22,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.models.data.distinct_points import DistinctPoints
+from botorch_pref.models.data.query_points import check_point_pairs, check_points
 from botorch_pref.models.data.ranking_inputs import inputs_from_dataset
 from botorch_pref.models.data.training_set import (
     TrainingSet,
@@ -95,10 +96,18 @@ class UtilityModel(Model, FantasizeMixin):
 
         Returns:
             A posterior over ``batch_shape x q x 1``.
+
+        Raises:
+            FeedbackError: The noise is no variance.
         """
         if output_indices not in (None, [0]):
             raise UnsupportedError(
                 f"output_indices={output_indices}, but the utility is one output."
+            )
+        if not isinstance(observation_noise, bool | Tensor):
+            raise FeedbackError(
+                f"observation_noise is {observation_noise!r}; give True, False, or a "
+                "tensor of variances, batch_shape x q x 1."
             )
         moments = self.moments(X)
         if observation_noise is not False:
@@ -112,6 +121,27 @@ class UtilityModel(Model, FantasizeMixin):
             self.make_posterior, moments, posterior_transform, X
         )
 
+    def _check_points(self, name: str, X: Tensor) -> None:
+        """Checks the points that a prediction is asked for at.
+
+        Args:
+            name: Of the argument.
+            X: What was given.
+
+        Raises:
+            FeedbackError: It is no tensor of such points as the model has seen.
+        """
+        check_points(name, X, self.datapoints, self._num_features)
+
+    def _check_duels(self, names: tuple[str, str], X1: Tensor, X2: Tensor) -> None:
+        """Checks the two sides of duels, as :meth:`_check_points`."""
+        check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
+
+    @property
+    def _num_features(self) -> int | None:
+        """``d`` of points to predict at; None where an input transform may add some."""
+        return None if hasattr(self, "input_transform") else self.dim
+
     def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
         """The joint posterior of differences ``f(X) - f(X_ref)``.
 
@@ -123,6 +153,7 @@ class UtilityModel(Model, FantasizeMixin):
         Returns:
             A posterior over ``batch_shape x q x 1``.
         """
+        self._check_duels(("X", "X_ref"), X, X_ref)
         batch = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
         both = torch.cat(
             [X.expand(*batch, -1, -1), X_ref.expand(*batch, -1, -1)], dim=-2

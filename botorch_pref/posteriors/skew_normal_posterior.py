@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from botorch_pref.linalg.semidefinite_cholesky import semidefinite_cholesky
+from botorch_pref.numerics.argument_ranges import check_probabilities
 from botorch_pref.numerics.mixtures import gaussian_mixture
 from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
 from botorch_pref.posteriors.moments import Moments
@@ -183,7 +184,15 @@ class SkewNormalPosterior(Posterior):
         return self._at_each(gaussian_mixture.log_density, value).exp()
 
     def quantile(self, value: Tensor) -> Tensor:
-        """Marginal quantiles at probabilities in (0, 1); shapes as in `cdf`."""
+        """Marginal quantiles at probabilities in (0, 1); shapes as in `cdf`.
+
+        Args:
+            value: Probabilities, any shape.
+
+        Raises:
+            FeedbackError: One is not strictly between 0 and 1.
+        """
+        check_probabilities("value", value)
         return self._at_each(gaussian_mixture.quantile, value)
 
     def _at_each(

@@ -13,6 +13,7 @@ from botorch.acquisition.objective import (
 from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
+from botorch_pref.errors import FeedbackError
 from botorch_pref.posteriors.moments import Moments
 
 
@@ -22,7 +23,15 @@ def with_observation_noise(moments: Moments, noise: Tensor) -> Moments:
     Args:
         moments: Of utilities at q points.
         noise: Variances, ``batch_shape x q``, or ``batch_shape x 1`` for all points.
+
+    Raises:
+        FeedbackError: A variance is negative or not finite.
     """
+    if not bool(((noise >= 0) & noise.isfinite()).all()):
+        raise FeedbackError(
+            "observation_noise holds variances that are negative or not finite; give "
+            "variances of at least 0, batch_shape x q x 1."
+        )
     # An input transform may turn one point into several.
     num_points = moments.covariance.shape[-1]
     diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], num_points))

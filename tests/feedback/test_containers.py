@@ -365,7 +365,8 @@ def test_answers_that_disagree_or_repeat_are_legal(pairs) -> None:
 
 def test_equal_coordinates_are_legal() -> None:
     same = points()[:1].expand(3, 2)
-    assert TrainingSet(same, (Comparisons(ints(PAIRS)),)).datapoints is same
+    held = TrainingSet(same, (Comparisons(ints(PAIRS)),)).datapoints
+    assert torch.equal(held, same)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
@@ -511,3 +512,29 @@ def test_new_points_may_have_batches_that_the_old_ones_lack() -> None:
     assert new.batch_shape == (3, 2)
     with pytest.raises(FeedbackError, match=r"\(3, 3, 2\).*\(2, 3, 2\).*broadcast"):
         TrainingSet(points(3), ()).followed_by(TrainingSet(points(2), ()))
+
+
+@pytest.mark.parametrize("block", every_block())
+def test_containers_hold_copies(block) -> None:
+    """What happens later to the tensors that were given changes nothing."""
+    names = [field.name for field in dataclasses.fields(block)]
+    given = {name: getattr(block, name) for name in names}
+    copied = type(block)(**given)
+    for name, value in given.items():
+        if isinstance(value, torch.Tensor):
+            before = value.clone()
+            value.zero_()
+            assert torch.equal(getattr(copied, name), before)
+            value.copy_(before)
+    features = points()
+    held = TrainingSet(features, (block,))
+    features.zero_()
+    assert torch.equal(held.datapoints, points())
+
+
+@pytest.mark.parametrize("block", every_block())
+def test_nothing_is_copied_where_nothing_moves(block) -> None:
+    """As where BoTorch moves a model to where it is at every call."""
+    held = TrainingSet(points(), (block,))
+    assert block.map_tensors(lambda t: t.cpu()) is block
+    assert held.map_tensors(lambda t: t.cpu()) is held

@@ -1,7 +1,9 @@
 """Cut points of ordinal levels."""
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from gpytorch.priors import NormalPrior
@@ -80,3 +82,15 @@ def test_a_prior_sees_the_cutpoints_themselves() -> None:
     assert closure(module).tolist() == pytest.approx(CUTPOINTS, rel=1e-6)
     setting(module, torch.tensor([0.0, 1.0, 3.0]))
     assert likelihood.cutpoints.tolist() == pytest.approx([0.0, 1.0, 3.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("num_levels", [5.5, 5.0, True, "5", 1, 0, -3])
+def test_levels_that_cannot_be_counted_are_refused(num_levels: Any) -> None:
+    with pytest.raises(FeedbackError, match=r"num_levels is .* at least 2"):
+        OrdinalProbitLikelihood(num_levels)
+    with pytest.raises(FeedbackError, match=r"num_levels is .* at least 2"):
+        OrdinalProbitLikelihood(num_levels, cutpoints=torch.arange(4.0))
+
+
+def test_levels_may_be_counted_by_numpy() -> None:
+    assert OrdinalProbitLikelihood(np.int64(5)).num_levels == 5

@@ -48,6 +48,7 @@ def predictive_log_probability(
         `m` log probabilities; of comparisons those of pairs, then of ties.
 
     Raises:
+        FeedbackError: An answer about a point that there is not.
         UnsupportedFeedbackError: If the model has no likelihood of such answers, or one
             that says nothing of them.
     """
@@ -71,6 +72,7 @@ def member_log_probability(
         `m x S` for an ensemble of `S` models, `m` for one model.
 
     Raises:
+        FeedbackError: As `predictive_log_probability`.
         UnsupportedFeedbackError: As `predictive_log_probability`.
     """
     if not isinstance(feedback, Feedback):
@@ -78,6 +80,7 @@ def member_log_probability(
             f"The probability of held-out {type(feedback).__name__} is not known; give "
             "a container of answers, such as Comparisons."
         )
+    feedback.check_indices(datapoints.shape[-2])
     likelihood = _likelihood_of(model, type(feedback))
     if isinstance(feedback, Choices):
         first_chosen = _first_of(likelihood.log_choice_probability)

@@ -24,6 +24,7 @@ from botorch_pref.inference.solution import Solution
 from botorch_pref.inference.utility_prior import UtilityPrior
 from botorch_pref.inference.warm_start import FurtherAnswers, WarmStart
 from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.numerics.argument_ranges import check_count
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,15 @@ class SamplingSettings:
     num_draws: int
     seed: int
     exact_evidence: bool
+
+    def __post_init__(self) -> None:
+        """Validates the fields.
+
+        Raises:
+            FeedbackError: The number of draws or the seed is none.
+        """
+        check_count("num_draws", self.num_draws, at_least=1)
+        check_count("seed", self.seed, at_least=0)
 
     def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
         """A new source of randomness.
@@ -145,7 +155,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         known = self.approximation.diagnostics()
         latent, size = self.mixture.latent, self.mixture.effective_sample_size
         return known | {
-            "converged": known["converged"] and latent.converged,
+            "converged": not self.failures and known["converged"] and latent.converged,
             "r_hat": float(latent.r_hat.max()),
             "effective_sample_size": float(size.min()),
             "acceptance_rate": float(latent.acceptance_rate.min()),
@@ -156,7 +166,10 @@ class SkewSolution(Solution[PosteriorTerms]):
     def failures(self) -> tuple[str, ...]:
         """See base class."""
         failures = () if self.found is None else self.found.failures
-        sampled = vars(self).get("sampled")
+        known = vars(self)
+        if self.settings.exact_evidence and "log_evidence" in known:
+            failures += self.evidence_failures(self.log_evidence)
+        sampled = known.get("sampled")
         if sampled is None or sampled.latent.converged:
             return failures
         size = float(sampled.latent.effective_sample_size.min())

@@ -34,8 +34,12 @@ class WeightSolution(Solution[WeightPosterior]):
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class."""
-        names = ("converged", "iterations", "residual", "log_evidence")
-        return {name: getattr(self.posterior, name) for name in names}
+        return {
+            "converged": not self.failures,
+            "iterations": self.posterior.iterations,
+            "residual": self.posterior.residual,
+            "log_evidence": self.log_evidence,
+        }
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -46,7 +50,8 @@ class WeightSolution(Solution[WeightPosterior]):
             f"{known.residual:.1e} posterior standard deviations. Check the scale of "
             "the features and eta."
         )
-        return () if known.converged else (text,)
+        stopped = () if known.converged else (text,)
+        return stopped + self.evidence_failures(self.log_evidence)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -21,7 +21,9 @@ class TrainingSet:
     """Validated training data of a model.
 
     Attributes:
-        datapoints: ``batch_shape x n x d``, floating point.
+        datapoints: ``batch_shape x n x d``, floating point; a copy of those given, or
+            these themselves where they require a gradient: with their graph, of which
+            torch sees changes in place.
         feedback: Blocks of answers, comparisons first, at most one of a kind.
 
     Raises:
@@ -35,6 +37,8 @@ class TrainingSet:
     def __post_init__(self) -> None:
         """Validates the fields."""
         _check_datapoints(self.datapoints)
+        if not self.datapoints.requires_grad:
+            object.__setattr__(self, "datapoints", self.datapoints.clone())
         kinds = [type(block) for block in self.feedback]
         for kind in kinds:
             if kinds.count(kind) > 1:
@@ -104,9 +108,17 @@ class TrainingSet:
 
         Args:
             function: Takes and returns a tensor, for example ``lambda t: t.cuda()``.
+
+        Returns:
+            These data themselves, where the function gives back every tensor that it is
+            given.
         """
+        points = function(self.datapoints)
         feedback = tuple(block.map_tensors(function) for block in self.feedback)
-        return type(self)(function(self.datapoints), feedback)
+        blocks = zip(feedback, self.feedback, strict=True)
+        if points is self.datapoints and all(new is old for new, old in blocks):
+            return self
+        return type(self)(points, feedback)
 
 
 def _cat_points(first: Tensor, second: Tensor) -> Tensor:
@@ -210,22 +222,23 @@ def collect_feedback(
     Raises:
         FeedbackError: ``feedback`` is no sequence, or something in it no container.
     """
-    if isinstance(feedback, Feedback):
+    if isinstance(feedback, Feedback) or not isinstance(feedback, Iterable):
         raise FeedbackError(
             f"feedback is one {type(feedback).__name__}; pass a sequence, "
             "feedback=[...]."
         )
-    for block in feedback:
+    blocks = tuple(feedback)  # once: an iterator has nothing left the second time
+    for block in blocks:
         if not isinstance(block, Feedback):
             raise FeedbackError(
                 f"feedback holds a {type(block).__name__}; wrap answers in a container "
                 "such as botorch_pref.Validity."
             )
     if comparisons is None:
-        return tuple(feedback)
+        return blocks
     if not isinstance(comparisons, Comparisons):
         comparisons = Comparisons(comparisons)
-    return (comparisons, *feedback)
+    return (comparisons, *blocks)
 
 
 def collect_answers(

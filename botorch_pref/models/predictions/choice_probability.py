@@ -16,6 +16,7 @@ from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression.plackett_luce_regression import (
     PlackettLuceRegression,
 )
+from botorch_pref.numerics.argument_ranges import check_count
 
 _KINDS: tuple[type[Feedback], ...] = (Choices, Rankings)
 
@@ -42,8 +43,10 @@ def choice_probability(
         ``batch_shape x k``.
 
     Raises:
+        FeedbackError: The number of draws is none.
         UnsupportedFeedbackError: The model has no likelihood of sets.
     """
+    check_count("num_samples", num_samples, at_least=1)
     likelihood = _set_likelihood(model)
     posterior = cast("TorchPosterior", model.posterior(X))
     sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)

@@ -71,7 +71,8 @@ class GroupUtility(Model):
         raters: ``R x r``, the columns of each rater; or ``R`` numbers.
 
     Raises:
-        BotorchPrefError: There are no raters, or no columns left for the stimulus.
+        BotorchPrefError: There are no raters, they are not finite, or no columns are
+            left for the stimulus.
     """
 
     raters: Tensor
@@ -83,6 +84,11 @@ class GroupUtility(Model):
             raise BotorchPrefError(
                 f"raters has shape {tuple(raters.shape)}; give R x r, the columns of "
                 "at least one rater, or R numbers."
+            )
+        if not bool(columns.isfinite().all()):
+            raise BotorchPrefError(
+                f"raters holds {columns[~columns.isfinite()].tolist()}; give finite "
+                "numbers or features."
             )
         if model.dim is not None and model.dim <= columns.shape[-1]:
             raise BotorchPrefError(

@@ -29,6 +29,7 @@ from botorch_pref.inference.weight_space.weight_engine import (
 )
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.likelihoods.positive_parameter import PositiveParameter, set_positive
+from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.registry import register_model
 from botorch_pref.models.regression.held_out_losses import EtaLosses, held_out_losses
@@ -110,6 +111,7 @@ class PlackettLuceRegression(UtilityModel, GP):
             raise UnsupportedFeedbackError(
                 f"inference={inference!r}; there are {' and '.join(_ENGINES)}."
             )
+        check_module("input_transform", input_transform, InputTransform)
         self.engine = _ENGINES[inference]
         self.likelihood = PlackettLuceLikelihood()
         self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
@@ -213,6 +215,7 @@ class PlackettLuceRegression(UtilityModel, GP):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
+        self._check_points("X", X)
         self.eval()
         features = self.transform_inputs(X)
         mean = (features @ self.weights_mean.unsqueeze(-1)).squeeze(-1)
@@ -237,6 +240,7 @@ class PlackettLuceRegression(UtilityModel, GP):
         Returns:
             ``batch_shape x q``.
         """
+        self._check_duels(("X1", "X2"), X1, X2)
         self.eval()
         gap = self.transform_inputs(X1) - self.transform_inputs(X2)
         mean = (gap @ self.weights_mean.unsqueeze(-1)).squeeze(-1)

@@ -12,6 +12,7 @@ from botorch_pref import (
     Choices,
     Comparisons,
     EPPreferenceGP,
+    FeedbackError,
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
     LaplacePreferenceGP,
@@ -252,3 +253,10 @@ def test_ensembles_average_the_probabilities_of_their_members(name: str) -> None
         want = torch.stack(members).mean(0)
         got = score(ensemble.eval(), block).exp()
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("pair", [[0, -1], [0, 5]])
+def test_answers_about_points_that_there_are_not(pair) -> None:
+    model = EPPreferenceGP(POINTS, PAIRS)
+    with pytest.raises(FeedbackError, match=rf"is {pair[1]}, but there are 5"):
+        predictive_log_probability(Comparisons(torch.tensor([pair])), model, POINTS)

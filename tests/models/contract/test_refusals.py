@@ -2,18 +2,23 @@
 
 import importlib
 import warnings
+from collections.abc import Iterable
+from copy import copy, deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from botorch.models.likelihoods import pairwise as botorch_pairwise
 from entries import Engine
+from gpytorch.kernels import RBFKernel
 from models.contract.duel_models import (
     NEW,
     PAIRS,
     POINTS,
     kernel,
     moments,
+    number,
 )
 
 import botorch_pref
@@ -27,6 +32,7 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
+from botorch_pref.feedback import Feedback
 
 
 def test_a_model_that_did_not_converge_says_so(
@@ -174,3 +180,116 @@ def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
     with pytest.raises(FeedbackError, match="strict"):
         model.set_train_data(POINTS[:1], strict=True)
     torch.testing.assert_close(model.train_inputs[0], POINTS)
+
+
+def _as_iterators(blocks: list[Feedback]) -> list[Iterable[Feedback]]:
+    return [
+        (block for block in blocks),
+        map(copy, blocks),
+        filter(None, blocks),
+        iter(blocks),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(4), ids=["generator", "map", "filter", "iter"])
+def test_answers_of_an_iterator_are_all_heard(engine: Engine, kind: int) -> None:
+    expected = moments(engine(POINTS, PAIRS).posterior(NEW))
+    given = _as_iterators([Comparisons(PAIRS)])[kind]
+    model = engine(POINTS, feedback=given)
+    torch.testing.assert_close(moments(model.posterior(NEW)), expected)
+    model.set_train_data(feedback=_as_iterators([])[kind])
+    model.set_train_data(POINTS, PAIRS)
+    assert len(model.feedback) == 1
+    more = _as_iterators([Comparisons(PAIRS)])[kind]
+    assert len(model.condition_on_observations(POINTS, more).comparisons) == 12
+
+
+def test_what_changes_later_in_place_changes_no_prediction(engine: Engine) -> None:
+    points, pairs = POINTS.clone(), PAIRS.clone()
+    ties = torch.tensor([[0, 1]])
+    answers = Comparisons(pairs, ties if engine.boxed else None)
+    model = engine(points, answers)
+    expected = moments(engine(points.clone(), answers).posterior(NEW))
+    points.mul_(-1)
+    pairs.copy_(pairs.flip(-1))
+    ties.copy_(torch.tensor([[2, 3]]))
+    torch.testing.assert_close(moments(model.posterior(NEW)), expected)
+    assert torch.equal(answers.pairs, PAIRS)
+
+
+def test_datapoints_keep_their_graph(engine: Engine) -> None:
+    points = POINTS.clone().requires_grad_()
+    with torch.no_grad():
+        model = engine(points, PAIRS)
+    assert deepcopy(model).datapoints.requires_grad
+    (gradient,) = torch.autograd.grad(model.posterior(NEW).mean.sum(), points)
+    assert number(gradient.abs().max()) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"covar_module": "rbf"}, r"covar_module is 'rbf'; give an instance"),
+        ({"covar_module": RBFKernel}, r"covar_module is the class RBFKernel"),
+        ({"mean_module": 0.0}, r"mean_module is 0\.0"),
+        ({"input_transform": "normalize"}, r"input_transform is 'normalize'"),
+        ({"feedback": 3}, "pass a sequence"),
+    ],
+)
+def test_parts_that_are_no_modules_are_refused(
+    engine: Engine, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(FeedbackError, match=message):
+        engine(POINTS, PAIRS, **arguments)
+
+
+@pytest.mark.parametrize("noise", [-1.0, "yes", torch.tensor([[-1.0]]), [1.0]])
+def test_noise_that_is_no_variance_is_refused(engine: Engine, noise: Any) -> None:
+    with pytest.raises(FeedbackError, match="observation_noise"):
+        engine(POINTS, PAIRS).posterior(NEW, observation_noise=noise)
+
+
+@pytest.mark.parametrize("noise", [torch.nan, torch.inf, -1e-9])
+def test_noise_of_some_points_that_is_no_variance_is_refused(noise: float) -> None:
+    variances = torch.tensor([[1.0], [noise], [1.0], [0.0]], dtype=torch.float64)
+    model = SkewPreferenceGP(POINTS, PAIRS, num_draws=64)
+    with pytest.raises(FeedbackError, match="negative or not finite"):
+        model.posterior(NEW, observation_noise=variances)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, -0.1, 1.5, torch.nan])
+def test_quantiles_that_there_are_not_are_refused(p: float) -> None:
+    posterior = SkewPreferenceGP(POINTS, PAIRS, num_draws=64).posterior(NEW)
+    with pytest.raises(FeedbackError, match="strictly between 0 and 1"):
+        posterior.quantile(torch.tensor([0.5, p]))
+
+
+@pytest.mark.parametrize("num_draws", [0, -1, 1.5, True, "many", torch.nan])
+def test_draws_that_cannot_be_counted_are_refused(num_draws: Any) -> None:
+    with pytest.raises(FeedbackError, match=r"num_draws is .*at least 1"):
+        SkewPreferenceGP(POINTS, PAIRS, num_draws=num_draws)
+
+
+def test_duels_of_points_with_other_features_are_refused(engine: Engine) -> None:
+    model = engine(POINTS, PAIRS)
+    for first, second in ((POINTS, POINTS[:, :1]), (POINTS[:, :1], POINTS)):
+        with pytest.raises(FeedbackError, match=r"X[12] has shape \(7, 1\), expected"):
+            model.duel_probability(first, second)
+    with pytest.raises(FeedbackError, match="do not broadcast"):
+        model.duel_probability(POINTS, POINTS[:3])
+
+
+def test_an_evidence_that_is_no_number_is_not_converged(engine: Engine) -> None:
+    """Whatever the residual says."""
+    model = engine(POINTS, PAIRS)
+    solution = model.solution()
+    found = getattr(solution, "approximation", solution)
+    broken = replace(
+        found, result=replace(found.result, log_evidence=torch.tensor(torch.nan))
+    )
+    assert found.result.converged
+    if solution is not found:
+        broken = replace(solution, found=broken)
+    assert broken.diagnostics()["converged"] is False
+    with pytest.warns(InferenceWarning, match=r"log evidence is \[nan\], not finite"):
+        broken.warn("It")

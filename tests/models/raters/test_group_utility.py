@@ -219,6 +219,8 @@ def test_what_makes_no_group_is_refused() -> None:
         GroupUtility(model, torch.zeros(0))
     with pytest.raises(BotorchPrefError, match="left for the stimulus"):
         GroupUtility(model, torch.zeros(3, 2))
+    with pytest.raises(BotorchPrefError, match=r"raters holds \[nan\]"):
+        GroupUtility(model, torch.tensor([0.0, torch.nan]))
     with pytest.raises(UnsupportedError, match="gives no answers"):
         GroupUtility(model, RATERS).posterior(STIMULI, observation_noise=True)
 
