@@ -80,14 +80,14 @@ def best_anywhere(
     """
     options: Any = {Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options}
     candidates = [best_shown(adapter)]
-    with (
-        with_rng_seed(derived_seed(settings, len(experiment.trials))),
-        suppress(CandidateGenerationError),
-    ):
-        run = adapter.gen(1, model_gen_options=options)
-        candidates += [dict(arm.parameters) for arm in run.arms]
-    space = experiment.search_space
-    feasible = [c for c in candidates if space.check_membership(c)]
-    means, _ = adapter.predict([ObservationFeatures(parameters=c) for c in feasible])
+    # Ax rounds categories by NumPy's global generator, also where it only predicts.
+    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
+        with suppress(CandidateGenerationError):
+            run = adapter.gen(1, model_gen_options=options)
+            candidates += [dict(arm.parameters) for arm in run.arms]
+        space = experiment.search_space
+        feasible = [c for c in candidates if space.check_membership(c)]
+        features = [ObservationFeatures(parameters=c) for c in feasible]
+        means, _ = adapter.predict(features)
     best = max(range(len(feasible)), key=means[OBJECTIVE].__getitem__)
     return feasible[best]

@@ -16,12 +16,14 @@ from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.types import TParameterization
+from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 from torch import Tensor
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.invalid import Invalid
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
+from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import sobol_spec
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.reporting.recommendation import (
@@ -139,13 +141,12 @@ def expected_gain(
         The gain in units of utility; averaged over a batch of models.
     """
     sobol = sobol_spec(settings, 0)
-    sobol.fit(experiment)
+    # Ax rounds categories by NumPy's global generator.
+    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
+        sobol.fit(experiment)
+        run = sobol.gen(n=NUM_CANDIDATES)
     space = experiment.search_space
-    arms = [
-        arm
-        for arm in sobol.gen(n=NUM_CANDIDATES).arms
-        if space.check_membership(arm.parameters)
-    ]
+    arms = [arm for arm in run.arms if space.check_membership(arm.parameters)]
     best = Arm(parameters=best_shown(adapter))
     candidates = torch.cat([_points(adapter, arms), adapter.datapoints])
     gain = remaining_gain(adapter.botorch_model, _points(adapter, [best]), candidates)
