@@ -22,7 +22,6 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.models.data.distinct_points import DistinctPoints
-from botorch_pref.models.data.query_points import check_point_pairs, check_points
 from botorch_pref.models.data.ranking_inputs import inputs_from_dataset
 from botorch_pref.models.data.training_set import (
     TrainingSet,
@@ -31,6 +30,7 @@ from botorch_pref.models.data.training_set import (
 )
 from botorch_pref.models.fantasies import fantasy_duels
 from botorch_pref.posteriors.moments import Moments, contrast
+from botorch_pref.posteriors.query_points import check_point_pairs, check_points
 from botorch_pref.posteriors.transformed_posterior import (
     transformed_posterior,
     with_observation_noise,
