@@ -77,7 +77,7 @@ class KeptExperiment:
 
 
 def checked_load(name: str, storage: Storage) -> Experiment:
-    """Ax's experiment as it was last kept, if it is one that can go on.
+    """Ax's experiment as it was last kept, checked to be complete.
 
     Args:
         name: Of the experiment.

@@ -122,7 +122,7 @@ class UtilityModel(Model, FantasizeMixin):
         )
 
     def _check_points(self, name: str, X: Tensor) -> None:
-        """Checks the points that a prediction is asked for at.
+        """Checks the points of a prediction.
 
         Args:
             name: Of the argument.

@@ -1,4 +1,4 @@
-"""Checks of the points that predictions are asked for at."""
+"""Checks of query points, where predictions are wanted."""
 
 from __future__ import annotations
 

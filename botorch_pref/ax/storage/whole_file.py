@@ -95,7 +95,7 @@ def _target(path: Path) -> Path:
 
 
 def _status(target: Path) -> os.stat_result | None:
-    """What is known of a file that may be replaced; None if there is none."""
+    """Status of a file that may be replaced; None if there is none."""
     try:
         found = target.stat()
     except FileNotFoundError:

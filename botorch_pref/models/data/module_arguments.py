@@ -1,4 +1,4 @@
-"""Checks of the modules that a model is built of."""
+"""Checks of the modules that make up a model."""
 
 from __future__ import annotations
 
