@@ -340,8 +340,12 @@ def test_inputs_from_botorchs_data_set(engine, size) -> None:
     inputs = engine.construct_inputs(data)
     default = engine.engine.default_likelihoods[type(block)]
     if not engine.engine.accepts(default.explains[type(block)]):
-        with pytest.raises(UnsupportedFeedbackError, match="PlackettLuceLikelihood"):
+        instead = engine.engine.accepts(PlackettLuceLikelihood.explains[type(block)])
+        message = "PlackettLuceLikelihood" if instead else "does not take Rankings"
+        with pytest.raises(UnsupportedFeedbackError, match=message):
             engine(**inputs)
+        if not instead:
+            return
         inputs["likelihood"] = PlackettLuceLikelihood()
     model = engine(**inputs)
     expected = engine(POINTS, feedback=[block], likelihood=inputs.get("likelihood"))
