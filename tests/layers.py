@@ -53,7 +53,7 @@ PARTS = (
         "ax",
         "experiments in Ax: questions, answers, storage, reports",
         (*_CORE, "acquisition", "evaluation"),
-        frozenset({"ax", "pandas", "sqlalchemy"}),
+        frozenset({"ax", "pandas", "sqlalchemy", "sympy"}),
     ),
     Part("simulation", "duels with a simulated judge", (*_CORE, "acquisition")),
     Part(

@@ -7,11 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from ax.api.client import Client
-from ax.api.configs import (
-    ChoiceParameterConfig,
-    DerivedParameterConfig,
-    RangeParameterConfig,
-)
 from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
@@ -19,18 +14,10 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
+from botorch_pref.ax.answers import telling
 from botorch_pref.ax.answers.answer import Answer
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
-from botorch_pref.ax.answers.telling import (
-    ask_about,
-    asked_trial,
-    batch,
-    give_answer,
-    is_taken_back,
-    new_answer,
-    take_back,
-)
 from botorch_pref.ax.generation.asking import derived_seed, next_options
 from botorch_pref.ax.generation.generation_strategy import (
     preference_generation_strategy,
@@ -38,6 +25,7 @@ from botorch_pref.ax.generation.generation_strategy import (
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.given_values import given_integer, given_truth
 from botorch_pref.ax.kept_experiment import KeptExperiment, checked_load
+from botorch_pref.ax.one_at_a_time import one_at_a_time
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.reporting.cross_validation import cross_validation
@@ -48,13 +36,11 @@ from botorch_pref.ax.reporting.recommendation import (
 )
 from botorch_pref.ax.reporting.report import Report, preference_report
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
-from botorch_pref.ax.setup import check_same_space, new_experiment
+from botorch_pref.ax.setup import ParameterConfig, check_same_space, new_experiment
 from botorch_pref.ax.storage.event_table import write_log
 from botorch_pref.ax.storage.json_storage import write_json
 from botorch_pref.ax.storage.storage import Storage
 from botorch_pref.ax.storage.storage_place import storage_at
-
-ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
 
 
 class PreferenceExperiment:
@@ -64,7 +50,8 @@ class PreferenceExperiment:
     it is answered, its options are arms, answers are data of metrics, one for each kind
     of answer. What is said is kept before ``ask`` and ``tell`` return.
 
-    `create` and `resume` make one.
+    `create` and `resume` make one. Threads that use experiments, the same or others,
+    wait for each other.
 
     Args:
         experiment: Ax's, as it is stored.
@@ -79,6 +66,7 @@ class PreferenceExperiment:
         self.settings = settings
 
     @property
+    @one_at_a_time
     def experiment(self) -> Experiment:
         """Ax's experiment, as it is stored.
 
@@ -88,6 +76,7 @@ class PreferenceExperiment:
         return self._kept.experiment
 
     @classmethod
+    @one_at_a_time
     def create(
         cls,
         name: str,
@@ -128,6 +117,7 @@ class PreferenceExperiment:
         return cls(experiment, chosen, place)
 
     @classmethod
+    @one_at_a_time
     def resume(
         cls,
         name: str,
@@ -155,6 +145,7 @@ class PreferenceExperiment:
             check_same_space(experiment, parameters, parameter_constraints)
         return cls(experiment, Settings.of(experiment), place)
 
+    @one_at_a_time
     def ask(self, size: int = 2) -> Question:
         """The next question, pending until it is told, here or after a restart.
 
@@ -166,9 +157,10 @@ class PreferenceExperiment:
         """
         size = given_integer("size", size, 2)
         run = next_options(self.experiment, self.settings, size)
-        trial = self._kept.keep(lambda experiment: ask_about(experiment, run))
+        trial = self._kept.keep(lambda experiment: telling.ask_about(experiment, run))
         return Question.of_trial(trial)
 
+    @one_at_a_time
     def tell(self, question: Question | int, **said: Any) -> None:
         """Keeps what the person said; telling the same again changes nothing.
 
@@ -180,11 +172,12 @@ class PreferenceExperiment:
             ExperimentError: There is no such question, it has another answer already,
                 this cannot be an answer to it, or the model takes no such answer.
         """
-        trial = asked_trial(self.experiment, question)
-        answer = new_answer(trial, self.settings, said)
+        trial = telling.asked_trial(self.experiment, question)
+        answer = telling.new_answer(trial, self.settings, said)
         if answer is not None:
-            self._kept.keep(lambda _: give_answer(trial, answer))
+            self._kept.keep(lambda _: telling.give_answer(trial, answer))
 
+    @one_at_a_time
     def withdraw(self, question: Question | int) -> None:
         """Takes an answer back, or a question that is not to be answered.
 
@@ -196,10 +189,11 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no such question.
         """
-        trial = asked_trial(self.experiment, question)
-        if not is_taken_back(trial):
-            self._kept.keep(lambda _: take_back(trial))
+        trial = telling.asked_trial(self.experiment, question)
+        if not telling.is_taken_back(trial):
+            self._kept.keep(lambda _: telling.take_back(trial))
 
+    @one_at_a_time
     def recommend(self, anywhere: bool = False) -> TParameterization:
         """The options with the largest posterior mean of the utility.
 
@@ -215,6 +209,7 @@ class PreferenceExperiment:
             return best_anywhere(self.experiment, self.settings, adapter)
         return best_shown(adapter)
 
+    @one_at_a_time
     def report(self) -> Report:
         """Report on the answers so far: two small tables.
 
@@ -223,6 +218,7 @@ class PreferenceExperiment:
         """
         return preference_report(self.experiment, self.settings)
 
+    @one_at_a_time
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
         """Scores of the model's predictions of answers that it has not seen.
 
@@ -240,6 +236,7 @@ class PreferenceExperiment:
         with with_rng_seed(derived_seed(self.settings, len(self.experiment.trials))):
             return cross_validation(adapter, num_folds)
 
+    @one_at_a_time
     def fitted_adapter(self) -> PreferenceAdapter:
         """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
 
@@ -249,13 +246,15 @@ class PreferenceExperiment:
         return fitted_adapter(self.experiment, self.settings)
 
     @property
+    @one_at_a_time
     def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
         running = self.experiment.trials_by_status[TrialStatus.RUNNING]
         in_order = sorted(running, key=lambda trial: trial.index)
-        return [Question.of_trial(batch(trial)) for trial in in_order]
+        return [Question.of_trial(telling.batch(trial)) for trial in in_order]
 
     @property
+    @one_at_a_time
     def num_levels(self) -> int | None:
         """Number of levels of the scale; None without a scale."""
         return number_of_levels(self.experiment)
@@ -265,6 +264,7 @@ class PreferenceExperiment:
         """Ax's generation strategy, which chooses the next question for Ax."""
         return preference_generation_strategy(self.settings)
 
+    @one_at_a_time
     def client(self) -> Client:
         """Ax's client of this experiment, for Ax's summaries and analyses."""
         client = Client()
@@ -272,6 +272,7 @@ class PreferenceExperiment:
         client.set_generation_strategy(self.generation_strategy)
         return client
 
+    @one_at_a_time
     def write_json(self, path: str | Path) -> None:
         """Writes the whole experiment to a file that Ax reads too.
 
@@ -283,6 +284,7 @@ class PreferenceExperiment:
         """
         write_json(self.experiment, Path(path))
 
+    @one_at_a_time
     def write_log(self, path: str | Path) -> None:
         """Writes the log of all questions, answers and withdrawals as CSV.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from ax.api.configs import (
     ChoiceParameterConfig,
@@ -24,7 +24,8 @@ from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.errors import ExperimentError
 
-_CONFIGS = (RangeParameterConfig, ChoiceParameterConfig, DerivedParameterConfig)
+ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
+_CONFIGS = get_args(ParameterConfig)
 
 
 def new_experiment(

@@ -26,9 +26,9 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
 
+from botorch_pref.ax.storage.ax_sessions import ax_sessions_on
 from botorch_pref.ax.storage.events import check_nothing_else_happened
 from botorch_pref.ax.storage.storage import Storage
 from botorch_pref.ax.storage.storage_warnings import hidden_storage_warnings
@@ -130,28 +130,17 @@ class SqlStorage(Storage):
     @contextmanager
     def _transaction(self, what: str) -> Iterator[Connection]:
         """One transaction around all of Ax's sessions."""
-        before = db.SESSION_FACTORY
         try:
-            with hidden_storage_warnings(), self._engine.begin() as connection:
-                factory = scoped_session(
-                    sessionmaker(
-                        connection,
-                        expire_on_commit=False,
-                        # Ax's commits end savepoints; the last one is ours.
-                        join_transaction_mode="create_savepoint",
-                    )
-                )
-                db.SESSION_FACTORY = factory
-                try:
-                    yield connection
-                finally:
-                    factory.remove()
+            with (
+                hidden_storage_warnings(),
+                self._engine.begin() as connection,
+                ax_sessions_on(connection),
+            ):
+                yield connection
         except (SQLAlchemyError, AxError, ValueError, KeyError, TypeError) as error:
             raise StorageError(
                 f"Cannot {what} in {self._shown_url}: {error}"
             ) from error
-        finally:
-            db.SESSION_FACTORY = before
 
 
 def _begin_at_once(engine: Engine) -> None:

@@ -14,7 +14,8 @@ import pytest
 from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
 from espresso import PARAMETERS, better, create
 
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import Answer, PreferenceExperiment
+from botorch_pref.ax.answers.telling import give_answer
 from botorch_pref.ax.storage import json_storage
 from botorch_pref.ax.storage.storage_place import storage_at
 from botorch_pref.errors import ExperimentError, StorageError
@@ -261,7 +262,12 @@ def test_files_are_written_one_after_the_other(played, tmp_path, monkeypatch) ->
 
     def tell() -> None:
         try:
-            other.tell(question, winner=1)
+            # As another process would, which does not wait for this one's turn.
+            other._kept.keep(
+                lambda experiment: give_answer(
+                    experiment.trials[question.index], Answer(winner=1)
+                )
+            )
         except StorageError as error:
             failed.append(str(error))
 

@@ -1,0 +1,195 @@
+"""Threads and processes that ask, tell, save and load at once lose nothing."""
+
+import os
+import random
+import signal
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+from showing import triangle
+
+from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.storage.events import TOLD, events
+from botorch_pref.errors import StorageError
+
+SUFFIXES = (".db", ".json")
+pytestmark = pytest.mark.slow
+forking = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+
+
+def resumed(path: Path) -> PreferenceExperiment:
+    return PreferenceExperiment.resume("triangle", storage=path)
+
+
+def larger(question: Question) -> int:
+    first, second = ([*option.values()] for option in question.options)
+    return int(second > first)
+
+
+def play(path: Path, seed: int, questions: int = 4) -> list[Question]:
+    """Questions of an experiment that is loaded anew for each."""
+    triangle(path, seed=seed, initial=3)
+    asked = []
+    for _ in range(questions):
+        asked.append(resumed(path).ask())
+        experiment = resumed(path)
+        experiment.tell(asked[-1], winner=larger(asked[-1]))
+    experiment.write_json(path.with_name(f"{path.name}.copy.json"))
+    return asked
+
+
+def log(experiment: PreferenceExperiment) -> list[tuple]:
+    return [(event.trial, event.kind) for event in events(experiment.experiment)]
+
+
+THREADS = 3
+
+
+def test_threads_with_their_own_experiments_ask_as_if_alone(tmp_path) -> None:
+    def paths(kind: str) -> list[Path]:
+        names = (f"{kind}{i}{SUFFIXES[i % 2]}" for i in range(THREADS))
+        return [tmp_path / name for name in names]
+
+    filters = list(warnings.filters)
+    with ThreadPoolExecutor(THREADS) as pool:
+        together = [*pool.map(play, paths("together"), range(THREADS))]
+    assert warnings.filters == filters
+    alone = [*map(play, paths("alone"), range(THREADS))]
+    assert together == alone
+    for path in paths("together"):
+        experiment = resumed(path)
+        assert len(experiment.experiment.lookup_data().df) == 8
+        assert [kind for _, kind in log(experiment)] == ["asked", "told"] * 4
+        copy = PreferenceExperiment.resume(
+            "triangle", storage=path.with_name(f"{path.name}.copy.json")
+        )
+        assert log(copy) == log(experiment)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_threads_with_one_experiment_ask_in_turn(suffix, tmp_path) -> None:
+    path = tmp_path / f"triangle{suffix}"
+    experiment = triangle(path, initial=99)
+    start = Barrier(THREADS)
+
+    def ask_and_tell(_thread: int) -> list[Question]:
+        start.wait()
+        asked = []
+        for _ in range(3):
+            asked.append(experiment.ask())
+            experiment.tell(asked[-1], winner=larger(asked[-1]))
+        return asked
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        asked = [q for asked in pool.map(ask_and_tell, range(THREADS)) for q in asked]
+    everything = log(resumed(path))
+    assert log(experiment) == everything
+    assert sorted(question.index for question in asked) == [*range(3 * THREADS)]
+    assert Counter(everything) == Counter(
+        (i, kind) for i in range(3 * THREADS) for kind in ("asked", "told")
+    )
+
+
+def insist(act: Callable[[], object]) -> object:
+    """What others have written meanwhile is loaded, and the act repeated."""
+    while True:
+        try:
+            return act()
+        except StorageError as error:
+            if "Another process" not in str(error):
+                raise
+
+
+def take_part(path: Path) -> None:
+    experiment = resumed(path)
+    for _ in range(3):
+        question = insist(experiment.ask)
+        insist(lambda question=question: experiment.tell(question, winner=1))
+
+
+@forking
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_processes_with_one_store_ask_in_turn(suffix, tmp_path) -> None:
+    path = tmp_path / f"triangle{suffix}"
+    triangle(path, initial=99)
+    forked = get_context("fork")
+    processes = [forked.Process(target=take_part, args=(path,)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    experiment = resumed(path)
+    assert Counter(log(experiment)) == Counter(
+        (i, kind) for i in range(9) for kind in ("asked", "told")
+    )
+    assert len(experiment.experiment.lookup_data().df) == 18
+
+
+@forking
+def test_a_process_that_is_forked_while_another_thread_works_goes_on(tmp_path) -> None:
+    path = tmp_path / "triangle.db"
+    triangle(path)
+    thread = Thread(target=play, args=(tmp_path / "other.db", 0))
+    thread.start()
+    process = get_context("fork").Process(target=resumed, args=(path,))
+    process.start()
+    process.join(60)
+    thread.join()
+    assert process.exitcode == 0
+
+
+def tell_all(path: Path, kept: Connection) -> None:
+    """Says what was kept as soon as it was."""
+    experiment = resumed(path)
+    while True:
+        for question in experiment.pending or [experiment.ask()]:
+            kept.send(("asked", question.index))
+            experiment.tell(question, winner=question.index % 2)
+            kept.send(("told", question.index))
+
+
+KILLS = int(os.environ.get("BOTORCH_PREF_TEST_KILLS", "4"))
+
+
+@forking
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_is_killed_at_any_time_has_lost_and_doubled_nothing(
+    suffix, tmp_path
+) -> None:
+    path = tmp_path / f"triangle{suffix}"
+    triangle(path, initial=10**6)
+    at = random.Random(0)
+    said: list[tuple[str, int]] = []
+    for _ in range(KILLS):
+        mine, theirs = get_context("fork").Pipe()
+        process = get_context("fork").Process(target=tell_all, args=(path, theirs))
+        process.start()
+        theirs.close()
+        time.sleep(at.uniform(0.05, 0.5))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        while mine.poll():
+            try:
+                said.append(mine.recv())
+            except EOFError:
+                break
+        experiment = resumed(path)
+        happened = [(kind, trial) for trial, kind in log(experiment)]
+        assert set(said) <= set(happened)
+        assert len(happened) == len(set(happened))
+        told = [e for e in events(experiment.experiment) if e.kind == TOLD]
+        assert all(event.what == {"winner": event.trial % 2} for event in told)
+        data = experiment.experiment.lookup_data().df
+        twice = dict.fromkeys((event.trial for event in told), 2)
+        assert Counter(data.trial_index) == Counter(twice)
+    # A killed process can have kept one thing more than it could say.
+    assert len(happened) - len(set(said)) <= KILLS
