@@ -33,8 +33,9 @@ class WeightedMoments(Moments):
         covariance: Tensor,
     ) -> None:
         self.covariance = covariance
-        self._prior_mean, self._features = prior_mean, features
-        self._weights = weights
+        # A view of a parameter has a graph in spite of no_grad, and means are made later.
+        own = prior_mean if torch.is_grad_enabled() else prior_mean.detach()
+        self._prior_mean, self._features, self._weights = own, features, weights
 
     @cached_property
     def means(self) -> Tensor:
