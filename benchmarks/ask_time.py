@@ -19,7 +19,7 @@ from botorch_pref.simulation.duel_loop import index_pairs
 from botorch_pref.simulation.problems import make_problem
 from botorch_pref.simulation.proposals import ChosenDuels
 
-TO_REACH = {("ep", 30): 0.2, ("skew", 30): 0.4, ("ep", 100): 0.5, ("skew", 100): 1.0}
+TO_REACH = {("ep", 30): 0.15, ("skew", 30): 0.3, ("ep", 100): 0.3, ("skew", 100): 0.6}
 TODAYS_BEST = {30: "optuna-dashboard 0.30, Takeno 2.4, SkewGP's code 8.8", 100: "-"}
 ACQUISITION = "eiig"
 SEEDS = (0, 1, 2)

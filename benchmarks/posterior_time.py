@@ -87,8 +87,7 @@ def main() -> None:
         for name, model_class in MODELS.items():
             model = known_model(model_class, problem)
             taken = posterior_seconds(model, x, REPEATS)
-            to_reach = "-" if model_class is SkewPreferenceGP else TO_REACH
-            rows.append([num_pairs, name, taken, unit, taken / unit, to_reach, theirs])
+            rows.append([num_pairs, name, taken, unit, taken / unit, TO_REACH, theirs])
     print_table(
         ["m", "model", "seconds", "unit", "units", "to reach", "PairwiseGP, seconds"],
         rows,

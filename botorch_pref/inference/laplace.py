@@ -28,7 +28,10 @@ from torch import Tensor
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.negative_sites import site_posterior
 from botorch_pref.inference.conditioning.site_solver import SitePosterior, SiteSolver
-from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.derivatives.evidence_surrogate import (
+    covariance_form,
+    with_gradient_of,
+)
 from botorch_pref.inference.derivatives.site_tangent import (
     SiteChange,
     SiteMap,
@@ -163,14 +166,11 @@ def _surrogate(
         s = factors.curvature_gradient(z, 0.5 * variance)
         moved = posterior.mean(s)
         q = factors.rows.adjoint(s - posterior.tau * moved)
-        left = weights + 2 * q
-        covar_gradient = 0.5 * (
-            left.unsqueeze(-1) * weights.unsqueeze(-2) - posterior.precision()
-        )
+        precision = posterior.precision()
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
     return (
-        (covar_gradient * covar).sum((-2, -1))
+        covariance_form(weights + 2 * q, weights, precision, covar)
         + ((weights + q) * mean).sum(-1)
         + likelihood.sum(-1)
     )

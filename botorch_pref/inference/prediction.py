@@ -8,6 +8,7 @@ from torch import Tensor
 
 from botorch_pref.inference.posterior_terms import PosteriorTerms
 from botorch_pref.linalg.batched_product import batched_product
+from botorch_pref.linalg.dense_covariance import dense_covariance
 from botorch_pref.posteriors.moments import Moments
 from botorch_pref.posteriors.weighted_moments import WeightedMoments
 
@@ -19,9 +20,9 @@ def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
     less memory than the copies of ``X`` that a batched call makes.
     """
     if points.dim() == 2 and not kernel.batch_shape:
-        flat = kernel(x.reshape(-1, x.shape[-1]), points).to_dense()
+        flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
         return flat.reshape(*x.shape[:-1], points.shape[-2])
-    return kernel(x, points).to_dense()
+    return dense_covariance(kernel, x, points)
 
 
 def predict(
@@ -40,7 +41,7 @@ def predict(
     Returns:
         The moments of utilities at ``x``.
     """
-    prior_mean, prior_covariance = mean(x), kernel(x).to_dense()
+    prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
     if terms is None:
         return Moments(prior_mean.unsqueeze(0), prior_covariance)
     k = _cross_covariance(kernel, x, terms.points)

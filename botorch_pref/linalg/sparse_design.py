@@ -185,6 +185,8 @@ def stack_rows(blocks: Sequence[SparseDesign]) -> SparseDesign:
     Returns:
         The rows of all blocks, in order.
     """
+    if len(blocks) == 1:
+        return blocks[0]
     width = max(block.indices.shape[-1] for block in blocks)
     batch = torch.broadcast_shapes(*(block.indices.shape[:-2] for block in blocks))
     indices, coefficients = [], []

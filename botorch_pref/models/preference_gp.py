@@ -34,6 +34,7 @@ from botorch_pref.inference.warm_start import FurtherAnswers, row_sources
 from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.likelihoods.factors.joint_factors import joint_factors
 from botorch_pref.likelihoods.resolve import LikelihoodArgument, resolve_likelihoods
+from botorch_pref.linalg.dense_covariance import dense_covariance
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models.answers.answer_likelihoods import (
     AnswerLikelihoods,
@@ -198,7 +199,7 @@ class PreferenceGP(UtilityModel, GP):
     def prior(self) -> UtilityPrior:
         """The prior of utilities at the distinct points."""
         points = self.transformed_points()
-        covar = self.covar_module(points).to_dense()
+        covar = dense_covariance(self.covar_module, points)
         return UtilityPrior(points, self.mean_module(points), covar)
 
     def log_evidence(self) -> Tensor:

@@ -26,3 +26,24 @@ def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
         return value
     form = surrogate()
     return value + (form - form.detach())
+
+
+def covariance_form(
+    left: Tensor, right: Tensor, precision: Tensor, covar: Tensor
+) -> Tensor:
+    r"""The form :math:`\frac12 \langle l r' - W, dK \rangle` in ``K``.
+
+    Args:
+        left: ``l``, ``batch_shape x n``.
+        right: ``r``, ``batch_shape x n``.
+        precision: ``W``, ``batch_shape x n x n``.
+        covar: ``K``, ``batch_shape x n x n``, with its graph.
+
+    Returns:
+        ``batch_shape``.
+    """
+    with torch.no_grad():
+        outer = left.unsqueeze(-1), right.unsqueeze(-2)
+        lacking = torch.addcmul(precision, *outer, value=-1.0)
+    # Matrices of points are the largest that an evaluation makes: no product of two.
+    return -0.5 * torch.linalg.vecdot(lacking.flatten(-2), covar.flatten(-2))

@@ -124,7 +124,6 @@ def ep_state(
     """
     tau, nu = sites.chunk(2, dim=-1)
     posterior, proper = site_posterior(solver, tau)
-    # First: the posterior's mean is cheaper once its variance is known.
     variance = torch.maximum(posterior.variance(), solver.rounding)
     moving = None
     if not solver.resolves_all:

@@ -24,7 +24,10 @@ from torch import Tensor
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SiteSolver
-from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.derivatives.evidence_surrogate import (
+    covariance_form,
+    with_gradient_of,
+)
 from botorch_pref.inference.engine import Engine
 from botorch_pref.inference.ep.anderson import AndersonMemory
 from botorch_pref.inference.ep.assumed_density import assumed_density_sites
@@ -247,10 +250,9 @@ def _surrogate(
     (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005).
     """
     with torch.no_grad():
-        outer = weights.unsqueeze(-1) * weights.unsqueeze(-2)
-        covar_gradient = 0.5 * (outer - state.posterior.precision())
+        precision = state.posterior.precision()
     form = (
-        (covar_gradient * covar).sum((-2, -1))
+        covariance_form(weights, weights, precision, covar)
         + (weights * mean).sum(-1)
         + tilted.sum(-1)
     )

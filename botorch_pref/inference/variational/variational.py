@@ -14,7 +14,10 @@ from torch import Tensor
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SitePosterior
-from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
+from botorch_pref.inference.derivatives.evidence_surrogate import (
+    covariance_form,
+    with_gradient_of,
+)
 from botorch_pref.inference.derivatives.site_tangent import (
     ImplicitSiteMap,
     SiteDerivatives,
@@ -72,9 +75,9 @@ def _surrogate(
         dL = \tfrac12 \langle w w' - A' W A, dK \rangle + w' dm .
     """
     with torch.no_grad():
-        outer = weights.unsqueeze(-1) * weights.unsqueeze(-2)
-        covar_gradient = 0.5 * (outer - factor.precision())
-    return (covar_gradient * covar).sum((-2, -1)) + (weights * mean).sum(-1)
+        precision = factor.precision()
+    form = covariance_form(weights, weights, precision, covar)
+    return form + (weights * mean).sum(-1)
 
 
 class BestBound(ImplicitSiteMap):

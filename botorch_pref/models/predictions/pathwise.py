@@ -48,6 +48,7 @@ from torch.nn import Module
 import botorch_pref.models.raters.kernel_features  # noqa: F401 (products and raters)
 from botorch_pref.errors import FeedbackError
 from botorch_pref.inference.posterior_terms import PosteriorTerms
+from botorch_pref.linalg.dense_covariance import dense_covariance
 from botorch_pref.linalg.psd_root import psd_root
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters.group_utility import GroupUtility, at_raters
@@ -117,7 +118,7 @@ def _update_weights(
 ) -> Tensor:
     """``w - Q (Q' f0(X) + e) + P xi``, of the shape of ``f0(X)``."""
     weights, root, widening = terms.weights, terms.root, terms.widening
-    gram = root.mT @ (kernel(terms.points).to_dense() @ root)
+    gram = root.mT @ (dense_covariance(kernel, terms.points) @ root)
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
     projected = root.mT @ prior_values.unsqueeze(-1)
     noise = torch.randn(projected.shape, dtype=projected.dtype).to(projected)
