@@ -16,6 +16,7 @@ from botorch.utils.transforms import (
 from torch import Tensor
 
 from botorch_pref.acquisition.model_link import model_link
+from botorch_pref.acquisition.point_arguments import reference_point, takes_points
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.posteriors.difference import difference_mixture
 
@@ -44,7 +45,7 @@ class DuelingAcquisition(AcquisitionFunction):
             one reference per t-batch or per batch of the model; None for none.
 
     Raises:
-        ValueError: If ``X_ref`` holds several points.
+        FeedbackError: If ``X_ref`` is no such point.
     """
 
     X_ref: Tensor | None
@@ -54,7 +55,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     def __init__(self, model: Model, X_ref: Tensor | None = None) -> None:
         super().__init__(model=model)
-        point = None if X_ref is None else reference_point(X_ref)
+        point = None if X_ref is None else reference_point(X_ref, model)
         self.register_buffer("X_ref", point)
         self.set_X_pending()
 
@@ -98,6 +99,7 @@ class DuelingAcquisition(AcquisitionFunction):
         """Joint posterior of the points that may meet."""
         return self.model.posterior(points)
 
+    @takes_points
     @t_batch_mode_transform()
     @average_over_ensemble_models  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
@@ -185,27 +187,6 @@ def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, T
     first, second = torch.triu_indices(total, total, offset=1, device=device)
     new = first < num_new
     return first[new], second[new]
-
-
-def reference_point(X_ref: Tensor) -> Tensor:
-    """A detached copy of the reference point with its ``q`` dimension.
-
-    Args:
-        X_ref: ``d`` or ``batch_shape x 1 x d``.
-
-    Returns:
-        ``batch_shape x 1 x d``.
-
-    Raises:
-        ValueError: If ``X_ref`` holds several points.
-    """
-    points = X_ref.unsqueeze(0) if X_ref.dim() == 1 else X_ref
-    if points.dim() < 2 or points.shape[-2] != 1:
-        raise ValueError(
-            f"X_ref has shape {tuple(X_ref.shape)}; give one reference point, 1 x d, "
-            "or batch_shape x 1 x d."
-        )
-    return points.detach().clone()
 
 
 def append_points(X: Tensor, others: Tensor) -> Tensor:

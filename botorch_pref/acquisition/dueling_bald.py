@@ -34,7 +34,7 @@ class DuelingBALD(DifferenceAcquisition):
 
     Raises:
         UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        ValueError: If ``X_ref`` holds several points.
+        FeedbackError: If ``X_ref`` is no such point.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class DuelingEIIG(DifferenceAcquisition):
 
     Raises:
         UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        ValueError: If ``k`` is negative or ``X_ref`` holds several points.
+        ValueError: If ``k`` is negative or ``X_ref`` is no such point.
     """
 
     parts_differ = True

@@ -41,7 +41,7 @@ class DuelingEUBO(DifferenceAcquisition):
             See :class:`.DuelingAcquisition`, also for batches and pending points.
 
     Raises:
-        ValueError: If ``X_ref`` holds several points.
+        FeedbackError: If ``X_ref`` is no such point.
     """
 
     def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:

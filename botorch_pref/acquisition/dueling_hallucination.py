@@ -32,7 +32,7 @@ class DuelingHBEI(DuelingEUBO):
 
     Raises:
         FeedbackError: If the model has observed no points.
-        ValueError: If ``X_ref`` holds several points.
+        FeedbackError: If ``X_ref`` is no such point.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class DuelingHBUCB(DuelingUCB):
 
     Raises:
         FeedbackError: If the model has observed no points.
-        ValueError: If ``level`` is not in (0, 1) or ``X_ref`` holds several points.
+        ValueError: If ``level`` is not in (0, 1) or ``X_ref`` is no such point.
     """
 
     def __init__(

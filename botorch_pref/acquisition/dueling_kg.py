@@ -58,7 +58,7 @@ class DuelingKG(DuelingAcquisition):
     Raises:
         FeedbackError: If no choices are given and the model has observed no points.
         UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        ValueError: If ``X_ref`` holds several points.
+        FeedbackError: If ``X_ref`` is no such point.
     """
 
     choices: Tensor

@@ -10,10 +10,8 @@ from botorch.sampling.pathwise.paths import SamplePath
 from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
 from torch import Generator, Tensor
 
-from botorch_pref.acquisition.dueling_acquisition import (
-    append_points,
-    reference_point,
-)
+from botorch_pref.acquisition.dueling_acquisition import append_points
+from botorch_pref.acquisition.point_arguments import reference_point, takes_points
 from botorch_pref.acquisition.reference.incumbent import incumbent
 from botorch_pref.acquisition.registration.registry import register_acquisition
 
@@ -39,7 +37,7 @@ class DuelingThompson(AcquisitionFunction):
             read once, and the state of no other generator changes.
 
     Raises:
-        ValueError: If ``X_ref`` holds several points.
+        FeedbackError: If ``X_ref`` is no such point.
     """
 
     X_ref: Tensor
@@ -48,7 +46,7 @@ class DuelingThompson(AcquisitionFunction):
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
         super().__init__(model=model)
-        self.register_buffer("X_ref", reference_point(X_ref))
+        self.register_buffer("X_ref", reference_point(X_ref, model))
         self._seed = int(torch.randint(2**62, (), generator=generator))
         self.set_X_pending()
 
@@ -71,6 +69,7 @@ class DuelingThompson(AcquisitionFunction):
                 return path, None
             return path, int(torch.randint(self.model.batch_shape[-1], ()))
 
+    @takes_points
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """The draw's improvement on the reference point.

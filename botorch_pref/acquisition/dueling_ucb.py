@@ -30,7 +30,7 @@ class DuelingUCB(DifferenceAcquisition):
         level: Probability of the interval, in (0, 1).
 
     Raises:
-        ValueError: If ``level`` is not in (0, 1) or ``X_ref`` holds several points.
+        ValueError: If ``level`` is not in (0, 1) or ``X_ref`` is no such point.
     """
 
     parts_differ = True

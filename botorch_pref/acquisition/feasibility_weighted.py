@@ -16,6 +16,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
+from botorch_pref.acquisition.point_arguments import takes_points
 from botorch_pref.acquisition.registration.input_constructors import utility_model
 from botorch_pref.models.predictions.validity_probability import (
     log_validity_probability,
@@ -93,6 +94,7 @@ class FeasibilityWeighted(AcquisitionFunction):
         self.acquisition.set_X_pending(X_pending)
         super().set_X_pending(X_pending)
 
+    @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """The weighted value.

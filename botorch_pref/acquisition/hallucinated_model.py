@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition.dueling_acquisition import append_points
 from botorch_pref.acquisition.reference.observed_points import observed_points
 from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
+from botorch_pref.models.data.query_points import check_points
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
@@ -115,6 +116,9 @@ class HallucinatedModel(Model):
                 "A HallucinatedModel has one output, without observation noise; got "
                 f"{output_indices=} and {observation_noise=}."
             )
+        has_transform = hasattr(self.model, "input_transform")
+        dim = None if has_transform else self._points.shape[-1]
+        check_points("X", X, self._points, dim)
         posterior = self._conditional(X)
         if posterior_transform is None:
             return posterior

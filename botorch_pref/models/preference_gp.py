@@ -286,7 +286,7 @@ class PreferenceGP(UtilityModel, GP):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
-        self._check_points("X", X)
+        self.check_points("X", X)
         self.eval()
         return self._predict(X)
 

@@ -121,7 +121,7 @@ class UtilityModel(Model, FantasizeMixin):
             self.make_posterior, moments, posterior_transform, X
         )
 
-    def _check_points(self, name: str, X: Tensor) -> None:
+    def check_points(self, name: str, X: Tensor) -> None:
         """Checks the points of a prediction.
 
         Args:

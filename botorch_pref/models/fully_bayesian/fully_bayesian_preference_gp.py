@@ -241,7 +241,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     def moments(self, X: Tensor) -> Moments:
         """See base class; at points that all members share."""
         self._check_if_fitted()
-        self._check_points("X", X)
+        self.check_points("X", X)
         return super().moments(X.unsqueeze(MCMC_DIM))
 
     def make_posterior(self, moments: Moments) -> GaussianMixturePosterior:

@@ -36,9 +36,11 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
         ``batch_shape x q``, each point by itself.
 
     Raises:
+        FeedbackError: ``X`` is no tensor of points.
         UnsupportedFeedbackError: The model has no likelihood of validity, or one whose
             factors have no partition.
     """
+    model.check_points("X", X)
     likelihood = model.likelihood_of(Validity)
     valid = Validity(torch.tensor([0]), torch.tensor([True]))
     factors = likelihood.factors(valid.map_tensors(lambda t: t.to(X.device)), 1)

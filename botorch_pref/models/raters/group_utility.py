@@ -12,6 +12,7 @@ from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.models.data.query_points import check_points
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.posteriors.moments import Moments
 from botorch_pref.posteriors.transformed_posterior import transformed_posterior
@@ -127,6 +128,14 @@ class GroupUtility(Model):
         stimuli = points[..., : -self.raters.shape[-1]]
         return (stimuli if stimuli.dim() > 2 else torch.unique(stimuli, dim=0),)
 
+    @property
+    def _num_features(self) -> int | None:
+        """Columns of a stimulus; None where an input transform may add some."""
+        model, width = self.rater_model, self.raters.shape[-1]
+        if model.dim is None or hasattr(model, "input_transform"):
+            return None
+        return model.dim - width
+
     def posterior(
         self,
         X: Tensor,
@@ -150,6 +159,7 @@ class GroupUtility(Model):
                 f"output_indices={output_indices}, observation_noise="
                 f"{observation_noise}: a group has one utility and gives no answers."
             )
+        check_points("X", X, self.rater_model.datapoints, self._num_features)
         moments = self.rater_model.moments(at_raters(X, self.raters))
         return transformed_posterior(
             self.rater_model.make_posterior,

@@ -215,7 +215,7 @@ class PlackettLuceRegression(UtilityModel, GP):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
-        self._check_points("X", X)
+        self.check_points("X", X)
         self.eval()
         features = self.transform_inputs(X)
         mean = (features @ self.weights_mean.unsqueeze(-1)).squeeze(-1)

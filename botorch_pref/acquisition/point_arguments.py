@@ -1,0 +1,68 @@
+"""Checks of the points that acquisition functions take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.models.data.query_points import check_points
+
+FunctionT = TypeVar("FunctionT", bound=Any)
+
+
+def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
+    """An acquisition function's ``forward`` that checks its argument ``X``.
+
+    Shapes and dtypes alone, against those of the reference where there is one: the
+    entries of ``X`` are not read.
+
+    Args:
+        forward: Takes ``batch_shape x q x d``.
+    """
+
+    @wraps(forward)
+    def checked(self: FunctionT, X: Tensor) -> Tensor:
+        reference = getattr(self, "X_ref", None)
+        dim = None if reference is None else reference.shape[-1]
+        check_points("X", X, reference, dim)
+        return forward(self, X)
+
+    return checked
+
+
+def reference_point(X_ref: Tensor, model: Model) -> Tensor:
+    """A detached copy of the reference point with its ``q`` dimension.
+
+    Args:
+        X_ref: ``d`` or ``batch_shape x 1 x d``.
+        model: The model whose points it is one of.
+
+    Returns:
+        ``batch_shape x 1 x d``.
+
+    Raises:
+        FeedbackError: It is no tensor of points such as the model's, or of several.
+    """
+    is_vector = isinstance(X_ref, Tensor) and X_ref.dim() == 1
+    point = X_ref.unsqueeze(0) if is_vector else X_ref
+    like = _seen_points(model)
+    # An input transform may add features to those that it is given.
+    known = like is not None and not hasattr(model, "input_transform")
+    check_points("X_ref", point, like, like.shape[-1] if known else None)  # type: ignore[union-attr]
+    if point.shape[-2] != 1:
+        raise FeedbackError(
+            f"X_ref has shape {tuple(X_ref.shape)}; give one reference point, 1 x d, "
+            "or batch_shape x 1 x d."
+        )
+    return point.detach().clone()
+
+
+def _seen_points(model: Model) -> Tensor | None:
+    inputs = getattr(model, "train_inputs", None)
+    points = inputs[0] if inputs else None
+    return points if isinstance(points, Tensor) else None

@@ -1,0 +1,62 @@
+"""Points that acquisition functions cannot take, named with what to pass."""
+
+from typing import Any
+
+import pytest
+import torch
+from acquisition.contract.closed_forms import X_REF, points
+from botorch.models.model import Model
+from entries import Acquisition
+from registry import ACQUISITIONS
+
+from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Validity
+from botorch_pref.models import EPPreferenceGP
+
+X = points(1, seed=5)
+WRONG = {
+    "list": (X.tolist(), "{} must be a tensor of points.* got list"),
+    "array": (X.numpy(), "{} must be a tensor of points.* got ndarray"),
+    "features": (X[:, :1], r"{} has shape \(1, 1\), expected .* x 2"),
+    "single": (X.float(), r"{} is torch\.float32.*pass {}\.to\(torch\.float64\)"),
+    "half": (X.half(), r"{} is torch\.float16"),
+    "sparse": (X.to_sparse(), r"{} is sparse; pass {}\.to_dense\(\)"),
+}
+every = pytest.mark.parametrize("kind", ACQUISITIONS.values(), ids=ACQUISITIONS)
+wrong = pytest.mark.parametrize(("value", "message"), WRONG.values(), ids=WRONG)
+
+
+@every
+@wrong
+def test_wrong_points(
+    kind: Acquisition, value: Any, message: str, skew_model: Model
+) -> None:
+    acquisition = kind(skew_model, X_REF)
+    with pytest.raises(FeedbackError, match=message.replace("{}", "X")):
+        acquisition(value)
+    with pytest.raises(FeedbackError, match=message.replace("{}", "X_ref")):
+        kind(skew_model, value)
+
+
+@every
+def test_no_points_and_a_vector(kind: Acquisition, skew_model: Model) -> None:
+    acquisition = kind(skew_model, X_REF)
+    for value, message in ((None, "got NoneType"), (X[0], r"X has shape \(2,\)")):
+        with pytest.raises(FeedbackError, match=message):
+            acquisition(value)
+    torch.testing.assert_close(kind(skew_model, X_REF[0]).X_ref, X_REF)
+    with pytest.raises(FeedbackError, match="give one reference point"):
+        kind(skew_model, points(3))
+
+
+@wrong
+def test_wrong_points_of_a_weighted_function(
+    value: Any, message: str, skew_model: Model
+) -> None:
+    labels = Validity(torch.arange(3), torch.tensor([True, False, True]))
+    feasibility = EPPreferenceGP(points(3, seed=9), feedback=[labels])
+    acquisition = ACQUISITIONS["DuelingUCB"](skew_model, X_REF)
+    weighted = FeasibilityWeighted(acquisition, feasibility)
+    with pytest.raises(FeedbackError, match=message.replace("{}", "X")):
+        weighted(value)

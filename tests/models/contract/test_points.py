@@ -1,0 +1,115 @@
+"""Points that a prediction cannot be asked for at, named with what to pass."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.models.transforms.input import AppendFeatures, Normalize
+from entries import Engine
+from models.contract.duel_models import NEW, PAIRS, POINTS, VALID, moments
+
+from botorch_pref import (
+    FeedbackError,
+    HallucinatedModel,
+    PlackettLuceRegression,
+    choice_probability,
+    log_validity_probability,
+)
+from botorch_pref.models.raters.group_utility import GroupUtility
+
+WRONG = {
+    "list": (NEW.tolist(), r"{} must be a tensor of points.* got list"),
+    "array": (NEW.numpy(), r"{} must be a tensor of points.* got ndarray"),
+    "none": (None, r"{} must be a tensor of points.* got NoneType"),
+    "features": (NEW[:, :1], r"{} has shape \(4, 1\), expected batch_shape x q x 2"),
+    "more features": (torch.cat([NEW, NEW], -1), r"{} has shape \(4, 4\)"),
+    "no features": (NEW[:, :0], r"{} has shape \(4, 0\)"),
+    "vector": (NEW[0], r"{} has shape \(2,\).* {}\.unsqueeze\(0\)"),
+    "single": (NEW.float(), r"{} is torch\.float32.*pass {}\.to\(torch\.float64\)"),
+    "half": (NEW.half(), r"{} is torch\.float16.*pass {}\.to\(torch\.float64\)"),
+    "bfloat": (NEW.bfloat16(), r"{} is torch\.bfloat16"),
+    "integers": (NEW.long(), r"{} is torch\.int64"),
+    "sparse": (NEW.to_sparse(), r"{} is sparse; pass {}\.to_dense\(\)"),
+}
+
+
+@pytest.fixture(params=WRONG)
+def wrong(request: pytest.FixtureRequest) -> tuple[Any, str]:
+    return WRONG[request.param]
+
+
+def is_refused(call: Callable[[Any], Any], wrong: tuple[Any, str], name: str) -> None:
+    value, message = wrong
+    with pytest.raises(FeedbackError, match=message.replace("{}", name)):
+        call(value)
+
+
+def check_all(model: Any, wrong: tuple[Any, str]) -> None:
+    is_refused(model.posterior, wrong, "X")
+    is_refused(lambda x: model.duel_posterior(x, NEW[:1]), wrong, "X")
+    is_refused(lambda x: model.duel_posterior(NEW, x), wrong, "X_ref")
+    is_refused(lambda x: model.duel_probability(x, NEW), wrong, "X1")
+    is_refused(lambda x: model.duel_probability(NEW, x), wrong, "X2")
+
+
+def test_wrong_points_of_a_model(engine: Engine, wrong: tuple[Any, str]) -> None:
+    model = engine(POINTS, PAIRS)
+    check_all(model, wrong)
+    is_refused(HallucinatedModel(model).posterior, wrong, "X")
+
+
+@pytest.mark.parametrize("inference", ["variational", "laplace"])
+def test_wrong_points_of_a_regression(inference: Any, wrong: tuple[Any, str]) -> None:
+    model = PlackettLuceRegression(POINTS, PAIRS, inference=inference)
+    check_all(model, wrong)
+    is_refused(lambda x: choice_probability(model, x), wrong, "X")
+
+
+def test_wrong_points_of_validity_and_groups(
+    engine: Engine, wrong: tuple[Any, str]
+) -> None:
+    if engine.boxed:
+        model = engine(POINTS, feedback=[VALID])
+        is_refused(lambda x: log_validity_probability(model, x), wrong, "X")
+    raters = torch.zeros(len(POINTS), 1, dtype=POINTS.dtype)
+    model = engine(torch.cat([POINTS, raters], dim=-1), PAIRS)
+    is_refused(GroupUtility(model, torch.zeros(1)).posterior, wrong, "X")
+
+
+def test_double_points_of_a_single_model(engine: Engine) -> None:
+    with pytest.warns(match="double precision"):
+        model = engine(POINTS.float(), PAIRS)
+    with pytest.raises(FeedbackError, match=re.escape("pass X.to(torch.float32)")):
+        model.posterior(NEW)
+
+
+def test_an_input_transform_may_change_features(engine: Engine) -> None:
+    more = torch.zeros(2, 1, dtype=POINTS.dtype)
+    points = torch.cat([POINTS, POINTS[:, :1]], dim=-1)
+    transform = AppendFeatures(feature_set=more, transform_on_train=False)
+    model = engine(points, PAIRS, input_transform=transform)
+    assert model.posterior(NEW).mean.shape == (8, 1)
+    with pytest.raises(FeedbackError, match="must be a tensor"):
+        model.posterior(NEW.tolist())
+    assert engine(POINTS, PAIRS, input_transform=Normalize(2)).posterior(NEW)
+
+
+def test_batches_broadcast_and_points_are_not_read(engine: Engine) -> None:
+    model = engine(POINTS, PAIRS)
+    assert model.duel_posterior(NEW.expand(3, 1, 4, 2), NEW[:1]).mean.shape[:2] == (
+        3,
+        1,
+    )
+    assert model.duel_probability(NEW.expand(3, 4, 2), NEW[:1]).shape == (3, 4)
+    x = NEW.clone().requires_grad_()
+    assert torch.autograd.grad(model.posterior(x).mean.sum(), x)[0].isfinite().all()
+    assert model.posterior(NEW[:0]).mean.shape == (0, 1)
+
+
+def test_a_model_of_nothing_takes_any_precision(engine: Engine) -> None:
+    for dtype in (torch.float32, torch.float64):
+        assert moments(engine().posterior(NEW.to(dtype)))[0].dtype == dtype
+    with pytest.raises(FeedbackError, match=r"X is torch\.float16"):
+        engine().posterior(NEW.half())
