@@ -16,8 +16,8 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition.dueling_acquisition import append_points
 from botorch_pref.acquisition.reference.observed_points import observed_points
 from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
-from botorch_pref.models.data.query_points import check_points
 from botorch_pref.posteriors.difference import shared_covariance_mixture
+from botorch_pref.posteriors.query_points import check_points
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
 
 

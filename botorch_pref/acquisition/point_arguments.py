@@ -10,7 +10,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.models.data.query_points import check_points
+from botorch_pref.posteriors.query_points import check_points
 
 FunctionT = TypeVar("FunctionT", bound=Any)
 

@@ -41,6 +41,7 @@ from botorch_pref.models.answers.answer_likelihoods import (
     AnyLikelihood,
 )
 from botorch_pref.models.answers.supported_answers import check_supported
+from botorch_pref.models.data.duel_pairs import duel_pairs
 from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_arguments import check_training_inputs
 from botorch_pref.models.data.training_set import (
@@ -50,6 +51,7 @@ from botorch_pref.models.data.training_set import (
 )
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
 from botorch_pref.models.utility_model import UtilityModel
+from botorch_pref.posteriors.difference import resolved_variance
 from botorch_pref.posteriors.moments import Moments, contrast
 
 
@@ -294,6 +296,15 @@ class PreferenceGP(UtilityModel, GP):
         X = self.transform_inputs(X)
         return predict(self.mean_module, self.covar_module, self.posterior_terms(), X)
 
+    def _prior_variance(self, X: Tensor) -> Tensor:
+        """Prior variances of utilities, ``batch_shape x q``, as of :meth:`moments`.
+
+        Args:
+            X: ``batch_shape x q x d``, untransformed.
+        """
+        variance: Tensor = self.covar_module(self.transform_inputs(X), diag=True)
+        return variance
+
     def make_posterior(self, moments: Moments) -> Posterior:
         """See base class: the engine's."""
         return self.engine.posterior(moments)
@@ -341,6 +352,10 @@ class PreferenceGP(UtilityModel, GP):
     ) -> Tensor:
         r"""P(X1 beats X2).
 
+        Of utilities, P(X1 beats X2) + P(X2 beats X1) = 1. Where two points are so near
+        each other that rounding hides the difference of their utilities, both go to a
+        half, see :func:`.resolved_variance`.
+
         Args:
             X1: ``batch_shape x q x d``.
             X2: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
@@ -351,20 +366,19 @@ class PreferenceGP(UtilityModel, GP):
             ``batch_shape x q``.
         """
         self._check_duels(("X1", "X2"), X1, X2)
-        pairs = torch.stack(torch.broadcast_tensors(X1, X2), dim=-2)
+        pairs, sign = duel_pairs(X1, X2)
         # Room for batches of the model, for which the pairs would be taken below.
-        pairs = pairs.reshape(
-            (1,) * (len(self.batch_shape) + 3 - pairs.dim()) + pairs.shape
-        )
+        room = (1,) * (len(self.batch_shape) + 3 - pairs.dim())
         # Each pair is a batch element of its own: covariances of pairs are not needed.
-        pairs = pairs.movedim(-3, 0)
+        pairs = pairs.reshape(room + pairs.shape).movedim(-3, 0)
+        sign = sign.reshape(room + sign.shape).movedim(-1, 0)
         moments = contrast(self.moments(pairs), 1)
         means, variance = moments.means.squeeze(-1), moments.covariance[..., 0, 0]
+        means = means * sign.reshape(*sign.shape, *[1] * (variance.dim() - sign.dim()))
+        variance = resolved_variance(variance, self._prior_variance(pairs).sum(-1))
         if observation_noise:
             likelihood = self.likelihood_of(Comparisons)
             win = likelihood.win_probability(means, variance)
         else:
-            # Of equal points variance and mean are zero, and the probability a half.
-            tiny = torch.finfo(variance.dtype).tiny
-            win = ndtr(means / variance.clamp_min(tiny).sqrt())
+            win = ndtr(means / variance.sqrt())
         return win.mean(0).movedim(0, -1)

@@ -134,7 +134,7 @@ class UtilityModel(Model, FantasizeMixin):
         check_points(name, X, self.datapoints, self._num_features)
 
     def _check_duels(self, names: tuple[str, str], X1: Tensor, X2: Tensor) -> None:
-        """Checks the two sides of duels, as :meth:`_check_points`."""
+        """Checks the two sides of duels, as :meth:`check_points`."""
         check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
 
     @property

@@ -8,7 +8,11 @@ from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from botorch_pref.acquisition.reference.observed_points import observed_points, pick
-from botorch_pref.posteriors.difference import difference_mixture
+from botorch_pref.posteriors.difference import (
+    difference_mixture,
+    resolved_variance,
+    shared_covariance_mixture,
+)
 
 # Mixture components times pairs of points that are worked on at once: 2 MB in float64
 # stay in the cache, which is two to three times faster than 32 MB.
@@ -25,7 +29,8 @@ def incumbent(model: Model) -> Tensor:
 
     the soft Copeland score of Gonzalez et al. (2017) over observed points; it is the
     reference point of Benavoli, Azzimonti and Piga (2021, section 5). Two points whose
-    utilities are surely equal each win half of their duels. Among equal scores the
+    utilities are equal, as far as rounding lets them be told apart, each win half of
+    their duels. Among equal scores the
     earliest point is taken.
 
     Args:
@@ -54,18 +59,12 @@ def _copeland_scores(model: Model, points: Tensor) -> Tensor:
     probe, _ = difference_mixture(posterior, 0, 0)
     size = max(1, _CHUNK_ELEMENTS // probe.numel())
     scores = points.new_zeros(*probe.shape[1:], n)
+    _, covariance = shared_covariance_mixture(posterior)
+    own = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
     for i, j in zip(first.split(size), second.split(size), strict=True):
-        wins = _probability_of_positive(*difference_mixture(posterior, i, j))
+        means, variance = difference_mixture(posterior, i, j)
+        variance = resolved_variance(variance, own[..., i] + own[..., j])
+        wins = 0.5 * torch.erfc(-means / (2 * variance).sqrt()).mean(0)
         scores.index_add_(-1, i, wins)
         scores.index_add_(-1, j, 1 - wins)
     return scores
-
-
-def _probability_of_positive(means: Tensor, variance: Tensor) -> Tensor:
-    """P(u > 0) + P(u = 0) / 2 of a mixture, ``num_components x ...`` and ``...``."""
-    positive = variance > 0
-    scale = torch.where(positive, 2 * variance, 1.0).sqrt()
-    smooth = 0.5 * torch.erfc(-means / scale).mean(0)
-    if bool(positive.all()):
-        return smooth
-    return torch.where(positive, smooth, 0.5 + 0.5 * means.sign().mean(0))

@@ -12,9 +12,9 @@ from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.models.data.query_points import check_points
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.posteriors.moments import Moments
+from botorch_pref.posteriors.query_points import check_points
 from botorch_pref.posteriors.transformed_posterior import transformed_posterior
 
 

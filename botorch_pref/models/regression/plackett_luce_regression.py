@@ -40,6 +40,9 @@ from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 from botorch_pref.posteriors.gaussian_posterior import gaussian_posterior
 from botorch_pref.posteriors.moments import Moments
 
+# Of a feature: some by an input transform, one by the difference of two.
+_ROUNDINGS = 4
+
 _ENGINES = {
     "variational": WeightEngine(variational_weights),
     "laplace": WeightEngine(laplace_weights),
@@ -231,6 +234,12 @@ class PlackettLuceRegression(UtilityModel, GP):
     ) -> Tensor:
         r"""P(X1 beats X2).
 
+        Of utilities that is :math:`\Phi(g' m / \sqrt{g' S g + \rho})` with the
+        difference g of the features and the weights' mean m and covariance S. Without
+        :math:`\rho` it would not depend on the length of g; with it, it goes to a half
+        where g is below the rounding :math:`r = 4 \epsilon \, (|x_1| + |x_2|)` of its
+        entries, :math:`\rho = (r' |m|)^2 + (r' \sqrt{\operatorname{diag} S})^2`.
+
         Args:
             X1: ``batch_shape x q x d``.
             X2: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
@@ -242,13 +251,20 @@ class PlackettLuceRegression(UtilityModel, GP):
         """
         self._check_duels(("X1", "X2"), X1, X2)
         self.eval()
-        gap = self.transform_inputs(X1) - self.transform_inputs(X2)
-        mean = (gap @ self.weights_mean.unsqueeze(-1)).squeeze(-1)
-        variance = ((gap @ self.weights_covariance) * gap).sum(-1)
+        first, second = self.transform_inputs(X1), self.transform_inputs(X2)
+        gap, weights = first - second, self.weights_mean.unsqueeze(-1)
+        covariance = self.weights_covariance
+        mean = (gap @ weights).squeeze(-1)
+        variance = ((gap @ covariance) * gap).sum(-1).clamp_min(0.0)
+        limits = torch.finfo(mean.dtype)
+        hidden = _ROUNDINGS * limits.eps * (first.abs() + second.abs())
+        deviations = covariance.diagonal(dim1=-2, dim2=-1).sqrt().unsqueeze(-1)
+        doubt = hidden @ torch.cat([deviations, weights], dim=-1).abs()
+        variance = variance + doubt.square().sum(-1)
         if observation_noise:
             return log_expected_sigmoid(mean, variance).exp()
-        # Of equal points variance and mean are zero, and the probability a half.
-        return ndtr(mean / variance.clamp_min(torch.finfo(mean.dtype).tiny).sqrt())
+        # Of equal points at the origin all of it is zero, and the probability a half.
+        return ndtr(mean / variance.clamp_min(limits.tiny).sqrt())
 
     def cross_validate_eta(
         self, etas: Tensor, *, num_folds: int = 3, generator: torch.Generator

@@ -18,7 +18,7 @@ X = points(1, seed=5)
 WRONG = {
     "list": (X.tolist(), "{} must be a tensor of points.* got list"),
     "array": (X.numpy(), "{} must be a tensor of points.* got ndarray"),
-    "features": (X[:, :1], r"{} has shape \(1, 1\), expected .* x 2"),
+    "features": (X[:, :1], r"{} has shape \(1, 1(, 1)?\), expected .* x 2"),
     "single": (X.float(), r"{} is torch\.float32.*pass {}\.to\(torch\.float64\)"),
     "half": (X.half(), r"{} is torch\.float16"),
     "sparse": (X.to_sparse(), r"{} is sparse; pass {}\.to_dense\(\)"),
