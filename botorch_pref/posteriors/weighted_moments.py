@@ -33,7 +33,7 @@ class WeightedMoments(Moments):
         covariance: Tensor,
     ) -> None:
         self.covariance = covariance
-        # A view of a parameter has a graph in spite of no_grad, and means are made later.
+        # A view of a parameter has a graph in spite of no_grad; means are made later.
         own = prior_mean if torch.is_grad_enabled() else prior_mean.detach()
         self._prior_mean, self._features, self._weights = own, features, weights
 
