@@ -36,7 +36,8 @@ def answer_density(
         like: A tensor whose dtype and device the rows take.
 
     Raises:
-        UnsupportedFeedbackError: Answers of another kind, or ties.
+        UnsupportedFeedbackError: Answers of another kind, or ties; or what
+            ``conditional`` returns is no distribution of one answer for each ``z``.
     """
     rows, answers = seen_answers(feedback, num_points, like)
     return DensityFactors(rows, partial(_log_density, conditional, answers))
@@ -107,7 +108,33 @@ def _log_density(
     """Log densities, ``... x m``; parameters see ``m`` as their first dimension."""
     latent, said = z.movedim(-1, 0), answers.movedim(-1, 0)
     said = said.reshape(len(said), *[1] * (latent.dim() - said.dim()), *said.shape[1:])
-    return _log_probability(conditional(latent), said).movedim(0, -1)
+    distribution = conditional(latent)
+    _check_conditional(distribution, latent)
+    return _log_probability(distribution, said).movedim(0, -1)
+
+
+def _check_conditional(distribution: object, latent: Tensor) -> None:
+    """Checks that there is one distribution of one answer for each latent value."""
+    if not isinstance(distribution, Distribution):
+        raise UnsupportedFeedbackError(
+            "forward() of a likelihood returns a torch.distributions.Distribution, for "
+            f"example Bernoulli(probs=...); got {type(distribution).__name__}."
+        )
+    shape = distribution.batch_shape
+    if distribution.event_shape or not _broadens(shape, latent.shape):
+        raise UnsupportedFeedbackError(
+            "forward() of a likelihood returns one distribution of one number for each "
+            f"of its arguments; for arguments of shape {tuple(latent.shape)} it "
+            f"returned {type(distribution).__name__} with batch_shape {tuple(shape)} "
+            f"and event_shape {tuple(distribution.event_shape)}."
+        )
+
+
+def _broadens(shape: torch.Size, given: torch.Size) -> bool:
+    """Whether a shape is a given one, but for wider batches."""
+    return len(shape) == len(given) and all(
+        size in (1, found) for size, found in zip(given, shape, strict=True)
+    )
 
 
 def _log_probability(distribution: Distribution, said: Tensor) -> Tensor:

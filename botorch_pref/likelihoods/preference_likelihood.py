@@ -48,6 +48,9 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
     Attributes:
         explains: The containers whose answers it explains, the one it is named for
             first, each with the factors it makes of them.
+
+    Raises:
+        UnsupportedFeedbackError: The class says nothing of what it explains.
     """
 
     explains: ClassVar[Mapping[type[Feedback], type[Factors]]]
@@ -55,6 +58,13 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
     def __init__(self) -> None:
         super().__init__()
+        explains = getattr(self, "explains", None)
+        if not (isinstance(explains, Mapping) and explains):
+            raise UnsupportedFeedbackError(
+                f"{type(self).__name__}.explains is {explains!r}; name the kinds of "
+                "answers, each with its factors: explains = "
+                "{Comparisons: DensityFactors}."
+            )
         # Says what the dtype and the device are where there are no parameters.
         self.register_buffer("_like", torch.zeros(()), persistent=False)
 

@@ -28,9 +28,17 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
         The class itself.
 
     Raises:
+        TypeError: It is not a class of likelihoods.
         UnsupportedFeedbackError: It is abstract, or explains no kind of answer.
         ValueError: Another class has its name.
     """
+    if not (
+        isinstance(likelihood, type) and issubclass(likelihood, PreferenceLikelihood)
+    ):
+        raise TypeError(
+            "register_likelihood registers classes of PreferenceLikelihood, got "
+            f"{likelihood!r}."
+        )
     if isabstract(likelihood) or not getattr(likelihood, "explains", None):
         raise UnsupportedFeedbackError(
             f"{likelihood.__name__} cannot be registered: a likelihood has a forward() "

@@ -40,7 +40,7 @@ from botorch_pref.models.answers.answer_likelihoods import (
     AnswerLikelihoods,
     AnyLikelihood,
 )
-from botorch_pref.models.answers.supported_answers import check_supported
+from botorch_pref.models.answers.supported_answers import check_engine, check_supported
 from botorch_pref.models.data.duel_pairs import duel_pairs
 from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_arguments import check_training_inputs
@@ -100,6 +100,7 @@ class PreferenceGP(UtilityModel, GP):
         input_transform: InputTransform | None = None,
     ) -> None:
         super().__init__()
+        check_engine(self)
         check_module("mean_module", mean_module, Mean)
         check_module("covar_module", covar_module, Kernel)
         check_module("input_transform", input_transform, InputTransform)
@@ -199,7 +200,16 @@ class PreferenceGP(UtilityModel, GP):
         return MultivariateNormal(posterior.mean.squeeze(-1), covariance)
 
     def prior(self) -> UtilityPrior:
-        """The prior of utilities at the distinct points."""
+        """The prior of utilities at the distinct points.
+
+        Raises:
+            BotorchPrefError: There are no datapoints.
+        """
+        if self._data is None:
+            raise BotorchPrefError(
+                "The model has no datapoints whose utilities have a prior; pass "
+                "datapoints=, or call posterior(X) for the prior at other points."
+            )
         points = self.transformed_points()
         covar = dense_covariance(self.covar_module, points)
         return UtilityPrior(points, self.mean_module(points), covar)

@@ -36,10 +36,21 @@ def register_model(name: str | None = None) -> Callable[[type[M]], type[M]]:
             ``fit_gpytorch_mll``. None for others.
 
     Raises:
+        TypeError: The name is not a text, or what is registered not a class of models.
         ValueError: Another class has this name, or is called as this class is.
     """
+    if not (name is None or isinstance(name, str)):
+        raise TypeError(
+            f"register_model takes a short name, got {name!r}; write "
+            '@register_model("name") above the class, or @register_model() for none.'
+        )
 
     def register(model_class: type[M]) -> type[M]:
+        if not (isinstance(model_class, type) and issubclass(model_class, Model)):
+            raise TypeError(
+                "register_model registers classes of BoTorch models, got "
+                f"{model_class!r}."
+            )
         entry = RegisteredModel(model_class, name)
         for known in registered_models():
             _check_apart(entry, known)

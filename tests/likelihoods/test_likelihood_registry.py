@@ -54,3 +54,9 @@ def test_what_cannot_be_registered_is_refused() -> None:
         register_likelihood(PairwiseProbit)
     with pytest.raises(UnsupportedFeedbackError, match="forward"):
         register_likelihood(PreferenceLikelihood)
+
+
+@pytest.mark.parametrize("given", [3, dict, PairwiseProbitLikelihood()])
+def test_only_classes_of_likelihoods_are_registered(given: object) -> None:
+    with pytest.raises(TypeError, match="registers classes of PreferenceLikelihood"):
+        register_likelihood(given)

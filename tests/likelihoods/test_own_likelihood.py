@@ -8,7 +8,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.utils.probability.utils import ndtr
 from scipy import integrate
 from torch import Tensor
-from torch.distributions import Bernoulli, Distribution, StudentT
+from torch.distributions import Bernoulli, Distribution, Independent, StudentT
 
 from botorch_pref import (
     AffineProbitLikelihood,
@@ -354,3 +354,27 @@ def test_what_it_says_nothing_of_is_refused() -> None:
     strengths = Strengths(PAIRS[:1], torch.tensor([0.6]))
     with pytest.raises(UnsupportedFeedbackError, match="explains none"):
         EPPreferenceGP(POINTS, feedback=[strengths], likelihood=Logit())
+
+
+@pytest.mark.parametrize("explains", [None, {}, [Comparisons], {Comparisons}])
+def test_a_likelihood_names_what_it_explains(explains: object) -> None:
+    own = type("Own", (Logit,), {"explains": explains})
+    with pytest.raises(UnsupportedFeedbackError, match=r"Own\.explains is"):
+        own()
+
+
+@pytest.mark.parametrize(
+    ("forward", "message"),
+    [
+        (torch.sigmoid, "got Tensor"),
+        (lambda z: Bernoulli(logits=z.sum(-1)), r"batch_shape \(\)"),
+        (lambda z: Bernoulli(logits=z.unsqueeze(-1)), r"batch_shape \(7, 1\)"),
+        (lambda z: Independent(Bernoulli(logits=z), 1), r"event_shape \(7,\)"),
+        (lambda z: Bernoulli(logits=z[:2]), r"batch_shape \(2,\)"),
+    ],
+)
+def test_a_forward_of_another_shape_is_refused(forward, message: str) -> None:
+    own = type("Own", (Logit,), {"forward": lambda self, z: forward(z)})
+    model = EPPreferenceGP(POINTS, PAIRS, likelihood=own())
+    with pytest.raises(UnsupportedFeedbackError, match=rf"forward\(\).*{message}"):
+        model.posterior(POINTS)

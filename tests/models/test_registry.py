@@ -6,6 +6,8 @@ import pytest
 from botorch.models.model import Model
 
 from botorch_pref import models
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.inference import Laplace
 from botorch_pref.models import (
     EPPreferenceGP,
     GroupUtility,
@@ -47,3 +49,29 @@ def test_a_name_that_is_taken_is_refused(name: str | None, class_name: str) -> N
     other = type(class_name, (EPPreferenceGP,), {})
     with pytest.raises(ValueError, match=r"EPPreferenceGP.*'ep'"):
         register_model(name)(other)
+
+
+def test_a_decorator_without_its_call_is_refused() -> None:
+    """It would put a function in the place of the class."""
+    with pytest.raises(TypeError, match="@register_model"):
+        register_model(EPPreferenceGP)
+
+
+@pytest.mark.parametrize("given", [3, dict, EPPreferenceGP()])
+def test_only_classes_of_models_are_registered(given: object) -> None:
+    with pytest.raises(TypeError, match="registers classes of BoTorch models"):
+        register_model("own")(given)
+
+
+@pytest.mark.parametrize("engine", [None, "laplace", Laplace])
+def test_a_model_needs_an_engine(engine: object) -> None:
+    own = type("Own", (PreferenceGP,), {"engine": engine})
+    with pytest.raises(TypeError, match=r"Own\.engine is .*; give the class"):
+        own()
+    with pytest.raises(TypeError, match=r"PreferenceGP\.engine is None"):
+        PreferenceGP()
+
+
+def test_without_datapoints_there_is_no_prior_of_their_utilities() -> None:
+    with pytest.raises(BotorchPrefError, match="no datapoints"):
+        EPPreferenceGP().prior()

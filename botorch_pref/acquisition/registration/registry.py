@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.input_constructors import (
+    ACQF_INPUT_CONSTRUCTOR_REGISTRY,
+    acqf_input_constructor,
+)
 
 from botorch_pref.acquisition.registration.input_constructors import (
     Reference,
@@ -51,16 +54,40 @@ def register_acquisition(
             `champion`; None if the class chooses both points of a duel.
 
     Raises:
-        TypeError: There is a rule for a class that takes no ``X_ref``.
+        TypeError: The name is not a text, what is registered not a class of
+            acquisition functions, or there is a rule for one that takes no ``X_ref``.
         ValueError: Another class has this name, or is called as this class is.
     """
+    if not isinstance(name, str):
+        raise TypeError(
+            f"register_acquisition takes a short name, got {name!r}; write "
+            '@register_acquisition("name") above the class.'
+        )
+    if not (reference is None or callable(reference)):
+        raise TypeError(
+            f"reference is {reference!r}; give a rule such as botorch_pref.incumbent, "
+            "or None where both points of a duel are chosen."
+        )
 
     def register(acquisition_class: type[A]) -> type[A]:
+        if not (
+            isinstance(acquisition_class, type)
+            and issubclass(acquisition_class, AcquisitionFunction)
+        ):
+            raise TypeError(
+                "register_acquisition registers classes of BoTorch acquisition "
+                f"functions, got {acquisition_class!r}."
+            )
         entry = RegisteredAcquisition(name, acquisition_class, reference)
+        earlier = [e for e in registered_acquisitions() if _are_alike(e, entry)]
         for known in registered_acquisitions():
             _check_apart(entry, known)
         construct = duel_input_constructor(acquisition_class, reference)
+        # BoTorch refuses a second constructor of the same class.
+        ACQF_INPUT_CONSTRUCTOR_REGISTRY.pop(acquisition_class, None)
         acqf_input_constructor(acquisition_class)(construct)
+        for known in earlier:
+            del _REGISTERED[known.name]
         _REGISTERED[name] = entry
         return acquisition_class
 
@@ -72,12 +99,20 @@ def registered_acquisitions() -> tuple[RegisteredAcquisition, ...]:
     return tuple(_REGISTERED[name] for name in sorted(_REGISTERED))
 
 
+def _are_alike(entry: RegisteredAcquisition, known: RegisteredAcquisition) -> bool:
+    """Whether two entries are of one class.
+
+    A notebook's cell that is run again makes the same class again.
+    """
+    one, other = (e.acquisition_class for e in (entry, known))
+    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+
+
 def _check_apart(entry: RegisteredAcquisition, known: RegisteredAcquisition) -> None:
     """Checks that two entries are of one class or share no name."""
-    one, other = (e.acquisition_class for e in (entry, known))
-    if (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__):
-        # A notebook's cell that is run again makes the same class again.
+    if _are_alike(entry, known):
         return
+    one, other = (e.acquisition_class for e in (entry, known))
     if one.__name__ == other.__name__ or entry.name == known.name:
         raise ValueError(
             f"{other.__module__}.{other.__qualname__} is registered with the name "

@@ -26,6 +26,24 @@ def engines() -> list[type[Any]]:
     ]
 
 
+def check_engine(model: object) -> None:
+    """Checks that a model has an engine.
+
+    Args:
+        model: Of a class with an attribute ``engine``.
+
+    Raises:
+        TypeError: There is no engine, or another thing in its place.
+    """
+    engine = getattr(type(model), "engine", None)
+    if not isinstance(engine, Engine):
+        raise TypeError(
+            f"{type(model).__name__}.engine is {engine!r}; give the class an instance "
+            "of an Engine, for example engine = ExpectationPropagation(), or take "
+            "EPPreferenceGP."
+        )
+
+
 def check_supported(
     model: type[Any], likelihoods: Mapping[type[Feedback], PreferenceLikelihood[Any]]
 ) -> None:

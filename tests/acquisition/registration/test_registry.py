@@ -96,3 +96,31 @@ def test_a_rule_needs_a_reference_to_go_to() -> None:
 
     with pytest.raises(TypeError, match="takes no X_ref"):
         register_acquisition("none", reference=incumbent)(WithoutReference)
+
+
+def test_the_same_class_may_be_registered_again_and_renamed(model: Model) -> None:
+    MeanGain = mean_gain()
+    register_acquisition("mean")(MeanGain)
+    register_acquisition("mean", reference=incumbent)(MeanGain)
+    made = get_acqf_input_constructor(MeanGain)(model=model)
+    assert torch.equal(made["X_ref"], incumbent(model))
+    register_acquisition("gain", reference=incumbent)(mean_gain())
+    found = [e for e in registered_acquisitions() if "MeanGain" in repr(e)]
+    assert [entry.name for entry in found] == ["gain"]
+
+
+def test_a_decorator_without_its_call_is_refused() -> None:
+    """It would put a function in the place of the class."""
+    with pytest.raises(TypeError, match="@register_acquisition"):
+        register_acquisition(mean_gain())
+
+
+@pytest.mark.parametrize("given", [3, dict])
+def test_only_classes_of_acquisition_functions_are_registered(given: object) -> None:
+    with pytest.raises(TypeError, match="registers classes of BoTorch acquisition"):
+        register_acquisition("mean")(given)
+
+
+def test_a_rule_that_is_none_is_refused() -> None:
+    with pytest.raises(TypeError, match="reference is 'incumbent'; give a rule"):
+        register_acquisition("mean", reference="incumbent")
