@@ -1,0 +1,61 @@
+"""The pinned versions, against what is declared and what comes with it."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def name_of(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", Requirement(requirement).name).lower()
+
+
+def pinned() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    return {name_of(pin): pin for pin in pins}
+
+
+def needed(requirement: str, seen: set[tuple[str, str]]) -> Iterator[str]:
+    """Names of a requirement and of all that it needs here, transitively."""
+    parsed = Requirement(requirement)
+    own = PROJECT["project"]
+    for extra in ("", *parsed.extras):
+        key = (name_of(requirement), extra)
+        if key in seen:
+            continue
+        seen.add(key)
+        if key[0] == own["name"]:
+            more = own["optional-dependencies"][extra] if extra else own["dependencies"]
+        else:
+            yield key[0]
+            try:
+                more = requires(key[0]) or []
+            except PackageNotFoundError:
+                continue  # of another platform
+        for one in more:
+            marker = Requirement(one).marker
+            if marker is None or marker.evaluate({"extra": extra}):
+                yield from needed(one, seen)
+
+
+def test_all_that_the_test_extra_installs_is_pinned() -> None:
+    names = set(needed(f"{PROJECT['project']['name']}[test]", set()))
+    assert {"torch", "pandas", "sympy", "hypothesis"} <= names
+    assert names <= set(pinned())
+
+
+def test_pins_are_whole_versions_without_local_ones() -> None:
+    for pin in pinned().values():
+        assert re.fullmatch(r"[\w.-]+==[\w.]+", pin), pin
+
+
+def test_what_the_extra_of_ax_imports_is_declared() -> None:
+    declared = PROJECT["project"]["optional-dependencies"]["ax"]
+    assert {"ax-platform", "pandas", "sqlalchemy"} <= {name_of(one) for one in declared}
