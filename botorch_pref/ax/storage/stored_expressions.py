@@ -42,7 +42,7 @@ _ARITHMETIC = (
 
 
 class _State(local):
-    """What one thread does: whether it loads, and whether a text was checked."""
+    """The state of one thread: whether it loads, and whether a text was checked."""
 
     loads = False
     checked = False

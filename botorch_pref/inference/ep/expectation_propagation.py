@@ -15,13 +15,11 @@ is taken back and shortened.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 
-from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SiteSolver
 from botorch_pref.inference.derivatives.evidence_surrogate import (
@@ -31,8 +29,10 @@ from botorch_pref.inference.derivatives.evidence_surrogate import (
 from botorch_pref.inference.engine import Engine
 from botorch_pref.inference.ep.anderson import AndersonMemory
 from botorch_pref.inference.ep.assumed_density import assumed_density_sites
+from botorch_pref.inference.ep.damping import Damping
 from botorch_pref.inference.ep.ep_state import EPState, ep_state
-from botorch_pref.inference.ep.moment_matching import MomentMatching, matching_sites
+from botorch_pref.inference.ep.first_state import first_state
+from botorch_pref.inference.ep.moment_matching import MomentMatching
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.inference.gaussian_solution import GaussianSolution
 from botorch_pref.inference.utility_prior import UtilityPrior
@@ -44,23 +44,6 @@ _MAX_SWEEPS = 200
 _TOLERANCE = 1e-7
 # Accelerated steps may well be a little longer than the one before.
 _LONGER = 2.0
-# Steps this short, for want of a posterior after longer ones, lead nowhere.
-_MIN_DAMPING = 2.0**-20
-
-
-def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> Tensor:
-    """The sites that the prior alone suggests, which need no factorisation.
-
-    A row that the prior knows exactly (a point compared with its duplicate) has no
-    moments to match: its site is empty at first.
-    """
-    variance = torch.maximum(solver.variance, solver.rounding)
-    mean = prior.expand_as(variance)
-    sites = matching_sites(mean, variance, *factors.tilted_slopes(mean, variance))
-    if solver.resolves_all:
-        return sites
-    moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
-    return torch.where(moving, sites, 0.0)
 
 
 def _with_known_rows(
@@ -77,87 +60,6 @@ def _with_known_rows(
     return ep_state(solver, prior, factors, sites)
 
 
-def _non_negative(state: EPState) -> Tensor:
-    """The sites, without negative precisions where these leave no posterior."""
-    tau, nu = state.sites.chunk(2, dim=-1)
-    positive = torch.where(state.proper.unsqueeze(-1), tau, tau.clamp_min(0.0))
-    return torch.cat([positive, nu], dim=-1)
-
-
-def _start(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> EPState:
-    """The state of sites to start from, without those that leave no posterior."""
-    state = ep_state(solver, prior, factors, sites)
-    if state.is_proper:
-        return state
-    # Sites of other hyper-parameters, or all at once, may widen too much to start.
-    return ep_state(solver, prior, factors, _non_negative(state))
-
-
-def _first_state(
-    solver: SiteSolver,
-    prior: Tensor,
-    factors: ScalarFactors,
-    initial_sites: tuple[Tensor, Tensor] | None,
-) -> EPState:
-    """State at the initial sites, if they leave a posterior; else at the prior's."""
-    if initial_sites is not None:
-        # They may be so precise, beside a prior that is so wide, that they do not.
-        with suppress(PrecisionError):
-            state = _start(solver, prior, factors, torch.cat(initial_sites, dim=-1))
-            if state.is_proper:
-                return state
-    return _start(solver, prior, factors, _prior_sites(solver, prior, factors))
-
-
-class _Damping:
-    """Share of a step that each element of a batch takes.
-
-    Args:
-        state: The first.
-    """
-
-    def __init__(self, state: EPState) -> None:
-        self._factor = torch.ones_like(state.mismatch)
-        self._calm = state.proper
-        self._is_needed = not state.is_proper
-
-    def next_sites(self, state: EPState, memory: AndersonMemory) -> Tensor:
-        """Accelerated where that pays and turns no precision negative, else damped."""
-        accelerated = memory.extrapolate(state.sites, state.step, state.scale)
-        tau = accelerated.chunk(2, dim=-1)[0]
-        if not self._is_needed and bool((tau >= 0).all()):
-            return accelerated
-        damped = state.sites + self._factor.unsqueeze(-1) * state.step
-        asked = damped.chunk(2, dim=-1)[0]
-        proper = ((tau >= 0) | (asked < 0)).all(-1)
-        return torch.where((self._calm & proper).unsqueeze(-1), accelerated, damped)
-
-    def judge(self, calm: Tensor, everywhere: bool) -> None:
-        """Halves the steps of elements that were not calm, doubles those that were.
-
-        Args:
-            calm: ``batch_shape``.
-            everywhere: Whether all are.
-        """
-        if everywhere and not self._is_needed:
-            return
-        grown, halved = (2 * self._factor).clamp_max(1.0), 0.5 * self._factor
-        self._calm, self._factor = calm, torch.where(calm, grown, halved)
-        self._is_needed = not everywhere or bool((self._factor < 1).any())
-
-    def ends(self, reached: Tensor) -> bool:
-        """Whether all have reached the tolerance, or steps too short to lead there.
-
-        Args:
-            reached: ``batch_shape``.
-        """
-        if self._is_needed:
-            reached = reached | (self._factor < _MIN_DAMPING)
-        return bool(reached.all())
-
-
 def _iterate(
     solver: SiteSolver,
     prior: Tensor,
@@ -171,7 +73,7 @@ def _iterate(
     answers overshoot together, each by little. Where the sweeps lead nowhere, the one
     with the least mismatch is what there is.
     """
-    damping, memory, iterations = _Damping(state), AndersonMemory(), 1
+    damping, memory, iterations = Damping(state), AndersonMemory(), 1
     best, least = state.sites, state.mismatch
     while iterations < _MAX_SWEEPS:
         reached = state.mismatch <= tolerance
@@ -290,7 +192,7 @@ def expectation_propagation(
     with torch.no_grad():
         solver = choose_solver(covar, factors.rows, factors.noise)
         prior = factors.rows.apply(mean)
-        first = _first_state(solver, prior, factors, initial_sites)
+        first = first_state(solver, prior, factors, initial_sites)
         state, iterations = _iterate(solver, prior, factors, first, tolerance)
         state = _with_known_rows(solver, prior, factors, state)
         tau, nu = state.sites.chunk(2, dim=-1)
