@@ -8,6 +8,7 @@ from contextlib import suppress
 from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 
+from botorch_pref.ax.answers.agreement import check_agreement
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.setup import check_objective
 from botorch_pref.ax.storage.events import check_log
@@ -85,10 +86,12 @@ def checked_load(name: str, storage: Storage) -> Experiment:
 
     Raises:
         ExperimentError: The objective has changed.
-        StorageError: There is none of that name, or it cannot be read.
+        StorageError: There is none of that name, it cannot be read, or it does not
+            agree with its log.
     """
     experiment = storage.load(name)
     Settings.of(experiment)
     check_log(experiment)
+    check_agreement(experiment)
     check_objective(experiment)
     return experiment
