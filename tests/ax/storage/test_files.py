@@ -196,7 +196,9 @@ def create(path: Path, seed: int, start: Barrier, said: SimpleQueue) -> None:
         said.put(str(error))
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+@pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded", "ignore:os.fork.. was called"
+)
 @pytest.mark.parametrize("name", STORES)
 def test_one_of_several_processes_creates_an_experiment(name, tmp_path) -> None:
     forked = get_context("fork")

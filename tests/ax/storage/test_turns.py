@@ -22,7 +22,9 @@ from botorch_pref.errors import StorageError
 
 SUFFIXES = (".db", ".json")
 pytestmark = pytest.mark.slow
-forking = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+forking = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded", "ignore:os.fork.. was called"
+)
 
 
 def resumed(path: Path) -> PreferenceExperiment:
