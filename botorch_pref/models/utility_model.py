@@ -334,6 +334,12 @@ class UtilityModel(Model, FantasizeMixin):
         """The batch shape of the training data."""
         return torch.Size() if self._data is None else self._data.batch_shape
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "engine":
+            # Another engine has another solution, and other sites to start from.
+            self._cache = SolutionCache()
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
         before = self._data

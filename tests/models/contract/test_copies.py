@@ -28,10 +28,13 @@ from models.contract.duel_models import (
 from botorch_pref import (
     AffineProbitLikelihood,
     Comparisons,
+    EPPreferenceGP,
     PairwiseProbitLikelihood,
     PreferenceMarginalLogLikelihood,
     Validity,
 )
+from botorch_pref.inference.ep.expectation_propagation import ExpectationPropagation
+from botorch_pref.inference.laplace import Laplace
 from botorch_pref.models.preference_gp import PreferenceGP
 
 
@@ -202,3 +205,16 @@ def test_equal_seeds_and_an_untouched_global_state(engine: Engine) -> None:
         mll = PreferenceMarginalLogLikelihood(again.likelihood, again)
         fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 3}})
         torch.testing.assert_close(moments(again.posterior(NEW)), first, rtol=0, atol=0)
+
+
+def test_another_engine_has_another_solution(engine: Engine) -> None:
+    model = engine(POINTS, PAIRS)
+    before = model.posterior(NEW).mean
+    other = Laplace() if engine.cls is EPPreferenceGP else ExpectationPropagation()
+    model.engine = other
+    anew = type("Other", (PreferenceGP,), {"engine": other})(
+        POINTS, PAIRS, likelihood=model.likelihood
+    )
+    anew.load_state_dict(model.state_dict())
+    torch.testing.assert_close(model.posterior(NEW).mean, anew.posterior(NEW).mean)
+    assert not torch.allclose(model.posterior(NEW).mean, before, rtol=1e-6)
