@@ -299,7 +299,9 @@ class PreferenceGP(UtilityModel, GP):
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
         self.check_points("X", X)
-        self.eval()
+        if self.training:
+            # Not at every call: BoTorch's walks over all modules.
+            self.eval()
         return self._predict(X)
 
     def _predict(self, X: Tensor) -> Moments:
