@@ -55,6 +55,7 @@ def test_a_killed_experiment_ends_as_one_that_was_not(resumed, model, tmp_path) 
     assert space.check_membership(resumed[model][2])
 
 
+@pytest.mark.slow  # its experiments are played in processes of their own
 def test_killed_while_writing_an_answer_leaves_the_question_pending(killed) -> None:
     experiment = PreferenceExperiment.resume(INTERRUPTED, storage=killed)
     (question,) = experiment.pending
