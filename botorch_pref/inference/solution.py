@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
-from botorch_pref.errors import InferenceWarning
+from botorch_pref.errors import BotorchPrefError, InferenceWarning
 from botorch_pref.inference.derivatives.posterior_tangent import PosteriorTangent
 from botorch_pref.inference.warm_start import FurtherAnswers, WarmStart
 
@@ -75,9 +75,9 @@ class Solution(ABC, Generic[TermsT]):
             mean: Prior mean of the points, ``batch_shape x n``.
 
         Raises:
-            NotImplementedError: The engine knows no derivatives in the points.
+            BotorchPrefError: The engine knows no derivatives in the points.
         """
-        raise NotImplementedError(
+        raise BotorchPrefError(
             f"{type(self).__name__} has no derivatives in the points that answers are "
             "about, which look-ahead wants; detach them, or take another engine."
         )
