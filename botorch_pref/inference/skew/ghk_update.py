@@ -121,12 +121,12 @@ class ContinuedDraws(NamedTuple):
     """Draws of the rows of all answers.
 
     Attributes:
-        boxed: ``S x batch_shape x m``.
+        truncated: ``S x batch_shape x m``.
         latent: The chains that the draws of earlier rows come from.
         effective_sample_size: ``batch_shape``.
     """
 
-    boxed: Tensor
+    truncated: Tensor
     latent: LatentDraws
     effective_sample_size: Tensor
 
@@ -165,11 +165,11 @@ def continue_draws(
         factors.upper,
         generator,
     )
-    boxed = _with_batch(earlier.boxed, batch)
-    index = draws.chosen.unsqueeze(-1).expand_as(boxed)
-    boxed = carry_rows(sources, boxed.gather(0, index), draws.further)
-    size = earlier.effective_sample_size.clamp_max(len(boxed)) * draws.share
-    return ContinuedDraws(boxed, earlier.latent, size)
+    truncated = _with_batch(earlier.truncated, batch)
+    index = draws.chosen.unsqueeze(-1).expand_as(truncated)
+    truncated = carry_rows(sources, truncated.gather(0, index), draws.further)
+    size = earlier.effective_sample_size.clamp_max(len(truncated)) * draws.share
+    return ContinuedDraws(truncated, earlier.latent, size)
 
 
 def _with_batch(draws: Tensor, batch: torch.Size) -> Tensor:

@@ -38,7 +38,7 @@ class SkewResult:
             component means vary most, so that a quasi-random choice of component is a
             stratified one.
         factor: ``factor.root()`` is ``Q`` of the shared covariance.
-        boxed: Draws of ``v``, ``num_draws x batch_shape x m``, in the same order.
+        truncated: Draws of ``v``, ``num_draws x batch_shape x m``, in the same order.
         latent: Draws of ``z = A f(X)`` and the sampler's diagnostics. Of draws that go
             on from earlier ones, those of the chains that these come from.
         effective_sample_size: ``batch_shape``, of the mean of the worst row.
@@ -46,7 +46,7 @@ class SkewResult:
 
     weights: Tensor
     factor: SitePosterior
-    boxed: Tensor
+    truncated: Tensor
     latent: LatentDraws
     effective_sample_size: Tensor
 
@@ -88,11 +88,11 @@ def skew_gaussian(
     latent = sample_latent(
         ratio, centre, root, num_draws=num_draws, generator=generator
     )
-    boxed = sample_truncated_normal(
+    truncated = sample_truncated_normal(
         latent.draws, factors.variance, factors.lower, factors.upper, generator
     )
     size = latent.effective_sample_size
-    return skew_mixture(covar, mean, factors, boxed, latent, size)
+    return skew_mixture(covar, mean, factors, truncated, latent, size)
 
 
 @torch.no_grad()
@@ -100,7 +100,7 @@ def skew_mixture(
     covar: Tensor,
     mean: Tensor,
     factors: BoxFactors,
-    boxed: Tensor,
+    truncated: Tensor,
     latent: LatentDraws,
     effective_sample_size: Tensor,
 ) -> SkewResult:
@@ -110,19 +110,21 @@ def skew_mixture(
         covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
         mean: Prior mean, ``batch_shape x n``.
         factors: m boxed factors on rows of the n points.
-        boxed: Draws of ``v`` in its box, ``num_draws x batch_shape x m``.
+        truncated: Draws of ``v`` in its box, ``num_draws x batch_shape x m``.
         latent: The chains that they come from.
         effective_sample_size: Of the draws, ``batch_shape``.
     """
     solver = choose_solver(covar, factors.rows, factors.noise)
-    batch = boxed.shape[1:]
+    batch = truncated.shape[1:]
     factor = solver.factor(factors.variance.reciprocal().expand(batch))
-    targets = (boxed - factors.rows.apply(mean)).movedim(0, -1)
+    targets = (truncated - factors.rows.apply(mean)).movedim(0, -1)
     weights = factor.weights(targets)
     order = _leading_scores(covar @ weights).argsort(dim=-1)
-    boxed = boxed.gather(0, order.movedim(-1, 0).unsqueeze(-1).expand_as(boxed))
+    truncated = truncated.gather(
+        0, order.movedim(-1, 0).unsqueeze(-1).expand_as(truncated)
+    )
     weights = weights.gather(-1, order.unsqueeze(-2).expand_as(weights))
-    return SkewResult(weights, factor, boxed, latent, effective_sample_size)
+    return SkewResult(weights, factor, truncated, latent, effective_sample_size)
 
 
 def _leading_scores(columns: Tensor) -> Tensor:
@@ -203,7 +205,7 @@ def _noise_gradient(
 ) -> Tensor:
     """The derivative of the evidence in the noise that rows of one answer share."""
     tau = factors.variance.reciprocal().unsqueeze(-1)
-    seen = tau * (result.boxed - factors.rows.apply(mean)).movedim(0, -1)
+    seen = tau * (result.truncated - factors.rows.apply(mean)).movedim(0, -1)
     own = noise.take(seen - tau * result.factor.covariance_times(seen))
     second_moment = own @ own.mT / own.shape[-1]
     return 0.5 * (second_moment - result.factor.noise_precision(noise))
@@ -229,7 +231,7 @@ def _bridge_estimate(
     log_sites = (
         nu * prior - 0.5 * tau * prior.square() + 0.5 * linear * (centre - prior)
     ).sum(-1) - 0.5 * approximation.factor.log_det
-    shape = (len(result.boxed), *root.shape[:-2], root.shape[-1], 1)
+    shape = (len(result.truncated), *root.shape[:-2], root.shape[-1], 1)
     normal = torch.randn(
         shape, generator=generator, dtype=root.dtype, device=root.device
     )

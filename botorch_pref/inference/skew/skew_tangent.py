@@ -55,7 +55,7 @@ class SkewTangent:
         self._shared = result.factor.precision()
         self._from_mean = result.weights - q.weights.unsqueeze(-1)
         centre = q.rows_mean + factors.variance * (q.nu - q.tau * q.rows_mean)
-        offset = (result.boxed - centre) / (1 - factors.variance * q.tau)
+        offset = (result.truncated - centre) / (1 - factors.variance * q.tau)
         self._offset = offset.movedim(0, -1)
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:

@@ -86,13 +86,15 @@ def test_posterior_agrees_with_rejection_from_the_prior(blocks) -> None:
     error = 4.5 * math.sqrt(1 / len(f) + 1 / DRAWS)
     # The truncated v: mean, deviation, and never outside of its box.
     spread = v.std(0)
-    assert bool((result.boxed >= factors.lower).all())
-    assert bool((result.boxed <= factors.upper).all())
-    assert float(((result.boxed.mean(0) - v.mean(0)) / spread).abs().max()) < error
-    assert float((result.boxed.std(0) / spread - 1).abs().max()) < 1.5 * error
+    assert bool((result.truncated >= factors.lower).all())
+    assert bool((result.truncated <= factors.upper).all())
+    assert float(((result.truncated.mean(0) - v.mean(0)) / spread).abs().max()) < error
+    assert float((result.truncated.std(0) / spread - 1).abs().max()) < 1.5 * error
     # The third moment of one draw varies by sqrt(15), for a normal, and what truncation
     # makes of v is far more.
-    got, want = (((x - x.mean(0)) / spread).pow(3).mean(0) for x in (result.boxed, v))
+    got, want = (
+        ((x - x.mean(0)) / spread).pow(3).mean(0) for x in (result.truncated, v)
+    )
     assert float((got - want).abs().max()) < math.sqrt(15) * error
     assert float(want.abs().max()) > 2 * math.sqrt(15) * error
     # Utilities: a mixture of Gaussians with means m + K w and one covariance.

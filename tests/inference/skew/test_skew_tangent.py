@@ -56,14 +56,14 @@ def solve(
         tau, nu = result.site_precision / left, result.site_shift / left
         spread = torch.linalg.inv(torch.linalg.inv(gamma) + torch.diag_embed(tau))
         centre = centre + (spread @ (nu - tau * centre).unsqueeze(-1)).squeeze(-1)
-        v = draws.boxed.movedim(0, -1)
+        v = draws.truncated.movedim(0, -1)
         v = v - v.mean(-1, keepdim=True)
         own = torch.linalg.cholesky(v @ v.mT / num_draws)
         v = torch.linalg.cholesky(spread) @ torch.linalg.solve(own, v)
         v = v + centre.unsqueeze(-1)
         seen = v - (mean @ a.T).unsqueeze(-1)
         weights = a.T @ torch.linalg.solve(gamma, seen)
-        draws = replace(draws, boxed=v.movedim(-1, 0), weights=weights)
+        draws = replace(draws, truncated=v.movedim(-1, 0), weights=weights)
         motion = SkewTangent(boxes, mean, result, draws)
         return draws, motion, GaussianTangent(mean, result)
 
