@@ -18,7 +18,11 @@ from botorch_pref.ax.answers import telling
 from botorch_pref.ax.answers.answer import Answer
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
-from botorch_pref.ax.generation.asking import derived_seed, next_options
+from botorch_pref.ax.generation.asking import (
+    derived_seed,
+    next_options,
+    shown_order,
+)
 from botorch_pref.ax.generation.generation_strategy import (
     preference_generation_strategy,
 )
@@ -157,7 +161,10 @@ class PreferenceExperiment:
         """
         size = given_integer("size", size, 2)
         run = next_options(self.experiment, self.settings, size)
-        trial = self._kept.keep(lambda experiment: telling.ask_about(experiment, run))
+        order = shown_order(self.experiment, self.settings, size)
+        trial = self._kept.keep(
+            lambda experiment: telling.ask_about(experiment, run, order)
+        )
         return Question.of_trial(trial)
 
     @one_at_a_time

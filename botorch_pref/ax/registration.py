@@ -34,6 +34,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
+from botorch_pref.ax.generation.readable_numbers import ReadableNumbers
 from botorch_pref.ax.generation.whole_numbers import (
     TO_UNIT_CUBE,
     NearestIntegers,
@@ -101,7 +102,7 @@ def _register() -> None:
         )
     )
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
-    for transform in (NearestIntegers, WholeNumbers):
+    for transform in (NearestIntegers, ReadableNumbers, WholeNumbers):
         register_transform(transform)
     register_acquisition(PreferenceAcquisition)
     register_mll(PreferenceMarginalLogLikelihood)

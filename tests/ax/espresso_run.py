@@ -20,6 +20,7 @@ from espresso import QUICK_FIT, better, create  # noqa: E402
 
 from botorch_pref.ax import PreferenceExperiment  # noqa: E402
 from botorch_pref.ax.names import model_classes  # noqa: E402
+from botorch_pref.ax.storage.events import options_shown  # noqa: E402
 
 # As the tests have it: sums of several threads are rounded otherwise, and what follows
 # from them differs by more than rounding in the end.
@@ -89,7 +90,7 @@ def second(storage: str) -> None:
 
 def outcome(experiment: PreferenceExperiment) -> list:
     trials = experiment.experiment.trials.values()
-    shown = [[arm.parameters for arm in trial.arms] for trial in trials]
+    shown = [[arm.parameters for arm in options_shown(trial)] for trial in trials]
     best = experiment.recommend()
     if samples(experiment.settings.model):
         return [shown, best, best]

@@ -5,6 +5,7 @@ from ax.core.trial_status import TrialStatus
 from espresso import CONSTRAINTS, PARAMETERS, better, create
 
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.storage.events import options_shown
 from botorch_pref.errors import ExperimentError
 
 
@@ -54,8 +55,9 @@ def test_ax_sees_the_winners(played) -> None:
     for index, trial in played.experiment.trials.items():
         rows = data[data.trial_index == index].set_index("arm_name")["mean"]
         winner = better(played_duel(played, index))
-        assert rows[trial.arms[winner].name] == 1
-        assert rows[trial.arms[1 - winner].name] == 0
+        shown = options_shown(trial)
+        assert rows[shown[winner].name] == 1
+        assert rows[shown[1 - winner].name] == 0
         assert trial.status is TrialStatus.COMPLETED
 
 

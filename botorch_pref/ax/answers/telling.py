@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ax.core.base_trial import BaseTrial
@@ -53,16 +54,21 @@ def asked_trial(experiment: Experiment, question: Question | int) -> BatchTrial:
     return trial
 
 
-def ask_about(experiment: Experiment, run: GeneratorRun) -> BatchTrial:
+def ask_about(
+    experiment: Experiment, run: GeneratorRun, order: Sequence[int] | None = None
+) -> BatchTrial:
     """A new question: a trial that runs, and an event.
 
     Args:
         experiment: Ax's.
         run: The options.
+        order: The places of the options in the order in which they are shown; as they
+            come in the run, if there is none.
     """
     trial = experiment.new_batch_trial(generator_run=run)
     trial.mark_running(no_runner_required=True)
-    names = [arm.name for arm in trial.arms]
+    arms = trial.arms
+    names = [arms[i].name for i in order or range(len(arms))]
     record(trial, ASKED, options=names, chosen_by=run._generator_key)
     return trial
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from random import Random
 
 from ax.adapter.registry import Generators
 from ax.core.batch_trial import BatchTrial
@@ -57,16 +58,31 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
     return _filled_up(experiment, settings, kept, size, position)
 
 
-def derived_seed(settings: Settings, *numbers: int) -> int:
+def derived_seed(settings: Settings, *purpose: int | str) -> int:
     """Seed of a purpose, by the experiment's own.
 
     Args:
         settings: Of the experiment.
-        numbers: What tells the purpose from others.
+        purpose: What tells it from others.
     """
-    digest = sha256(repr((settings.seed, *numbers)).encode()).digest()
+    digest = sha256(repr((settings.seed, *purpose)).encode()).digest()
     # NumPy takes seeds of 32 bits.
     return int.from_bytes(digest[:4], "big")
+
+
+def shown_order(experiment: Experiment, settings: Settings, size: int) -> list[int]:
+    """Random order in which the options of the next question are shown.
+
+    People favour what comes first, and a model that always puts its incumbent there
+    would learn that.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        size: How many options.
+    """
+    seed = derived_seed(settings, len(experiment.trials), "order")
+    return Random(seed).sample(range(size), size)
 
 
 def _can_be_shown(experiment: Experiment, run: GeneratorRun, size: int) -> bool:
@@ -97,10 +113,13 @@ def _filled_up(
     spec.fit(experiment)
     for _ in range(15 * _ATTEMPTS):
         # Goes on in the sequence where it was.
-        points = spec.gen(n=size).arms
+        spread = spec.gen(n=size)
+        points = spread.arms
         filled = GeneratorRun(
             arms=[*first, *points[: size - len(first)]],
             generator_key=Generators.SOBOL.value,
+            # Where the sequence goes on.
+            generator_state_after_gen=spread._generator_state_after_gen,
         )
         if _can_be_shown(experiment, filled, size):
             return filled

@@ -13,6 +13,8 @@ from ax.core.parameter import RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
+from botorch_pref.ax.generation.readable_numbers import ReadableNumbers
+
 
 class NearestIntegers(IntToFloat):
     """Integers relaxed to numbers, and rounded to the nearest that constraints allow.
@@ -85,7 +87,10 @@ class WholeNumbers(NearestIntegers):
 
 
 def _with(integers: type[Transform]) -> list[type[Transform]]:
-    return [integers if t is IntToFloat else t for t in Cont_X_trans]
+    removed, *others = Cont_X_trans
+    encoded = (integers if t is IntToFloat else t for t in others)
+    # Derived parameters, which the first one computes, follow from rounded numbers.
+    return [removed, ReadableNumbers, *encoded]
 
 
 TO_UNIT_CUBE = _with(WholeNumbers)

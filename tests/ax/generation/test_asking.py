@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from ax.api.configs import ChoiceParameterConfig
+from botorch.exceptions.errors import CandidateGenerationError
 from espresso import QUICK, better, create
 
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.names import duel_classes
 from botorch_pref.ax.reporting.recommendation import fitted_adapter
@@ -117,6 +119,25 @@ def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
         experiment.ask()
     with pytest.raises(ExperimentError, match="No 3 options"):
         experiment.ask(3)
+
+
+def test_sobol_points_that_stand_in_go_on_where_they_were(
+    tmp_path, monkeypatch
+) -> None:
+    class Failing:
+        def gen_single_trial(self, experiment, n):
+            raise CandidateGenerationError("Nothing can be found.")
+
+    monkeypatch.setattr(
+        asking, "preference_generation_strategy", lambda *args: Failing()
+    )
+    experiment = create(tmp_path / "espresso.json")
+    shown = []
+    for _ in range(5):
+        question = experiment.ask()
+        experiment.tell(question, winner=0)
+        shown += [tuple(option.items()) for option in question.options]
+    assert len(set(shown)) == len(shown)
 
 
 @pytest.mark.parametrize("size", [1, 0, 2.0, "2"])

@@ -1,0 +1,66 @@
+"""The order in which options are shown."""
+
+import pytest
+from showing import PARAMETERS
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.storage.events import events_of, options_shown
+
+QUESTIONS = 40
+
+
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory) -> PreferenceExperiment:
+    storage = tmp_path_factory.mktemp("spread") / "spread.json"
+    experiment = PreferenceExperiment.create(
+        "spread", parameters=PARAMETERS, storage=storage, initial=QUESTIONS + 1
+    )
+    for _ in range(QUESTIONS):
+        experiment.ask()
+    return experiment
+
+
+def test_what_was_chosen_first_is_shown_first_half_of_the_time(spread) -> None:
+    first = sum(
+        options_shown(trial)[0].name == trial.arms[0].name
+        for trial in spread.experiment.trials.values()
+    )
+    # Three standard deviations of fair coins.
+    assert abs(first - QUESTIONS / 2) < 3 * (QUESTIONS / 4) ** 0.5
+
+
+def test_the_order_is_that_of_the_seed_and_of_the_log(spread, tmp_path) -> None:
+    again = PreferenceExperiment.create(
+        "spread",
+        parameters=PARAMETERS,
+        storage=tmp_path / "spread.db",
+        initial=QUESTIONS + 1,
+    )
+    for asked in spread.pending[:3]:
+        assert again.ask() == asked
+    resumed = PreferenceExperiment.resume("spread", storage=tmp_path / "spread.db")
+    assert resumed.pending == spread.pending[:3]
+    assert resumed.ask() == spread.pending[3]
+
+
+def test_answers_are_about_the_options_as_they_were_shown(tmp_path) -> None:
+    storage = tmp_path / "spread.db"
+    experiment = PreferenceExperiment.create(
+        "spread", parameters=PARAMETERS, storage=storage
+    )
+    turned = 0
+    for _ in range(6):
+        question = experiment.ask(3)
+        experiment = PreferenceExperiment.resume("spread", storage=storage)
+        experiment.tell(question, ranking=[2, 0, 1])
+        trial = experiment.experiment.trials[question.index]
+        data = trial.lookup_data().df.set_index("arm_name")
+        arms = trial.experiment.arms_by_name
+        ranks = [
+            next(r for a, r in data["mean"].items() if arms[a].parameters == option)
+            for option in question.options
+        ]
+        assert ranks == [2, 3, 1]
+        shown = events_of(trial)[0].what["options"]
+        turned += shown != [arm.name for arm in trial.arms]
+    assert turned
