@@ -104,3 +104,19 @@ class Solution(ABC, Generic[TermsT]):
         """
         for failure in self.failures:
             warnings.warn(f"{owner} {failure}", InferenceWarning, stacklevel=3)
+
+
+def check_solution(engine: object, found: object) -> None:
+    """Checks what an engine returns.
+
+    Args:
+        engine: The engine.
+        found: What its ``solve`` returned.
+
+    Raises:
+        TypeError: It is no :class:`Solution`.
+    """
+    if not isinstance(found, Solution):
+        raise TypeError(
+            f"{type(engine).__name__}.solve returned {found!r}; return a Solution."
+        )

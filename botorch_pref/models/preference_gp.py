@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import torch
-from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
 from botorch.models.transforms.input import InputTransform
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.probability.utils import ndtr
@@ -19,31 +16,31 @@ from gpytorch.models import GP
 from linear_operator import to_linear_operator
 from torch import Tensor
 
-from botorch_pref.errors import (
-    BotorchPrefError,
-    FeedbackError,
-)
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import Engine
 from botorch_pref.inference.posterior_terms import PosteriorTerms
 from botorch_pref.inference.prediction import predict
-from botorch_pref.inference.solution import Solution
+from botorch_pref.inference.solution import Solution, check_solution
 from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.inference.utility_prior import UtilityPrior
-from botorch_pref.inference.warm_start import FurtherAnswers, row_sources
+from botorch_pref.inference.warm_start import FurtherAnswers, WarmStart, row_sources
 from botorch_pref.likelihoods.factors.factors import Factors
-from botorch_pref.likelihoods.factors.joint_factors import joint_factors
-from botorch_pref.likelihoods.resolve import LikelihoodArgument, resolve_likelihoods
+from botorch_pref.likelihoods.resolve import LikelihoodArgument
 from botorch_pref.linalg.dense_covariance import dense_covariance
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models.answers.answer_likelihoods import (
     AnswerLikelihoods,
     AnyLikelihood,
+    answer_likelihoods,
 )
-from botorch_pref.models.answers.supported_answers import check_engine, check_supported
+from botorch_pref.models.answers.supported_answers import check_engine
 from botorch_pref.models.data.duel_pairs import duel_pairs
 from botorch_pref.models.data.module_arguments import check_module
-from botorch_pref.models.data.training_arguments import check_training_inputs
+from botorch_pref.models.data.training_arguments import (
+    check_training_inputs,
+    warn_of_single_precision,
+)
 from botorch_pref.models.data.training_set import (
     TrainingSet,
     collect_answers,
@@ -51,8 +48,7 @@ from botorch_pref.models.data.training_set import (
 )
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
 from botorch_pref.models.utility_model import UtilityModel
-from botorch_pref.posteriors.difference import resolved_variance
-from botorch_pref.posteriors.moments import Moments, contrast
+from botorch_pref.posteriors.moments import Moments
 
 
 class PreferenceGP(UtilityModel, GP):
@@ -106,26 +102,19 @@ class PreferenceGP(UtilityModel, GP):
         check_module("input_transform", input_transform, InputTransform)
         self._cache = SolutionCache()
         blocks = collect_feedback(comparisons, feedback)
-        if datapoints is None and blocks:
-            raise FeedbackError("There is feedback but there are no datapoints.")
-        chosen = resolve_likelihoods(
-            blocks, likelihood, self.engine.default_likelihoods
-        )
-        check_supported(type(self), chosen)
-        self.likelihoods = AnswerLikelihoods(chosen)
-        if datapoints is not None:
-            self._set_data(TrainingSet(datapoints, blocks))
-            if datapoints.dtype == torch.float32:
-                text = _get_single_precision_warning(str(datapoints.dtype))
-                warnings.warn(text, InputDataWarning, stacklevel=2)
-        features = self.dim
+        self.likelihoods = answer_likelihoods(type(self), blocks, likelihood)
         if input_transform is not None:
             self.input_transform = input_transform
+        features = None
         if datapoints is not None:
+            self._set_data(TrainingSet(datapoints, blocks))
+            warn_of_single_precision(datapoints)
             self.to(datapoints)
             with torch.no_grad():
                 # A transform that learns from the data does so in train mode only.
                 features = self.transform_inputs(datapoints).shape[-1]
+        elif blocks:
+            raise FeedbackError("There is feedback but there are no datapoints.")
         batch = self.batch_shape
         self.mean_module = mean_module or default_mean_module(blocks, batch)
         self.covar_module = covar_module or default_covar_module(features, batch)
@@ -161,11 +150,7 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
-        blocks = self._factor_blocks(self._answered())
-        if self._distinct is not None:
-            for block in blocks:
-                block.reindex(self._distinct.inverse, len(self._distinct.first))
-        return joint_factors(blocks)
+        return self.likelihoods.factors(self._answered(), self.engine, self._distinct)
 
     def _answered(self) -> TrainingSet:
         if self._data is None or not self.feedback:
@@ -174,11 +159,6 @@ class PreferenceGP(UtilityModel, GP):
                 "feedback=, or call eval() for predictions of the prior."
             )
         return self._data
-
-    def _factor_blocks(self, data: TrainingSet) -> list[Factors]:
-        """Factors of each block of answers, about all datapoints."""
-        n = data.datapoints.shape[-2]
-        return self.likelihoods.factors(data.feedback, n, self.engine)
 
     def forward(self, *inputs: Tensor) -> MultivariateNormal:
         """The prior at the training inputs in train mode, else the posterior.
@@ -224,12 +204,25 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
-        factors = self.factors()
-        solution = self.engine.solve(self.prior(), factors, self._cache.start)
+        solution = self._solve(self._cache.start)
         evidence = solution.log_evidence
         solution.warn(type(self).__name__)
         self._cache.start = solution.warm_start()
         return evidence
+
+    def _solve(self, start: WarmStart | None) -> Solution[PosteriorTerms]:
+        factors = self.factors()
+        solution = self.engine.solve(self.prior(), factors, start)
+        check_solution(self.engine, solution)
+        return solution
+
+    def _solve_for_prediction(
+        self, start: WarmStart | None
+    ) -> Solution[PosteriorTerms]:
+        solution = self._solve(start)
+        _ = solution.terms  # now, without a graph; and it may have failed only here
+        solution.warn(type(self).__name__)
+        return solution
 
     def solution(self) -> Solution[PosteriorTerms] | None:
         """The engine's solution, found anew where a hyper-parameter has changed.
@@ -239,19 +232,7 @@ class PreferenceGP(UtilityModel, GP):
         """
         if not self.feedback:
             return None
-        cache, state = self._cache, self._state()
-        unchanged = cache.is_of(state)
-        if cache.solution is not None and unchanged:
-            return cache.solution
-        start = cache.start
-        if start is not None and not unchanged:
-            start = start.at_other_parameters()
-        with torch.no_grad():
-            solution = self.engine.solve(self.prior(), self.factors(), start)
-            _ = solution.terms
-        solution.warn(type(self).__name__)
-        cache.keep(solution, state)
-        return solution
+        return self._cache.solution_of(self._state(), self._solve_for_prediction)
 
     def _state(self) -> list[Tensor]:
         """Hyper-parameters, and what the input transform has learned."""
@@ -262,26 +243,15 @@ class PreferenceGP(UtilityModel, GP):
     def posterior_terms(self) -> PosteriorTerms | None:
         """The part of the solution that prediction needs; None without answers.
 
-        With derivatives in the datapoints where these are wanted. They are recorded
-        anew each time, at the cost of no solution: nothing that is cached has a graph,
-        and every call can be differentiated once.
+        With derivatives in the datapoints where these are wanted: every call can be
+        differentiated once.
         """
         solution = self.solution()
         if solution is None:
             return None
-        if not (torch.is_grad_enabled() and self._is_differentiated):
-            return solution.terms
-        prior, cache = self.prior(), self._cache
-        if cache.tangent is None:
-            with torch.no_grad():
-                cache.tangent = solution.tangent(prior.mean)
-        change = cache.tangent(prior.covar, prior.mean)
-        return replace(
-            solution.terms,
-            points=prior.points,
-            weights=solution.terms.weights + change.weights,
-            precision_change=change.precision,
-        )
+        if torch.is_grad_enabled() and self._is_differentiated:
+            return self._cache.terms_at(self.prior())
+        return solution.terms
 
     def diagnostics(self) -> dict[str, Any]:
         """Diagnostics of the engine.
@@ -327,37 +297,23 @@ class PreferenceGP(UtilityModel, GP):
         """See base class; the engine of the copy starts where that of the model is."""
         answers = collect_answers(Y)
         new = super().condition_on_observations(X, answers, **kwargs)
-        after = new._site_rows()
+        after = new._site_rows(new._answered())
         if self._cache.start is None:
             return new
-        blocks = {type(block): block for block in answers}
-        ordered = [blocks[type(b)] for b in new.feedback if type(b) in blocks]
-        more = TrainingSet(X.detach(), tuple(ordered))
+        more = TrainingSet(X.detach(), answers).in_order_of(new.feedback)
         more = more.map_tensors(lambda t: t.to(X.device))
-        factors = joint_factors(self._factor_blocks(more))
-        sources = row_sources(self._site_rows(), self.engine.site_rows(factors), after)
+        before = self._site_rows(self._answered())
+        sources = row_sources(before, self._site_rows(more), after)
         batch = torch.broadcast_shapes(new.batch_shape, sources.shape[:-1])
+        factors = self.likelihoods.factors(more, self.engine)
         further = FurtherAnswers(factors, sources.expand(*batch, -1))
-        new._cache = self._cache_after(further, more.datapoints)
+        predict = None if self.training else lambda: self._predict(more.datapoints)
+        new._cache = self._cache.followed_by(self.engine, further, predict)
         return new
 
-    def _site_rows(self) -> SparseDesign:
+    def _site_rows(self, data: TrainingSet) -> SparseDesign:
         """The rows of the engine's sites, about all datapoints."""
-        blocks = self._factor_blocks(self._answered())
-        return self.engine.site_rows(joint_factors(blocks))
-
-    def _cache_after(
-        self, further: FurtherAnswers, X: Tensor
-    ) -> SolutionCache[Solution[PosteriorTerms]]:
-        """The start of the engine of a model with further answers, about X."""
-        solution, start = self._cache.solution, self._cache.start
-        if self.training or solution is None or start is None:
-            first = self.engine.initial_sites(further.factors)
-            begun = start and start.followed_by(further.sources, first)
-            return SolutionCache(begun)
-        with torch.no_grad():
-            further = further._replace(moments=self._predict(X))
-        return SolutionCache(solution.warm_start(further), self._cache.state)
+        return self.engine.site_rows(self.likelihoods.factors(data, self.engine))
 
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False
@@ -378,16 +334,9 @@ class PreferenceGP(UtilityModel, GP):
             ``batch_shape x q``.
         """
         self._check_duels(("X1", "X2"), X1, X2)
-        pairs, sign = duel_pairs(X1, X2)
-        # Room for batches of the model, for which the pairs would be taken below.
-        room = (1,) * (len(self.batch_shape) + 3 - pairs.dim())
-        # Each pair is a batch element of its own: covariances of pairs are not needed.
-        pairs = pairs.reshape(room + pairs.shape).movedim(-3, 0)
-        sign = sign.reshape(room + sign.shape).movedim(-1, 0)
-        moments = contrast(self.moments(pairs), 1)
-        means, variance = moments.means.squeeze(-1), moments.covariance[..., 0, 0]
-        means = means * sign.reshape(*sign.shape, *[1] * (variance.dim() - sign.dim()))
-        variance = resolved_variance(variance, self._prior_variance(pairs).sum(-1))
+        pairs = duel_pairs(X1, X2, len(self.batch_shape))
+        moments, prior = self.moments(pairs.points), self._prior_variance(pairs.points)
+        means, variance = pairs.differences(moments, prior)
         if observation_noise:
             likelihood = self.likelihood_of(Comparisons)
             win = likelihood.win_probability(means, variance)

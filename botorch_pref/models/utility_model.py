@@ -18,9 +18,9 @@ from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.solution_cache import SolutionCache
+from botorch_pref.models.data.copy_of_modules import copy_of_modules
 from botorch_pref.models.data.distinct_points import DistinctPoints
 from botorch_pref.models.data.ranking_inputs import inputs_from_dataset
 from botorch_pref.models.data.training_set import (
@@ -28,10 +28,11 @@ from botorch_pref.models.data.training_set import (
     collect_answers,
     replaced_data,
 )
-from botorch_pref.models.fantasies import fantasy_duels
+from botorch_pref.models.fantasies import check_fantasy_points, fantasy_duels
 from botorch_pref.posteriors.moments import Moments, contrast
 from botorch_pref.posteriors.query_points import check_point_pairs, check_points
 from botorch_pref.posteriors.transformed_posterior import (
+    check_output_indices,
     transformed_posterior,
     with_observation_noise,
 )
@@ -100,23 +101,11 @@ class UtilityModel(Model, FantasizeMixin):
         Raises:
             FeedbackError: The noise is no variance.
         """
-        if output_indices not in (None, [0]):
-            raise UnsupportedError(
-                f"output_indices={output_indices}, but the utility is one output."
-            )
-        if not isinstance(observation_noise, bool | Tensor):
-            raise FeedbackError(
-                f"observation_noise is {observation_noise!r}; give True, False, or a "
-                "tensor of variances, batch_shape x q x 1."
-            )
+        check_output_indices(output_indices)
         moments = self.moments(X)
         if observation_noise is not False:
-            noise = (
-                cast("Any", self).likelihood.observation_variance.unsqueeze(-1)
-                if observation_noise is True
-                else observation_noise.squeeze(-1)
-            )
-            moments = with_observation_noise(moments, noise)
+            own = cast("Any", self).likelihood
+            moments = with_observation_noise(moments, observation_noise, own)
         return transformed_posterior(
             self.make_posterior, moments, posterior_transform, X
         )
@@ -179,12 +168,8 @@ class UtilityModel(Model, FantasizeMixin):
     ) -> Self:
         """The model conditioned on answers to the duels of some points.
 
-        Utilities are drawn with the noise of the answers, and of each pair the larger
-        one wins. With two points the answers have the probability that the model gives
-        them, exactly so under a probit likelihood without ties. The answers about more
-        points come from one draw of each, and are then taken as independent duels, as
-        BoTorch does with ``PairwiseGP``. The answers are no differentiable function of
-        ``X``; the posterior given them is.
+        :func:`.fantasy_duels` says how these are drawn. They are no differentiable
+        function of ``X``; the posterior given them is.
 
         Args:
             X: ``batch_shape x q x d``, at least two points.
@@ -203,11 +188,7 @@ class UtilityModel(Model, FantasizeMixin):
         Raises:
             FeedbackError: Fewer than two points.
         """
-        if X.shape[-2] < 2:
-            raise FeedbackError(
-                f"X has shape {tuple(X.shape)}: a fantasy is about a duel of two "
-                "points or more; use q=2."
-            )
+        check_fantasy_points(X)
         noise: Any = True if observation_noise is None else observation_noise
         duels = fantasy_duels(sampler, self.posterior(X, observation_noise=noise))
         return self.condition_on_observations(X, duels, **kwargs)
@@ -271,7 +252,7 @@ class UtilityModel(Model, FantasizeMixin):
             UnsupportedFeedbackError: The model has no likelihood for such answers.
         """
         more = TrainingSet(X, collect_answers(Y))
-        new = deepcopy(self, _frozen_parts(self))
+        new = copy_of_modules(self)
         new._has_transformed_inputs, new._original_train_inputs = False, None
         if self.datapoints is None:
             new.to(X)
@@ -387,15 +368,3 @@ class UtilityModel(Model, FantasizeMixin):
         if self._has_transformed_inputs:
             self._has_transformed_inputs = False
             self.set_train_data(self._original_train_inputs)
-
-
-def _frozen_parts(model: Model) -> dict[int, Any]:
-    """All but modules and their tables, as a memo with which ``deepcopy`` shares it.
-
-    Nothing changes data and results in place, and no copy of a graph can be made.
-    """
-    return {
-        id(part): part
-        for part in vars(model).values()
-        if not isinstance(part, dict | set)
-    }

@@ -8,16 +8,8 @@ from functools import cached_property
 from typing import NoReturn, Self
 
 import torch
-from botorch.logging import logger
 from botorch.posteriors.posterior import Posterior
-from botorch.sampling.get_sampler import GetSampler
-from botorch.sampling.normal import (
-    IIDNormalSampler,
-    NormalMCSampler,
-    SobolQMCNormalSampler,
-)
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from botorch_pref.linalg.semidefinite_cholesky import semidefinite_cholesky
 from botorch_pref.numerics.argument_ranges import check_probabilities
@@ -285,21 +277,3 @@ class SkewNormalPosterior(Posterior):
         # The first sample may be drawn without a graph, and a later one with it.
         with torch.enable_grad():
             return semidefinite_cholesky(self.component_covariance)
-
-
-@GetSampler.register(SkewNormalPosterior)
-def _get_sampler_skew_normal(
-    posterior: SkewNormalPosterior,
-    sample_shape: torch.Size,
-    *,
-    seed: int | None = None,
-) -> NormalMCSampler:
-    """Sobol normals, or IID ones beyond the dimensions of torch's Sobol engine."""
-    dimension = posterior.base_sample_shape[-1]
-    if dimension > SobolEngine.MAXDIM:
-        logger.warning(
-            f"{dimension} base samples are more than the Sobol engine has dimensions. "
-            "Using IIDNormalSampler instead."
-        )
-        return IIDNormalSampler(sample_shape=sample_shape, seed=seed)
-    return SobolQMCNormalSampler(sample_shape=sample_shape, seed=seed)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 import torch
 from botorch.acquisition.objective import (
     PosteriorTransform,
     ScalarizedPosteriorTransform,
 )
+from botorch.exceptions.errors import UnsupportedError
 from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
@@ -17,16 +18,45 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.posteriors.moments import Moments
 
 
-def with_observation_noise(moments: Moments, noise: Tensor) -> Moments:
+def check_output_indices(output_indices: list[int] | None) -> None:
+    """Checks the outputs that are asked for: there is one.
+
+    Args:
+        output_indices: None or ``[0]``.
+
+    Raises:
+        UnsupportedError: Something else.
+    """
+    if output_indices not in (None, [0]):
+        raise UnsupportedError(
+            f"output_indices={output_indices}, but the utility is one output."
+        )
+
+
+def with_observation_noise(
+    moments: Moments, observation_noise: bool | Tensor, likelihood: Any
+) -> Moments:
     """Moments of utilities as a person hears them.
 
     Args:
         moments: Of utilities at q points.
-        noise: Variances, ``batch_shape x q``, or ``batch_shape x 1`` for all points.
+        observation_noise: Variances, ``batch_shape x q x 1``; True for those with which
+            the likelihood hears each presented item.
+        likelihood: Of the model.
 
     Raises:
-        FeedbackError: A variance is negative or not finite.
+        FeedbackError: It is neither, or a variance is negative or not finite.
     """
+    if not isinstance(observation_noise, bool | Tensor):
+        raise FeedbackError(
+            f"observation_noise is {observation_noise!r}; give True, False, or a "
+            "tensor of variances, batch_shape x q x 1."
+        )
+    noise = (
+        likelihood.observation_variance.unsqueeze(-1)
+        if observation_noise is True
+        else cast("Tensor", observation_noise).squeeze(-1)
+    )
     if not bool(((noise >= 0) & noise.isfinite()).all()):
         raise FeedbackError(
             "observation_noise holds variances that are negative or not finite; give "

@@ -11,7 +11,12 @@ from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import Engine
 from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.factors.joint_factors import joint_factors
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
+from botorch_pref.likelihoods.resolve import LikelihoodArgument, resolve_likelihoods
+from botorch_pref.models.answers.supported_answers import check_supported
+from botorch_pref.models.data.distinct_points import DistinctPoints
+from botorch_pref.models.data.training_set import TrainingSet
 
 AnyLikelihood = PreferenceLikelihood[Any]
 
@@ -56,13 +61,38 @@ class AnswerLikelihoods(ModuleDict):
         )
 
     def factors(
-        self, feedback: Sequence[Feedback], num_points: int, engine: Engine
-    ) -> list[Factors]:
-        """The factors of each block of answers.
+        self, data: TrainingSet, engine: Engine, distinct: DistinctPoints | None = None
+    ) -> Factors:
+        """The factors of all answers.
 
         Args:
-            feedback: Blocks of answers.
-            num_points: ``n``, the number of datapoints.
+            data: Answers and their datapoints.
             engine: What has to take the factors.
+            distinct: The points that the factors are about; None for all datapoints.
         """
-        return [self.of(type(b), engine).factors(b, num_points) for b in feedback]
+        n = data.datapoints.shape[-2]
+        blocks = [self.of(type(b), engine).factors(b, n) for b in data.feedback]
+        if distinct is not None:
+            for block in blocks:
+                block.reindex(distinct.inverse, len(distinct.first))
+        return joint_factors(blocks)
+
+
+def answer_likelihoods(
+    model: type[Any], feedback: Sequence[Feedback], likelihood: LikelihoodArgument
+) -> AnswerLikelihoods:
+    """The likelihoods of a model: the user's, and by default those of its engine.
+
+    Args:
+        model: The class of the model, with an ``engine``.
+        feedback: Blocks of answers.
+        likelihood: The user's choice.
+
+    Raises:
+        UnsupportedFeedbackError: The engine, or the likelihood, does not take some
+            answers.
+    """
+    defaults = model.engine.default_likelihoods
+    chosen = resolve_likelihoods(feedback, likelihood, defaults)
+    check_supported(model, chosen)
+    return AnswerLikelihoods(chosen)

@@ -7,29 +7,55 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_pref.posteriors.difference import resolved_variance
+from botorch_pref.posteriors.moments import Moments, contrast
+
 
 class DuelPairs(NamedTuple):
     """Pairs of points in the order of their coordinates.
 
     What is computed of a pair is then the same, to the last digit, whichever of the two
-    is asked about.
+    is asked about. Each pair is a batch element of its own: covariances of pairs are
+    not needed.
 
     Attributes:
-        points: ``batch_shape x q x 2 x d``.
-        sign: ``batch_shape x q``: 1 where the first point is the first one given, -1
+        points: ``q x batch_shape x 2 x d``.
+        sign: ``q x batch_shape``: 1 where the first point is the first one given, -1
             where it is the second.
     """
 
     points: Tensor
     sign: Tensor
 
+    def differences(
+        self, moments: Moments, prior_variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Means and variances of first less second utilities, as they were given.
 
-def duel_pairs(X1: Tensor, X2: Tensor) -> DuelPairs:
+        Args:
+            moments: Of utilities at the points; their batch may end in more dimensions
+                than that of the pairs.
+            prior_variance: Prior variances there, ``... x 2``.
+
+        Returns:
+            Means, ``num_components x q x batch_shape``, and variances that rounding
+            does not hide, ``q x batch_shape``.
+        """
+        of_pairs = contrast(moments, 1)
+        means, variance = of_pairs.means.squeeze(-1), of_pairs.covariance[..., 0, 0]
+        room = [1] * (variance.dim() - self.sign.dim())
+        means = means * self.sign.reshape(*self.sign.shape, *room)
+        return means, resolved_variance(variance, prior_variance.sum(-1))
+
+
+def duel_pairs(X1: Tensor, X2: Tensor, num_batch_dims: int = 0) -> DuelPairs:
     """Pairs of points, the one with the smaller first different coordinate first.
 
     Args:
         X1: ``batch_shape x q x d``.
         X2: Broadcastable with ``X1``.
+        num_batch_dims: Of the model: batches of pairs get as many at least, in front,
+            for the model would take pairs for its batch.
     """
     X1, X2 = torch.broadcast_tensors(X1, X2)
     gap = (X1 - X2).detach()
@@ -38,4 +64,7 @@ def duel_pairs(X1: Tensor, X2: Tensor) -> DuelPairs:
     points = torch.stack(
         [torch.where(swapped, X2, X1), torch.where(swapped, X1, X2)], dim=-2
     )
-    return DuelPairs(points, 1 - 2 * swapped.squeeze(-1).to(gap))
+    sign = 1 - 2 * swapped.squeeze(-1).to(gap)
+    room = (1,) * (num_batch_dims + 3 - points.dim())
+    points = points.reshape(room + points.shape).movedim(-3, 0)
+    return DuelPairs(points, sign.reshape(room + sign.shape).movedim(-1, 0))

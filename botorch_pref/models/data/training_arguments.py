@@ -1,7 +1,11 @@
-"""Check of the arguments that GPyTorch passes a model in training: its own data."""
+"""Checks of what a model is trained on: its own data, in double precision."""
 
 from __future__ import annotations
 
+import warnings
+
+import torch
+from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
@@ -50,6 +54,17 @@ def check_training_targets(targets: Tensor | None, own: Tensor | None) -> None:
             "The objective is that of the model's own comparisons, and these differ "
             "from them; set_train_data(comparisons=...) replaces them."
         )
+
+
+def warn_of_single_precision(datapoints: Tensor) -> None:
+    """Warns of datapoints in single precision, as all of BoTorch's models do.
+
+    Args:
+        datapoints: Of a model that is made.
+    """
+    if datapoints.dtype == torch.float32:
+        text = _get_single_precision_warning(str(datapoints.dtype))
+        warnings.warn(text, InputDataWarning, stacklevel=3)
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:

@@ -83,6 +83,16 @@ class TrainingSet:
                 return block
         return None
 
+    def in_order_of(self, feedback: Sequence[Feedback]) -> Self:
+        """The same data with kinds of answers in another order.
+
+        Args:
+            feedback: Blocks of at least these kinds.
+        """
+        blocks = {type(block): block for block in self.feedback}
+        ordered = [blocks[type(b)] for b in feedback if type(b) in blocks]
+        return type(self)(self.datapoints, tuple(ordered))
+
     def followed_by(self, more: TrainingSet) -> Self:
         """The same data and more answers, about more points.
 

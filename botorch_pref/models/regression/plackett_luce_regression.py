@@ -162,11 +162,10 @@ class PlackettLuceRegression(UtilityModel, GP):
                 "conditioned on, which look-ahead wants; detach them, or take a "
                 "Gaussian process such as LaplacePreferenceGP."
             )
-        cache, state = self._cache, [self.eta.detach()]
-        if cache.solution is None or not cache.is_of(state):
-            with torch.no_grad():
-                cache.keep(self._solve(self.engine), state)
-        return cast("WeightSolution", cache.solution)
+        # The mode of a few weights is found as fast from anywhere.
+        return self._cache.solution_of(
+            [self.eta.detach()], lambda start: self._solve(self.engine)
+        )
 
     @property
     def weights_mean(self) -> Tensor:
