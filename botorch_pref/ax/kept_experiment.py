@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
-from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 
 from botorch_pref.ax.answers.agreement import check_agreement
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.setup import check_objective
-from botorch_pref.ax.storage.events import check_log
+from botorch_pref.ax.storage.events import check_log, events
 from botorch_pref.ax.storage.storage import Storage
 from botorch_pref.errors import StorageError
+
+T = TypeVar("T")
 
 
 class KeptExperiment:
@@ -50,23 +52,27 @@ class KeptExperiment:
                 ) from error
         return self._stored
 
-    def keep(self, change: Callable[[Experiment], BatchTrial]) -> BatchTrial:
+    def keep(self, change: Callable[[Experiment], T]) -> T:
         """Changes the experiment and writes that, or neither.
 
         Args:
-            change: Changes one trial of Ax's experiment, with one event more, and
-                returns that trial.
+            change: Changes trials of Ax's experiment, each with an event more or
+                several.
 
         Returns:
-            The trial.
+            What ``change`` returns.
 
         Raises:
             StorageError: It cannot be written, or another process has written since.
         """
         experiment = self.experiment
         try:
-            trial = change(experiment)
-            self._storage.save(experiment, trial)
+            before = sum(1 for _ in events(experiment))
+            result = change(experiment)
+            new = {
+                event.trial for event in events(experiment) if event.number >= before
+            }
+            self._storage.save(experiment, [experiment.trials[i] for i in sorted(new)])
         except BaseException:
             self._stored = None
             # What happened is worth more than that loading fails too, which the next
@@ -74,7 +80,7 @@ class KeptExperiment:
             with suppress(Exception):
                 self._stored = checked_load(self._name, self._storage)
             raise
-        return trial
+        return result
 
 
 def checked_load(name: str, storage: Storage) -> Experiment:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ax.core.batch_trial import BatchTrial
 from ax.core.types import TParameterization
 
-from botorch_pref.ax.storage.events import options_shown
+from botorch_pref.ax.storage.events import asked_rater, options_shown
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,12 @@ class Question:
     Attributes:
         index: The number of Ax's trial.
         options: The parameters of each option, by name.
+        rater: The name of who is asked; None for whoever answers.
     """
 
     index: int
     options: tuple[TParameterization, ...]
+    rater: str | None = None
 
     @classmethod
     def of_trial(cls, trial: BatchTrial) -> Question:
@@ -29,5 +31,5 @@ class Question:
         Args:
             trial: Ax's trial; its arms are the options.
         """
-        arms = options_shown(trial)
-        return cls(trial.index, tuple(dict(arm.parameters) for arm in arms))
+        options = tuple(dict(arm.parameters) for arm in options_shown(trial))
+        return cls(trial.index, options, asked_rater(trial))

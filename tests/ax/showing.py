@@ -4,12 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from ax.api.configs import RangeParameterConfig
-from ax.core.arm import Arm
-from ax.core.generator_run import GeneratorRun
 from espresso import QUICK
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.answers.telling import ask_about
 
 PARAMETERS = [
     RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 2))
@@ -30,11 +27,8 @@ def triangle(storage: Path, **settings: Any) -> PreferenceExperiment:
 
 
 def show(experiment: PreferenceExperiment, *options: tuple[float, float]) -> Question:
-    """What `ask` does, about options that the caller chooses."""
-    arms = [Arm(parameters={"a": a, "b": b}) for a, b in options]
-    run = GeneratorRun(arms)
-    trial = experiment._kept.keep(lambda experiment: ask_about(experiment, run))
-    return Question.of_trial(trial)
+    """Asks about options that the caller chooses."""
+    return experiment.ask(options=[{"a": a, "b": b} for a, b in options])
 
 
 def tell(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from ax.core.base_trial import BaseTrial
@@ -13,15 +14,17 @@ from ax.core.trial_status import TrialStatus
 from pandas import DataFrame
 
 from botorch_pref.ax.answers.answer import Answer, checked_answer
+from botorch_pref.ax.answers.circumstances import Circumstances
 from botorch_pref.ax.answers.kinds.metric_data import DECIMALS
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.storage.events import (
     ASKED,
     TOLD,
+    UNDONE,
     WITHDRAWN,
     events_of,
     options_shown,
-    standing_answer,
+    standing_event,
 )
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -70,16 +73,21 @@ def _values(table: DataFrame) -> dict[int, Values]:
     return found
 
 
+_AFTER = {
+    ASKED: (TOLD, WITHDRAWN),
+    TOLD: (WITHDRAWN, UNDONE),
+    WITHDRAWN: (TOLD,),
+    UNDONE: (TOLD, WITHDRAWN),
+}
+"""What can happen to a question next."""
+
+
 def _check_order(trial: BaseTrial) -> None:
-    """Asked once and first, told when nothing stands, withdrawn once at a time."""
+    """Asked once and first, told when nothing stands, taken back once at a time."""
     kinds = [event.kind for event in events_of(trial)]
-    told_or_withdrawn = kinds[1:]
-    in_order = kinds[:1] == [ASKED] and set(told_or_withdrawn) <= {TOLD, WITHDRAWN}
-    twice = any(
-        first == second
-        for first, second in zip(told_or_withdrawn, kinds[2:], strict=False)
-    )
-    if not in_order or twice:
+    if kinds[:1] != [ASKED] or any(
+        after not in _AFTER.get(before, ()) for before, after in pairwise(kinds)
+    ):
         raise StorageError(
             f"By its log, trial {trial.index} was {', '.join(kinds) or 'never asked'}, "
             "which cannot be."
@@ -100,22 +108,23 @@ def _check_arms(trial: BaseTrial) -> None:
 
 
 def _answer(trial: BaseTrial) -> Answer | None:
-    said = standing_answer(trial)
-    if said is None:
+    event = standing_event(trial)
+    if event is None:
         return None
+    size, said = len(trial.arms), event.said
     try:
-        answer = checked_answer(
-            len(trial.arms), number_of_levels(trial.experiment), **said
-        )
+        answer = checked_answer(size, number_of_levels(trial.experiment), **said)
+        around = Circumstances.of_event(event, size)
     except (ExperimentError, TypeError) as error:
         raise StorageError(
             f"The log of trial {trial.index} has the answer {said}, which nobody can "
             f"have given: {error}"
         ) from error
-    if answer.given() != said:
+    read = {**answer.given(), **around.given()}
+    if read != event.what:
         raise StorageError(
-            f"The log of trial {trial.index} has the answer {said} instead of "
-            f"{answer.given()}."
+            f"The log of trial {trial.index} has the answer {dict(event.what)} instead "
+            f"of {read}."
         )
     return answer
 
@@ -123,8 +132,8 @@ def _answer(trial: BaseTrial) -> Answer | None:
 def _check_status(trial: BaseTrial, answer: Answer | None) -> None:
     status = TrialStatus.COMPLETED
     if answer is None:
-        asked = events_of(trial)[-1].kind == ASKED
-        status = TrialStatus.RUNNING if asked else TrialStatus.ABANDONED
+        waits = events_of(trial)[-1].kind in (ASKED, UNDONE)
+        status = TrialStatus.RUNNING if waits else TrialStatus.ABANDONED
     elif answer.cannot_compare:
         status = TrialStatus.ABANDONED
     if trial.status != status:

@@ -1,9 +1,10 @@
-"""Changes of a question's trial when an answer is told or taken back."""
+"""Changes of a question's trial when it is asked and told."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ax.core.base_trial import BaseTrial
@@ -14,17 +15,19 @@ from ax.core.generator_run import GeneratorRun
 from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers.answer import Answer, checked_answer
+from botorch_pref.ax.answers.circumstances import Circumstances
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.events import (
     ASKED,
+    PERSON,
     TOLD,
-    WITHDRAWN,
+    asked_rater,
     options_shown,
     record,
-    standing_answer,
+    standing_event,
 )
 from botorch_pref.errors import ExperimentError
 
@@ -55,36 +58,48 @@ def asked_trial(experiment: Experiment, question: Question | int) -> BatchTrial:
 
 
 def ask_about(
-    experiment: Experiment, run: GeneratorRun, order: Sequence[int] | None = None
+    experiment: Experiment,
+    run: GeneratorRun,
+    rater: str | None = None,
+    order: Sequence[int] | None = None,
 ) -> BatchTrial:
     """A new question: a trial that runs, and an event.
 
     Args:
         experiment: Ax's.
-        run: The options.
+        run: The options; without a generator, a person's own.
+        rater: Who is asked.
         order: The places of the options in the order in which they are shown; as they
             come in the run, if there is none.
     """
     trial = experiment.new_batch_trial(generator_run=run)
     trial.mark_running(no_runner_required=True)
     arms = trial.arms
-    names = [arms[i].name for i in order or range(len(arms))]
-    record(trial, ASKED, options=names, chosen_by=run._generator_key)
+    asked = {
+        "options": [arms[i].name for i in order or range(len(arms))],
+        "chosen_by": run._generator_key or PERSON,
+    }
+    record(trial, ASKED, **asked, **({} if rater is None else {"rater": rater}))
     return trial
 
 
 def new_answer(
-    trial: BatchTrial, settings: Settings, said: dict[str, Any]
+    trial: BatchTrial,
+    settings: Settings,
+    around: Circumstances,
+    said: dict[str, Any],
 ) -> Answer | None:
     """The answer to a question, checked; nothing is changed.
 
     Args:
         trial: Of the question.
         settings: Of the experiment.
+        around: See `circumstances_of`.
         said: See `Answer`.
 
     Returns:
-        The answer; None if the question has it already.
+        The answer; None if the question has it already, of the same rater, with the
+        same note.
 
     Raises:
         ExperimentError: The question has another answer, this cannot be an answer to
@@ -92,54 +107,55 @@ def new_answer(
     """
     size, levels = len(trial.arms), number_of_levels(trial.experiment)
     answer = checked_answer(size, levels, **said)
-    before = standing_answer(trial)
-    if before == answer.given():
+    before = standing_event(trial)
+    if before is None:
+        check_taken(settings, answer, size, levels)
+        return answer
+    earlier = Circumstances.of_event(before, size)
+    same_words = (earlier.rater, earlier.note) == (around.rater, around.note)
+    if before.said == answer.given() and same_words:
         return None
-    if before is not None:
+    raise ExperimentError(
+        f"Question {trial.index} has the answer {dict(before.what)}; withdraw it or "
+        "undo it before you give another one."
+    )
+
+
+def circumstances_of(trial: BatchTrial, **given: Any) -> Circumstances:
+    """Circumstances of an answer to a question, checked.
+
+    Args:
+        trial: Of the question.
+        given: Fields of `Circumstances`. Who was asked is who answers.
+
+    Raises:
+        ExperimentError: They cannot be, or somebody else was asked.
+    """
+    asked, around = asked_rater(trial), Circumstances.checked(len(trial.arms), **given)
+    if asked is None or asked == around.rater:
+        return around
+    if around.rater is not None:
         raise ExperimentError(
-            f"Question {trial.index} has the answer {before}; withdraw it before you "
-            "give another one."
+            f"Question {trial.index} was asked of {asked!r}, and {around.rater!r} "
+            "answers; ask about its options anew, with rater= and options=."
         )
-    check_taken(settings, answer, size, levels)
-    return answer
+    return replace(around, rater=asked)
 
 
-def give_answer(trial: BatchTrial, answer: Answer) -> BatchTrial:
+def give_answer(trial: BatchTrial, answer: Answer, around: Circumstances) -> BatchTrial:
     """A trial with its answer: data, status and an event.
 
     Args:
         trial: Of the question; changed.
         answer: See `new_answer`.
+        around: See `circumstances_of`.
     """
     if answer.cannot_compare:
         trial.mark_abandoned(reason="cannot compare", unsafe=True)
     else:
         trial.experiment.attach_data(_data(trial, answer))
         trial.mark_completed(unsafe=True)
-    record(trial, TOLD, **answer.given())
-    return trial
-
-
-def is_taken_back(trial: BatchTrial) -> bool:
-    """Whether a question was withdrawn and not told anew.
-
-    Args:
-        trial: Of the question.
-    """
-    return standing_answer(trial) is None and trial.status.is_abandoned
-
-
-def take_back(trial: BatchTrial) -> BatchTrial:
-    """A trial that is abandoned, without its data, with an event.
-
-    Args:
-        trial: Of the question; changed.
-    """
-    experiment = trial.experiment
-    data = experiment.data.full_df
-    experiment.data = Data(df=data[data["trial_index"] != trial.index])
-    trial.mark_abandoned(reason="withdrawn", unsafe=True)
-    record(trial, WITHDRAWN)
+    record(trial, TOLD, **answer.given(), **around.given())
     return trial
 
 

@@ -1,4 +1,4 @@
-"""The log of an experiment: every question, answer and withdrawal, never rewritten."""
+"""The log of an experiment: all that was asked, said and undone, never rewritten."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from botorch_pref.errors import StorageError
 PROPERTY = "preference_events"
 """The property of Ax's trial that holds its events, in order."""
 
-ASKED, TOLD, WITHDRAWN = "asked", "told", "withdrawn"
+ASKED, TOLD, WITHDRAWN, UNDONE = "asked", "told", "withdrawn", "undone"
+
+PERSON = "person"
+"""Who chose the options of a person's own."""
+
+CIRCUMSTANCES = ("rater", "note", "seconds", "order")
+"""What an event of an answer has beside what was said."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +33,11 @@ class Event:
     Attributes:
         number: The event's place in the experiment, from 0.
         trial: The number of the question.
-        kind: ``asked``, ``told`` or ``withdrawn``.
+        kind: ``asked``, ``told``, ``withdrawn`` or ``undone``.
         time: In UTC, ISO 8601.
-        what: Of a question the names of the arms in the order they were shown, and
-            Ax's name of the generator that chose them; of an answer what was said.
+        what: Of a question the names of the arms in the order they were shown, who
+            chose them (Ax's name of a generator, or ``person``), and perhaps the rater
+            who is asked; of an answer what was said, and `CIRCUMSTANCES`.
     """
 
     number: int
@@ -39,13 +46,23 @@ class Event:
     time: str
     what: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def said(self) -> dict[str, Any]:
+        """Fields of an answer that say something."""
+        return {k: v for k, v in self.what.items() if k not in CIRCUMSTANCES}
+
+    @property
+    def circumstances(self) -> dict[str, Any]:
+        """Rater, note and the like, of an answer."""
+        return {k: v for k, v in self.what.items() if k in CIRCUMSTANCES}
+
 
 def record(trial: BaseTrial, kind: str, **what: Any) -> None:
     """Appends an event to the log.
 
     Args:
         trial: Of the question.
-        kind: ``asked``, ``told`` or ``withdrawn``.
+        kind: See `Event`.
         what: See `Event`.
     """
     number = sum(1 for _ in events(trial.experiment))
@@ -111,7 +128,7 @@ def check_log(experiment: Experiment) -> None:
 def check_nothing_else_happened(
     experiment: Experiment, stored: Iterable[Mapping[str, Any] | None]
 ) -> None:
-    """Checks that an experiment is the stored one and one event more.
+    """Checks that the log of an experiment goes on from the stored one.
 
     Args:
         experiment: Ax's, about to be stored.
@@ -120,25 +137,44 @@ def check_nothing_else_happened(
     Raises:
         StorageError: Another process has stored something since it was loaded.
     """
-    kept = sum(len((properties or {}).get(PROPERTY, [])) for properties in stored)
-    if kept + 1 != sum(1 for _ in events(experiment)):
+    kept = [e for properties in stored for e in (properties or {}).get(PROPERTY, [])]
+    kept.sort(key=lambda event: event["number"])
+    now = [asdict(event) for event in events(experiment)]
+    if len(kept) >= len(now) or kept != now[: len(kept)]:
         raise StorageError(
             f"Another process has gone on with {experiment.name!r}. Nothing was "
             "written, and what it wrote is loaded: look at what is pending, and repeat."
         )
 
 
-def standing_answer(trial: BaseTrial) -> dict[str, Any] | None:
-    """Latest answer to a question that was not withdrawn, as it was recorded.
+def standing_event(trial: BaseTrial) -> Event | None:
+    """Event of the answer that stands, neither withdrawn nor undone; None without one.
 
     Args:
         trial: Of the question.
     """
-    answer = None
-    for event in events_of(trial):
-        if event.kind != ASKED:
-            answer = dict(event.what) if event.kind == TOLD else None
-    return answer
+    happened = events_of(trial)
+    return happened[-1] if happened and happened[-1].kind == TOLD else None
+
+
+def standing_answer(trial: BaseTrial) -> dict[str, Any] | None:
+    """Answer that stands, as it was said; None without one.
+
+    Args:
+        trial: Of the question.
+    """
+    event = standing_event(trial)
+    return None if event is None else event.said
+
+
+def asked_rater(trial: BaseTrial) -> str | None:
+    """The name of the rater whom a question was asked; None for whoever answers.
+
+    Args:
+        trial: Of the question.
+    """
+    asked = events_of(trial)[:1]
+    return asked[0].what.get("rater") if asked else None
 
 
 def options_shown(trial: BatchTrial) -> list[Arm]:

@@ -58,7 +58,7 @@ class JsonStorage(Storage):
                 "another path."
             ) from error
 
-    def save(self, experiment: Experiment, trial: BaseTrial) -> None:
+    def save(self, experiment: Experiment, trials: list[BaseTrial]) -> None:
         """See base class."""
         with _locked(self.path):
             remove_parts(self.path)

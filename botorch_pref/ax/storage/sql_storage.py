@@ -76,20 +76,21 @@ class SqlStorage(Storage):
                 )
             save_experiment(experiment)
 
-    def save(self, experiment: Experiment, trial: BaseTrial) -> None:
+    def save(self, experiment: Experiment, trials: list[BaseTrial]) -> None:
         """See base class."""
-        what = f"save trial {trial.index} of {experiment.name!r}"
+        numbers = ", ".join(str(trial.index) for trial in trials)
+        what = f"save trial {numbers} of {experiment.name!r}"
         with self._transaction(what) as connection:
             if self._locked(connection, experiment.name) is None:
                 raise StorageError(
                     f"{self._shown_url} has no experiment {experiment.name!r} any more."
                 )
-            trials = SQATrial.__table__.c
-            stored = select(trials.properties).where(
-                trials.experiment_id == experiment.db_id
+            table = SQATrial.__table__.c
+            stored = select(table.properties).where(
+                table.experiment_id == experiment.db_id
             )
             check_nothing_else_happened(experiment, connection.scalars(stored))
-            save_or_update_trials(experiment, [trial])
+            save_or_update_trials(experiment, trials)
 
     def load(self, name: str) -> Experiment:
         """See base class."""

@@ -23,12 +23,12 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def save(self, experiment: Experiment, trial: BaseTrial) -> None:
-        """Keeps what changed in one trial.
+    def save(self, experiment: Experiment, trials: list[BaseTrial]) -> None:
+        """Keeps what changed in some trials, all of it or nothing.
 
         Args:
             experiment: Ax's.
-            trial: The trial that has one more event, and new data and status.
+            trials: Those that have more events, and new data and status.
 
         Raises:
             StorageError: It cannot be written, or another process has written since

@@ -8,6 +8,7 @@ from ax.core.trial_status import TrialStatus
 from espresso import PARAMETERS, better, create
 
 from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.storage.events import options_shown
 from botorch_pref.errors import ExperimentError
 
 
@@ -17,10 +18,12 @@ def experiment(tmp_path) -> PreferenceExperiment:
 
 
 def rows(experiment: PreferenceExperiment, index: int) -> dict[str, list[float]]:
+    """Values of each metric, of the options as they were shown."""
     data = experiment.experiment.lookup_data(trial_indices={index}).df
-    return {
-        metric: group["mean"].tolist() for metric, group in data.groupby("metric_name")
-    }
+    shown = options_shown(experiment.experiment.trials[index])
+    names = [arm.name for arm in shown]
+    metrics = data.set_index("arm_name").groupby("metric_name")["mean"]
+    return {name: group.reindex(names).dropna().tolist() for name, group in metrics}
 
 
 def test_the_same_answer_again_changes_nothing(experiment) -> None:

@@ -15,6 +15,7 @@ from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
 from espresso import PARAMETERS, better, create
 
 from botorch_pref.ax import Answer, PreferenceExperiment
+from botorch_pref.ax.answers.circumstances import Circumstances
 from botorch_pref.ax.answers.telling import give_answer
 from botorch_pref.ax.storage import json_storage
 from botorch_pref.ax.storage.storage_place import storage_at
@@ -265,7 +266,9 @@ def test_files_are_written_one_after_the_other(played, tmp_path, monkeypatch) ->
             # As another process would, which does not wait for this one's turn.
             other._kept.keep(
                 lambda experiment: give_answer(
-                    experiment.trials[question.index], Answer(winner=1)
+                    experiment.trials[question.index],
+                    Answer(winner=1),
+                    Circumstances(),
                 )
             )
         except StorageError as error:

@@ -1,0 +1,105 @@
+"""Circumstances of an answer: its rater, a note, the time it took."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from pandas.api.types import is_number
+
+from botorch_pref.ax.answers.kinds.shown_options import checked_places
+from botorch_pref.ax.storage.events import Event
+from botorch_pref.errors import ExperimentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """Circumstances of an answer, kept beside what was said.
+
+    Attributes:
+        rater: The name of who answered.
+        note: Whatever the rater added.
+        seconds: How long it took.
+        order: The options in the order in which they were on display, if that was not
+            the order of the question.
+    """
+
+    rater: str | None = None
+    note: str | None = None
+    seconds: float | None = None
+    order: tuple[int, ...] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are known, by name, as JSON keeps them."""
+        known = {k: v for k, v in asdict(self).items() if v is not None}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}
+
+    @classmethod
+    def checked(cls, num_options: int, **given: Any) -> Self:
+        """Circumstances, if they can be those of an answer about so many options.
+
+        Args:
+            num_options: How many options were shown.
+            given: Fields of this class.
+
+        Raises:
+            ExperimentError: Something else was given.
+        """
+        order = given.get("order")
+        if order is not None:
+            order = checked_places("order", order, range(num_options))
+            if len(order) < num_options:
+                raise ExperimentError(
+                    f"order is {list(order)}; name each of the {num_options} options."
+                )
+        return cls(
+            rater=checked_rater(given.get("rater")),
+            note=_checked_note(given.get("note")),
+            seconds=_checked_seconds(given.get("seconds")),
+            order=order,
+        )
+
+    @classmethod
+    def of_event(cls, event: Event, num_options: int) -> Self:
+        """Circumstances of an answer in the log.
+
+        Args:
+            event: Of the answer.
+            num_options: How many options were shown.
+
+        Raises:
+            ExperimentError: They cannot be.
+        """
+        return cls.checked(num_options, **event.circumstances)
+
+
+def checked_rater(given: object) -> str | None:
+    """The name of a rater; None for nobody in particular.
+
+    Args:
+        given: What was given as ``rater``.
+
+    Raises:
+        ExperimentError: It is no text, or blank.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given.strip():
+        raise ExperimentError(f"rater is {given!r}; give a name, or leave it out.")
+    return given
+
+
+def _checked_note(given: object) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise ExperimentError(f"note is {given!r}; give a text, or leave it out.")
+    return given or None
+
+
+def _checked_seconds(given: Any) -> float | None:
+    if given is None:
+        return None
+    number = is_number(given) and not isinstance(given, bool)
+    if not number or not (math.isfinite(given) and given >= 0):
+        raise ExperimentError(f"seconds is {given!r}; give how long the answer took.")
+    return float(given)

@@ -1,0 +1,72 @@
+"""Answer that was given elsewhere, with its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from ax.core.batch_trial import BatchTrial
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+
+from botorch_pref.ax.answers import telling
+from botorch_pref.ax.answers.answer import Answer, checked_answer
+from botorch_pref.ax.answers.circumstances import Circumstances
+from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
+from botorch_pref.ax.answers.taken_answers import check_taken
+from botorch_pref.ax.own_options import own_options
+from botorch_pref.ax.settings import Settings
+
+
+@dataclass(frozen=True)
+class RecordedAnswer:
+    """Answer about options that no question of the experiment has shown yet.
+
+    Attributes:
+        options: What was compared.
+        answer: What was said.
+        around: Who said it and how.
+    """
+
+    options: GeneratorRun
+    answer: Answer
+    around: Circumstances
+
+    @classmethod
+    def checked(
+        cls,
+        experiment: Experiment,
+        settings: Settings,
+        options: object,
+        given: Mapping[str, Any],
+    ) -> Self:
+        """An answer that the experiment can keep; nothing is changed.
+
+        Args:
+            experiment: Ax's.
+            settings: Of the experiment.
+            options: See `own_options`.
+            given: Fields of `Circumstances` and of `Answer`.
+
+        Raises:
+            ExperimentError: Options that the search space does not have, or what cannot
+                be an answer about them, or none that the model takes.
+        """
+        run = own_options(experiment.search_space, options)
+        names = {attribute.name for attribute in fields(Circumstances)}
+        said = {k: v for k, v in given.items() if k not in names}
+        size, levels = len(run.arms), number_of_levels(experiment)
+        answer = checked_answer(size, levels, **said)
+        around = {k: v for k, v in given.items() if k in names}
+        check_taken(settings, answer, size, levels)
+        return cls(run, answer, Circumstances.checked(size, **around))
+
+    def added_to(self, experiment: Experiment) -> BatchTrial:
+        """An experiment's new question, which has this answer.
+
+        Args:
+            experiment: Ax's; changed.
+        """
+        trial = telling.ask_about(experiment, self.options, self.around.rater)
+        return telling.give_answer(trial, self.answer, self.around)

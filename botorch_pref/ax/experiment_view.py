@@ -1,0 +1,165 @@
+"""View of a preference experiment: its questions and what they taught."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ax.api.client import Client
+from ax.core.experiment import Experiment
+from ax.core.trial_status import TrialStatus
+from ax.core.types import TParameterization
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.utils.common.random import with_rng_seed
+from pandas import DataFrame
+
+from botorch_pref.ax.answers import telling
+from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
+from botorch_pref.ax.generation.asking import derived_seed
+from botorch_pref.ax.generation.generation_strategy import (
+    preference_generation_strategy,
+)
+from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.given_values import given_truth
+from botorch_pref.ax.kept_experiment import KeptExperiment
+from botorch_pref.ax.one_at_a_time import one_at_a_time
+from botorch_pref.ax.question import Question
+from botorch_pref.ax.reporting.cross_validation import cross_validation
+from botorch_pref.ax.reporting.recommendation import (
+    best_anywhere,
+    best_shown,
+    fitted_adapter,
+)
+from botorch_pref.ax.reporting.report import Report, preference_report
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.storage.event_table import write_log
+from botorch_pref.ax.storage.json_storage import write_json
+from botorch_pref.ax.storage.storage import Storage
+
+
+class ExperimentView:
+    """View of a preference experiment that changes nothing.
+
+    Args:
+        experiment: Ax's, as it is stored.
+        settings: How questions are chosen.
+        storage: Where the experiment is kept.
+    """
+
+    def __init__(
+        self, experiment: Experiment, settings: Settings, storage: Storage
+    ) -> None:
+        self._kept = KeptExperiment(experiment, storage)
+        self.settings = settings
+
+    @property
+    @one_at_a_time
+    def experiment(self) -> Experiment:
+        """Ax's experiment, as it is stored.
+
+        Raises:
+            StorageError: A write failed, and what is stored still cannot be read.
+        """
+        return self._kept.experiment
+
+    @one_at_a_time
+    def recommend(self, anywhere: bool = False) -> TParameterization:
+        """The options with the largest posterior mean of the utility.
+
+        Args:
+            anywhere: Of the whole search space, not only of those that were shown.
+
+        Raises:
+            ExperimentError: There is no answer yet.
+        """
+        anywhere = given_truth("anywhere", anywhere)
+        adapter = self.fitted_adapter()
+        if anywhere:
+            return best_anywhere(self.experiment, self.settings, adapter)
+        return best_shown(adapter)
+
+    @one_at_a_time
+    def report(self) -> Report:
+        """Report on the answers so far: two small tables.
+
+        Raises:
+            ExperimentError: There is no answer yet.
+        """
+        return preference_report(self.experiment, self.settings)
+
+    @one_at_a_time
+    def cross_validate(self, num_folds: int = 5) -> DataFrame:
+        """Scores of the model's predictions of answers that it has not seen.
+
+        Args:
+            num_folds: How many parts the questions are split into, each predicted from
+                the others.
+
+        Returns:
+            See `cross_validation`.
+
+        Raises:
+            ExperimentError: There are fewer answered questions than folds.
+        """
+        adapter = self.fitted_adapter()
+        with with_rng_seed(derived_seed(self.settings, len(self.experiment.trials))):
+            return cross_validation(adapter, num_folds)
+
+    @one_at_a_time
+    def fitted_adapter(self) -> PreferenceAdapter:
+        """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
+
+        Raises:
+            ExperimentError: There is no answer yet.
+        """
+        return fitted_adapter(self.experiment, self.settings)
+
+    @property
+    @one_at_a_time
+    def pending(self) -> list[Question]:
+        """Questions that were asked and not answered, in the order they were asked."""
+        running = self.experiment.trials_by_status[TrialStatus.RUNNING]
+        in_order = sorted(running, key=lambda trial: trial.index)
+        return [Question.of_trial(telling.batch(trial)) for trial in in_order]
+
+    @property
+    @one_at_a_time
+    def num_levels(self) -> int | None:
+        """Number of levels of the scale; None without a scale."""
+        return number_of_levels(self.experiment)
+
+    @property
+    def generation_strategy(self) -> GenerationStrategy:
+        """Ax's generation strategy, which chooses the next question for Ax."""
+        return preference_generation_strategy(self.settings)
+
+    @one_at_a_time
+    def client(self) -> Client:
+        """Ax's client of this experiment, for Ax's summaries and analyses."""
+        client = Client()
+        client.set_experiment(self.experiment)
+        client.set_generation_strategy(self.generation_strategy)
+        return client
+
+    @one_at_a_time
+    def write_json(self, path: str | Path) -> None:
+        """Writes the whole experiment to a file that Ax reads too.
+
+        Args:
+            path: Of the file; ``resume(name, storage=path)`` goes on from there.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        write_json(self.experiment, Path(path))
+
+    @one_at_a_time
+    def write_log(self, path: str | Path) -> None:
+        """Writes the log of all questions, answers and withdrawals as CSV.
+
+        Args:
+            path: Of the file; replaced if there is one.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        write_log(self.experiment, Path(path))

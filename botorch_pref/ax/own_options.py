@@ -1,0 +1,119 @@
+"""Designs of a person's own, as options of a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ax.core.arm import Arm
+from ax.core.generator_run import GeneratorRun
+from ax.core.parameter import (
+    DerivedParameter,
+    FixedParameter,
+    Parameter,
+    ParameterType,
+)
+from ax.core.search_space import SearchSpace
+from ax.core.types import TParameterization
+from ax.exceptions.core import AxError
+from pandas.api.types import is_bool, is_number
+
+from botorch_pref.errors import ExperimentError
+
+
+def own_options(space: SearchSpace, given: object) -> GeneratorRun:
+    """Options that a person chose, as they are and in their order.
+
+    Args:
+        space: Ax's.
+        given: Two or more designs, see `own_design`.
+
+    Raises:
+        ExperimentError: There are fewer, two are the same, or one cannot be.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        raise ExperimentError(
+            f"options is {given!r}; give a list of two or more designs, each the "
+            "values of its parameters by name."
+        )
+    if len(given) < 2:
+        raise ExperimentError(
+            f"options has {len(given)}; give two designs or more, to be compared."
+        )
+    arms = [Arm(own_design(space, option)) for option in given]
+    signatures = [arm.signature for arm in arms]
+    for place, signature in enumerate(signatures):
+        if (first := signatures.index(signature)) < place:
+            raise ExperimentError(
+                f"Options {first} and {place} are both {arms[place].parameters}; give "
+                "each design once."
+            )
+    return GeneratorRun(arms)
+
+
+def own_design(space: SearchSpace, given: object) -> TParameterization:
+    """A design that a person chose, with values of the types that Ax has.
+
+    Args:
+        space: Ax's.
+        given: Values of parameters by name; those that are fixed or derived from
+            others may be left out.
+
+    Raises:
+        ExperimentError: A parameter is missing or unknown, or the search space does not
+            have this design.
+    """
+    if not isinstance(given, Mapping):
+        raise ExperimentError(
+            f"A design is {given!r}; give the values of its parameters by name."
+        )
+    if unknown := [name for name in given if name not in space.parameters]:
+        raise ExperimentError(
+            f"There is no parameter {', '.join(map(repr, unknown))}; there are "
+            f"{', '.join(space.parameters)}."
+        )
+    design = {k: _typed(space.parameters[k], v) for k, v in given.items()}
+    for name, parameter in space.parameters.items():
+        if name not in design and isinstance(parameter, FixedParameter):
+            design[name] = parameter.value
+    if missing := _free_names(space).difference(design):
+        raise ExperimentError(
+            f"The design {dict(given)} has no {', '.join(sorted(missing))}; give each "
+            "parameter a value."
+        )
+    for name, parameter in space.parameters.items():
+        if name not in design and isinstance(parameter, DerivedParameter):
+            design[name] = parameter.compute(design)
+    ordered = {name: design[name] for name in space.parameters}
+    try:
+        space.check_membership(ordered, raise_error=True)
+    except (AxError, ValueError) as error:
+        raise ExperimentError(
+            f"The design {dict(given)} is not in the search space: {error}"
+        ) from error
+    return ordered
+
+
+def _free_names(space: SearchSpace) -> set[str]:
+    """The parameters that a person has to choose."""
+    return {
+        name
+        for name, parameter in space.parameters.items()
+        if not isinstance(parameter, DerivedParameter)
+    }
+
+
+def _typed(parameter: Parameter, value: Any) -> Any:
+    """A value of the type that Ax has for it, if it is one; otherwise as it is."""
+    kind, number = parameter.parameter_type, is_number(value) and not is_bool(value)
+    if kind is ParameterType.FLOAT and number:
+        return float(value)
+    if kind is ParameterType.INT and number and float(value).is_integer():
+        return int(value)
+    if kind is ParameterType.BOOL and is_bool(value):
+        return bool(value)
+    if kind is ParameterType.STRING and isinstance(value, str):
+        return str(value)
+    raise ExperimentError(
+        f"{parameter.name} is {value!r}; give a value of type {kind.name.lower()}."
+    )

@@ -1,0 +1,182 @@
+"""Designs of a person's own, asked about or recorded, and who answers."""
+
+import json
+
+import pytest
+from espresso import create
+from showing import A, B, C, triangle
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import ExperimentError, StorageError
+
+DESIGN = {"dose": 17, "grind": 1.0, "ratio": 2.0, "bean": "b", "cup": 4}
+
+
+def options(*points: tuple[float, float]) -> list[dict[str, float]]:
+    return [{"a": a, "b": b} for a, b in points]
+
+
+@pytest.fixture(params=["triangle.json", "triangle.db"])
+def path(request, tmp_path):
+    return tmp_path / request.param
+
+
+def test_own_designs_are_shown_as_they_are(path) -> None:
+    experiment = triangle(path)
+    question = experiment.ask(options=options(B, A, C))
+    assert list(question.options) == options(B, A, C)
+    experiment.tell(question, ranking=[2, 0, 1])
+    again = experiment.ask(options=options(A, B))
+    assert list(again.options) == options(A, B)
+    resumed = PreferenceExperiment.resume("triangle", storage=path)
+    assert resumed.pending == [again]
+
+
+def test_values_get_the_types_of_the_search_space(tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.json")
+    other = {**DESIGN, "ratio": 3, "machine": "lever"}
+    first, second = experiment.ask(options=[DESIGN, other]).options
+    assert first == {**DESIGN, "machine": "lever"}
+    assert type(first["dose"]) is float
+    assert type(first["ratio"]) is int
+    assert second == other
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"dose": 23}, "not in the search space.*23"),
+        ({"dose": 20, "ratio": 4}, "not in the search space"),
+        ({"dose": float("nan")}, "not in the search space"),
+        ({"dose": "17"}, "dose is '17'; give a value of type float"),
+        ({"dose": True}, "dose is True"),
+        ({"ratio": 2.5}, "ratio is 2.5; give a value of type int"),
+        ({"bean": "d"}, "not in the search space.*'?d"),
+        ({"machine": "pump"}, "not in the search space"),
+        ({"water": 1}, "no parameter 'water'; there are dose"),
+        ({"dose": None}, "dose is None"),
+    ],
+)
+def test_a_design_that_cannot_be_is_refused(changed, match, tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.json")
+    with pytest.raises(ExperimentError, match=match):
+        experiment.ask(options=[DESIGN, {**DESIGN, **changed}])
+    assert experiment.pending == []
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ([], "options has 0"),
+        ([DESIGN], "options has 1"),
+        ([DESIGN, {**DESIGN, "dose": 17.0}], "0 and 1 are both"),
+        ([DESIGN, {"dose": 17}], "has no bean, cup, grind, ratio"),
+        ([DESIGN, 3], "A design is 3"),
+        (DESIGN, "give a list of two or more designs"),
+        ("ab", "give a list of two or more designs"),
+    ],
+)
+def test_options_that_are_none_are_refused(given, match, tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.json")
+    with pytest.raises(ExperimentError, match=match):
+        experiment.ask(options=given)
+    with pytest.raises(ExperimentError, match=match):
+        experiment.record(given, winner=0)
+    assert len(experiment.experiment.trials) == 0
+
+
+def test_an_answer_from_elsewhere_is_kept_like_any_other(path) -> None:
+    asked, recorded = triangle(path), triangle(path.with_stem("recorded"), seed=1)
+    question = asked.ask(options=options(A, B), rater="ann")
+    asked.tell(question, winner=1, levels=None, note="sweet", seconds=2, order=(1, 0))
+    kept = recorded.record(
+        options(A, B), rater="ann", winner=1, note="sweet", seconds=2.0, order=[1, 0]
+    )
+    assert kept == question
+    tables = [e.experiment.lookup_data().df for e in (asked, recorded)]
+    assert tables[0].equals(tables[1])
+    first, second = (
+        e.experiment.trials[0]._properties["preference_events"]
+        for e in (asked, recorded)
+    )
+    for one, other in zip(first, second, strict=True):
+        assert {**one, "time": ""} == {**other, "time": ""}
+    assert first[1]["what"] == {
+        "winner": 1,
+        "rater": "ann",
+        "note": "sweet",
+        "seconds": 2.0,
+        "order": [1, 0],
+    }
+    again = PreferenceExperiment.resume("triangle", storage=path.with_stem("recorded"))
+    assert again.pending == []
+    again.record(options(B, C), tie=True)
+    assert len(again.experiment.trials) == 2
+
+
+def test_a_recorded_answer_that_cannot_be_leaves_nothing_behind(path) -> None:
+    experiment = triangle(path)
+    for said in ({"winner": 2}, {}, {"levels": [0, 1]}, {"winner": 0, "rater": ""}):
+        with pytest.raises(ExperimentError):
+            experiment.record(options(A, B), **said)
+    assert len(experiment.experiment.trials) == 0
+    other = PreferenceExperiment.resume("triangle", storage=path)
+    other.record(options(A, B), winner=0)
+    with pytest.raises(StorageError, match="Another process"):
+        experiment.record(options(B, C), winner=0)
+    assert len(experiment.experiment.trials) == 1
+
+
+def test_who_is_asked_answers(path) -> None:
+    experiment = triangle(path)
+    anns = experiment.ask(options=options(A, B), rater="ann")
+    anybodys = experiment.ask(options=options(A, C))
+    assert (anns.rater, anybodys.rater) == ("ann", None)
+    resumed = PreferenceExperiment.resume("triangle", storage=path)
+    assert resumed.pending == [anns, anybodys]
+    with pytest.raises(ExperimentError, match="asked of 'ann', and 'bob' answers"):
+        resumed.tell(anns, rater="bob", winner=0)
+    resumed.tell(anns, winner=0)
+    resumed.tell(anns, rater="ann", winner=0)
+    resumed.tell(anybodys, rater="bob", winner=0)
+    with pytest.raises(ExperimentError, match=r"has the answer.*'rater': 'bob'"):
+        resumed.tell(anybodys, rater="ann", winner=0)
+    whats = [
+        trial._properties["preference_events"][1]["what"]
+        for trial in resumed.experiment.trials.values()
+    ]
+    assert [what["rater"] for what in whats] == ["ann", "bob"]
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"rater": " "}, "rater is ' '"),
+        ({"rater": 3}, "rater is 3"),
+        ({"note": 3}, "note is 3"),
+        ({"seconds": -1}, "seconds is -1"),
+        ({"seconds": True}, "seconds is True"),
+        ({"seconds": float("inf")}, "seconds is inf"),
+        ({"order": [0]}, r"order is \[0\]; name each of the 2 options"),
+        ({"order": [0, 2]}, "order names option 2"),
+        ({"order": [0, 0]}, "name each option once"),
+    ],
+)
+def test_circumstances_that_cannot_be_are_refused(given, match, tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json")
+    question = experiment.ask(options=options(A, B))
+    with pytest.raises(ExperimentError, match=match):
+        experiment.tell(question, winner=0, **given)
+    assert experiment.pending == [question]
+
+
+def test_a_changed_rater_in_the_store_is_refused(tmp_path) -> None:
+    path = tmp_path / "triangle.json"
+    experiment = triangle(path)
+    experiment.record(options(A, B), rater="ann", winner=0)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    (event,) = stored["trials"]["0"]["properties"]["preference_events"][1:]
+    event["what"]["rater"] = 3
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(StorageError, match="rater is 3"):
+        PreferenceExperiment.resume("triangle", storage=path)
