@@ -14,8 +14,8 @@ from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref.ax.generation.generation_strategy import (
-    preference_generation_strategy,
-    sobol_spec,
+    fitted_sobol_spec,
+    next_run,
 )
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
@@ -31,7 +31,7 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
     Sobol points take the place of what cannot be shown, and the run is Sobol's by
     name.
 
-    A strategy is made anew for each question, and its seed derived from the question's
+    A generator is made anew for each question, and its seed derived from the question's
     number: a restart changes nothing.
 
     Args:
@@ -45,10 +45,9 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
     position = _sobol_position(experiment)
     kept = GeneratorRun(arms=[])
     for attempt in range(_ATTEMPTS):
-        strategy = preference_generation_strategy(settings, position + attempt * size)
         with with_rng_seed(derived_seed(settings, len(experiment.trials), attempt)):
             try:
-                run = strategy.gen_single_trial(experiment, n=size)
+                run = next_run(experiment, settings, position + attempt * size, size)
             except CandidateGenerationError:
                 # Rounding took every start out of the constraints.
                 continue
@@ -109,8 +108,7 @@ def _filled_up(
     """The first option that can be shown, and Sobol points for the others."""
     space = experiment.search_space
     first = [arm for arm in run.arms if space.check_membership(arm.parameters)][:1]
-    spec = sobol_spec(settings, position + _ATTEMPTS * size)
-    spec.fit(experiment)
+    spec = fitted_sobol_spec(experiment, settings, position + _ATTEMPTS * size)
     for _ in range(15 * _ATTEMPTS):
         # Goes on in the sequence where it was.
         spread = spec.gen(n=size)

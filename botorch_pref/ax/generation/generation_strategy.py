@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ax.adapter.registry import Generators
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -61,6 +63,54 @@ def preference_generation_strategy(
     return GenerationStrategy(
         name=f"{settings.model}+{settings.acquisition}", nodes=nodes
     )
+
+
+def next_run(
+    experiment: Experiment, settings: Settings, position: int, size: int
+) -> GeneratorRun:
+    """The next run of `preference_generation_strategy`, without its bookkeeping.
+
+    Ax's strategies go through every option of every trial before they generate, which
+    is what an ask would spend most of its time with after some hundred questions.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        position: How many points of the Sobol sequence were used.
+        size: How many options.
+    """
+    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
+    if len(completed) < settings.initial:
+        name, spec = SPREAD, fitted_sobol_spec(experiment, settings, position)
+    else:
+        acquisition_class = class_named(
+            settings.acquisition, duel_classes(), "acquisition function"
+        )
+        name, spec = MODEL, model_spec(settings, acquisition_class)
+        spec.fit(experiment)
+    run = spec.gen(n=size)
+    run._generation_node_name = name
+    return run
+
+
+def fitted_sobol_spec(
+    experiment: Experiment, settings: Settings, position: int
+) -> GeneratorSpec:
+    """Sobol sequence of an experiment, ready to generate.
+
+    Args:
+        experiment: Ax's, of which it needs the search space and nothing else.
+        settings: Of the experiment.
+        position: How many points were used.
+    """
+    spec = sobol_spec(settings, position)
+    spec.fit(
+        Experiment(
+            search_space=experiment.search_space,
+            properties={Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value: True},
+        )
+    )
+    return spec
 
 
 def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
