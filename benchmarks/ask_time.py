@@ -14,6 +14,7 @@ from report import print_table, seconds, start
 
 from botorch_pref.acquisition import incumbent
 from botorch_pref.commands.registry import ACQUISITIONS, make_fit
+from botorch_pref.feedback import Comparisons
 from botorch_pref.models import PreferenceGP
 from botorch_pref.simulation.duel_loop import index_pairs
 from botorch_pref.simulation.problems import make_problem
@@ -25,7 +26,7 @@ ACQUISITION = "eiig"
 SEEDS = (0, 1, 2)
 
 
-def answered_duels(num_duels: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+def answered_duels(num_duels: int, seed: int) -> tuple[torch.Tensor, Comparisons]:
     """Points and comparisons of random duels.
 
     Args:
@@ -39,7 +40,8 @@ def answered_duels(num_duels: int, seed: int) -> tuple[torch.Tensor, torch.Tenso
     first_won = (problem.utility(first) >= problem.utility(second)).unsqueeze(-1)
     winners = torch.where(first_won, first, second)
     losers = torch.where(first_won, second, first)
-    return index_pairs(winners, losers)
+    points, pairs = index_pairs(winners, losers)
+    return points, Comparisons(pairs)
 
 
 def one_ask(name: str, num_duels: int, seed: int) -> list[float]:

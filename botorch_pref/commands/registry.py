@@ -15,6 +15,7 @@ from botorch_pref.acquisition.registration.registry import (
     RegisteredAcquisition,
     registered_acquisitions,
 )
+from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
     PreferenceGP,
@@ -71,18 +72,21 @@ ACQUISITIONS: dict[str, MakeAcquisition] = {
 """Those named ``-pair`` choose both points of a duel."""
 
 
-def make_fit(name: str) -> Fit:
+def make_fit(name: str, noise: float = NOISE) -> Fit:
     """The function that fits a model of a name to points and comparisons.
 
     Args:
         name: One of `MODELS`.
+        noise: Of the likelihood, per presented item. A tie threshold is learned where
+            there are ties.
     """
     make: Callable[..., PreferenceGP] = MODELS[name]
     if make is SkewPreferenceGP:
         make = partial(SkewPreferenceGP, num_draws=LOOP_DRAWS)
 
-    def fit(datapoints: Tensor, comparisons: Tensor) -> PreferenceGP:
-        likelihood = PairwiseProbitLikelihood(noise=NOISE)
+    def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
+        threshold = None if comparisons.ties is None else 0.5 * noise**0.5
+        likelihood = PairwiseProbitLikelihood(noise, threshold)
         model = make(datapoints, comparisons, likelihood=likelihood)
         fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
         return model

@@ -1,9 +1,15 @@
 """Preferential optimisation of known functions with a simulated judge."""
 
 from botorch_pref.simulation.duel_loop import Duel, Proposal, Propose, run_duels
-from botorch_pref.simulation.judge import ProbitJudge
+from botorch_pref.simulation.judge import Judge, ProbitJudge
+from botorch_pref.simulation.lapsing_judge import LapsingJudge
+from botorch_pref.simulation.logistic_judge import LogisticJudge
 from botorch_pref.simulation.problems import Problem, make_problem
-from botorch_pref.simulation.proposals import ChosenDuels, RecordedDuels
+from botorch_pref.simulation.proposals import (
+    ChosenDuels,
+    RandomChallengers,
+    RecordedDuels,
+)
 from botorch_pref.simulation.run_log import (
     LoggedDuel,
     RunSettings,
@@ -14,11 +20,15 @@ from botorch_pref.simulation.run_log import (
 __all__ = [
     "ChosenDuels",
     "Duel",
+    "Judge",
+    "LapsingJudge",
     "LoggedDuel",
+    "LogisticJudge",
     "ProbitJudge",
     "Problem",
     "Proposal",
     "Propose",
+    "RandomChallengers",
     "RecordedDuels",
     "RunSettings",
     "largest_difference",

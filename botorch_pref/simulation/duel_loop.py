@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
-from botorch_pref.models import PreferenceGP
+from botorch_pref.acquisition.model_link import model_link
+from botorch_pref.feedback import Comparisons
+from botorch_pref.posteriors.difference import difference_mixture
 
 
 @dataclass(frozen=True)
@@ -37,30 +40,30 @@ class Duel:
         proposal: Who met whom, and why.
         probability: The model's probability, before the answer, that the challenger is
             preferred, noise of the answer included; 0.5 where there was no model yet.
-        challenger_won: The answer.
+        challenger_won: The answer; None for a tie.
         incumbent: `d` inputs of the winner so far, by the model after the answer.
     """
 
     number: int
     proposal: Proposal
     probability: float
-    challenger_won: bool
+    challenger_won: bool | None
     incumbent: Tensor
 
 
 class Propose(Protocol):
     """Rule that chooses the next duel."""
 
-    def __call__(self, number: int, model: PreferenceGP | None) -> Proposal:
+    def __call__(self, number: int, model: Model | None) -> Proposal:
         """Proposes duel `number`, given the model of the answers so far, if any."""
         ...
 
 
-Answer = Callable[[Tensor, Tensor], bool]
-"""Says whether the first of two points is preferred."""
+Answer = Callable[[Tensor, Tensor], bool | None]
+"""Says whether the first of two points is preferred; None for a tie."""
 
-Fit = Callable[[Tensor, Tensor], PreferenceGP]
-"""Fits a model to `n x d` datapoints and `m x 2` comparisons, winner first."""
+Fit = Callable[[Tensor, Comparisons], Model]
+"""Fits a model of duels, `PairwiseGP` included, to `n x d` points and answers."""
 
 
 def run_duels(
@@ -77,27 +80,40 @@ def run_duels(
     Yields:
         Each duel as soon as it is answered and the model fitted.
     """
-    model: PreferenceGP | None = None
+    model: Model | None = None
     winners: list[Tensor] = []
     losers: list[Tensor] = []
+    tied: list[bool] = []
     for number in range(num_duels):
         proposal = propose(number, model)
         first, second = proposal.challenger, proposal.opponent
         probability = 0.5 if model is None else predict_win(model, first, second)
         challenger_won = answer(first, second)
-        winners.append(first if challenger_won else second)
-        losers.append(second if challenger_won else first)
-        model = fit(*index_pairs(torch.stack(winners), torch.stack(losers)))
+        winners.append(second if challenger_won is False else first)
+        losers.append(first if challenger_won is False else second)
+        tied.append(challenger_won is None)
+        points, pairs = index_pairs(torch.stack(winners), torch.stack(losers))
+        model = fit(points, split_ties(pairs, torch.tensor(tied)))
         best = incumbent(model).reshape(-1)
         yield Duel(number, proposal, probability, challenger_won, best)
 
 
-def predict_win(model: PreferenceGP, first: Tensor, second: Tensor) -> float:
-    """Probability that a model gives to the answer "the first of two `d`-points"."""
+def predict_win(model: Model, first: Tensor, second: Tensor) -> float:
+    """Probability that a model gives to the answer "the first of two `d`-points".
+
+    Half of a tie's probability is in it.
+    """
     with torch.no_grad():
-        return float(
-            model.duel_probability(first[None], second[None], observation_noise=True)
-        )
+        mixture = difference_mixture(model.posterior(torch.stack([first, second])))
+        return float(model_link(model).win_probability(*mixture).mean())
+
+
+def split_ties(pairs: Tensor, tied: Tensor) -> Comparisons:
+    """Makes comparisons of `m x 2` pairs, winner first, of which some are ties."""
+    return Comparisons(
+        pairs=None if tied.all() else pairs[~tied],
+        ties=pairs[tied] if tied.any() else None,
+    )
 
 
 def index_pairs(winners: Tensor, losers: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,33 +1,22 @@
-"""BoTorch's test functions as utilities on the unit cube, to be maximised."""
+"""Test functions as utilities on the unit cube, to be maximised."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from botorch.test_functions import synthetic
-from botorch.utils.transforms import unnormalize
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-
-_FUNCTIONS: dict[str, Callable[[], synthetic.SyntheticTestFunction]] = {
-    "ackley": lambda: synthetic.Ackley(dim=2, negate=True),
-    "beale": lambda: synthetic.Beale(negate=True),
-    "branin": lambda: synthetic.Branin(negate=True),
-    "dropwave": lambda: synthetic.DropWave(negate=True),
-    "griewank": lambda: synthetic.Griewank(dim=2, negate=True),
-    "hartmann3": lambda: synthetic.Hartmann(dim=3, negate=True),
-    "hartmann6": lambda: synthetic.Hartmann(dim=6, negate=True),
-    "levy": lambda: synthetic.Levy(dim=2, negate=True),
-    "rastrigin": lambda: synthetic.Rastrigin(dim=2, negate=True),
-    "rosenbrock": lambda: synthetic.Rosenbrock(dim=2, negate=True),
-    "shekel": lambda: synthetic.Shekel(negate=True),
-    "sixhumpcamel": lambda: synthetic.SixHumpCamel(negate=True),
-    "styblinskitang": lambda: synthetic.StyblinskiTang(dim=2, negate=True),
-}
-
-PROBLEM_NAMES = tuple(_FUNCTIONS)
+from botorch_pref.simulation.cost_functions import (
+    alpine1,
+    forrester,
+    goldstein_price,
+    sasena,
+    sasena_constraint,
+)
 
 
 @dataclass(frozen=True)
@@ -37,18 +26,92 @@ class Problem:
     Attributes:
         name: Name among `PROBLEM_NAMES`.
         dim: Number of inputs `d`.
-        best: The largest utility on the cube.
+        best: The largest utility on the cube, of valid points where not all are.
         utility: Maps `batch_shape x d` points of the unit cube to `batch_shape`.
+        valid: Maps them to `batch_shape` truths; None where all are valid.
     """
 
     name: str
     dim: int
     best: float
     utility: Callable[[Tensor], Tensor]
+    valid: Callable[[Tensor], Tensor] | None = None
 
     def regret(self, X: Tensor) -> Tensor:
         """Simple regret `best - utility(X)` of `batch_shape x d` points."""
         return self.best - self.utility(X)
+
+
+def _on_cube(
+    cost: Callable[[Tensor], Tensor], least: float, *bounds: tuple[float, float]
+) -> Problem:
+    """A cost on a box, to be minimised, as a utility on the unit cube."""
+    unit = _to_box(*bounds)
+    return Problem("", len(bounds), 0.0 - least, lambda X: -cost(unit(X)))
+
+
+def _to_box(*bounds: tuple[float, float]) -> Callable[[Tensor], Tensor]:
+    low, high = torch.tensor(bounds, dtype=torch.double).unbind(-1)
+    return lambda X: low.to(X) + (high - low).to(X) * X
+
+
+def _botorch(
+    function: synthetic.SyntheticTestFunction,
+    bounds: list[tuple[float, float]] | None = None,
+    least: float | None = None,
+) -> Problem:
+    """BoTorch's function, with its optimum to more digits where they are given."""
+    box = function._bounds if bounds is None else bounds
+    known = function.optimal_value if least is None else least
+    return _on_cube(function.evaluate_true, known, *box)
+
+
+def _six_hump_camel(*bounds: tuple[float, float]) -> Problem:
+    function = synthetic.SixHumpCamel()
+    return _botorch(function, list(bounds), least=-1.0316284534898774)
+
+
+def _sasena() -> Problem:
+    """Sasena's problem with the penalty of Benavoli et al. (2021, section 6)."""
+    box = (0.0, 5.0), (0.0, 5.0)
+
+    def penalised(X: Tensor) -> Tensor:
+        excess = sasena_constraint(X).clamp_min(0.0)
+        return sasena(X) + 1e8 * excess.square()
+
+    def valid(X: Tensor) -> Tensor:
+        return sasena_constraint(_to_box(*box)(X)) <= 0.0
+
+    return replace(_on_cube(penalised, -1.174257038973864, *box), valid=valid)
+
+
+_PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "ackley": lambda: _botorch(synthetic.Ackley(dim=2)),
+    # The domain of Astudillo et al. (2023).
+    "ackley6": lambda: _botorch(synthetic.Ackley(dim=6), [(-2.0, 2.0)] * 6),
+    "alpine7": lambda: _on_cube(alpine1, 0.0, *[(-10.0, 10.0)] * 7),
+    "beale": lambda: _botorch(synthetic.Beale()),
+    "branin": lambda: _botorch(synthetic.Branin(), least=0.39788735772973816),
+    "dropwave": lambda: _botorch(synthetic.DropWave()),
+    "forrester": lambda: _on_cube(forrester, -6.020740055767083, (0.0, 1.0)),
+    "goldsteinprice": lambda: _on_cube(goldstein_price, 3.0, *[(-2.0, 2.0)] * 2),
+    "griewank": lambda: _botorch(synthetic.Griewank(dim=2)),
+    "hartmann3": lambda: _botorch(synthetic.Hartmann(dim=3), least=-3.862779860974306),
+    "hartmann6": lambda: _botorch(synthetic.Hartmann(dim=6), least=-3.322368004440186),
+    "levy": lambda: _botorch(synthetic.Levy(dim=2)),
+    "rastrigin": lambda: _botorch(synthetic.Rastrigin(dim=2)),
+    "rosenbrock": lambda: _botorch(synthetic.Rosenbrock(dim=2)),
+    "rosenbrock5": lambda: _botorch(synthetic.Rosenbrock(dim=5)),
+    "sasena": _sasena,
+    "shekel": lambda: _botorch(synthetic.Shekel(), least=-10.536443153052808),
+    "sixhumpcamel": lambda: _six_hump_camel((-3.0, 3.0), (-2.0, 2.0)),
+    "sixhumpcamel-narrow": lambda: _six_hump_camel((-2.0, 2.0), (-1.0, 1.0)),
+    "styblinskitang": lambda: _botorch(
+        synthetic.StyblinskiTang(dim=2), least=-78.33233140754282
+    ),
+}
+
+PROBLEM_NAMES = tuple(_PROBLEMS)
 
 
 def make_problem(name: str) -> Problem:
@@ -63,15 +126,8 @@ def make_problem(name: str) -> Problem:
     Raises:
         BotorchPrefError: If there is no such problem; the message names them all.
     """
-    if name not in _FUNCTIONS:
+    if name not in _PROBLEMS:
         raise BotorchPrefError(
             f"unknown problem {name!r}: choose one of {', '.join(PROBLEM_NAMES)}"
         )
-    function = _FUNCTIONS[name]()
-
-    bounds = function.get_buffer("bounds")
-
-    def utility(X: Tensor) -> Tensor:
-        return function(unnormalize(X, bounds.to(X)))
-
-    return Problem(name, function.dim, float(function.optimal_value), utility)
+    return replace(_PROBLEMS[name](), name=name)

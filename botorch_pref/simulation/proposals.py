@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.model import Model
 from botorch.optim.optimize import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import incumbent
-from botorch_pref.models import PreferenceGP
 from botorch_pref.simulation.duel_loop import Proposal
 
-MakeAcquisition = Callable[[PreferenceGP, Tensor], AcquisitionFunction]
+MakeAcquisition = Callable[[Any, Tensor], AcquisitionFunction]
 """Makes the acquisition function of a model and the incumbent, `1 x d`.
 
 Its own `X_ref` is the opponent, which need not be the incumbent; a function without one
@@ -44,7 +45,7 @@ class ChosenDuels:
     make_acquisition: MakeAcquisition
     generator: Generator
 
-    def __call__(self, number: int, model: PreferenceGP | None) -> Proposal:
+    def __call__(self, number: int, model: Model | None) -> Proposal:
         """Proposes the next duel.
 
         A challenger equal to its opponent would teach nothing, so a random point takes
@@ -60,7 +61,7 @@ class ChosenDuels:
     def _random_point(self) -> Tensor:
         return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
-    def _choose(self, model: PreferenceGP) -> tuple[Tensor, Tensor]:
+    def _choose(self, model: Model) -> tuple[Tensor, Tensor]:
         best = incumbent(model).reshape(1, -1)
         # BoTorch's parts draw from torch's global generator, here seeded and restored.
         with manual_seed(int(torch.randint(2**31, (), generator=self.generator))):
@@ -81,6 +82,28 @@ class ChosenDuels:
 
 
 @dataclass(frozen=True)
+class RandomChallengers:
+    """Random duels first, then duels of random points with the incumbent.
+
+    Attributes:
+        dim: Number of inputs `d`; points are drawn from the unit cube.
+        num_random: How many duels start the run at random.
+        generator: Source of every draw.
+    """
+
+    dim: int
+    num_random: int
+    generator: Generator
+
+    def __call__(self, number: int, model: Model | None) -> Proposal:
+        """Proposes the next duel."""
+        points = torch.rand(2, self.dim, generator=self.generator, dtype=torch.double)
+        if model is None or number < self.num_random:
+            return Proposal(points[0], points[1], "random")
+        return Proposal(points[0], incumbent(model).reshape(-1), "random")
+
+
+@dataclass(frozen=True)
 class RecordedDuels:
     """The duels of a finished run, in their order.
 
@@ -90,6 +113,6 @@ class RecordedDuels:
 
     proposals: Sequence[Proposal]
 
-    def __call__(self, number: int, model: PreferenceGP | None) -> Proposal:
+    def __call__(self, number: int, model: Model | None) -> Proposal:
         """Repeats duel `number`, whatever the model is."""
         return self.proposals[number]

@@ -129,6 +129,7 @@ def _fields(line: str, record: str, where: str) -> dict[str, Any]:
 
 def _read_duel(line: str, where: str) -> LoggedDuel:
     fields = _fields(line, "duel", where)
+    won = fields["challenger_won"]
     try:
         challenger, opponent, best = (
             torch.tensor([float(value) for value in fields[name]], dtype=torch.double)
@@ -138,7 +139,7 @@ def _read_duel(line: str, where: str) -> LoggedDuel:
             number=int(fields["number"]),
             proposal=Proposal(challenger, opponent, str(fields["source"])),
             probability=float(fields["probability"]),
-            challenger_won=bool(fields["challenger_won"]),
+            challenger_won=None if won is None else bool(won),
             incumbent=best,
         )
         return LoggedDuel(duel, float(fields["regret"]))

@@ -1,9 +1,16 @@
 import pytest
 import torch
+from botorch.models.pairwise_gp import PairwiseGP
 from torch import Tensor
 
+from botorch_pref.feedback import Comparisons
 from botorch_pref.models import EPPreferenceGP, PreferenceGP
-from botorch_pref.simulation.duel_loop import Proposal, index_pairs, run_duels
+from botorch_pref.simulation.duel_loop import (
+    Proposal,
+    index_pairs,
+    predict_win,
+    run_duels,
+)
 
 POINTS = torch.tensor([[0.1], [0.5], [0.9], [0.3]], dtype=torch.double)
 
@@ -27,8 +34,8 @@ def test_index_pairs_stores_points_once() -> None:
 def test_each_duel_is_predicted_from_the_answers_before_it() -> None:
     sizes: list[int] = []
 
-    def fit(datapoints: Tensor, comparisons: Tensor) -> PreferenceGP:
-        sizes.append(len(comparisons))
+    def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
+        sizes.append(len(comparisons.pairs))
         return EPPreferenceGP(datapoints, comparisons)
 
     duels = list(run_duels(king_of_the_hill, larger_wins, fit, 3))
@@ -61,3 +68,30 @@ def test_the_incumbent_follows_the_answers() -> None:
         king_of_the_hill, lambda a, b: not larger_wins(a, b), EPPreferenceGP, 1
     )
     assert next(duels).incumbent.tolist() == [0.1]
+
+
+def test_a_tie_is_kept_as_one_and_winners_come_first() -> None:
+    told: list[Comparisons] = []
+
+    def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
+        told.append(comparisons)
+        return EPPreferenceGP(datapoints, comparisons)
+
+    answers = iter([None, False, True])
+    duels = list(run_duels(king_of_the_hill, lambda a, b: next(answers), fit, 3))
+    assert [duel.challenger_won for duel in duels] == [None, False, True]
+    assert told[0].pairs is None
+    # In order 0.1, 0.3, 0.5, 0.9: the second duel lost to 0.1, the third won from it.
+    assert told[2].pairs.tolist() == [[0, 3], [1, 0]]
+    assert sorted(told[2].ties.flatten().tolist()) == [0, 2]
+
+
+def test_a_model_of_botorch_is_predicted_by_its_own_posterior() -> None:
+    points, pairs = POINTS[:3], torch.tensor([[1, 0], [1, 2]])
+    model = PairwiseGP(points, pairs).eval()
+    posterior = model.posterior(points[:2])
+    gap = posterior.mean[0] - posterior.mean[1]
+    covar = posterior.covariance_matrix
+    spread = (covar[0, 0] + covar[1, 1] - 2 * covar[0, 1] + 2.0).sqrt()
+    expected = torch.special.ndtr(gap / spread).item()
+    assert predict_win(model, points[0], points[1]) == pytest.approx(expected, abs=1e-9)

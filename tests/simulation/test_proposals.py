@@ -3,7 +3,11 @@ from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from botorch_pref.models import EPPreferenceGP, PreferenceGP
-from botorch_pref.simulation.proposals import ChosenDuels, RecordedDuels
+from botorch_pref.simulation.proposals import (
+    ChosenDuels,
+    RandomChallengers,
+    RecordedDuels,
+)
 
 TARGET = torch.tensor([0.25, 0.75]).double()
 
@@ -89,6 +93,18 @@ def test_a_challenger_equal_to_the_incumbent_is_replaced_and_said_so() -> None:
     assert not torch.equal(proposal.challenger, proposal.opponent)
     near = torch.linalg.vector_norm(proposal.challenger - proposal.opponent) < 1e-3
     assert proposal.source == ("near" if near else "random")
+
+
+def test_random_challengers_start_as_all_rules_do_and_meet_the_incumbent() -> None:
+    propose = RandomChallengers(2, 3, torch.Generator().manual_seed(7))
+    others = duels(seed=7)
+    for number in range(3):
+        mine, theirs = propose(number, model()), others(number, model())
+        assert torch.equal(mine.challenger, theirs.challenger)
+        assert torch.equal(mine.opponent, theirs.opponent)
+    later = propose(3, model())
+    assert later.opponent.tolist() == [0.0, 1.0]
+    assert later.challenger.tolist() != mine.challenger.tolist()
 
 
 def test_recorded_duels_come_back_in_order() -> None:

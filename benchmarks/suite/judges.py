@@ -1,0 +1,56 @@
+"""Judges by name: people who never err, who err, who look away, who shrug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Generator
+
+from botorch_pref.simulation.judge import Judge, ProbitJudge, Utility
+from botorch_pref.simulation.lapsing_judge import LapsingJudge
+from botorch_pref.simulation.logistic_judge import LogisticJudge
+
+_STREAM = 2**40
+"""What sets the judge's draws apart from those of the duels, which have the seed."""
+
+
+def _generator(seed: int, stream: int = 1) -> Generator:
+    return Generator().manual_seed(stream * _STREAM + seed)
+
+
+def _exact(utility: Utility, noise: float, seed: int) -> Judge:
+    if noise:
+        raise ValueError(f"an exact judge has noise 0, not {noise}")
+    return ProbitJudge(utility, 0.0, _generator(seed))
+
+
+def _probit(utility: Utility, noise: float, seed: int) -> Judge:
+    return ProbitJudge(utility, noise**2, _generator(seed))
+
+
+def _logistic(utility: Utility, noise: float, seed: int) -> Judge:
+    return LogisticJudge(utility, noise, _generator(seed))
+
+
+def _lapses(utility: Utility, noise: float, seed: int) -> Judge:
+    attentive = ProbitJudge(utility, 0.0, _generator(seed))
+    return LapsingJudge(attentive, noise, _generator(seed, stream=2))
+
+
+def _ties(utility: Utility, noise: float, seed: int) -> Judge:
+    return ProbitJudge(utility, 0.0, _generator(seed), tie_threshold=noise)
+
+
+JUDGES: dict[str, Callable[[Utility, float, int], Judge]] = {
+    "exact": _exact,
+    "lapses": _lapses,
+    "logistic": _logistic,
+    "probit": _probit,
+    "ties": _ties,
+}
+"""From a utility, the noise and the seed to a judge.
+
+The noise is of ``probit`` the deviation per presented item, of ``logistic`` the scale,
+of ``lapses`` the share of duels that a coin decides while the better point wins the
+others, of ``ties`` the difference of utilities up to which both are the same to her.
+"""

@@ -1,0 +1,126 @@
+"""Rules by name: what learns from the answers, and what asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.model import Model
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import MaternKernel
+from gpytorch.priors import GammaPrior
+from torch import Generator, Tensor
+
+from benchmarks.suite.cell import Rule
+from benchmarks.suite.rivals import OptunaDashboard, fit_pairwise_gp, qeubo
+from botorch_pref.acquisition import DuelingEIIG
+from botorch_pref.commands.registry import ACQUISITIONS as REGISTERED
+from botorch_pref.commands.registry import make_fit
+from botorch_pref.feedback import Comparisons
+from botorch_pref.likelihoods import PairwiseProbitLikelihood
+from botorch_pref.models import EPPreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.simulation.duel_loop import Fit, Propose
+from botorch_pref.simulation.proposals import (
+    ChosenDuels,
+    MakeAcquisition,
+    RandomChallengers,
+)
+
+
+def fit_rival_prior(datapoints: Tensor, comparisons: Comparisons) -> Model:
+    """EP with the prior of optuna-dashboard: Matern-3/2, scale 1, learned noise."""
+    dim = datapoints.shape[-1]
+    kernel = MaternKernel(
+        nu=1.5,
+        ard_num_dims=dim,
+        lengthscale_prior=GammaPrior(5.0, 10.0),
+        lengthscale_constraint=GreaterThan(1e-4),
+    )
+    threshold = None if comparisons.ties is None else 0.1
+    # Its Gamma(5, 50) is of the noise of a difference, twice that of an item.
+    likelihood = PairwiseProbitLikelihood(
+        0.05, threshold, noise_prior=GammaPrior(5.0, 100.0)
+    )
+    model = EPPreferenceGP(
+        datapoints, comparisons, covar_module=kernel, likelihood=likelihood
+    )
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+MODELS: dict[str, Fit] = {
+    **{name: make_fit(name) for name in ("ep", "laplace", "skew")},
+    **{f"{name}-human": make_fit(name, 1.0) for name in ("ep", "laplace", "skew")},
+    "ep-rival-prior": fit_rival_prior,
+    "pairwise-gp": fit_pairwise_gp,
+}
+"""Models by name. Those without a suffix take answers at their word, with the noise of
+the command line, ``-human`` ones have the library's default noise of 1."""
+
+ACQUISITIONS: dict[str, MakeAcquisition] = {
+    **REGISTERED,
+    "eiig-0.1": partial(DuelingEIIG, k=0.1),
+    "eiig-0.5": partial(DuelingEIIG, k=0.5),
+    "qeubo": qeubo,
+}
+"""Those of the command line, and more."""
+
+RANDOM = "random"
+"""Random points meet the incumbent."""
+
+OPTUNA = Rule("optuna", "sampler")
+"""optuna-dashboard, which is model and acquisition function in one."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """Both halves of a rule in a run.
+
+    Attributes:
+        propose: Chooses the next duel.
+        fit: Makes the model of the answers.
+    """
+
+    propose: Propose
+    fit: Fit
+
+
+def make_player(rule: Rule, dim: int, num_random: int, generator: Generator) -> Player:
+    """Makes the player of a rule.
+
+    Args:
+        rule: Its names.
+        dim: Number of inputs `d`.
+        num_random: How many duels start the run at random.
+        generator: Source of the random duels, which are its first draws under every
+            rule, and of all that is drawn later.
+    """
+    if rule == OPTUNA:
+        rival = OptunaDashboard(dim, num_random, generator)
+        return Player(rival, rival.fit)
+    propose: Propose
+    if rule.acquisition == RANDOM:
+        propose = RandomChallengers(dim, num_random, generator)
+    else:
+        make = ACQUISITIONS[rule.acquisition]
+        propose = ChosenDuels(dim, num_random, rule.acquisition, make, generator)
+    return Player(propose, MODELS[rule.model])
+
+
+def check_rule(rule: Rule) -> None:
+    """Checks that the names of a rule are known.
+
+    Raises:
+        ValueError: One is not; the message lists those that are.
+    """
+    if rule == OPTUNA:
+        return
+    tables: tuple[tuple[str, str, Callable[[], list[str]]], ...] = (
+        ("model", rule.model, lambda: sorted(MODELS)),
+        ("acquisition", rule.acquisition, lambda: sorted([*ACQUISITIONS, RANDOM])),
+    )
+    for what, name, known in tables:
+        if name not in known():
+            raise ValueError(f"unknown {what} {name!r}: {', '.join(known())}")

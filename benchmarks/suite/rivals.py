@@ -1,0 +1,119 @@
+"""Rules of other software: BoTorch's `PairwiseGP` and optuna-dashboard's sampler."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.model import Model
+from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
+from torch import Tensor
+
+from botorch_pref.acquisition import incumbent
+from botorch_pref.feedback import Comparisons
+from botorch_pref.likelihoods import PairwiseProbitLikelihood
+from botorch_pref.models import EPPreferenceGP
+from botorch_pref.simulation.duel_loop import Proposal
+
+
+def decided(comparisons: Comparisons) -> Tensor:
+    """Pairs for software without ties: a tie is one win of each.
+
+    Args:
+        comparisons: With or without ties.
+
+    Returns:
+        `m x 2`, winner first.
+    """
+    parts = [] if comparisons.pairs is None else [comparisons.pairs]
+    if comparisons.ties is not None:
+        parts += [comparisons.ties, comparisons.ties.flip(-1)]
+    return torch.cat(parts)
+
+
+def fit_pairwise_gp(datapoints: Tensor, comparisons: Comparisons) -> Model:
+    """BoTorch's `PairwiseGP`, fitted with its defaults."""
+    model = PairwiseGP(datapoints, decided(comparisons))
+    fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+def qeubo(model: Model, X_ref: Tensor) -> AnalyticExpectedUtilityOfBestOption:
+    """QEUBO of two new points, for which BoTorch has it in closed form."""
+    return AnalyticExpectedUtilityOfBestOption(pref_model=model)
+
+
+class OptunaDashboard:
+    """Rival that asks what optuna-dashboard's `PreferentialGPSampler` proposes.
+
+    After each answer the sampler learns its hyper-parameters and proposes a point. The
+    point meets the incumbent of the sampler's own model: its kernel and its noise under
+    expectation propagation, by which it fits them.
+
+    Args:
+        dim: Number of inputs `d`.
+        num_random: How many duels start the run at random.
+        generator: Source of the random duels; its seed is the sampler's too.
+
+    Raises:
+        ImportError: optuna-dashboard is not installed.
+    """
+
+    def __init__(self, dim: int, num_random: int, generator: torch.Generator) -> None:
+        import optuna
+        from optuna_dashboard.preferential.samplers.gp import PreferentialGPSampler
+
+        self.num_random, self.generator = num_random, generator
+        self.sampler = PreferentialGPSampler(seed=generator.initial_seed() % 2**32)
+        unit = optuna.distributions.FloatDistribution(0.0, 1.0)
+        self.space = {f"x{i:03d}": unit for i in range(dim)}
+        self.proposed = torch.empty(0)
+
+    def __call__(self, number: int, model: Model | None) -> Proposal:
+        """Proposes the next duel."""
+        if model is None or number < self.num_random:
+            shape = 2, len(self.space)
+            points = torch.rand(shape, generator=self.generator, dtype=torch.double)
+            return Proposal(points[0], points[1], "random")
+        return Proposal(self.proposed, incumbent(model).reshape(-1), "optuna")
+
+    def fit(self, datapoints: Tensor, comparisons: Comparisons) -> Model:
+        """The sampler's model of all answers so far."""
+        pairs = decided(comparisons)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            study = self._told(datapoints, pairs)
+            found = self.sampler.sample_relative(study, study.trials[0], self.space)
+        self.proposed = torch.tensor([found[name] for name in self.space]).double()
+        gp = self.sampler._gp
+        noise = float(gp.log_noise.detach().exp())
+        return EPPreferenceGP(
+            datapoints,
+            pairs,
+            covar_module=gp.kernel,
+            # Its noise is that of the difference.
+            likelihood=PairwiseProbitLikelihood(noise / 2),
+        )
+
+    def _told(self, datapoints: Tensor, pairs: Tensor) -> Any:
+        """A study of optuna's in which these answers were given, in their order."""
+        import optuna
+        from optuna_dashboard.preferential import create_study
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        study = create_study(n_generate=2, sampler=self.sampler)
+        for point in datapoints.tolist():
+            study.add_trial(
+                optuna.trial.create_trial(
+                    state=optuna.trial.TrialState.RUNNING,
+                    params=dict(zip(self.space, point, strict=True)),
+                    distributions=self.space,
+                )
+            )
+        trials = study.trials
+        for winner, loser in pairs.tolist():
+            study.report_preference(trials[winner], trials[loser])
+        return study._study

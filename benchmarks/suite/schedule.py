@@ -1,0 +1,73 @@
+"""Many runs: here, on all cores, or on a cluster; each is written as it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from benchmarks.suite.cell import Cell
+from benchmarks.suite.play import Outcome, play
+from benchmarks.suite.store import is_done, write_run
+
+
+def run_cells(
+    cells: Iterable[Cell],
+    folder: Path,
+    *,
+    jobs: int = -1,
+    scheduler: str | None = None,
+) -> list[Outcome]:
+    """Runs what is not there yet, and shows how much is left.
+
+    Args:
+        cells: What to run.
+        folder: Of all runs; those in it are not run again.
+        jobs: Processes, as joblib counts them: -1 for all cores. With 1 all runs are in
+            this process, without joblib.
+        scheduler: Address of a Dask scheduler, whose workers run the cells then. They
+            need this repository on their path; files are written here.
+
+    Returns:
+        Those that failed.
+    """
+    left = [cell for cell in cells if not is_done(folder, cell)]
+    failed = []
+    bar = tqdm(total=len(left), unit="run", smoothing=0.05)
+    with bar:
+        for outcome in _outcomes(left, jobs, scheduler):
+            if outcome.error:
+                failed.append(outcome)
+                bar.write(f"{outcome.cell.key} failed:\n{outcome.error}")
+            else:
+                write_run(folder, outcome)
+            bar.update()
+    return failed
+
+
+def _outcomes(
+    cells: Sequence[Cell], jobs: int, scheduler: str | None
+) -> Iterator[Outcome]:
+    """Outcomes as they come, in any order."""
+    if scheduler is not None:
+        yield from _on_cluster(cells, scheduler)
+    elif jobs == 1:
+        yield from map(play, cells)
+    else:
+        yield from _on_cores(cells, jobs)
+
+
+def _on_cores(cells: Sequence[Cell], jobs: int) -> Iterator[Outcome]:
+    import joblib
+
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    yield from parallel(joblib.delayed(play)(cell) for cell in cells)
+
+
+def _on_cluster(cells: Sequence[Cell], scheduler: str) -> Iterator[Outcome]:
+    import joblib
+    from dask.distributed import Client
+
+    with Client(scheduler), joblib.parallel_config(backend="dask"):
+        yield from _on_cores(cells, -1)

@@ -1,0 +1,118 @@
+"""Tables of committed results: how good each rule is, and against the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.suite.cell import Rule, Study
+
+WRONG = 0.05
+"""Regret at the top of the hill of the recommendation from which it is a wrong one."""
+
+NEAR = 0.05
+"""Points of a question that are nearer than this in the unit cube are near copies."""
+
+UNCLEAR = 0.55
+"""A judge tells two points apart less often than this: not worth a question early."""
+
+RESAMPLES = 2000
+SETTING = ["problem", "judge", "noise"]
+RULE = ["model", "acquisition"]
+
+
+def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each rule in each setting, the best median first.
+
+    Args:
+        study: Says which rule is the reference.
+        runs: Its rows, by `play.COLUMNS`.
+
+    Returns:
+        Runs; median, mean and standard error of the regret of the recommendation at the
+        end, a bootstrap interval (95 %) of its median; mean and standard error of its
+        difference from the reference from the same starts, in units of the utility;
+        runs that end at a wrong optimum; shares of chosen duels between near copies, of
+        repeated questions and of unclear duels before the last third; seconds a duel.
+    """
+    rows = []
+    for setting, of_setting in runs.groupby(SETTING, sort=False):
+        last = of_setting[of_setting["duel"] == of_setting["duel"].max()]
+        ends = last.set_index([*RULE, "seed"])["regret_recommended"]
+        reference = _ends_of(ends, study.reference)
+        for (model, acquisition), of_rule in of_setting.groupby(RULE, sort=False):
+            rule = Rule(model, acquisition)
+            row = dict(zip(SETTING, setting, strict=True))
+            row |= dict(zip(RULE, rule_names(rule), strict=True))
+            row |= _regrets(_ends_of(ends, rule), reference)
+            rows.append(row | _questions(of_rule))
+    table = pd.DataFrame(rows)
+    return table.sort_values([*SETTING, "median"], ignore_index=True)
+
+
+def rule_names(rule: Rule) -> tuple[str, str]:
+    """Model and acquisition function of a rule."""
+    return rule.model, rule.acquisition
+
+
+def _ends_of(ends: pd.Series, rule: Rule) -> pd.Series:
+    """Regrets at the end of a rule, by seed; empty where it was not run."""
+    if rule_names(rule) not in ends.index.droplevel("seed"):
+        return ends.iloc[:0].droplevel(RULE)
+    return ends.loc[rule_names(rule)]
+
+
+def _regrets(ends: pd.Series, reference: pd.Series) -> dict[str, float]:
+    low, high = bootstrap_median(ends.to_numpy())
+    gap = (ends - reference).dropna()
+    return {
+        "runs": len(ends),
+        "median": ends.median(),
+        "from": low,
+        "to": high,
+        "mean": ends.mean(),
+        "error": _standard_error(ends),
+        "against reference": gap.mean(),
+        "its error": _standard_error(gap),
+        "better in": int((gap < 0).sum()),
+    }
+
+
+def _standard_error(values: pd.Series) -> float:
+    return float(values.std(ddof=1) / max(len(values), 1) ** 0.5)
+
+
+def bootstrap_median(values: np.ndarray) -> tuple[float, float]:
+    """Ends of the 95 % percentile interval of a median, from `RESAMPLES` resamples."""
+    generator = np.random.default_rng(0)
+    picked = generator.integers(len(values), size=(RESAMPLES, len(values)))
+    low, high = np.quantile(np.median(values[picked], axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _questions(of_rule: pd.DataFrame) -> dict[str, float]:
+    num_duels = of_rule["duel"].max() + 1
+    chosen = of_rule[of_rule["chosen"] == 1]
+    early = chosen[chosen["duel"] < num_duels * 2 / 3]
+    after_start = of_rule[of_rule["duel"] > 0]
+    return {
+        "wrong optimum": int((of_rule["basin_regret"] > WRONG).sum()),
+        "near copies %": 100 * (chosen["distance"] < NEAR).mean(),
+        "repeated %": 100 * chosen["repeated"].mean(),
+        "unclear early %": 100 * (early["told_apart"] < UNCLEAR).mean(),
+        "invalid": of_rule["invalid"].sum() / of_rule["seed"].nunique(),
+        "seconds": after_start["seconds"].mean(),
+    }
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table in Markdown: three digits, nothing where there is no figure."""
+    lines = [list(table.columns), ["---"] * len(table.columns)]
+    lines += [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.3g}"
+    return str(value)
