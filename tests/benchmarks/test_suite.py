@@ -1,0 +1,268 @@
+"""The suite of regrets: runs, their files, the cluster, the tables."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from benchmarks.suite.__main__ import main
+from benchmarks.suite.cell import Cell, Rule, Setting, Study
+from benchmarks.suite.figures import draw_regrets
+from benchmarks.suite.judges import JUDGES
+from benchmarks.suite.play import COLUMNS, basin_regret, is_repeated, play
+from benchmarks.suite.players import ACQUISITIONS, MODELS, OPTUNA, check_rule
+from benchmarks.suite.rivals import decided
+from benchmarks.suite.schedule import run_cells
+from benchmarks.suite.store import (
+    collect,
+    differences,
+    is_done,
+    read_record,
+    read_runs,
+    run_path,
+)
+from benchmarks.suite.studies import STUDIES
+from benchmarks.suite.tables import bootstrap_median, markdown, table_of
+from botorch_pref.feedback import Comparisons
+from botorch_pref.simulation.problems import make_problem
+
+SETTING = Setting("branin", "probit", 5.0)
+RANDOM, UCB = Rule("laplace-human", "random"), Rule("laplace-human", "ucb")
+STUDY = Study("tiny", "?", (SETTING,), (RANDOM, UCB), RANDOM, 2, 2, 2)
+CELLS = list(STUDY.cells())
+
+
+def figures(cell: Cell) -> list[dict[str, str]]:
+    outcome = play(cell)
+    assert not outcome.error
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in outcome.rows]
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def test_all_rules_start_with_the_same_duels_and_answers() -> None:
+    kept = ("regret_best_shown", "distance", "told_apart", "regret_recommended")
+    random, ucb = (figures(replace(CELLS[0], rule=rule)) for rule in (RANDOM, UCB))
+    assert [[row[name] for name in kept] for row in random[:2]] == [
+        [row[name] for name in kept] for row in ucb[:2]
+    ]
+    assert random[2]["distance"] != ucb[2]["distance"]
+    assert [row["chosen"] for row in ucb] == ["0", "0", "1", "1"]
+    other = figures(replace(CELLS[0], seed=5))
+    assert other[0]["distance"] != random[0]["distance"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rule", [Rule("pairwise-gp", "qeubo"), OPTUNA, Rule("ep-rival-prior", "hbei")]
+)
+@pytest.mark.filterwarnings("default")
+def test_rivals_start_like_everybody_and_come_out_again(rule: Rule) -> None:
+    if rule == OPTUNA:
+        pytest.importorskip("optuna_dashboard", reason="the rival is not installed")
+    cell = replace(CELLS[0], setting=replace(SETTING, judge="ties"), rule=rule)
+    mine, ours = figures(cell), figures(replace(cell, rule=RANDOM))
+    assert [row["distance"] for row in mine[:2]] == [
+        row["distance"] for row in ours[:2]
+    ]
+    assert figures(cell) == mine
+
+
+def test_what_is_done_is_not_run_again(tmp_path: Path) -> None:
+    assert not run_cells(CELLS, tmp_path, jobs=1)
+    assert all(is_done(tmp_path, cell) for cell in CELLS)
+    before = read_runs(tmp_path, "tiny").drop(columns="seconds")
+    assert len(before) == 4 * 4
+    # One run is gone, one was cut off, one was of fewer duels, one is kept.
+    paths = [run_path(tmp_path, cell) for cell in CELLS]
+    paths[0].rename(paths[0].with_suffix(".part"))
+    paths[1].write_text("\n".join(paths[1].read_text().splitlines()[:3]) + "\n")
+    stamp = paths[3].stat().st_mtime_ns
+    assert [is_done(tmp_path, cell) for cell in CELLS] == [False, False, True, True]
+    assert not run_cells(CELLS, tmp_path, jobs=1)
+    assert read_runs(tmp_path, "tiny").drop(columns="seconds").equals(before)
+    assert paths[3].stat().st_mtime_ns == stamp
+
+
+def test_a_run_that_fails_is_told_and_leaves_no_file(tmp_path: Path) -> None:
+    broken = replace(CELLS[0], setting=Setting("branin", "exact", 1.0))
+    (failed,) = run_cells([broken, CELLS[0]], tmp_path, jobs=1)
+    assert "an exact judge has noise 0" in failed.error
+    assert not is_done(tmp_path, broken)
+    assert is_done(tmp_path, CELLS[0])
+
+
+@pytest.mark.slow
+def test_processes_and_a_cluster_of_two_workers_find_the_same(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="dask is not installed")
+    pytest.importorskip("joblib", reason="joblib is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        folder = tmp_path / "cluster"
+        assert not run_cells(CELLS, folder, scheduler=cluster.scheduler_address)
+    assert not run_cells(CELLS, tmp_path / "here", jobs=1)
+    mine, theirs = (
+        read_runs(tmp_path / name, "tiny").drop(columns="seconds")
+        for name in ("here", "cluster")
+    )
+    assert mine.equals(theirs)
+
+
+def test_records_are_the_same_for_the_same_runs_and_take_new_ones(
+    tmp_path: Path,
+) -> None:
+    run_cells(CELLS[:2], tmp_path, jobs=1)
+    assert collect(tmp_path, "tiny", tmp_path) == 2
+    packed = (tmp_path / "tiny.csv.gz").read_bytes()
+    assert collect(tmp_path, "tiny", tmp_path) == 2
+    assert (tmp_path / "tiny.csv.gz").read_bytes() == packed
+    run_path(tmp_path, CELLS[0]).unlink()
+    run_cells(CELLS[2:3], tmp_path, jobs=1)
+    assert collect(tmp_path, "tiny", tmp_path) == 3
+    record = read_record("tiny", tmp_path)
+    assert record[["model", "acquisition", "seed"]].drop_duplicates().shape[0] == 3
+    rows = play(CELLS[0]).rows
+    assert differences(record, CELLS[0], rows) == []
+    changed = [*rows[:2], (*rows[2][:8], "0.5", *rows[2][9:]), *rows[3:]]
+    assert differences(record, CELLS[0], changed) == [2]
+    assert differences(record, CELLS[3], ()) == []
+    assert read_record("no such study", tmp_path).empty
+
+
+def row(rule: Rule, seed: int, duel: int, regret: float, **other: float) -> dict:
+    kept = {"study": "tiny", "problem": "p", "judge": "exact", "noise": 0.0}
+    kept |= {"model": rule.model, "acquisition": rule.acquisition}
+    kept |= {"seed": seed, "duel": duel, "regret_recommended": regret}
+    kept |= {"regret_best_shown": 0.0, "seconds": 2.0 * duel, "chosen": duel // 2}
+    kept |= {"distance": 0.5, "repeated": 0, "told_apart": 1.0, "tied": 0}
+    kept |= {"invalid": 0, "warnings": 0, "basin_regret": np.nan}
+    return kept | other
+
+
+def test_the_figures_of_a_table() -> None:
+    ends = {RANDOM: [3.0, 1.0, 8.0], UCB: [1.0, 2.0, 3.0]}
+    runs = pd.DataFrame(
+        row(rule, seed, duel, regret if duel == 2 else 99.0)
+        for rule, regrets in ends.items()
+        for seed, regret in enumerate(regrets)
+        for duel in range(3)
+    )
+    last = (runs["acquisition"] == "ucb") & (runs["duel"] == 2)
+    runs.loc[last, "distance"] = [0.049, 0.051, 0.0]
+    runs.loc[last, "repeated"] = [0, 0, 1]
+    runs.loc[last, "basin_regret"] = [0.8, 0.04, 0.06]
+    runs.loc[runs["acquisition"] == "ucb", "chosen"] = 1
+    runs.loc[runs["acquisition"] == "ucb", "told_apart"] = [0.5, 1, 0.5] * 3
+    table = table_of(STUDY, runs).set_index("acquisition")
+    assert list(table.index) == ["ucb", "random"]
+    ucb = table.loc["ucb"]
+    assert ucb["runs"] == 3
+    assert (ucb["median"], ucb["mean"]) == (2.0, 2.0)
+    assert ucb["error"] == pytest.approx(1 / 3**0.5)
+    # Differences of -2, 1 and -5.
+    assert ucb["against reference"] == -2.0
+    assert ucb["its error"] == pytest.approx(np.std([-2, 1, -5], ddof=1) / 3**0.5)
+    assert (ucb["better in"], ucb["wrong optimum"]) == (2, 2)
+    # 9 duels were chosen, of which 6 were before the last third.
+    assert ucb["near copies %"] == pytest.approx(100 * 2 / 9)
+    assert ucb["repeated %"] == pytest.approx(100 / 9)
+    assert ucb["unclear early %"] == pytest.approx(100 / 2)
+    assert ucb["seconds"] == 3.0
+    assert table.loc["random", "against reference"] == 0.0
+    assert "| ucb |" in markdown(table_of(STUDY, runs))
+
+
+def test_without_the_reference_there_is_no_comparison() -> None:
+    runs = pd.DataFrame([row(UCB, seed, 0, 1.0) for seed in range(2)])
+    (only,) = table_of(STUDY, runs).to_dict("records")
+    assert np.isnan(only["against reference"])
+    assert only["median"] == 1.0
+
+
+def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(3)
+    draws = generator.exponential(size=(200, 40))
+    covers = [low <= np.log(2) <= high for low, high in map(bootstrap_median, draws)]
+    # 95 % of 200, with a deviation of 3.1, and a percent or two for small samples.
+    assert sum(covers) >= 200 * 0.95 - 4 * 3.1 - 4
+
+
+def test_figures_are_drawn_from_the_rows_alone(tmp_path: Path) -> None:
+    runs = pd.DataFrame(row(UCB, s, d, 0.1 / (d + 1)) for s in (0, 1) for d in (0, 1))
+    (path,) = draw_regrets(runs, tmp_path / "figures")
+    assert path.name == "tiny-p-exact-0.png"
+    assert path.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "top"),
+    [
+        # Both of the second best humps are 0.816 below, from BoTorch's optima.
+        ("sixhumpcamel", [(-1.6 + 3) / 6, (0.55 + 2) / 4], 0.8162),
+        ("sixhumpcamel", [(0.12 + 3) / 6, (-0.7 + 2) / 4], 0.0),
+        # Sasena's optimum is at the edge of what is valid.
+        ("sasena", [2.8 / 5, 2.38 / 5], 0.0),
+        ("hartmann6", [0.4, 0.88, 0.87, 0.57, 0.11, 0.04], 0.1192),
+    ],
+)
+def test_the_hill_of_a_point(name: str, inputs: list[float], top: float) -> None:
+    point = torch.tensor(inputs, dtype=torch.double)
+    assert basin_regret(make_problem(name), point) == pytest.approx(top, abs=0.01)
+
+
+def test_a_question_is_repeated_in_either_order() -> None:
+    asked = torch.tensor([[[0.1, 0.2], [0.3, 0.4]]]).double()
+    again, near = asked[0].flip(0), asked[0] + 0.01
+    assert is_repeated(again, asked)
+    assert not is_repeated(near, asked)
+    assert not is_repeated(again, asked[:0])
+
+
+def test_software_without_ties_hears_one_win_of_each() -> None:
+    one, other = torch.tensor([[0, 1]]), torch.tensor([[2, 3]])
+    assert decided(Comparisons(one, ties=other)).tolist() == [[0, 1], [2, 3], [3, 2]]
+    assert decided(Comparisons(None, ties=other)).tolist() == [[2, 3], [3, 2]]
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_all_that_studies_name_is_there(study: Study) -> None:
+    cells = list(study.cells())
+    assert len({cell.key for cell in cells}) == len(cells)
+    for rule in (*study.rules, study.reference):
+        check_rule(rule)
+    for setting in study.settings:
+        problem = make_problem(setting.problem)
+        judge = JUDGES[setting.judge](problem.utility, setting.noise, 0)
+        points = torch.zeros(2, problem.dim).double()
+        assert judge.probability(points[0], points[1]) == 0.5
+
+
+def test_unknown_names_are_told_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"unknown model 'nobody': .*pairwise-gp"):
+        check_rule(Rule("nobody", "ucb"))
+    with pytest.raises(ValueError, match=r"unknown acquisition 'guess': .*random"):
+        check_rule(Rule("ep", "guess"))
+    assert {"ep", "ep-human", "pairwise-gp"} <= set(MODELS)
+    assert {"eiig", "qeubo"} <= set(ACQUISITIONS)
+
+
+def test_the_commands(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(STUDIES, "tiny", STUDY)
+    monkeypatch.setattr("benchmarks.suite.store.RECORDS", tmp_path / "records")
+    folder = ["--study", "tiny", "--runs", str(tmp_path)]
+    only = ["--acquisition", "random", "--seeds", "0:1"]
+    assert main(["run", *folder, *only, "--list"]) == 0
+    assert capsys.readouterr().out.split() == ["tiny", CELLS[0].key]
+    assert main(["run", *folder, *only, "--jobs", "1"]) == 0
+    assert "1 of 1 runs" in capsys.readouterr().out
+    figures = ["--figures", str(tmp_path / "figures")]
+    assert main(["report", *folder, *figures, "--uncollected"]) == 0
+    assert "| laplace-human | random | 1 |" in capsys.readouterr().out
+    assert main(["run", *folder, "--problem", "none"]) == 2
