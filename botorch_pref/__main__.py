@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from botorch_pref.commands.registry import ACQUISITIONS, MODELS
+from botorch_pref.commands.serve import serve
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation.problems import PROBLEM_NAMES
+
+T = TypeVar("T")
 
 DEFAULTS: dict[str, Any] = {
     "problem": "hartmann6",
@@ -45,14 +48,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: With status 2, by argparse, for arguments that it refuses.
     """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] == ["serve"]:
+        return _guarded(serve, arguments[1:])
     parser = _make_parser()
-    given = vars(parser.parse_args(argv))
+    given = vars(parser.parse_args(arguments))
     taken = DATA if "data" in given else REPLAY if "replay" in given else OPTIMISE
     for name in given.keys() - taken:
         main_option = "--data" if "data" in given else "--replay"
         parser.error(f"--{name} has no meaning together with {main_option}")
+    return _guarded(_run, given)
+
+
+def _guarded(run: Callable[[T], None], given: T) -> int:
     try:
-        _run(given)
+        run(given)
     except (BotorchPrefError, OSError) as error:
         print(f"botorch_pref: error: {error}", file=sys.stderr)
         return 2
@@ -88,7 +98,8 @@ def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m botorch_pref",
         description="Optimise a test function by duels with a simulated judge "
-        "(the default), explain real choices (--data), or repeat a run (--replay).",
+        "(the default), explain real choices (--data), or repeat a run (--replay). "
+        "To ask a person, on a page: python -m botorch_pref serve --help.",
         argument_default=argparse.SUPPRESS,
     )
     add = parser.add_argument

@@ -55,6 +55,12 @@ PARTS = (
         (*_CORE, "acquisition", "evaluation"),
         frozenset({"ax", "pandas", "sqlalchemy", "sympy"}),
     ),
+    Part(
+        "web",
+        "the page and the widget that ask a person",
+        (*_CORE, "acquisition", "evaluation", "ax"),
+        frozenset({"anywidget", "ax", "pandas", "starlette", "traitlets"}),
+    ),
     Part("simulation", "duels with a simulated judge", (*_CORE, "acquisition")),
     Part(
         "plotting",
@@ -65,7 +71,11 @@ PARTS = (
     Part(
         "commands",
         "what `python -m botorch_pref` does",
-        (*_CORE, "acquisition", "datasets", "evaluation", "plotting", "simulation"),
+        (
+            *(*_CORE, "acquisition", "datasets", "evaluation"),
+            *("ax", "web", "plotting", "simulation"),
+        ),
+        frozenset({"ax", "segno", "uvicorn"}),
     ),
     Part("__main__", "the command line", ("commands", "simulation")),
 )

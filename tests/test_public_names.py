@@ -26,6 +26,7 @@ with warnings.catch_warnings():
     # Ax imports its own old names.
     warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
     import botorch_pref.ax
+    import botorch_pref.web
 
 PROMISED = {
     "Comparisons",
@@ -112,6 +113,7 @@ PUBLIC_PARTS = [
     botorch_pref.plotting,
     botorch_pref.posteriors,
     botorch_pref.simulation,
+    botorch_pref.web,
 ]
 
 

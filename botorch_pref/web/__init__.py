@@ -1,0 +1,34 @@
+"""A person in the loop: a page for the phone, and a widget for the notebook."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from botorch_pref.web.showing.markup import Markup
+from botorch_pref.web.showing.number_table import NumberTable
+
+if TYPE_CHECKING:
+    from botorch_pref.web.page.app import make_app
+    from botorch_pref.web.question_widget import QuestionWidget
+
+__all__ = ["Markup", "NumberTable", "QuestionWidget", "make_app"]
+
+_EXTRAS = {
+    "make_app": ("botorch_pref.web.page.app", "web"),
+    "QuestionWidget": ("botorch_pref.web.question_widget", "widget"),
+}
+"""Where the names are that need an extra each, and which."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXTRAS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, extra = _EXTRAS[name]
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        raise ImportError(
+            f"{name} needs {error.name}: pip install 'botorch-pref[ax,{extra}]'",
+            name=error.name,
+        ) from error

@@ -1,0 +1,49 @@
+"""Answers that stand, as they were given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ax.core.batch_trial import BatchTrial
+from ax.core.experiment import Experiment
+
+from botorch_pref.ax import Question
+from botorch_pref.ax.storage.events import standing_event
+
+
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """Question with the answer that stands.
+
+    Attributes:
+        question: What was asked.
+        said: The answer, by keyword of ``tell``.
+        rater: Who answered; None for nobody in particular.
+        time: In UTC, ISO 8601.
+        number: The place of the answer in the log.
+    """
+
+    question: Question
+    said: dict[str, Any]
+    rater: str | None
+    time: str
+    number: int
+
+
+def answered_questions(experiment: Experiment) -> list[AnsweredQuestion]:
+    """All answers that stand, the latest first.
+
+    Args:
+        experiment: Ax's.
+    """
+    found = []
+    for trial in list(experiment.trials.values()):
+        event = standing_event(trial)
+        if event is not None:
+            assert isinstance(trial, BatchTrial)
+            question, rater = Question.of_trial(trial), event.what.get("rater")
+            found.append(
+                AnsweredQuestion(question, event.said, rater, event.time, event.number)
+            )
+    return sorted(found, key=lambda answered: -answered.number)

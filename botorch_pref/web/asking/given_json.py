@@ -1,0 +1,95 @@
+"""Values that a page or a widget sent, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from botorch_pref.ax import Answer
+from botorch_pref.errors import ExperimentError
+
+_LONGEST_NAME = 100
+_LONGEST_NOTE = 2000
+_ABOUT = ("question", "rater", "token")
+_KEYWORDS = (*(one.name for one in fields(Answer)), "note", "seconds")
+
+
+def given_rater(given: Mapping[str, Any]) -> str | None:
+    """The name of a rater; None for nobody in particular.
+
+    Args:
+        given: With ``rater``, or without.
+
+    Raises:
+        ExperimentError: It is no text, or too long.
+    """
+    rater = given.get("rater")
+    if rater is None:
+        return None
+    if not isinstance(rater, str) or len(rater) > _LONGEST_NAME:
+        raise ExperimentError(
+            f"rater is {str(rater)[:_LONGEST_NAME]!r}; give a name of at most "
+            f"{_LONGEST_NAME} characters."
+        )
+    if not rater.isprintable():
+        raise ExperimentError(f"rater is {rater!r}; give a name that can be printed.")
+    return rater.strip() or None
+
+
+def given_index(given: Mapping[str, Any]) -> int:
+    """The number of a question.
+
+    Args:
+        given: With ``question``.
+
+    Raises:
+        ExperimentError: It is none.
+    """
+    index = given.get("question")
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise ExperimentError(
+            f"question is {index!r}; give the number of the question that is answered."
+        )
+    return index
+
+
+def given_keywords(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of ``tell``.
+
+    Args:
+        given: With ``question`` and ``rater`` beside them.
+
+    Raises:
+        ExperimentError: There are others.
+    """
+    said = {k: v for k, v in given.items() if k not in _ABOUT}
+    if unknown := sorted(set(said) - set(_KEYWORDS)):
+        raise ExperimentError(
+            f"An answer has no {', '.join(unknown)[:_LONGEST_NAME]}; say one of "
+            f"{', '.join(_KEYWORDS)}."
+        )
+    note = said.get("note")
+    if isinstance(note, str) and len(note) > _LONGEST_NOTE:
+        raise ExperimentError(f"The note is longer than {_LONGEST_NOTE} characters.")
+    return said
+
+
+def given_options(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Designs of a person's own.
+
+    Args:
+        given: With ``options``.
+
+    Raises:
+        ExperimentError: They are no list of designs.
+    """
+    options = given.get("options")
+    if not isinstance(options, list) or not all(
+        isinstance(option, Mapping) for option in options
+    ):
+        raise ExperimentError(
+            "options is no list of designs; give two or more, each the values of its "
+            "parameters by name."
+        )
+    return options

@@ -1,0 +1,250 @@
+"""Desk where raters are asked, answer, skip and undo."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Condition
+from typing import Any
+
+from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.errors import ExperimentError, StorageError
+from botorch_pref.web.asking.answer_conflict import AnswerConflictError
+from botorch_pref.web.asking.answer_history import (
+    AnsweredQuestion,
+    answered_questions,
+)
+from botorch_pref.web.asking.rater_place import RaterPlace
+
+AHEAD = 1
+"""Questions asked for a rater beyond the one on display."""
+
+
+class QuestionDesk:
+    """Desk of an experiment: one question at a time for each rater.
+
+    Questions are asked ahead in a thread, so that the next one is there at once. What
+    is told is stored before the call returns; telling it again changes nothing.
+
+    Threads may use it at once.
+
+    Args:
+        experiment: Whose questions they are. Those that are pending come first.
+        size: How many options a question shows.
+    """
+
+    def __init__(self, experiment: PreferenceExperiment, size: int = 2) -> None:
+        self.experiment = experiment
+        self.size = size
+        self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
+        self._unowned: deque[Question] = deque()
+        self._changed = Condition()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="ask")
+        self._at_work = False
+        for question in experiment.pending:
+            owned = question.rater is not None
+            queue = self._places[question.rater].questions if owned else self._unowned
+            queue.append(question)
+
+    def question(self, rater: str | None, patience: float) -> Question | None:
+        """The question that a rater is asked now; the same until it is answered.
+
+        Args:
+            rater: Who is asked; None for nobody in particular.
+            patience: How many seconds to wait for it.
+
+        Returns:
+            The question; None if it is still being chosen.
+
+        Raises:
+            BotorchPrefError: None can be asked. The next call tries again.
+        """
+        with self._changed:
+            place = self._places[rater]
+            if not place.questions and self._unowned:
+                place.questions.append(self._unowned.popleft())
+            if not place.questions and place.waiting_since is None:
+                place.waiting_since = time.monotonic()
+            self._ask_ahead()
+            self._changed.wait_for(
+                lambda: place.questions or place.error is not None, patience
+            )
+            if place.questions:
+                return place.questions[0]
+            if place.error is not None:
+                error, place.error = place.error, None
+                raise error
+            return None
+
+    def waited(self, rater: str | None) -> float:
+        """Seconds for which a rater has waited for a question.
+
+        Args:
+            rater: Who waits.
+        """
+        with self._changed:
+            since = self._places[rater].waiting_since
+            return 0.0 if since is None else time.monotonic() - since
+
+    def answer(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
+        """Stores an answer, once however often it arrives.
+
+        Args:
+            rater: Who answers.
+            index: The number of the question.
+            said: Keywords of ``tell``.
+
+        Raises:
+            AnswerConflictError: The question has another answer, or is another rater's.
+            ExperimentError: This cannot be an answer to it.
+            StorageError: It could not be stored.
+        """
+        with self._changed:
+            place = self._places[rater]
+            asked = index in place.indices
+            others = (p for p in self._places.values() if p is not place)
+            if any(index in other.indices for other in others):
+                raise AnswerConflictError(
+                    f"Question {index} was asked of somebody else."
+                )
+        try:
+            self._told(rater, index, said)
+        except ExperimentError as error:
+            if asked or not self._is_answered(index):
+                raise
+            raise AnswerConflictError(str(error)) from error
+        with self._changed:
+            place.remove(index)
+            place.skipped.clear()
+            self._ask_ahead()
+
+    def _told(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
+        try:
+            self.experiment.tell(index, rater=rater, **said)
+        except StorageError:
+            # Another process has written, which the experiment has read by now.
+            self.experiment.tell(index, rater=rater, **said)
+
+    def _is_answered(self, index: int) -> bool:
+        trial = self.experiment.experiment.trials.get(index)
+        return trial is not None and not trial.status.is_running
+
+    def skip(self, rater: str | None, index: int) -> None:
+        """Withdraws a question that a rater does not want to answer.
+
+        Args:
+            rater: Who skips.
+            index: The number of the question; nothing happens if it is not theirs.
+        """
+        with self._changed:
+            place = self._places[rater]
+            found = [q for q in place.questions if q.index == index]
+        for question in found:
+            self.experiment.withdraw(question)
+            with self._changed:
+                if index in place.indices:
+                    place.remove(index)
+                    place.skipped.append(question)
+                self._ask_ahead()
+
+    def undo(self, rater: str | None) -> Question:
+        """Takes back what a rater did last: an answer or a skipped question.
+
+        Args:
+            rater: Who undoes.
+
+        Returns:
+            The question, which is on display again.
+
+        Raises:
+            ExperimentError: The rater has answered and skipped nothing.
+        """
+        with self._changed:
+            place = self._places[rater]
+            if place.skipped:
+                question = place.skipped.pop()
+                place.questions.appendleft(question)
+                return question
+        answers = self.answers()
+        if rater is None and answers and answers[0].rater is not None:
+            raise ExperimentError(
+                "The last answer is that of a rater with a name; undo it there."
+            )
+        question = self.experiment.undo(rater=rater)
+        with self._changed:
+            place.remove(question.index)
+            place.questions.appendleft(question)
+            self._changed.notify_all()
+        return question
+
+    def ask_own(
+        self, rater: str | None, options: Sequence[Mapping[str, Any]]
+    ) -> Question:
+        """A question about designs of a rater's own, which is on display at once.
+
+        Args:
+            rater: Whose designs they are.
+            options: Parameters of each, by name.
+
+        Raises:
+            ExperimentError: The search space has no such designs.
+        """
+        question = self.experiment.ask(options=options, rater=rater)
+        with self._changed:
+            self._places[rater].questions.appendleft(question)
+            self._changed.notify_all()
+        return question
+
+    def answers(self) -> list[AnsweredQuestion]:
+        """All answers that stand, the latest first."""
+        return answered_questions(self.experiment.experiment)
+
+    def close(self) -> None:
+        """Waits for the question that is being chosen, and asks no more."""
+        self._worker.shutdown(cancel_futures=True)
+
+    def _ask_ahead(self) -> None:
+        """Sets the worker to work, if there is any; the lock is held."""
+        self._changed.notify_all()
+        if not self._at_work and self._in_need() is not None:
+            self._at_work = True
+            self._worker.submit(self._ask)
+
+    def _in_need(self) -> tuple[str | None, RaterPlace] | None:
+        """The rater who has waited longest, or else one with too few questions."""
+        needy = [
+            (rater, place)
+            for rater, place in self._places.items()
+            if place.error is None
+            and len(place.questions) <= AHEAD
+            and (place.questions or place.waiting_since is not None)
+        ]
+        return min(
+            needy,
+            key=lambda one: (len(one[1].questions), one[1].waiting_since or 0.0),
+            default=None,
+        )
+
+    def _ask(self) -> None:
+        """Asks until every rater has enough, in the worker's thread."""
+        while True:
+            with self._changed:
+                found = self._in_need()
+                if found is None:
+                    self._at_work = False
+                    return
+            rater, place = found
+            try:
+                question = self.experiment.ask(self.size, rater=rater)
+            # Whoever waits is told; nobody waits for this thread.
+            except Exception as error:
+                with self._changed:
+                    place.error = error
+                    self._changed.notify_all()
+                continue
+            with self._changed:
+                place.questions.append(question)
+                place.waiting_since = None
+                self._changed.notify_all()

@@ -1,0 +1,39 @@
+"""Questions that one rater has before them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from botorch_pref.ax import Question
+
+
+@dataclass
+class RaterPlace:
+    """Place of one rater.
+
+    Attributes:
+        questions: The one that is on display, and those that follow.
+        skipped: Questions that were skipped since the last answer, the latest last.
+        waiting_since: When the rater began to wait for a question, by a clock that
+            never goes back; None while there is one.
+        error: Why the last one could not be asked; None if it could.
+    """
+
+    questions: deque[Question] = field(default_factory=deque)
+    skipped: list[Question] = field(default_factory=list)
+    waiting_since: float | None = None
+    error: Exception | None = None
+
+    @property
+    def indices(self) -> list[int]:
+        """The numbers of the questions."""
+        return [question.index for question in self.questions]
+
+    def remove(self, index: int) -> None:
+        """Removes a question if it is there.
+
+        Args:
+            index: Its number.
+        """
+        self.questions = deque(q for q in self.questions if q.index != index)

@@ -1,0 +1,1 @@
+"""The page: routes, their guard, and what they answer."""

@@ -1,0 +1,60 @@
+"""Widget of an experiment in a notebook."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anywidget
+import traitlets
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.web.asking.preference_service import CALLS, PreferenceService
+from botorch_pref.web.showing.content import Media
+from botorch_pref.web.showing.number_table import NumberTable
+from botorch_pref.web.showing.presenter import Show, data_address
+from botorch_pref.web.static_files import SCRIPT, STYLE
+
+
+class QuestionWidget(anywidget.AnyWidget):
+    """Widget that asks the questions of an experiment in a notebook.
+
+    End a cell with it. What is answered is stored at once, as by ``tell``.
+
+    Args:
+        experiment: Whose questions they are.
+        show: See `make_app`.
+    """
+
+    _esm = SCRIPT
+    _css = STYLE
+    name = traitlets.Unicode().tag(sync=True)
+
+    def __init__(
+        self, experiment: PreferenceExperiment, show: Show | NumberTable | None = None
+    ) -> None:
+        service = PreferenceService(experiment, _address, show=show)
+        super().__init__(name=service.name)
+        self._service = service
+        # Cells run while a question is chosen.
+        self._calls = ThreadPoolExecutor(4, thread_name_prefix="answer")
+        self.on_msg(self._called)
+
+    def _called(self, widget: Any, message: Any, buffers: Any) -> None:
+        """Answers a call of the script, in a thread."""
+        self._calls.submit(self._answer, dict(message))
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        try:
+            call = CALLS.get(message.get("call", ""))
+            if call is None:
+                raise ExperimentError(f"There is no call {message.get('call')!r}.")
+            found = call(self._service, dict(message.get("given") or {}))
+            self.send({"id": message.get("id"), "found": found})
+        except BotorchPrefError as error:
+            self.send({"id": message.get("id"), "error": str(error)})
+
+
+def _address(index: int, option: int, part: int, media: Media) -> str:
+    return data_address(media)

@@ -1,0 +1,1 @@
+"""Options as a person sees them."""

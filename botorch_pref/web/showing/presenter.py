@@ -1,0 +1,92 @@
+"""Contents of all options of a question."""
+
+from __future__ import annotations
+
+import base64
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+from ax.core.search_space import SearchSpace
+
+from botorch_pref.ax import Question
+from botorch_pref.errors import ExperimentError
+from botorch_pref.web.showing.content import Contents, Media
+from botorch_pref.web.showing.contents_of import contents_of
+from botorch_pref.web.showing.number_table import NumberTable
+
+Show = Callable[[dict[str, Any]], Any]
+"""A user's function, from the parameters of an option to what is shown of it."""
+
+_KEPT = 64
+"""Questions whose contents are kept, so that pictures are not drawn twice."""
+
+
+class Presenter:
+    """Contents of options, by a user's function or as a table of numbers.
+
+    Args:
+        space: Ax's search space.
+        show: See `contents_of` for what it may return; None for a table.
+
+    Raises:
+        ExperimentError: ``show`` cannot be called.
+    """
+
+    def __init__(self, space: SearchSpace, show: Show | NumberTable | None) -> None:
+        if (
+            show is not None
+            and not isinstance(show, NumberTable)
+            and not callable(show)
+        ):
+            raise ExperimentError(
+                f"show is {show!r}; give a function of the parameters of an option."
+            )
+        self._space = space
+        self._show: Show | NumberTable = NumberTable() if show is None else show
+        self._kept: OrderedDict[int, list[Contents]] = OrderedDict()
+        self._lock = Lock()
+
+    def contents(self, question: Question) -> list[Contents]:
+        """Contents of each option of a question.
+
+        Args:
+            question: Of the experiment.
+
+        Raises:
+            ExperimentError: The user's function failed, or returned what cannot be
+                shown.
+        """
+        with self._lock:
+            found = self._kept.get(question.index)
+            if found is None:
+                found = self._kept[question.index] = self._made(question)
+                if len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            return found
+
+    def _made(self, question: Question) -> list[Contents]:
+        if isinstance(self._show, NumberTable):
+            return self._show.tables(self._space, question.options)
+        made = []
+        for option in question.options:
+            try:
+                made.append(contents_of(self._show(dict(option))))
+            except ExperimentError:
+                raise
+            # Whatever a user's function raises.
+            except Exception as error:
+                raise ExperimentError(
+                    f"show failed for {option}: {type(error).__name__}: {error}"
+                ) from error
+        return made
+
+
+def data_address(media: Media) -> str:
+    """Address that holds the bytes itself.
+
+    Args:
+        media: A picture, a sound or a film.
+    """
+    return f"data:{media.mime};base64,{base64.b64encode(media.bytes).decode()}"

@@ -1,0 +1,952 @@
+// The page and the widget of a preference experiment: one component, two transports.
+// Nothing is loaded from elsewhere, and no text becomes markup unless it is marked.
+
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const RETRY_SECONDS = [1, 2, 4, 8];
+const TOAST_SECONDS = 6;
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element with properties, attributes (a-b), listeners (onx) and children. */
+function make(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else if (name === "value" || name === "checked") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+function draw(tag, props = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(props)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+const letter = (place) => LETTERS[place] ?? `${place + 1}`;
+
+// ---------------------------------------------------------------- transports
+
+/** A call that was refused (status of HTTP), or did not arrive (0). */
+class CallError extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+
+  /** Whether the same call can succeed later. */
+  get passes() {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+}
+
+const WRITES = new Set(["answer", "skip", "undo", "own"]);
+
+class HttpTransport {
+  constructor(token) {
+    this.headers = token ? { Authorization: `Bearer ${token}` } : {};
+  }
+
+  async call(name, given) {
+    const known = Object.entries(given).filter(([, v]) => v !== null && v !== undefined);
+    let url = `api/${name}`;
+    const request = { headers: { ...this.headers }, cache: "no-store" };
+    if (WRITES.has(name)) {
+      request.method = "POST";
+      request.headers["Content-Type"] = "application/json";
+      request.body = JSON.stringify(Object.fromEntries(known));
+    } else if (known.length) url += `?${new URLSearchParams(known)}`;
+    let reply, found;
+    try {
+      reply = await fetch(url, request);
+      found = await reply.json();
+    } catch {
+      throw new CallError("No connection to the experiment.", reply?.ok ? 502 : 0);
+    }
+    if (!reply.ok) throw new CallError(found.error ?? reply.statusText, reply.status);
+    return found;
+  }
+}
+
+class WidgetTransport {
+  constructor(model) {
+    this.model = model;
+    this.open = new Map();
+    this.last = 0;
+    model.on("msg:custom", ({ id, found, error }) => {
+      const waiting = this.open.get(id);
+      this.open.delete(id);
+      if (error === undefined) waiting?.done(found);
+      else waiting?.failed(new CallError(error, 400));
+    });
+  }
+
+  call(name, given) {
+    // Every view of the widget hears every reply.
+    const id = `${Math.random()}-${++this.last}`;
+    return new Promise((done, failed) => {
+      this.open.set(id, { done, failed });
+      this.model.send({ id, call: name, given });
+    });
+  }
+}
+
+/** The one answer that is on its way, which survives a reload. */
+class Outbox {
+  constructor(key) {
+    this.key = key;
+    this.kept = null;
+  }
+
+  get held() {
+    try {
+      return JSON.parse(localStorage.getItem(this.key)) ?? this.kept;
+    } catch {
+      return this.kept;
+    }
+  }
+
+  put(given) {
+    this.kept = given;
+    try {
+      if (given) localStorage.setItem(this.key, JSON.stringify(given));
+      else localStorage.removeItem(this.key);
+    } catch {
+      // A browser without storage still sends while the page is open.
+    }
+  }
+}
+
+/** Seconds for which a question could be seen. */
+class Stopwatch {
+  constructor() {
+    this.restart();
+    this.turn = () => {
+      if (document.hidden) this.pause();
+      else this.from ??= performance.now();
+    };
+    document.addEventListener("visibilitychange", this.turn);
+  }
+
+  restart() {
+    this.before = 0;
+    this.from = document.hidden ? null : performance.now();
+  }
+
+  pause() {
+    if (this.from !== null) this.before += performance.now() - this.from;
+    this.from = null;
+  }
+
+  get seconds() {
+    const now = this.from === null ? 0 : performance.now() - this.from;
+    return Math.round(this.before + now) / 1000;
+  }
+
+  stop() {
+    document.removeEventListener("visibilitychange", this.turn);
+  }
+}
+
+// ------------------------------------------------------------------ contents
+
+const CONTENTS = {
+  text: ({ text }) => make("p", { class: "bp-text" }, text),
+  markup({ html }) {
+    const element = make("div", { class: "bp-markup" });
+    element.innerHTML = html;
+    return element;
+  },
+  image: ({ src }, name) =>
+    make("img", { class: "bp-image", src, alt: name, draggable: "false" }),
+  audio: ({ src }, name) => player("audio", src, name),
+  video: ({ src }, name) => player("video", src, name),
+  table: ({ rows }, name) =>
+    make(
+      "table",
+      { class: "bp-table", "aria-label": name },
+      make("tbody", {}, ...rows.map(tableRow)),
+    ),
+};
+
+function player(tag, src, name) {
+  const props = { class: `bp-${tag}`, controls: true, preload: "metadata" };
+  return make(tag, { ...props, src, "aria-label": name, playsinline: tag === "video" });
+}
+
+function tableRow({ name, value, unit, differs, place, rank }) {
+  const amount = make("span", { class: "bp-amount" }, make("span", { class: "bp-value" }, value));
+  if (unit) amount.append(make("span", { class: "bp-unit" }, ` ${unit}`));
+  if (rank) {
+    const mark = { class: "bp-rank", role: "img", "aria-label": rank > 0 ? "more" : "less" };
+    amount.append(make("span", mark, rank > 0 ? "▲" : "▼"));
+  }
+  const number = make("td", {}, amount);
+  if (place !== null) {
+    const bar = make("span", { class: "bp-bar", "aria-hidden": "true" });
+    bar.style.setProperty("--place", `${100 * place}%`);
+    number.append(bar);
+  }
+  const row = make("tr", { class: differs ? "bp-differs" : "bp-same" });
+  row.append(make("th", { scope: "row" }, name), number);
+  return row;
+}
+
+function contents(shown, name) {
+  return shown.map((content) => CONTENTS[content.type](content, name));
+}
+
+// --------------------------------------------------------------------- words
+
+function list(places) {
+  const names = places.map(letter);
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
+
+function strengthWords(strength) {
+  const distance = Math.abs(strength - 0.5);
+  if (distance < 0.03) return "no difference";
+  const how = distance < 0.15 ? "slightly" : distance < 0.32 ? "clearly" : "much";
+  return `${strength > 0.5 ? "A" : "B"} is ${how} better`;
+}
+
+/** What was said, in words: the toast and the history. */
+function saidWords(said) {
+  const words = [];
+  if (said.winner !== undefined) words.push(`${letter(said.winner)} is better`);
+  if (said.best !== undefined) words.push(`${letter(said.best)} is the best`);
+  if (said.tie) words.push("no difference");
+  if (said.ranking) words.push(said.ranking.map(letter).join(" > "));
+  if (said.strength !== undefined) words.push(strengthWords(said.strength));
+  if (said.cannot_compare) words.push("cannot compare");
+  if (said.invalid?.length) words.push(`${list(said.invalid)} failed`);
+  if (said.ratings) words.push(`rated ${said.ratings.map((r) => (r === null ? "–" : (10 * r).toFixed(1))).join(" and ")}`);
+  if (said.levels) words.push(`level ${said.levels.map((l) => (l === null ? "–" : l + 1)).join(" and ")}`);
+  return words.join(", ");
+}
+
+/** The places that an answer puts first. */
+function firstPlaces(said) {
+  if (said.winner !== undefined) return [said.winner];
+  if (said.best !== undefined) return [said.best];
+  if (said.ranking) return [said.ranking[0]];
+  if (said.strength !== undefined && said.strength !== 0.5) return [said.strength > 0.5 ? 0 : 1];
+  return [];
+}
+
+// ------------------------------------------------------------------ the view
+
+class QuestionView {
+  constructor(root, transport, { page }) {
+    this.root = root;
+    this.transport = transport;
+    this.page = page;
+    this.busy = false;
+    this.asked = null;
+    this.watch = new Stopwatch();
+    this.ended = new AbortController();
+    this.place = page ? location.origin + location.pathname : "widget";
+    this.outbox = new Outbox(`botorch_pref outbox ${this.place}`);
+    this.rater = this.#knownRater();
+    this.#build();
+    this.#listen();
+  }
+
+  async start() {
+    if (this.page && this.outbox.held) {
+      this.busy = true;
+      await this.#send();
+    } else await this.load();
+  }
+
+  stop() {
+    this.watch.stop();
+    this.ended.abort();
+  }
+
+  // ------------------------------------------------------------- who answers
+
+  #knownRater() {
+    if (!this.page) return null;
+    const named = new URLSearchParams(location.search).get("rater");
+    if (named) return named;
+    try {
+      return localStorage.getItem(`botorch_pref rater ${this.place}`);
+    } catch {
+      return null;
+    }
+  }
+
+  #setRater(name) {
+    this.rater = name || null;
+    if (this.page) {
+      const url = new URL(location.href);
+      if (name) url.searchParams.set("rater", name);
+      else url.searchParams.delete("rater");
+      history.replaceState(null, "", url);
+      try {
+        const key = `botorch_pref rater ${this.place}`;
+        if (name) localStorage.setItem(key, name);
+        else localStorage.removeItem(key);
+      } catch {
+        // The address has it.
+      }
+    }
+    this.load();
+  }
+
+  call(name, given = {}) {
+    return this.transport.call(name, { rater: this.rater, ...given });
+  }
+
+  // ----------------------------------------------------------------- skeleton
+
+  #build() {
+    const menuItem = (text, act) =>
+      make("button", { type: "button", role: "menuitem", onclick: () => { this.#menu(false); act(); } }, text);
+    this.title = make("h1", { class: "bp-title" });
+    this.counts = make("p", { class: "bp-counts" });
+    this.chip = make("button", { type: "button", class: "bp-chip", onclick: () => this.#askName() });
+    this.menuButton = make("button", {
+      type: "button", class: "bp-icon", "aria-label": "Menu", "aria-haspopup": "menu",
+      "aria-expanded": "false", onclick: () => this.#menu(this.menu.hidden),
+    }, "⋯");
+    this.menu = make("div", { class: "bp-menu", role: "menu", hidden: true },
+      menuItem("My own design", () => this.#ownDesign()),
+      menuItem("My answers", () => this.#showHistory()),
+      menuItem("My name", () => this.#askName()),
+      menuItem("Keys", () => this.#showKeys()),
+      this.page ? make("a", { role: "menuitem", class: "bp-report-link", href: this.#reportAddress() }, "What was learned",
+        make("small", {}, "for who runs the experiment")) : null,
+    );
+    this.main = make("main", { class: "bp-main", "aria-busy": "true" });
+    this.toast = make("div", { class: "bp-toast", hidden: true });
+    this.live = make("p", { class: "bp-live", role: "status", "aria-live": "polite" });
+    this.alert = make("p", { class: "bp-alert", role: "alert", hidden: true });
+    this.root.replaceChildren(
+      make("div", { class: "bp", tabindex: this.page ? null : "-1" },
+        make("header", { class: "bp-head" },
+          make("div", { class: "bp-names" }, this.title, this.counts), this.chip, this.menuButton, this.menu),
+        this.alert, this.main, this.toast, this.live),
+    );
+    this.frame = this.root.firstChild;
+  }
+
+  #reportAddress() {
+    const token = new URLSearchParams(location.search).get("token");
+    return token ? `report?token=${encodeURIComponent(token)}` : "report";
+  }
+
+  #menu(open) {
+    this.menu.hidden = !open;
+    this.menuButton.setAttribute("aria-expanded", `${open}`);
+    if (open) this.menu.querySelector("[role=menuitem]").focus();
+  }
+
+  #listen() {
+    const { signal } = this.ended;
+    const target = this.page ? document : this.frame;
+    target.addEventListener("keydown", (event) => this.#key(event), { signal });
+    document.addEventListener("click", (event) => {
+      if (!this.menu.hidden && !event.composedPath().some((e) => e === this.menu || e === this.menuButton)) this.#menu(false);
+    }, { signal });
+    if (!this.page) return;
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.#refresh();
+    }, { signal });
+    addEventListener("online", () => this.#refresh(), { signal });
+    addEventListener("pageshow", (event) => event.persisted && this.#refresh(), { signal });
+  }
+
+  // ---------------------------------------------------------------- questions
+
+  /** Shows the question that is asked now; waits for it, and says so. */
+  async load() {
+    this.busy = true;
+    this.#counts();
+    this.#waiting();
+    for (let failures = 0; ; ) {
+      try {
+        const asked = await this.call("question");
+        this.#connected(true);
+        failures = 0;
+        if (asked.question !== null) return this.show(asked);
+        this.#waiting(asked.waited);
+      } catch (error) {
+        if (!error.passes) return this.#complain(error.message);
+        if (error.status === 503 || error.status === 500) this.#warn(error.message);
+        else this.#connected(false);
+        await wait(RETRY_SECONDS[Math.min(failures++, RETRY_SECONDS.length - 1)]);
+      }
+    }
+  }
+
+  /** Looks whether the question on display is still asked. */
+  async #refresh() {
+    if (this.busy || document.querySelector("dialog[open]")) return;
+    try {
+      const asked = await this.call("question", { patience: 0 });
+      this.#connected(true);
+      if (this.busy || asked.question === this.asked?.question) return;
+      if (asked.question === null) await this.load();
+      else this.show(asked);
+    } catch {
+      // The answer will say so.
+    }
+  }
+
+  async #counts() {
+    try {
+      const found = await this.call("progress");
+      this.title.textContent = found.name;
+      if (this.page) document.title = found.name;
+      const mine = found.yours === found.answered ? "" : ` · ${found.yours} by you`;
+      const early = found.answered < found.initial ? ` · getting to know your taste` : "";
+      const answers = found.answered === 1 ? "answer" : "answers";
+      this.counts.textContent = found.answered ? `${found.answered} ${answers}${mine}${early}` : "the first question";
+      this.chip.textContent = this.rater ?? "";
+      this.chip.setAttribute("aria-label", `You answer as ${this.rater}; change`);
+      this.chip.hidden = !this.rater;
+    } catch {
+      // Counts are no reason to stop.
+    }
+  }
+
+  show(asked) {
+    this.asked = asked;
+    this.busy = false;
+    this.failed = new Set();
+    this.values = { ratings: {}, levels: {} };
+    this.order = null;
+    this.main.setAttribute("aria-busy", "false");
+    this.watch.restart();
+    this.#counts();
+    const kinds = new Set(asked.kinds);
+    const pair = asked.options.length === 2;
+    const media = asked.shown.some((one) => one.some((c) => c.type !== "table"));
+    this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, pair ? "Which do you prefer?" : "Which is the best?");
+    this.cards = asked.shown.map((shown, place) => this.#card(shown, place));
+    const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"}`, role: "group", "aria-label": `Question ${asked.question + 1}` }, ...this.cards);
+    const beside = make("div", { class: "bp-beside" });
+    const button = (text, key, act, more = "") =>
+      make("button", { type: "button", class: `bp-quiet ${more}`, "aria-keyshortcuts": key, onclick: act }, text, make("kbd", { "aria-hidden": "true" }, key));
+    if (kinds.has("tie")) beside.append(button("No difference", "=", () => this.answer({ tie: true }), "bp-says"));
+    if (kinds.has("cannot_compare")) beside.append(button("Cannot compare", "C", () => this.answer({ cannot_compare: true }), "bp-says"));
+    if (kinds.has("ranking")) beside.append(button("Rank them all", "R", () => this.#rank(), "bp-says"));
+    const back = make("div", { class: "bp-back" }, button("Undo", "U", () => this.undo()), button("Skip", "S", () => this.skip()));
+    this.main.replaceChildren(this.prompt, group, beside, this.#more(kinds), back);
+    this.live.textContent = `Question ${asked.question + 1}. ${this.prompt.textContent}`;
+    if (this.page || this.frame.contains(document.activeElement)) this.prompt.focus({ preventScroll: true });
+    if (this.page) scrollTo({ top: 0 });
+  }
+
+  #card(shown, place) {
+    const name = `Option ${letter(place)}`;
+    const pair = this.asked.options.length === 2;
+    const text = pair ? `${letter(place)} is better` : `${letter(place)} is the best`;
+    const label = make("span", { class: "bp-choose-text" }, text);
+    const key = pair ? "←→"[place] : `${place + 1}`;
+    const body = make("div", { class: "bp-body", id: `bp-body-${place}` }, ...contents(shown, name));
+    const choose = make("button", {
+      type: "button", class: "bp-choose", "aria-describedby": `bp-body-${place}`,
+      onclick: (event) => { event.stopPropagation(); this.#tap(place); },
+    }, label, make("kbd", { "aria-hidden": "true" }, key));
+    const card = make("article", { class: "bp-card", "aria-label": name },
+      make("div", { class: "bp-letter", "aria-hidden": "true" }, letter(place)), body, choose);
+    // All of a card is its button, but for what can be operated itself.
+    card.addEventListener("click", (event) => {
+      const own = event.target.closest("audio, video, a, button, input, select, summary, label");
+      if (!own && !String(getSelection())) this.#tap(place);
+    });
+    return card;
+  }
+
+  #tap(place) {
+    if (this.busy || this.failed.has(place)) return;
+    if (this.order) return this.#rankNext(place);
+    const pair = this.asked.options.length === 2;
+    const left = this.#judgeable();
+    if (left.length < 2) return;
+    this.answer(pair ? { winner: place } : { best: place });
+  }
+
+  #judgeable() {
+    return this.asked.options.map((_, place) => place).filter((place) => !this.failed.has(place));
+  }
+
+  // ------------------------------------------------------------------ ranking
+
+  #rank() {
+    this.order = this.order ? null : [];
+    this.prompt.textContent = this.order ? "Tap them in order, the best first" : "Which is the best?";
+    this.live.textContent = this.prompt.textContent;
+    this.main.classList.toggle("bp-ranking", Boolean(this.order));
+    this.#showOrder();
+  }
+
+  #rankNext(place) {
+    this.order = this.order.includes(place) ? this.order.filter((p) => p !== place) : [...this.order, place];
+    const left = this.#judgeable().filter((p) => !this.order.includes(p));
+    if (left.length === 1 && this.order.length) return this.answer({ ranking: [...this.order, left[0]] });
+    this.#showOrder();
+    this.live.textContent = `${this.order.map(letter).join(", ")}`;
+  }
+
+  #showOrder() {
+    this.cards.forEach((card, place) => {
+      const at = this.order?.indexOf(place) ?? -1;
+      card.classList.toggle("bp-ordered", at >= 0);
+      const text = !this.order ? `${letter(place)} is the best` : at >= 0 ? `${at + 1}.` : `${letter(place)} is next`;
+      card.querySelector(".bp-choose-text").textContent = text;
+    });
+  }
+
+  // ----------------------------------------------------------------- say more
+
+  #more(kinds) {
+    const parts = [];
+    const places = this.asked.options.map((_, place) => place);
+    if (kinds.has("strength")) parts.push(this.#strength());
+    if (kinds.has("levels")) parts.push(this.#perOption("How good is each?", places, (place) => this.#levels(place)));
+    else if (kinds.has("ratings")) parts.push(this.#perOption("How good is each?", places, (place) => this.#rating(place)));
+    if (kinds.has("invalid")) parts.push(this.#perOption("Did one fail?", places, (place) => this.#failure(place), "bp-row"));
+    if (!parts.length) return null;
+    this.note = make("textarea", { class: "bp-note", rows: "2", maxlength: "2000", placeholder: "A note (optional)", "aria-label": "A note" });
+    this.saveButton = make("button", { type: "button", class: "bp-save", disabled: true, onclick: () => this.answer({}) }, "Save this without a choice");
+    return make("details", { class: "bp-more" }, make("summary", {}, "Say more"), make("div", { class: "bp-parts" }, ...parts, this.note, this.saveButton));
+  }
+
+  #perOption(title, places, control, more = "") {
+    return make("fieldset", { class: `bp-part ${more}` }, make("legend", {}, title), ...places.map(control));
+  }
+
+  #strength() {
+    const words = make("output", { class: "bp-words" }, "no difference");
+    const slider = make("input", { type: "range", min: "-49", max: "49", value: "0", step: "1", "aria-label": "How much better", "aria-valuetext": "no difference" });
+    // To the left, where A is, means that A is better.
+    const strength = () => (50 - Number(slider.value)) / 100;
+    const save = make("button", { type: "button", class: "bp-save", onclick: () => this.answer({ strength: strength() }) }, "Save");
+    slider.addEventListener("input", () => {
+      words.textContent = strengthWords(strength());
+      slider.setAttribute("aria-valuetext", words.textContent);
+    });
+    return make("fieldset", { class: "bp-part" }, make("legend", {}, "How much better?"),
+      make("div", { class: "bp-slide" }, make("span", { "aria-hidden": "true" }, "A"), slider, make("span", { "aria-hidden": "true" }, "B")),
+      make("div", { class: "bp-slide" }, words, save));
+  }
+
+  #rating(place) {
+    const words = make("output", { class: "bp-words" }, "–");
+    const slider = make("input", { type: "range", min: "1", max: "99", value: "50", step: "1", class: "bp-untouched", "aria-label": `Rating of option ${letter(place)}, from 0 to 10` });
+    slider.addEventListener("input", () => {
+      slider.classList.remove("bp-untouched");
+      this.values.ratings[place] = Number(slider.value) / 100;
+      words.textContent = (Number(slider.value) / 10).toFixed(1);
+      slider.setAttribute("aria-valuetext", words.textContent);
+      this.#canSave();
+    });
+    return make("div", { class: "bp-slide" }, make("span", { "aria-hidden": "true" }, letter(place)), slider, words);
+  }
+
+  #levels(place) {
+    const box = make("div", { class: "bp-slide", role: "radiogroup", "aria-label": `Level of option ${letter(place)}` }, make("span", { "aria-hidden": "true" }, letter(place)));
+    const buttons = Array.from({ length: this.asked.levels }, (_, level) =>
+      make("button", { type: "button", class: "bp-level", role: "radio", "aria-checked": "false", onclick: () => {
+        const same = this.values.levels[place] === level;
+        if (same) delete this.values.levels[place];
+        else this.values.levels[place] = level;
+        buttons.forEach((b, i) => b.setAttribute("aria-checked", `${!same && i === level}`));
+        this.#canSave();
+      } }, `${level + 1}`));
+    box.append(...buttons);
+    return box;
+  }
+
+  #failure(place) {
+    const button = make("button", { type: "button", class: "bp-toggle", "aria-pressed": "false", onclick: () => {
+      if (this.failed.has(place)) this.failed.delete(place);
+      else this.failed.add(place);
+      const failed = this.failed.has(place);
+      button.setAttribute("aria-pressed", `${failed}`);
+      this.cards[place].classList.toggle("bp-failed", failed);
+      this.cards[place].querySelector(".bp-choose").disabled = failed;
+      this.#canSave();
+    } }, `${letter(place)} failed`);
+    return button;
+  }
+
+  #extras() {
+    const extras = {};
+    const column = (values) => this.asked.options.map((_, place) => values[place] ?? null);
+    if (this.failed.size) extras.invalid = [...this.failed].sort();
+    for (const kind of ["ratings", "levels"]) {
+      if (Object.keys(this.values[kind]).length) extras[kind] = column(this.values[kind]);
+    }
+    return extras;
+  }
+
+  #canSave() {
+    this.saveButton.disabled = !Object.keys(this.#extras()).length;
+  }
+
+  // ------------------------------------------------------------------ answers
+
+  async answer(said) {
+    if (this.busy || !this.asked) return;
+    this.busy = true;
+    const extras = said.cannot_compare ? {} : this.#extras();
+    const note = this.note?.value.trim() || undefined;
+    const whole = { ...extras, ...said };
+    this.outbox.put({ question: this.asked.question, rater: this.rater, ...whole, note, seconds: this.watch.seconds });
+    this.main.setAttribute("aria-busy", "true");
+    for (const place of firstPlaces(whole)) this.cards[place].classList.add("bp-chosen");
+    this.main.classList.add("bp-sending");
+    await this.#send(saidWords(whole));
+  }
+
+  /** Sends the answer in the outbox until it is stored or refused. */
+  async #send(words = "your answer") {
+    for (let failures = 0; ; ) {
+      try {
+        const { next } = await this.call("answer", this.outbox.held);
+        this.outbox.put(null);
+        this.#connected(true);
+        this.#say(`Saved: ${words}`, true);
+        this.main.classList.remove("bp-sending", "bp-ranking");
+        return next ? this.show(next) : this.load();
+      } catch (error) {
+        if (!error.passes) {
+          this.outbox.put(null);
+          this.main.classList.remove("bp-sending", "bp-ranking");
+          this.#say(error.status === 409 ? "This question had an answer already." : error.message);
+          return this.load();
+        }
+        this.#connected(false, "Your answer is kept here, and sent as soon as there is one.");
+        const pause = wait(RETRY_SECONDS[Math.min(failures++, RETRY_SECONDS.length - 1)]);
+        await Promise.race([pause, new Promise((done) => addEventListener("online", done, { once: true }))]);
+      }
+    }
+  }
+
+  async undo() {
+    await this.#act("undo", {}, "Undone: please answer again.");
+  }
+
+  async skip() {
+    if (!this.asked) return;
+    await this.#act("skip", { question: this.asked.question }, "Skipped");
+  }
+
+  /** A call after which another question is on display. */
+  async #act(name, given, words) {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      const found = await this.call(name, given);
+      this.#say(words, name === "skip");
+      const next = "next" in found ? found.next : found;
+      if (next && next.question !== null) this.show(next);
+      else await this.load();
+    } catch (error) {
+      this.busy = false;
+      this.#say(error.message);
+    }
+  }
+
+  // ----------------------------------------------------------------- messages
+
+  #say(words, undo = false) {
+    clearTimeout(this.fading);
+    this.live.textContent = words;
+    const button = undo ? make("button", { type: "button", onclick: () => { this.toast.hidden = true; this.undo(); } }, "Undo") : null;
+    this.toast.replaceChildren(make("span", { "aria-hidden": "true" }, words), ...(button ? [button] : []));
+    this.toast.hidden = false;
+    this.fading = setTimeout(() => { this.toast.hidden = true; }, 1000 * TOAST_SECONDS);
+  }
+
+  #warn(words) {
+    if (this.alert.textContent !== words) this.alert.textContent = words;
+    this.alert.hidden = !words;
+  }
+
+  #connected(yes, more = "") {
+    this.#warn(yes ? "" : `No connection to the experiment. ${more}`.trim());
+  }
+
+  #waiting(waited = 0) {
+    this.main.setAttribute("aria-busy", "true");
+    const words = waited > 1 ? `The next question is being chosen, for ${Math.round(waited)} seconds so far. Your answers are safe.` : "The next question …";
+    const note = make("p", { class: "bp-wait" }, words);
+    if (waited > 1) this.live.textContent = words;
+    const ghost = () => make("div", { class: "bp-card bp-ghost", "aria-hidden": "true" }, make("div", { class: "bp-letter" }), make("div", { class: "bp-body" }), make("div", { class: "bp-choose" }));
+    this.main.replaceChildren(note, make("div", { class: "bp-options bp-of-2 bp-numbers" }, ghost(), ghost()));
+  }
+
+  #complain(words) {
+    this.busy = false;
+    this.asked = null;
+    this.main.setAttribute("aria-busy", "false");
+    this.main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, words),
+      make("button", { type: "button", class: "bp-save", onclick: () => this.load() }, "Try again")));
+  }
+
+  // --------------------------------------------------------------------- keys
+
+  #key(event) {
+    if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && !this.menu.hidden) {
+      this.#menu(false);
+      return this.menuButton.focus();
+    }
+    if (!this.menu.hidden && (event.key === "ArrowDown" || event.key === "ArrowUp")) return this.#walkMenu(event);
+    const target = event.composedPath()[0];
+    if (target.closest?.("input, textarea, select, audio, video, dialog, [role=menu], [contenteditable]")) return;
+    if (this.busy || !this.asked) return;
+    const act = this.#actOf(event.key);
+    if (!act) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  }
+
+  #walkMenu(event) {
+    event.preventDefault();
+    const items = [...this.menu.querySelectorAll("[role=menuitem]")];
+    const step = event.key === "ArrowDown" ? 1 : -1;
+    const at = items.indexOf(this.root.getRootNode().activeElement);
+    items[(at + step + items.length) % items.length].focus();
+  }
+
+  #actOf(key) {
+    const size = this.asked.options.length;
+    const kinds = this.asked.kinds;
+    if (size === 2 && key === "ArrowLeft") return () => this.#tap(0);
+    if (size === 2 && key === "ArrowRight") return () => this.#tap(1);
+    const place = "123456789".indexOf(key);
+    if (key.length === 1 && place >= 0 && place < size) return () => this.#tap(place);
+    if ((key === "=" || key === "0" || key === "ArrowDown") && kinds.includes("tie")) return () => this.answer({ tie: true });
+    const letters = { c: kinds.includes("cannot_compare") && (() => this.answer({ cannot_compare: true })), u: () => this.undo(), s: () => this.skip(), r: kinds.includes("ranking") && (() => this.#rank()) };
+    return letters[key.toLowerCase()] || null;
+  }
+
+  // ------------------------------------------------------------------ dialogs
+
+  #dialog(title, ...children) {
+    const close = () => dialog.close();
+    const id = `bp-dialog-${Math.random().toString(36).slice(2)}`;
+    const dialog = make("dialog", { class: "bp-dialog", "aria-labelledby": id },
+      make("header", {}, make("h2", { id }, title), make("button", { type: "button", class: "bp-icon", "aria-label": "Close", onclick: close }, "✕")),
+      ...children);
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.addEventListener("click", (event) => event.target === dialog && close());
+    this.frame.append(dialog);
+    dialog.showModal();
+    return dialog;
+  }
+
+  #askName() {
+    const input = make("input", { type: "text", value: this.rater ?? "", maxlength: "100", autocomplete: "nickname", id: "bp-name", enterkeyhint: "done" });
+    const form = make("form", { class: "bp-form", onsubmit: (event) => {
+      event.preventDefault();
+      dialog.close();
+      this.#setRater(input.value.trim());
+    } }, make("label", { for: "bp-name" }, "Your name is kept with your answers. Everyone who answers under a name gets questions of their own."), input, make("button", { class: "bp-save" }, "Save"));
+    const dialog = this.#dialog("My name", form);
+    input.focus();
+  }
+
+  #showKeys() {
+    const keys = [["← →", "choose the left or the right one"], ["1 2 3 …", "choose by number"], ["=", "no difference"], ["C", "cannot compare"], ["R", "rank more than two, by their numbers"], ["U", "undo"], ["S", "skip"]];
+    this.#dialog("Keys", make("dl", { class: "bp-keys" }, ...keys.flatMap(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)])));
+  }
+
+  async #showHistory() {
+    const body = make("div", { class: "bp-history" }, make("p", {}, "…"));
+    this.#dialog("My answers", body);
+    try {
+      const { answers } = await this.call("history");
+      body.replaceChildren(...(answers.length ? answers.map((one) => this.#past(one)) : [make("p", {}, "No answer so far.")]));
+    } catch (error) {
+      body.replaceChildren(make("p", { role: "alert" }, error.message));
+    }
+  }
+
+  #past({ question, shown, said, time }) {
+    const first = firstPlaces(said);
+    const minis = shown.map((one, place) =>
+      make("div", { class: `bp-mini ${first.includes(place) ? "bp-first" : ""}` }, make("div", { class: "bp-letter", "aria-hidden": "true" }, letter(place)), ...contents(one, `Option ${letter(place)}`)));
+    const when = make("time", { datetime: time }, new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }));
+    return make("section", { class: "bp-past" }, make("h3", {}, `${question + 1}. ${saidWords(said)} `, when), make("div", { class: "bp-minis" }, ...minis));
+  }
+
+  // --------------------------------------------------------------- own design
+
+  async #ownDesign() {
+    if (!this.asked) return;
+    let fields;
+    try {
+      ({ fields } = await this.call("form"));
+    } catch (error) {
+      return this.#say(error.message);
+    }
+    const { options } = this.asked;
+    const inputs = fields.map((field) => this.#field(field));
+    const fill = (place) => inputs.forEach((input) => input.set(options[place][input.name]));
+    const from = this.#segments("Start from", options.map((_, i) => letter(i)), (place) => { fill(place); against.choose(place); });
+    const against = this.#segments("Compare it with", options.map((_, i) => letter(i)), () => {});
+    const problem = make("p", { class: "bp-problem", role: "alert", hidden: true });
+    const form = make("form", { class: "bp-form", novalidate: true, onsubmit: async (event) => {
+      event.preventDefault();
+      const own = Object.fromEntries(inputs.map((input) => [input.name, input.get()]));
+      const pair = [own, options[against.chosen()]];
+      if (Math.random() < 0.5) pair.reverse();
+      try {
+        const asked = await this.call("own", { options: pair });
+        dialog.close();
+        this.show(asked);
+        this.#say("Your own design is among these.");
+      } catch (error) {
+        problem.textContent = error.message;
+        problem.hidden = false;
+      }
+    } }, from.element, ...inputs.map((input) => input.element), against.element, problem, make("button", { class: "bp-save" }, "Compare"));
+    const dialog = this.#dialog("My own design", form);
+    from.choose(0);
+  }
+
+  #segments(title, names, chosen) {
+    let current = 0;
+    const buttons = names.map((name, place) => make("button", { type: "button", role: "radio", class: "bp-level", "aria-checked": "false", onclick: () => choose(place) }, name));
+    const choose = (place) => {
+      current = place;
+      buttons.forEach((button, i) => button.setAttribute("aria-checked", `${i === place}`));
+      chosen(place);
+    };
+    return { element: make("div", { class: "bp-segments", role: "radiogroup", "aria-label": title }, make("span", { "aria-hidden": "true" }, title), ...buttons), choose, chosen: () => current };
+  }
+
+  #field(field) {
+    const id = `bp-field-${field.name}`;
+    const label = make("label", { for: id }, field.label, field.unit ? make("span", { class: "bp-unit" }, ` ${field.unit}`) : null);
+    if (field.type === "choice") {
+      const select = make("select", { id, name: field.name }, ...field.values.map((value, i) => make("option", { value: `${i}` }, value === true ? "yes" : value === false ? "no" : `${value}`)));
+      const element = make("div", { class: "bp-field" }, label, select);
+      return { name: field.name, element, get: () => field.values[Number(select.value)], set: (value) => { select.value = `${field.values.indexOf(value)}`; } };
+    }
+    const { lower, upper, step } = field;
+    const place = (v) => field.log ? Math.log(v / lower) / Math.log(upper / lower) : (v - lower) / (upper - lower);
+    const value = (p) => field.log ? lower * (upper / lower) ** p : lower + p * (upper - lower);
+    const decimals = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));
+    const number = make("input", { type: "number", id, name: field.name, min: `${lower}`, max: `${upper}`, step: "any", inputmode: decimals ? "decimal" : "numeric" });
+    const slider = make("input", { type: "range", min: "0", max: "1000", "aria-label": field.label });
+    slider.addEventListener("input", () => { number.value = value(Number(slider.value) / 1000).toFixed(decimals); });
+    number.addEventListener("input", () => { slider.value = `${1000 * place(Number(number.value))}`; });
+    const set = (v) => { number.value = `${Number(v.toFixed(decimals))}`; slider.value = `${1000 * place(v)}`; };
+    return { name: field.name, element: make("div", { class: "bp-field" }, label, number, slider), get: () => Number(number.value), set };
+  }
+}
+
+// ---------------------------------------------------------------- the report
+
+class ReportView {
+  constructor(root, transport) {
+    this.root = root;
+    this.transport = transport;
+  }
+
+  async start() {
+    const main = make("main", { class: "bp-main bp-report", "aria-busy": "true" }, make("p", { class: "bp-wait" }, "The model is being fitted to all answers …"));
+    const token = new URLSearchParams(location.search).get("token");
+    const back = make("a", { class: "bp-chip", href: token ? `./?token=${encodeURIComponent(token)}` : "./" }, "To the questions");
+    const title = make("h1", { class: "bp-title" }, "What was learned");
+    this.root.replaceChildren(make("div", { class: "bp bp-wide" }, make("header", { class: "bp-head" }, make("div", { class: "bp-names" }, title, make("p", { class: "bp-counts" }, "for who runs the experiment")), back), main));
+    try {
+      const found = await this.transport.call("findings", {});
+      document.title = "What was learned";
+      main.replaceChildren(this.#best(found), this.#summary(found.summary), this.#figure(found), this.#table(found));
+    } catch (error) {
+      main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, error.message)));
+    }
+    main.setAttribute("aria-busy", "false");
+  }
+
+  #number(value) {
+    if (value === null) return "–";
+    if (typeof value !== "number" || Number.isInteger(value)) return `${value}`;
+    return `${Number(value.toPrecision(3))}`;
+  }
+
+  #best({ summary }) {
+    const values = Object.fromEntries(summary);
+    const cards = Object.entries(values).filter(([name]) => name.startsWith("recommended"));
+    return make("section", { class: "bp-bests" }, ...cards.map(([name, value]) =>
+      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), make("p", {}, `${value}`))));
+  }
+
+  #summary(summary) {
+    const rows = summary.filter(([name]) => !name.startsWith("recommended"));
+    return make("section", {}, make("h2", {}, "Answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, this.#number(value))])));
+  }
+
+  /** Utilities with their intervals, and beside them who was better than whom. */
+  #figure({ options, duels }) {
+    const rowHeight = 28, left = 64, width = 420, arcs = 200, top = 12;
+    const height = top + rowHeight * options.length + 26;
+    const low = Math.min(...options.map((o) => o.lower)), high = Math.max(...options.map((o) => o.upper));
+    const x = (v) => left + 12 + ((v - low) / (high - low || 1)) * (width - 24);
+    const y = new Map(options.map((o, i) => [o.name, top + rowHeight * (i + 0.5)]));
+    const figure = draw("svg", { viewBox: `0 0 ${left + width + arcs} ${height}`, role: "img", class: "bp-figure" }, draw("title"));
+    figure.firstChild.textContent = "Utilities with 95 % intervals, the best first; arcs join options that were compared.";
+    const text = (props, words) => { const t = draw("text", props); t.textContent = words; return t; };
+    for (const option of options) {
+      const at = y.get(option.name);
+      figure.append(
+        text({ x: left - 8, y: at + 4, class: "bp-name" }, option.name),
+        draw("line", { x1: left, x2: left + width, y1: at, y2: at, class: "bp-grid" }),
+        draw("line", { x1: x(option.lower), x2: x(option.upper), y1: at, y2: at, class: "bp-interval" }),
+        draw("circle", { cx: x(option.mean), cy: at, r: 5, class: "bp-mean" }));
+    }
+    for (const duel of duels) {
+      const [from, to] = (duel.tied ?? [duel.better, duel.worse]).map((name) => y.get(name));
+      if (from === undefined || to === undefined) continue;
+      const reach = 14 + (Math.abs(to - from) / (rowHeight * options.length)) * (arcs - 40) * 1.3;
+      const kind = duel.tied ? "bp-tied" : to < from ? "bp-upset" : "bp-agrees";
+      const start = left + width + 10;
+      figure.append(draw("path", { d: `M${start} ${from} C${start + reach} ${from} ${start + reach} ${to} ${start} ${to}`, class: `bp-arc ${kind}`, "stroke-width": 1 + Math.min(duel.times, 4) / 2 }));
+    }
+    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, "utility, with 95 % intervals"), text({ x: left + width + 10, y: height - 4, class: "bp-axis bp-start" }, "comparisons"));
+    const legend = make("p", { class: "bp-legend" }, make("span", { class: "bp-agrees" }, "as the model has it"), make("span", { class: "bp-upset" }, "the other way round"), make("span", { class: "bp-tied" }, "no difference"));
+    return make("section", {}, make("h2", {}, "Utilities, and who was better than whom"), make("div", { class: "bp-scroll" }, figure), legend);
+  }
+
+  #table({ options, parameters }) {
+    const columns = ["name", ...parameters, "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"].filter((c) => options.some((o) => o[c] !== undefined && o[c] !== null));
+    return make("section", {}, make("h2", {}, "Options"), make("div", { class: "bp-scroll" }, make("table", { class: "bp-data" },
+      make("thead", {}, make("tr", {}, ...columns.map((c) => make("th", { scope: "col" }, c === "best" ? "P(best)" : c)))),
+      make("tbody", {}, ...options.map((o) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, this.#number(o[c] ?? null)))))))));
+  }
+}
+
+// -------------------------------------------------------------- entry points
+
+/** anywidget's protocol. */
+function render({ model, el }) {
+  const view = new QuestionView(el, new WidgetTransport(model), { page: false });
+  view.start();
+  return () => view.stop();
+}
+
+export default { render };
+
+const root = document.getElementById("botorch-pref-page");
+if (root) {
+  const token = new URLSearchParams(location.search).get("token");
+  const transport = new HttpTransport(token);
+  const report = location.pathname.endsWith("/report");
+  (report ? new ReportView(root, transport) : new QuestionView(root, transport, { page: true })).start();
+}

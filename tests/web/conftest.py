@@ -1,0 +1,45 @@
+"""What Ax does to Ax and to pandas is not ours to mend, as in the tests of `ax`."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+with warnings.catch_warnings():
+    # Ax imports its own old names.
+    warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
+    import ax.api.client  # noqa: F401
+
+from tea import create
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.web import make_app
+
+OLD_PANDAS = "ignore::pandas.errors.Pandas4Warning"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(OLD_PANDAS))
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> PreferenceExperiment:
+    return create(tmp_path / "tea.json")
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[..., TestClient]]:
+    """Clients of applications, which are shut down after the test."""
+    with ExitStack() as stack:
+
+        def serve(experiment: PreferenceExperiment, **options: Any) -> TestClient:
+            return stack.enter_context(TestClient(make_app(experiment, **options)))
+
+        yield serve

@@ -1,0 +1,303 @@
+"""Questions and answers over HTTP, and what is stored of them."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tea import OWN, create, log, stored
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.storage.events import events
+from botorch_pref.errors import ExperimentError
+
+Serve = Callable[..., TestClient]
+
+
+def ask(client: TestClient, rater: str | None = None) -> dict[str, Any]:
+    given = {} if rater is None else {"rater": rater}
+    reply = client.get("/api/question", params=given)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def post(client: TestClient, call: str, status: int = 200, **given: Any) -> Any:
+    reply = client.post(f"/api/{call}", json=given)
+    assert reply.status_code == status, reply.text
+    return reply.json()
+
+
+def test_twelve_answers_are_stored_as_they_were_given(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    client, given = served(experiment), []
+    said = [
+        *({"winner": i % 2} for i in range(6)),
+        {"tie": True},
+        {"cannot_compare": True},
+        {"invalid": [1]},
+        {"winner": 1, "levels": [0, 4]},
+        {"winner": 0, "ratings": [0.75, None]},
+        {"strength": 0.2},
+    ]
+    for answer in said:
+        question = ask(client)
+        assert question["options"] == list(experiment.pending[0].options)
+        post(client, "answer", question=question["question"], **answer)
+        given.append(("told", question["question"], {**answer, "rater": None}))
+    assert log(stored(tmp_path / "tea.json")) == given
+    assert len({index for _, index, _ in given}) == 12
+
+
+def test_a_question_stays_until_it_is_answered(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    first = ask(client)
+    assert ask(client) == first
+    reply = post(client, "answer", question=first["question"], winner=0)
+    following = reply["next"] or ask(client)
+    assert following["question"] != first["question"]
+    assert ask(client) == following
+
+
+def test_the_same_answer_at_once_and_again_is_stored_once(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    index = ask(client)["question"]
+    with ThreadPoolExecutor(8) as threads:
+        tapped = [
+            threads.submit(post, client, "answer", question=index, winner=1)
+            for _ in range(8)
+        ]
+        assert {one.result()["stored"] for one in tapped} == {index}
+    post(client, "answer", question=index, winner=1)
+    assert log(experiment) == [("told", index, {"winner": 1, "rater": None})]
+
+
+def test_another_answer_to_the_same_question_is_refused_and_not_stored(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    index = ask(client)["question"]
+    post(client, "answer", question=index, winner=1)
+    reply = post(client, "answer", 409, question=index, winner=0)
+    assert "has the answer" in reply["error"]
+    assert log(experiment) == [("told", index, {"winner": 1, "rater": None})]
+
+
+def test_raters_have_questions_of_their_own(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    client = served(experiment)
+    ann, bob = ask(client, "ann"), ask(client, "bob")
+    assert ann["question"] != bob["question"]
+    reply = post(client, "answer", 409, question=ann["question"], rater="bob", winner=0)
+    assert "somebody else" in reply["error"]
+    post(client, "answer", question=bob["question"], rater="bob", winner=1)
+    post(client, "answer", question=ann["question"], rater="ann", winner=0)
+    assert log(stored(tmp_path / "tea.json")) == [
+        ("told", bob["question"], {"winner": 1, "rater": "bob"}),
+        ("told", ann["question"], {"winner": 0, "rater": "ann"}),
+    ]
+    assert client.get("/api/progress?rater=ann").json()["yours"] == 1
+    assert client.get("/api/progress").json()["raters"] == ["ann", "bob"]
+
+
+def test_a_restart_goes_on_with_the_same_questions(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    before = [ask(served(experiment), rater) for rater in ("ann", None)]
+    again = served(stored(tmp_path / "tea.json"))
+    assert [ask(again, rater) for rater in ("ann", None)] == before
+
+
+def test_undo_brings_the_last_question_back(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    first = ask(client, "ann")
+    post(client, "answer", question=first["question"], rater="ann", winner=0)
+    second = ask(client, "ann")
+    other = ask(client, "bob")
+    post(client, "answer", question=other["question"], rater="bob", winner=0)
+    assert post(client, "undo", rater="ann") == first
+    assert ask(client, "ann") == first
+    post(client, "answer", question=first["question"], rater="ann", winner=1)
+    assert ask(client, "ann") == second
+    assert log(experiment) == [
+        ("told", first["question"], {"winner": 0, "rater": "ann"}),
+        ("told", other["question"], {"winner": 0, "rater": "bob"}),
+        ("undone", first["question"], {"rater": None}),
+        ("told", first["question"], {"winner": 1, "rater": "ann"}),
+    ]
+
+
+def test_there_is_nothing_to_undo_of_somebody_else(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    index = ask(client, "ann")["question"]
+    post(client, "answer", question=index, rater="ann", winner=0)
+    for rater in (None, "bob"):
+        assert "error" in post(client, "undo", 400, rater=rater)
+    assert [kind for kind, *_ in log(experiment)] == ["told"]
+
+
+def test_a_skipped_question_is_withdrawn_and_comes_back_by_undo(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    first = ask(client)
+    post(client, "skip", question=first["question"])
+    second = ask(client)
+    assert second["question"] != first["question"]
+    assert post(client, "undo") == first
+    post(client, "answer", question=first["question"], winner=0)
+    assert ask(client) == second
+    assert log(experiment) == [
+        ("withdrawn", first["question"], {"rater": None}),
+        ("told", first["question"], {"winner": 0, "rater": None}),
+    ]
+
+
+def test_own_designs_are_asked_at_once_and_kept_as_such(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    waiting = ask(client)
+    own = post(client, "own", options=OWN)
+    assert own["options"] == OWN
+    assert ask(client) == own
+    post(client, "answer", question=own["question"], winner=1)
+    assert ask(client) == waiting
+    (asked, _) = [
+        e for e in events(experiment.experiment) if e.trial == own["question"]
+    ]
+    assert asked.what["chosen_by"] == "person"
+
+
+def test_designs_outside_of_the_space_are_refused(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    for options in (
+        [OWN[0], OWN[0]],
+        [OWN[0], {**OWN[1], "cups": 5}],
+        [OWN[0]],
+        OWN[0],
+    ):
+        assert "error" in post(client, "own", 400, options=options)
+    assert not list(events(experiment.experiment))
+
+
+def test_history_and_form_say_what_there_is(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    asked = [ask(client), None]
+    post(client, "answer", question=asked[0]["question"], winner=1)
+    asked[1] = ask(client)
+    post(client, "answer", question=asked[1]["question"], tie=True, seconds=2.5)
+    (last, first) = client.get("/api/history").json()["answers"]
+    assert (last["question"], last["said"]) == (asked[1]["question"], {"tie": True})
+    assert (first["options"], first["said"]) == (asked[0]["options"], {"winner": 1})
+    fields = {f["name"]: f for f in client.get("/api/form").json()["fields"]}
+    assert list(fields) == ["leaf (g)", "minutes", "cups", "kind"]
+    assert (fields["leaf (g)"]["label"], fields["leaf (g)"]["unit"]) == ("leaf", "g")
+    assert (fields["cups"]["lower"], fields["cups"]["upper"]) == (1, 4)
+    assert set(fields["kind"]["values"]) == {"oolong", "green"}
+    told = [e for e in events(experiment.experiment) if e.kind == "told"]
+    assert [event.what.get("seconds") for event in told] == [None, 2.5]
+
+
+def test_findings_are_those_of_the_report(tmp_path: Path, served: Serve) -> None:
+    experiment = create(tmp_path / "tea.json")
+    client = served(experiment)
+    assert client.get("/api/findings").status_code == 400
+    for option in (OWN[1], {**OWN[1], "cups": 3}):
+        experiment.record([OWN[0], option], winner=0)
+    found = client.get("/api/findings").json()
+    report = experiment.report()
+    assert dict(found["summary"])["questions"] == 2
+    assert [row["name"] for row in found["options"]] == list(report.options.index)
+    assert [row["mean"] for row in found["options"]] == list(report.options["mean"])
+    best = found["options"][0]["name"]
+    assert [(duel["better"], duel["times"]) for duel in found["duels"]] == [
+        (best, 1),
+        (best, 1),
+    ]
+
+
+def test_a_question_is_asked_ahead(
+    experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the first is on display, the second is asked: no answer is needed."""
+    asked, ask_one = [Event(), Event(), Event()], experiment.ask
+    count = iter(asked)
+
+    def noted(*args: Any, **options: Any) -> Any:
+        question = ask_one(*args, **options)
+        next(count).set()
+        return question
+
+    monkeypatch.setattr(experiment, "ask", noted)
+    client = served(experiment)
+    ask(client)
+    assert asked[1].wait(60)
+    assert len(experiment.pending) == 2
+    assert not asked[2].is_set()
+
+
+def test_an_ask_that_takes_long_says_so(
+    experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, ask_one = Event(), experiment.ask
+
+    def slow(*args: Any, **options: Any) -> Any:
+        free.wait(60)
+        return ask_one(*args, **options)
+
+    monkeypatch.setattr(experiment, "ask", slow)
+    client = served(experiment)
+    first, second = (
+        client.get("/api/question", params={"patience": 0.01}).json() for _ in range(2)
+    )
+    assert first["question"] is second["question"] is None
+    assert second["waited"] >= first["waited"] >= 0
+    free.set()
+    assert ask(client)["question"] == 0
+
+
+def test_an_ask_that_fails_says_why_and_is_tried_again(
+    experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures, ask_one = iter([ExperimentError("no more options")]), experiment.ask
+
+    def failing(*args: Any, **options: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return ask_one(*args, **options)
+
+    monkeypatch.setattr(experiment, "ask", failing)
+    client = served(experiment)
+    reply = client.get("/api/question")
+    assert (reply.status_code, reply.json()) == (400, {"error": "no more options"})
+    assert ask(client)["question"] == 0
+
+
+def test_what_another_process_wrote_loses_no_answer(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    client = served(experiment)
+    first = ask(client)["question"]
+    elsewhere = stored(tmp_path / "tea.json")
+    elsewhere.record(OWN, winner=0)
+    post(client, "answer", question=first, winner=1)
+    told = [(kind, index) for kind, index, _ in log(stored(tmp_path / "tea.json"))]
+    assert ("told", first) in told
+    assert len(told) == 2
