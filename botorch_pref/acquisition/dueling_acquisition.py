@@ -15,9 +15,9 @@ from botorch.utils.transforms import (
 )
 from torch import Tensor
 
-from botorch_pref.acquisition.model_link import model_link
 from botorch_pref.acquisition.point_arguments import reference_point, takes_points
 from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.models.predictions.model_link import model_link
 from botorch_pref.posteriors.difference import difference_mixture
 
 

@@ -48,6 +48,7 @@ from botorch_pref.evaluation.progress.remaining_gain import (
     RemainingGain,
     remaining_gain,
 )
+from botorch_pref.evaluation.progress.stopping import StoppingAdvice, stopping_advice
 
 __all__ = [
     "AnswerAgreement",
@@ -57,6 +58,7 @@ __all__ = [
     "PositiveRatio",
     "RankingFold",
     "RemainingGain",
+    "StoppingAdvice",
     "answer_agreement",
     "best_probability",
     "bradley_terry",
@@ -80,5 +82,6 @@ __all__ = [
     "predict_with",
     "predictive_log_probability",
     "remaining_gain",
+    "stopping_advice",
     "top_k_value",
 ]

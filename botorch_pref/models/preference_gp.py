@@ -278,8 +278,8 @@ class PreferenceGP(UtilityModel, GP):
         X = self.transform_inputs(X)
         return predict(self.mean_module, self.covar_module, self.posterior_terms(), X)
 
-    def _prior_variance(self, X: Tensor) -> Tensor:
-        """Prior variances of utilities, ``batch_shape x q``, as of :meth:`moments`.
+    def prior_variance(self, X: Tensor) -> Tensor:
+        """Prior variances of utilities, as of :meth:`moments`.
 
         Args:
             X: ``batch_shape x q x d``, untransformed.
@@ -335,7 +335,7 @@ class PreferenceGP(UtilityModel, GP):
         """
         self._check_duels(("X1", "X2"), X1, X2)
         pairs = duel_pairs(X1, X2, len(self.batch_shape))
-        moments, prior = self.moments(pairs.points), self._prior_variance(pairs.points)
+        moments, prior = self.moments(pairs.points), self.prior_variance(pairs.points)
         means, variance = pairs.differences(moments, prior)
         if observation_noise:
             likelihood = self.likelihood_of(Comparisons)

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from botorch.posteriors.gpytorch import GPyTorchPosterior
+from torch import Tensor
 
 from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
+from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
 from botorch_pref.posteriors.moments import Moments
 from botorch_pref.posteriors.semidefinite_normal import SemidefiniteNormal
 
 
-def gaussian_posterior(moments: Moments) -> GPyTorchPosterior:
+class GaussianPosterior(GPyTorchPosterior):
+    """Gaussian posterior of utilities: BoTorch's, with credible intervals."""
+
+    def interval(self, level: float) -> tuple[Tensor, Tensor]:
+        """Narrowest marginal credible intervals, which lie around the mean.
+
+        Args:
+            level: Probability of each interval, in (0, 1).
+
+        Returns:
+            Lower and upper ends, each ``batch_shape x q x 1``.
+        """
+        variance = self.variance.clamp_min(0.0)
+        return narrowest_interval(self.mean.unsqueeze(0), variance, level)
+
+
+def gaussian_posterior(moments: Moments) -> GaussianPosterior:
     """A Gaussian posterior of utilities.
 
     Args:
@@ -17,4 +35,4 @@ def gaussian_posterior(moments: Moments) -> GPyTorchPosterior:
     """
     # An operator, because a tensor is factored at once, needed or not.
     covariance = SemidefiniteLinearOperator(moments.covariance)
-    return GPyTorchPosterior(SemidefiniteNormal(moments.mean, covariance))
+    return GaussianPosterior(SemidefiniteNormal(moments.mean, covariance))

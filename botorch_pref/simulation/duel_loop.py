@@ -11,8 +11,8 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
-from botorch_pref.acquisition.model_link import model_link
 from botorch_pref.feedback import Comparisons
+from botorch_pref.models.predictions.model_link import model_link
 from botorch_pref.posteriors.difference import difference_mixture
 
 

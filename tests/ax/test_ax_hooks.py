@@ -139,4 +139,4 @@ def test_an_acquisition_function_of_ones_own_is_asked_by_name(
     again = PreferenceExperiment.resume("espresso", storage=path)
     assert again.settings.acquisition == "MeanGain"
     assert again.pending == [asked]
-    assert asked.options[0] == question.options[better(question)]
+    assert question.options[better(question)] in asked.options

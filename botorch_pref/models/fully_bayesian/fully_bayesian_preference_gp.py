@@ -244,8 +244,9 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         self.check_points("X", X)
         return super().moments(X.unsqueeze(MCMC_DIM))
 
-    def _prior_variance(self, X: Tensor) -> Tensor:
-        return super()._prior_variance(X.unsqueeze(MCMC_DIM))
+    def prior_variance(self, X: Tensor) -> Tensor:
+        """See base class; of each member."""
+        return super().prior_variance(X.unsqueeze(MCMC_DIM))
 
     def make_posterior(self, moments: Moments) -> GaussianMixturePosterior:
         """See base class: a mixture over the members."""

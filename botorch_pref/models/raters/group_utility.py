@@ -9,11 +9,14 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
+from botorch.utils.transforms import is_ensemble
 from torch import Tensor
+from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.models.data.duel_pairs import duel_pairs
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.posteriors.moments import Moments
+from botorch_pref.posteriors.moments import Moments, contrast
 from botorch_pref.posteriors.query_points import check_points
 from botorch_pref.posteriors.transformed_posterior import transformed_posterior
 
@@ -167,6 +170,52 @@ class GroupUtility(Model):
             posterior_transform,
             X,
         )
+
+    def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
+        """The posterior of differences of mean utilities, ``f(X) - f(X_ref)``.
+
+        Args:
+            X: ``batch_shape x q x d`` stimuli.
+            X_ref: ``batch_shape x 1 x d`` or ``batch_shape x q x d``.
+
+        Returns:
+            Of the class that the model has, over ``batch_shape x q x 1``.
+        """
+        num_raters = len(self.raters)
+        pairs = torch.cat(torch.broadcast_tensors(X, X_ref), dim=-2)
+        check_points("X", pairs, self.rater_model.datapoints, self._num_features)
+        moments = self.rater_model.moments(at_raters(pairs, self.raters))
+        means = group_mean(moments, num_raters)
+        return self.rater_model.make_posterior(contrast(means, X.shape[-2]))
+
+    def duel_probability(
+        self, X1: Tensor, X2: Tensor, observation_noise: bool = False
+    ) -> Tensor:
+        r"""P(X1 beats X2), of mean utilities or in the answer of one of the raters.
+
+        Args:
+            X1: ``batch_shape x q x d`` stimuli.
+            X2: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
+            observation_noise: Whether of an answer that one of the raters gives, each
+                as likely as the others, or of the mean utilities.
+
+        Returns:
+            ``batch_shape x q``.
+        """
+        X1, X2 = torch.broadcast_tensors(X1, X2)
+        num_raters, model = len(self.raters), self.rater_model
+        if observation_noise:
+            both = (at_raters(X, self.raters) for X in (X1, X2))
+            each = model.duel_probability(*both, observation_noise=True)
+            return each.unflatten(-1, (-1, num_raters)).mean(-1)
+        check_points("X1", X1, model.datapoints, self._num_features)
+        pairs = duel_pairs(X1, X2, len(self.batch_shape))
+        points = at_raters(pairs.points, self.raters)
+        prior = model.prior_variance(points).unflatten(-1, (-1, num_raters)).mean(-1)
+        moments = group_mean(model.moments(points), num_raters)
+        means, variance = pairs.differences(moments, prior)
+        win = ndtr(means / variance.sqrt()).mean(0).movedim(0, -1)
+        return win.mean(-2) if is_ensemble(model) else win
 
 
 def _columns(raters: Tensor) -> Tensor:

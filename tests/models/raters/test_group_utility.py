@@ -271,3 +271,50 @@ def test_pooling_beats_strangers_and_one_mind() -> None:
     new = slice(8, None), slice(None)
     assert log_loss(0.7, *new) < math.log(2) - 0.05
     assert log_loss(0.7, *new) < log_loss(1 - 1e-9, *new) - 0.02
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_duels_of_a_group_are_those_of_its_posterior(kind) -> None:
+    model = GroupUtility(make_model(kind), RATERS)
+    first, second = STIMULI[:2], STIMULI[2:]
+    torch.manual_seed(0)
+    draws = model.posterior(STIMULI).rsample(torch.Size([40_000])).squeeze(-1)
+    differences = draws[:, :2] - draws[:, 2:]
+    share = (differences > 0).double().mean(0)
+    found = model.duel_probability(first, second)
+    # Three standard errors of a share of 40,000.
+    assert (found - share).abs().max() < 3 * 0.5 / 200
+    torch.testing.assert_close(
+        found + model.duel_probability(second, first), 1 + 0 * found
+    )
+    posterior = model.duel_posterior(first, second)
+    sizes = posterior.variance.squeeze(-1).sqrt()
+    gap = (posterior.mean.squeeze(-1) - differences.mean(0)).abs() / sizes
+    assert gap.max() < 4 / 200
+    # The relative standard error of a variance is the root of 2 / 40,000.
+    assert (sizes.square() / differences.var(0) - 1).abs().max() < 4 * 0.0071
+
+
+def test_an_answer_of_a_group_is_that_of_one_of_its_raters() -> None:
+    model = make_model(EPPreferenceGP)
+    group = GroupUtility(model, RATERS[:2])
+    each = [
+        model.duel_probability(
+            at_raters(STIMULI[:2], RATERS[[r]]),
+            at_raters(STIMULI[2:], RATERS[[r]]),
+            observation_noise=True,
+        )
+        for r in range(2)
+    ]
+    found = group.duel_probability(STIMULI[:2], STIMULI[2:], observation_noise=True)
+    torch.testing.assert_close(found, (each[0] + each[1]) / 2)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_group_of_one_duels_as_this_rater(kind) -> None:
+    model = make_model(kind)
+    alone = GroupUtility(model, RATERS[[1]])
+    pairs = [at_raters(X, RATERS[[1]]) for X in (STIMULI[:2], STIMULI[2:])]
+    for noise in (False, True):
+        found = alone.duel_probability(STIMULI[:2], STIMULI[2:], noise)
+        torch.testing.assert_close(found, model.duel_probability(*pairs, noise))

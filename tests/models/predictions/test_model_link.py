@@ -8,7 +8,6 @@ from botorch.models.likelihoods import pairwise as botorch_pairwise
 from gpytorch.likelihoods import GaussianLikelihood, Likelihood
 from torch import Tensor
 
-from botorch_pref.acquisition.model_link import model_link
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
@@ -17,6 +16,7 @@ from botorch_pref.likelihoods import (
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
 )
+from botorch_pref.models.predictions.model_link import model_link
 
 
 def link_of(likelihood: Likelihood):
