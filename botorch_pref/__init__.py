@@ -1,10 +1,24 @@
 """Preferential Bayesian optimisation in BoTorch.
 
 Finding the best design when the only measurement is what a person says of it.
+What is for those who write their own stays with its part, and so do raters.
 """
 
-from botorch_pref import acquisition, feedback, likelihoods, models
-from botorch_pref.acquisition import *  # noqa: F403
+from botorch_pref.acquisition import (
+    DuelingBALD,
+    DuelingEIIG,
+    DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingKG,
+    DuelingMUC,
+    DuelingThompson,
+    DuelingUCB,
+    FeasibilityWeighted,
+    HallucinatedModel,
+    champion,
+    incumbent,
+)
 from botorch_pref.errors import (
     BotorchPrefError,
     ExperimentError,
@@ -14,56 +28,88 @@ from botorch_pref.errors import (
     StorageError,
     UnsupportedFeedbackError,
 )
-from botorch_pref.feedback import *  # noqa: F403
-from botorch_pref.likelihoods import *  # noqa: F403
-from botorch_pref.models import *  # noqa: F403
-from botorch_pref.posteriors.duel_sampler import DuelSampler
-from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+from botorch_pref.feedback import (
+    Choices,
+    Comparisons,
+    OrdinalRatings,
+    Rankings,
+    Ratings,
+    Strengths,
+    Validity,
+)
+from botorch_pref.likelihoods import (
+    AffineProbitLikelihood,
+    BetaRatingLikelihood,
+    OrdinalProbitLikelihood,
+    PairwiseBetaLikelihood,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
+)
+from botorch_pref.models import (
+    EPPreferenceGP,
+    FullyBayesianEPPreferenceGP,
+    FullyBayesianLaplacePreferenceGP,
+    LaplacePreferenceGP,
+    PlackettLuceRegression,
+    PreferenceMarginalLogLikelihood,
+    SkewPreferenceGP,
+    VariationalPreferenceGP,
+    choice_probability,
+    log_validity_probability,
+)
+from botorch_pref.posteriors import (
+    DuelSampler,
+    SkewNormalPosterior,
+)
 
 __version__ = "0.1.0"
 
-# What is for those who write their own stays with its part, and so do raters.
-_OF_THEIR_PARTS = {
-    "AgreementKernel",
-    "DensityFactors",
-    "DifferenceAcquisition",
-    "DuelingAcquisition",
-    "Factors",
-    "Feedback",
-    "GroupUtility",
-    "LogDerivatives",
-    "LogPartition",
-    "PositiveParameter",
-    "PreferenceGP",
-    "PreferenceLikelihood",
-    "ScalarFactors",
-    "UtilityModel",
-    "check_distinct",
-    "check_index_tensor",
-    "check_same_shape",
-    "engine_table",
-    "rater_covar_module",
-    "register_acquisition",
-    "register_likelihood",
-    "register_model",
-    "register_positive",
-    "seen_answers",
-}
 __all__ = [
+    "AffineProbitLikelihood",
+    "BetaRatingLikelihood",
     "BotorchPrefError",
+    "Choices",
+    "Comparisons",
     "DuelSampler",
+    "DuelingBALD",
+    "DuelingEIIG",
+    "DuelingEUBO",
+    "DuelingHBEI",
+    "DuelingHBUCB",
+    "DuelingKG",
+    "DuelingMUC",
+    "DuelingThompson",
+    "DuelingUCB",
+    "EPPreferenceGP",
     "ExperimentError",
+    "FeasibilityWeighted",
     "FeedbackError",
+    "FullyBayesianEPPreferenceGP",
+    "FullyBayesianLaplacePreferenceGP",
+    "HallucinatedModel",
     "InferenceWarning",
+    "LaplacePreferenceGP",
+    "OrdinalProbitLikelihood",
+    "OrdinalRatings",
+    "PairwiseBetaLikelihood",
+    "PairwiseLogitLikelihood",
+    "PairwiseProbitLikelihood",
+    "PlackettLuceLikelihood",
+    "PlackettLuceRegression",
     "PrecisionError",
+    "PreferenceMarginalLogLikelihood",
+    "Rankings",
+    "Ratings",
     "SkewNormalPosterior",
+    "SkewPreferenceGP",
     "StorageError",
+    "Strengths",
     "UnsupportedFeedbackError",
+    "Validity",
+    "VariationalPreferenceGP",
+    "champion",
+    "choice_probability",
+    "incumbent",
+    "log_validity_probability",
 ]
-__all__ += {
-    *acquisition.__all__,
-    *feedback.__all__,
-    *likelihoods.__all__,
-    *models.__all__,
-} - _OF_THEIR_PARTS
-__all__.sort()

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from botorch_pref.feedback import (
-    Choices,
-    Comparisons,
-    Feedback,
-    OrdinalRatings,
-    Rankings,
-    Ratings,
-    Strengths,
-    Validity,
-)
-from botorch_pref.likelihoods.registry import likelihoods_of
+from botorch_pref.likelihoods.registry import likelihoods_of, registered_likelihoods
+from botorch_pref.likelihoods.resolve import DEFAULT_LIKELIHOODS
 from botorch_pref.models.answers.supported_answers import engines
-
-_KINDS: tuple[type[Feedback], ...] = (
-    Comparisons,
-    Choices,
-    Rankings,
-    Validity,
-    OrdinalRatings,
-    Strengths,
-    Ratings,
-)
 
 
 def engine_table() -> str:
     """Markdown table of engines: a row for each likelihood of a kind of answer.
+
+    Kinds that have a likelihood by default come first.
 
     ``python -c "from botorch_pref.models import engine_table; print(engine_table())"``
     prints it.
@@ -38,7 +21,8 @@ def engine_table() -> str:
         "| feedback | likelihood | " + " | ".join(names) + " |",
         "| --- " * (2 + len(columns)) + "|",
     ]
-    for kind in _KINDS:
+    explained = (k for cls in registered_likelihoods().values() for k in cls.explains)
+    for kind in dict.fromkeys((*DEFAULT_LIKELIHOODS, *explained)):
         for likelihood in likelihoods_of(kind):
             factors = likelihood.explains[kind]
             taken = [model.engine.accepts(factors) for model in columns]
