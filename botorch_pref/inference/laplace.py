@@ -10,10 +10,11 @@ Other factors may bend the wrong way. Newton's step is taken where the posterior
 curvature is positive definite all the same; elsewhere each row is damped by as much as
 its precision lacks to zero, so that the step goes uphill and the line search finds the
 gain. It is the damping of Levenberg and Marquardt (equation 22 of Jensen and Nielsen
-2014), row by row: it needs no factor to be tuned and vanishes at a mode, whose
-covariance and evidence have the true curvature. There may be several modes; the one
-uphill of the start is found. On strengths and ratings drawn from the model no other
-start led higher; with a tenth or a quarter of the answers mirrored, 3 of 96 did.
+2014, where it is printed with the opposite sign), row by row: it needs no factor to be
+tuned and vanishes at a mode, whose covariance and evidence have the true curvature.
+There may be several modes; the one uphill of the start is found. On strengths and
+ratings drawn from the model no other start led higher; with a tenth or a quarter of the
+answers mirrored, 3 of 96 did.
 """
 
 from __future__ import annotations

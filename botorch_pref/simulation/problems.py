@@ -82,7 +82,7 @@ def _sasena() -> Problem:
     def valid(X: Tensor) -> Tensor:
         return sasena_constraint(_to_box(*box)(X)) <= 0.0
 
-    return replace(_on_cube(penalised, -1.174257038973864, *box), valid=valid)
+    return replace(_on_cube(penalised, -1.1742743288663489, *box), valid=valid)
 
 
 _PROBLEMS: dict[str, Callable[[], Problem]] = {
