@@ -4,8 +4,9 @@ Each factor :math:`p(y_i \mid z_i)` of ``z = A f(X)`` is replaced by a site
 :math:`\exp(\nu_i z_i - \tau_i z_i^2 / 2)` whose tilted moments match those of the
 posterior (Minka 2001; Rasmussen and Williams 2006, section 3.6; the parallel schedule
 is that of van Gerven et al. 2010). For boxed rows with independent noise the fixed
-point is that of EP on the truncated ``v = z + e`` (the note of Takeno et al. 2023, whose
-mean and site mean have a sign wrong), because ``e`` integrates out of each site exactly.
+point is that of EP on the truncated ``v = z + e`` (the note of Takeno et al. 2023,
+whose mean and site mean have a sign wrong), because ``e`` integrates out of each site
+exactly.
 
 A factor that is not log-concave may ask for a site of negative precision. It gets one,
 as long as the posterior and all cavities stay Gaussian; a step after which they do not

@@ -2,9 +2,9 @@ r"""The exact posterior of boxed answers: a unified skew-normal, through draws o
 
 Boxed rows ``v = A f(X) + e`` make ``f`` given ``v`` Gaussian and ``v`` a truncated
 Gaussian with covariance :math:`\Gamma = A K A' + R` (Benavoli et al. 2021, theorem 1
-and proposition 1, where ``R = I``, without its ``D_Omega``). For each draw of ``v``, utilities are a Gaussian
-process regression on ``v`` with noise ``R``: the same weights and root as for sites of
-precision :math:`R^{-1}`.
+and proposition 1, where ``R = I``, without its ``D_Omega``). For each draw of ``v``,
+utilities are a Gaussian process regression on ``v`` with noise ``R``: the same weights
+and root as for sites of precision :math:`R^{-1}`.
 """
 
 from __future__ import annotations
