@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ def test_a_run_is_written_and_replays_to_the_same_figures(
     options = f"--problem branin --model {model} --acquisition {acquisition} --duels 7"
     assert main([*options.split(), "--noise", "1", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
+    assert re.search(r"chance of regret [01]\.\d\d .*: (stop|ask more)", told)
     assert told.count("P(challenger wins)") == 7
     assert "simple regret" in told
     lines = (tmp_path / "run.jsonl").read_text().splitlines()

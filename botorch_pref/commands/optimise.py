@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
+from botorch.utils.sampling import draw_sobol_samples
 from torch import Generator
 from tqdm import tqdm
 
 from botorch_pref.commands.registry import ACQUISITIONS, make_fit
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.evaluation.progress.stopping import TOLERANCE, stopping_advice
 from botorch_pref.plotting.run_figure import draw_run
-from botorch_pref.simulation.duel_loop import Duel, run_duels
+from botorch_pref.simulation.duel_loop import Duel, fit_answers, run_duels
 from botorch_pref.simulation.judge import ProbitJudge
 from botorch_pref.simulation.problems import Problem, make_problem
 from botorch_pref.simulation.proposals import ChosenDuels, RecordedDuels
@@ -29,6 +31,9 @@ LOG_NAME = "run.jsonl"
 FIGURE_NAME = "run.png"
 REPLAY_TOLERANCE = 1e-6
 """Two machines round differently; a different model differs by far more."""
+
+NUM_CANDIDATES = 1024
+"""How many points of the unit cube stand for all of it in the advice to stop."""
 
 
 def optimise(settings: RunSettings, out: Path) -> None:
@@ -110,6 +115,7 @@ def _follow(
             done.append(logged)
     draw_run(settings, done, out / FIGURE_NAME)
     _print_result(problem, done, out)
+    print(_advice(problem, settings, done))
     return done
 
 
@@ -132,3 +138,19 @@ def _print_result(problem: Problem, done: Sequence[LoggedDuel], out: Path) -> No
         f"simple regret {last.regret:.4g}"
     )
     print(f"written: {out / LOG_NAME}, {out / FIGURE_NAME}")
+
+
+def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel]) -> str:
+    """Whether to stop, in words; the problem's answer is not looked at."""
+    duels = [logged.duel for logged in done]
+    answers = [(duel.proposal, duel.challenger_won) for duel in duels]
+    model = fit_answers(answers, make_fit(settings.model))
+    cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
+    grid = draw_sobol_samples(cube, NUM_CANDIDATES, 1, seed=0)
+    best = duels[-1].incumbent.unsqueeze(0)
+    advice = stopping_advice(model, grid.squeeze(-2).to(best), recommended=best)
+    return (
+        f"chance of regret {advice.chance_of_regret:.2f} (that the best point there is "
+        f"would be preferred), below {TOLERANCE} with probability "
+        f"{advice.confidence:.2f}: {'stop' if advice.stop else 'ask more'}"
+    )

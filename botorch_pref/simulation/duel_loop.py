@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -81,21 +81,33 @@ def run_duels(
         Each duel as soon as it is answered and the model fitted.
     """
     model: Model | None = None
-    winners: list[Tensor] = []
-    losers: list[Tensor] = []
-    tied: list[bool] = []
+    answers: list[tuple[Proposal, bool | None]] = []
     for number in range(num_duels):
         proposal = propose(number, model)
         first, second = proposal.challenger, proposal.opponent
         probability = 0.5 if model is None else predict_win(model, first, second)
         challenger_won = answer(first, second)
-        winners.append(second if challenger_won is False else first)
-        losers.append(first if challenger_won is False else second)
-        tied.append(challenger_won is None)
-        points, pairs = index_pairs(torch.stack(winners), torch.stack(losers))
-        model = fit(points, split_ties(pairs, torch.tensor(tied)))
+        answers.append((proposal, challenger_won))
+        model = fit_answers(answers, fit)
         best = incumbent(model).reshape(-1)
         yield Duel(number, proposal, probability, challenger_won, best)
+
+
+def fit_answers(answers: Iterable[tuple[Proposal, bool | None]], fit: Fit) -> Model:
+    """Model of answered duels.
+
+    Args:
+        answers: Each duel, and whether its challenger won; None for a tie.
+        fit: See `run_duels`.
+    """
+    pairs, ties = [], []
+    for proposal, challenger_won in answers:
+        ends = (proposal.challenger, proposal.opponent)
+        pairs.append(torch.stack(ends[::-1] if challenger_won is False else ends))
+        ties.append(challenger_won is None)
+    winners, losers = torch.stack(pairs).unbind(1)
+    points, indices = index_pairs(winners, losers)
+    return fit(points, split_ties(indices, torch.tensor(ties)))
 
 
 def predict_win(model: Model, first: Tensor, second: Tensor) -> float:

@@ -14,18 +14,14 @@ from ax.core.arm import Arm
 from ax.core.base_trial import BaseTrial
 from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
 from ax.core.types import TParameterization
-from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
-from torch import Tensor
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.invalid import Invalid
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
-from botorch_pref.ax.generation.asking import derived_seed
-from botorch_pref.ax.generation.generation_strategy import sobol_spec
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.reporting.progress import MEANINGS, points_of, progress
 from botorch_pref.ax.reporting.recommendation import (
     best_anywhere,
     best_shown,
@@ -44,14 +40,7 @@ from botorch_pref.evaluation.progress.answer_agreement import (
 )
 from botorch_pref.evaluation.progress.best_probability import best_probability
 from botorch_pref.evaluation.progress.comparison_graph import connected_components
-from botorch_pref.evaluation.progress.remaining_gain import (
-    RemainingGain,
-    remaining_gain,
-)
 from botorch_pref.feedback import Comparisons
-
-NUM_CANDIDATES = 256
-"""How many points of the search space stand for all of it."""
 
 LEVEL = 0.95
 """Probability of the intervals."""
@@ -62,11 +51,12 @@ class Report:
     """Report on the answers: ``print`` it, or end a notebook's cell with it.
 
     Attributes:
-        summary: One column, ``value``: numbers of questions and answers, what is
-            recommended, the expected gain (in units of utility) of knowing the best
-            option of the search space over the best one shown, how often repeated
-            questions were answered alike, and into how many parts the comparisons join
-            the options.
+        summary: The column ``value`` has numbers of questions and answers; what is
+            recommended; the expected gain (in units of utility) of knowing the best
+            option of the search space over the best one shown; whether to ``stop``, and
+            the ``chance of regret`` in what the person would notice; how often repeated
+            questions were answered alike; and into how many parts the comparisons join
+            the options. The column ``meaning`` has what to make of a value.
         options: A row for each option that was judged or could have been, the largest
             posterior mean first: its parameters; its utility's posterior ``mean`` and
             95 % interval from ``lower`` to ``upper``; the probability that it is the
@@ -102,15 +92,13 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
     part = connected_components(len(arms), adapter.dataset.feedback)
     sizes = torch.bincount(part)
     alone = [arm.name for arm, p in zip(arms, part, strict=True) if sizes[p] == 1]
-    gain = expected_gain(experiment, settings, adapter)
     agreement = _agreement(adapter)
     shown, anywhere = best_shown(adapter), best_anywhere(experiment, settings, adapter)
     values = {
         **_counts(experiment),
         "recommended of those shown": _text(shown),
         "recommended of all": _text(anywhere),
-        "expected remaining gain": float(gain.expected),
-        "its standard error": float(gain.standard_error),
+        **progress(experiment, settings, adapter, anywhere),
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
         "parts of the comparison graph": len(sizes),
@@ -118,39 +106,12 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
     }
     options = _options(experiment, adapter, arms)
     options["part"] = part.numpy()
+    summary = DataFrame({"value": values}, dtype=object)
+    meaning = [MEANINGS.get(row, "") for row in summary.index]
     return Report(
-        DataFrame({"value": values}, dtype=object),
+        summary.assign(meaning=meaning),
         options.sort_values("mean", ascending=False, kind="stable"),
     )
-
-
-def expected_gain(
-    experiment: Experiment, settings: Settings, adapter: PreferenceAdapter
-) -> RemainingGain:
-    """Expected gain that is left over the best option shown.
-
-    The best is sought among all options that were judged and `NUM_CANDIDATES` of a
-    Sobol sequence that satisfy the search space.
-
-    Args:
-        experiment: Ax's.
-        settings: Of the experiment.
-        adapter: See `fitted_adapter`.
-
-    Returns:
-        The gain in units of utility; averaged over a batch of models.
-    """
-    sobol = sobol_spec(settings, 0)
-    # Ax rounds categories by NumPy's global generator.
-    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
-        sobol.fit(experiment)
-        run = sobol.gen(n=NUM_CANDIDATES)
-    space = experiment.search_space
-    arms = [arm for arm in run.arms if space.check_membership(arm.parameters)]
-    best = Arm(parameters=best_shown(adapter))
-    candidates = torch.cat([_points(adapter, arms), adapter.datapoints])
-    gain = remaining_gain(adapter.botorch_model, _points(adapter, [best]), candidates)
-    return RemainingGain(gain.expected.mean(), gain.standard_error.mean())
 
 
 def preferred(
@@ -204,7 +165,7 @@ def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Ar
 def _options(
     experiment: Experiment, adapter: PreferenceAdapter, arms: list[Arm]
 ) -> DataFrame:
-    posterior: Any = adapter.botorch_model.posterior(_points(adapter, arms))
+    posterior: Any = adapter.botorch_model.posterior(points_of(adapter, arms))
     tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
     lower, upper = posterior.quantile(tails).detach().squeeze(-1).numpy()
     mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
@@ -241,13 +202,6 @@ def _wins_and_losses(experiment: Experiment, arms: list[Arm]) -> DataFrame:
         for option, column in (pair for pairs in said for pair in pairs):
             counts.loc[names[option], column] += 1
     return counts
-
-
-def _points(adapter: PreferenceAdapter, arms: list[Arm]) -> Tensor:
-    """Arms as the model takes them, ``n x d``."""
-    features = [ObservationFeatures(parameters=arm.parameters) for arm in arms]
-    points: Tensor = adapter.transform_observation_features(features)
-    return points
 
 
 def _agreement(adapter: PreferenceAdapter) -> AnswerAgreement:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from botorch.models.model import Model
+from botorch.posteriors.torch import TorchPosterior
 from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
@@ -109,6 +110,7 @@ def stopping_advice(
 
 def _best_mean(model: Model, candidates: Tensor) -> Tensor:
     with torch.no_grad():
-        mean = model.posterior(candidates).mean.squeeze(-1)
+        posterior = cast("TorchPosterior", model.posterior(candidates))
+        mean = posterior.mean.squeeze(-1)
     best = mean.reshape(-1, len(candidates)).mean(0).argmax()
     return candidates[best].unsqueeze(0)

@@ -205,8 +205,8 @@ class GroupUtility(Model):
         X1, X2 = torch.broadcast_tensors(X1, X2)
         num_raters, model = len(self.raters), self.rater_model
         if observation_noise:
-            both = (at_raters(X, self.raters) for X in (X1, X2))
-            each = model.duel_probability(*both, observation_noise=True)
+            first, second = (at_raters(X, self.raters) for X in (X1, X2))
+            each = model.duel_probability(first, second, observation_noise=True)
             return each.unflatten(-1, (-1, num_raters)).mean(-1)
         check_points("X1", X1, model.datapoints, self._num_features)
         pairs = duel_pairs(X1, X2, len(self.batch_shape))

@@ -9,6 +9,7 @@ from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.reporting import report
+from botorch_pref.ax.reporting.progress import candidate_points
 from botorch_pref.ax.reporting.report import preferred
 from botorch_pref.errors import ExperimentError
 
@@ -127,18 +128,10 @@ def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
 
 
 @pytest.mark.slow
-def test_the_gain_is_of_options_all_over_the_space(judged, monkeypatch) -> None:
-    seen = []
-
-    def capture(model, point, candidates):
-        seen.append((point, candidates))
-        return original(model, point, candidates)
-
-    original = report.remaining_gain
-    monkeypatch.setattr(report, "remaining_gain", capture)
+def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
     adapter = judged.fitted_adapter()
-    gain = report.expected_gain(judged.experiment, judged.settings, adapter)
-    ((point, candidates),) = seen
+    anywhere = judged.recommend(anywhere=True)
+    candidates = candidate_points(judged.experiment, judged.settings, adapter, anywhere)
     # The space is the unit square to the model, and the triangle its lower half.
     assert (candidates.sum(-1) <= 1 + 1e-12).all()
     cells = torch.unique((candidates * 8).floor(), dim=0)
@@ -146,15 +139,24 @@ def test_the_gain_is_of_options_all_over_the_space(judged, monkeypatch) -> None:
     for datapoint in adapter.datapoints:
         assert (candidates == datapoint).all(-1).any()
     best = judged.recommend()
-    assert (2 * point).flatten().tolist() == pytest.approx([best["a"], best["b"]])
+    point = torch.tensor([[best["a"], best["b"]]], dtype=torch.double) / 2
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(2)
         posterior = adapter.botorch_model.posterior(torch.cat([point, candidates]))
         values = posterior.rsample(torch.Size([4096])).squeeze(-1)
     gains = values.amax(-1) - values[:, 0]
-    error = float(gains.std()) / 64
-    assert abs(float(gain.expected - gains.mean())) < 4 * 2**0.5 * error
-    assert float(gain.standard_error) == pytest.approx(error, rel=0.2)
+    value, error = found.summary["value"], float(gains.std()) / 64
+    gain = value["expected remaining gain"]
+    assert abs(gain - float(gains.mean())) < 4 * 2**0.5 * error
+    assert value["its standard error"] == pytest.approx(error, rel=0.2)
+    # The noise is 1 for each presented item.
+    chances = torch.special.ndtr(gains / 2**0.5)
+    error = float(chances.std()) / 64
+    assert abs(value["chance of regret"] - float(chances.mean())) < 6 * error
+    low = float((chances < 0.6).double().mean())
+    assert abs(value["its probability to be low"] - low) < 6 * 0.5 / 64
+    assert value["stop"] is (value["its probability to be low"] >= 0.9)
+    assert found.summary["meaning"]["stop"]
 
 
 def test_recommendations_are_in_words(judged, found) -> None:

@@ -1,0 +1,111 @@
+"""What is left to be gained, in units of utility and in what a person notices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from ax.core.arm import Arm
+from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
+from ax.core.types import TParameterization
+from ax.utils.common.random import with_rng_seed
+from torch import Tensor
+
+from botorch_pref.ax.generation.asking import derived_seed
+from botorch_pref.ax.generation.generation_strategy import sobol_spec
+from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.reporting.recommendation import best_shown
+from botorch_pref.ax.settings import Settings
+from botorch_pref.evaluation.progress.remaining_gain import remaining_gain
+from botorch_pref.evaluation.progress.stopping import (
+    CONFIDENCE,
+    TOLERANCE,
+    stopping_advice,
+)
+
+NUM_CANDIDATES = 256
+"""How many points of the search space stand for all of it."""
+
+MEANINGS = {
+    "expected remaining gain": "utility that the best design would add to that shown",
+    "stop": f"chance of regret below {TOLERANCE}, with probability {CONFIDENCE}",
+    "chance of regret": "that the best design is preferred to that shown; least 0.5",
+    "its probability to be low": f"of a chance of regret below {TOLERANCE}",
+    "answered alike": "0.5 is guessing, 1 is consistent",
+    "parts of the comparison graph": "between them, only the prior compares",
+}
+"""What to make of some rows of the summary."""
+
+
+def progress(
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    anywhere: TParameterization,
+) -> dict[str, Any]:
+    """Rows of the summary that say how much is left, and whether to stop.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        adapter: See `fitted_adapter`.
+        anywhere: The best design of the whole space, as far as the answers tell.
+    """
+    best = points_of(adapter, [Arm(parameters=best_shown(adapter))])
+    candidates = candidate_points(experiment, settings, adapter, anywhere)
+    model = adapter.botorch_model
+    gain = remaining_gain(model, best, candidates)
+    advice = stopping_advice(model, candidates, recommended=best)
+    return {
+        # Over a batch of models, if it is one.
+        "expected remaining gain": float(gain.expected.mean()),
+        "its standard error": float(gain.standard_error.mean()),
+        "stop": advice.stop,
+        "chance of regret": advice.chance_of_regret,
+        "its probability to be low": advice.confidence,
+    }
+
+
+def candidate_points(
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    anywhere: TParameterization,
+) -> Tensor:
+    """Points among which the best one is sought, as the model takes them.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        adapter: See `fitted_adapter`.
+        anywhere: The best design of the whole space, as far as the answers tell.
+
+    Returns:
+        ``n x d``: that design, all that were judged, and those of `NUM_CANDIDATES` of a
+        Sobol sequence that satisfy the search space.
+    """
+    sobol = sobol_spec(settings, 0)
+    # Ax rounds categories by NumPy's global generator.
+    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
+        sobol.fit(experiment)
+        run = sobol.gen(n=NUM_CANDIDATES)
+    space = experiment.search_space
+    arms = [arm for arm in run.arms if space.check_membership(arm.parameters)]
+    points = points_of(adapter, [*arms, Arm(parameters=anywhere)])
+    return torch.cat([points, adapter.datapoints])
+
+
+def points_of(adapter: PreferenceAdapter, arms: list[Arm]) -> Tensor:
+    """Arms as the model takes them.
+
+    Args:
+        adapter: Of the model.
+        arms: Ax's.
+
+    Returns:
+        ``n x d``.
+    """
+    features = [ObservationFeatures(parameters=arm.parameters) for arm in arms]
+    points: Tensor = adapter.transform_observation_features(features)
+    return points
