@@ -6,16 +6,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 
 from botorch_pref.ax.answers.agreement import check_agreement
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.setup import check_objective
-from botorch_pref.ax.storage.events import check_log, events
+from botorch_pref.ax.storage.events import check_checksums, check_log
+from botorch_pref.ax.storage.log_head import LogHead
 from botorch_pref.ax.storage.storage import Storage
-from botorch_pref.errors import StorageError
+from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 
-T = TypeVar("T")
+Changed = TypeVar("Changed", BatchTrial, list[BatchTrial])
 
 
 class KeptExperiment:
@@ -40,6 +42,8 @@ class KeptExperiment:
         """Ax's experiment, as it is stored.
 
         Raises:
+            ExperimentError: Somebody added trials to Ax's experiment. What is stored
+                is loaded again.
             StorageError: A write failed, and what is stored still cannot be read.
         """
         if self._stored is None:
@@ -50,29 +54,34 @@ class KeptExperiment:
                     f"The last change of {self._name!r} could not be written, and what "
                     f"is stored cannot be read: {error} Once it can, repeat."
                 ) from error
-        return self._stored
+        experiment = self._stored
+        if len(experiment.trials) != LogHead.of(experiment).questions:
+            self._stored = None
+            raise ExperimentError(
+                f"Trials were added to Ax's experiment of {self._name!r}, or removed. "
+                "They are not kept, and what is stored is loaded again: add questions "
+                "by ask, and answers that were given elsewhere by record."
+            )
+        return experiment
 
-    def keep(self, change: Callable[[Experiment], T]) -> T:
+    def keep(self, change: Callable[[Experiment], Changed]) -> Changed:
         """Changes the experiment and writes that, or neither.
 
         Args:
             change: Changes trials of Ax's experiment, each with an event more or
-                several.
+                several, and returns them.
 
         Returns:
-            What ``change`` returns.
+            The trial, or the trials.
 
         Raises:
             StorageError: It cannot be written, or another process has written since.
         """
         experiment = self.experiment
         try:
-            before = sum(1 for _ in events(experiment))
-            result = change(experiment)
-            new = {
-                event.trial for event in events(experiment) if event.number >= before
-            }
-            self._storage.save(experiment, [experiment.trials[i] for i in sorted(new)])
+            changed = change(experiment)
+            trials = [changed] if isinstance(changed, BatchTrial) else changed
+            self._storage.save(experiment, trials)
         except BaseException:
             self._stored = None
             # What happened is worth more than that loading fails too, which the next
@@ -80,7 +89,7 @@ class KeptExperiment:
             with suppress(Exception):
                 self._stored = checked_load(self._name, self._storage)
             raise
-        return result
+        return changed
 
 
 def checked_load(name: str, storage: Storage) -> Experiment:
@@ -96,8 +105,18 @@ def checked_load(name: str, storage: Storage) -> Experiment:
             agree with its log.
     """
     experiment = storage.load(name)
-    Settings.of(experiment)
-    check_log(experiment)
-    check_agreement(experiment)
-    check_objective(experiment)
+    try:
+        Settings.of(experiment)
+        check_log(experiment)
+        check_agreement(experiment)
+        check_objective(experiment)
+        check_checksums(experiment)
+    except BotorchPrefError:
+        raise
+    except Exception as error:
+        # Data that are damaged fail in all kinds of ways.
+        raise StorageError(
+            f"{name!r} is stored, but cannot be read: {error!r}. It is left as it is."
+        ) from error
+    storage.check_unchanged()
     return experiment

@@ -21,6 +21,7 @@ from botorch_pref.ax.question import Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
 from botorch_pref.ax.setup import ParameterConfig, check_same_space, new_experiment
+from botorch_pref.ax.storage.log_head import LogHead
 from botorch_pref.ax.storage.storage_place import storage_at
 
 
@@ -77,6 +78,7 @@ class PreferenceExperiment(ExperimentView):
         experiment = new_experiment(
             name, parameters, parameter_constraints, num_levels, chosen
         )
+        LogHead.of_new(experiment).put(experiment)
         place = storage_at(storage)
         place.create(experiment)
         return cls(experiment, chosen, place)

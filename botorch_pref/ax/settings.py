@@ -11,7 +11,7 @@ from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
 from botorch_pref.errors import ExperimentError, StorageError
 
-VERSION = 1
+VERSION = 2
 """Of what is stored. Raise it when an older reader would misread it."""
 
 PROPERTY = "botorch_pref"

@@ -79,7 +79,9 @@ def test_ax_reads_the_experiment_by_its_own_function(played, tmp_path) -> None:
     from ax.storage.json_store.load import load_experiment
 
     played.write_json(tmp_path / "espresso.json")
-    assert load_experiment(str(tmp_path / "espresso.json")) == played.experiment
+    read = load_experiment(str(tmp_path / "espresso.json"))
+    assert len(read._properties.pop("preference_file")) == 64
+    assert read == played.experiment
 
 
 @pytest.mark.slow

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from ax.core.base_trial import BaseTrial
 from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 
+from botorch_pref.ax.storage.log_head import LogHead
 from botorch_pref.errors import StorageError
 
 PROPERTY = "preference_events"
@@ -38,6 +39,7 @@ class Event:
         what: Of a question the names of the arms in the order they were shown, who
             chose them (Ax's name of a generator, or ``person``), and perhaps the rater
             who is asked; of an answer what was said, and `CIRCUMSTANCES`.
+        checksum: Of this and all before, see `LogHead`.
     """
 
     number: int
@@ -45,6 +47,17 @@ class Event:
     kind: str
     time: str
     what: Mapping[str, Any] = field(default_factory=dict)
+    checksum: str = ""
+
+    def after(self, head: LogHead, trial: BaseTrial) -> LogHead:
+        """Head of the log with this event.
+
+        Args:
+            head: Of the log without it.
+            trial: Of the question, with its options.
+        """
+        contents = {k: v for k, v in asdict(self).items() if k != "checksum"}
+        return head.followed_by(trial, contents, asks=self.kind == ASKED)
 
     @property
     def said(self) -> dict[str, Any]:
@@ -65,10 +78,13 @@ def record(trial: BaseTrial, kind: str, **what: Any) -> None:
         kind: See `Event`.
         what: See `Event`.
     """
-    number = sum(1 for _ in events(trial.experiment))
+    head = LogHead.of(trial.experiment)
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
-    event = asdict(Event(number, trial.index, kind, time, what))
-    trial._properties[PROPERTY] = [*trial._properties.get(PROPERTY, []), event]
+    event = Event(head.events, trial.index, kind, time, what)
+    head = event.after(head, trial)
+    head.put(trial.experiment)
+    kept = asdict(replace(event, checksum=head.checksum))
+    trial._properties[PROPERTY] = [*trial._properties.get(PROPERTY, []), kept]
 
 
 def events_of(trial: BaseTrial) -> list[Event]:
@@ -125,25 +141,32 @@ def check_log(experiment: Experiment) -> None:
         )
 
 
-def check_nothing_else_happened(
-    experiment: Experiment, stored: Iterable[Mapping[str, Any] | None]
-) -> None:
-    """Checks that the log of an experiment goes on from the stored one.
+def check_checksums(experiment: Experiment) -> None:
+    """Checks that everything is as it was written: settings, options and the log.
 
     Args:
-        experiment: Ax's, about to be stored.
-        stored: The properties of its trials that are stored.
+        experiment: Ax's, as it was loaded, with a log that counts its events.
 
     Raises:
-        StorageError: Another process has stored something since it was loaded.
+        StorageError: Something was changed, or is missing.
     """
-    kept = [e for properties in stored for e in (properties or {}).get(PROPERTY, [])]
-    kept.sort(key=lambda event: event["number"])
-    now = [asdict(event) for event in events(experiment)]
-    if len(kept) >= len(now) or kept != now[: len(kept)]:
+    stored = LogHead.of(experiment)
+    stored.check_parts(experiment)
+    head = replace(stored, events=0, questions=0, checksum="")
+    for event in events(experiment):
+        trial = experiment.trials[event.trial]
+        head = event.after(head, trial)
+        if head.checksum != event.checksum:
+            shown = [arm.parameters for arm in trial.arms]
+            raise StorageError(
+                f"Event {event.number} ({event.kind} at {event.time}: "
+                f"{dict(event.what)}) or the options of trial {trial.index}, {shown}, "
+                "are not what was written; something of it was changed or damaged."
+            )
+    if head != stored:
         raise StorageError(
-            f"Another process has gone on with {experiment.name!r}. Nothing was "
-            "written, and what it wrote is loaded: look at what is pending, and repeat."
+            f"The log of {experiment.name!r} has {head.events} events, and "
+            f"{stored.events} were written, or other ones; some were lost or changed."
         )
 
 

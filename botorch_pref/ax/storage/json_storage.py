@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -13,10 +13,9 @@ from typing import BinaryIO
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
 from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.encoder import object_to_json
 
-from botorch_pref.ax.storage.events import check_nothing_else_happened
-from botorch_pref.ax.storage.storage import Storage
+from botorch_pref.ax.storage.experiment_text import CHECKSUM, ExperimentText, is_whole
+from botorch_pref.ax.storage.storage import Storage, another_wrote
 from botorch_pref.ax.storage.storage_warnings import hidden_storage_warnings
 from botorch_pref.ax.storage.stored_expressions import expressions_are_data
 from botorch_pref.ax.storage.whole_file import (
@@ -45,11 +44,15 @@ class JsonStorage(Storage):
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._text = ExperimentText({}, {})
+        self._seen = ""
 
     def create(self, experiment: Experiment) -> None:
         """See base class."""
+        text = ExperimentText.of(experiment)
+        whole = text.whole(experiment)
         try:
-            create_file(self.path, _text_of(experiment))
+            create_file(self.path, whole)
         except StorageError as error:
             if not isinstance(error.__cause__, FileExistsError):
                 raise
@@ -57,23 +60,36 @@ class JsonStorage(Storage):
                 f"There is a file {self.path} already; resume its experiment, or give "
                 "another path."
             ) from error
+        self._text, self._seen = text, whole
 
-    def save(self, experiment: Experiment, trials: list[BaseTrial]) -> None:
+    def save(self, experiment: Experiment, trials: Sequence[BaseTrial]) -> None:
         """See base class."""
+        text = self._text.changed(experiment, trials)
+        whole = text.whole(experiment)
         with _locked(self.path):
             remove_parts(self.path)
-            stored = read_json(self.path).trials.values()
-            check_nothing_else_happened(experiment, (t._properties for t in stored))
-            write_json(experiment, self.path)
+            if _read(self.path) != self._seen:
+                raise another_wrote(experiment.name)
+            replace_file(self.path, whole)
+        self._text, self._seen = text, whole
 
     def load(self, name: str) -> Experiment:
         """See base class."""
-        experiment = read_json(self.path)
+        self._seen = _read(self.path)
+        experiment, self._text = _decoded(self._seen, self.path)
         if experiment.name != name:
             raise StorageError(
                 f"{self.path} holds the experiment {experiment.name!r}, not {name!r}."
             )
         return experiment
+
+    def check_unchanged(self) -> None:
+        """See base class."""
+        if not is_whole(self._seen):
+            raise StorageError(
+                f"{self.path} is not what was written, though its questions and "
+                "answers are: it was changed by another program, or damaged."
+            )
 
 
 @contextmanager
@@ -114,38 +130,38 @@ def write_json(experiment: Experiment, path: Path) -> None:
     Raises:
         StorageError: It cannot be written.
     """
-    replace_file(path, _text_of(experiment))
+    replace_file(path, ExperimentText.of(experiment).whole(experiment))
 
 
-def _text_of(experiment: Experiment) -> str:
-    return json.dumps(object_to_json(experiment))
-
-
-def read_json(path: Path) -> Experiment:
-    """Reads an experiment from a file.
-
-    Args:
-        path: Of the file.
-
-    Raises:
-        StorageError: There is none, or it holds no experiment.
-    """
+def _read(path: Path) -> str:
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        with hidden_storage_warnings(), expressions_are_data():
-            experiment = object_from_json(stored)
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
+    except ValueError as error:
+        raise _unreadable(path, error) from error
+
+
+def _decoded(whole: str, path: Path) -> tuple[Experiment, ExperimentText]:
+    """The experiment that a file holds, and its text."""
+    try:
+        stored = json.loads(whole)
+        if not isinstance(stored, dict) or stored.get("__type") != "Experiment":
+            raise StorageError(f"{path} holds something else instead of an experiment.")
+        # Ax changes what it decodes.
+        text = ExperimentText.of_stored(stored)
+        with hidden_storage_warnings(), expressions_are_data():
+            experiment = object_from_json(stored)
+        experiment._properties.pop(CHECKSUM, None)
     except StorageError:
         raise
     except Exception as error:
         # Ax checks little of what it decodes: anything can come of damaged data.
-        raise StorageError(
-            f"{path} holds no experiment that can be read: {error!r}. It is left as it "
-            "is."
-        ) from error
-    if not isinstance(experiment, Experiment):
-        raise StorageError(
-            f"{path} holds a {type(experiment).__name__} instead of an experiment."
-        )
-    return experiment
+        raise _unreadable(path, error) from error
+    return experiment, text
+
+
+def _unreadable(path: Path, error: Exception) -> StorageError:
+    return StorageError(
+        f"{path} holds no experiment that can be read: {error!r}. It is left as it is."
+    )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
 from ax.exceptions.core import AxError
 from ax.storage.sqa_store import db
 from ax.storage.sqa_store.load import load_experiment
-from ax.storage.sqa_store.save import save_experiment, save_or_update_trials
-from ax.storage.sqa_store.sqa_classes import SQAExperiment, SQATrial
+from ax.storage.sqa_store.save import (
+    save_experiment,
+    save_or_update_trials,
+    update_properties_on_experiment,
+)
+from ax.storage.sqa_store.sqa_classes import SQAExperiment
 from sqlalchemy import (
     Connection,
     Engine,
@@ -29,8 +34,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import NullPool
 
 from botorch_pref.ax.storage.ax_sessions import ax_sessions_on
-from botorch_pref.ax.storage.events import check_nothing_else_happened
-from botorch_pref.ax.storage.storage import Storage
+from botorch_pref.ax.storage.log_head import PROPERTY
+from botorch_pref.ax.storage.part_of_experiment import part_of_experiment
+from botorch_pref.ax.storage.storage import Storage, another_wrote
 from botorch_pref.ax.storage.storage_warnings import hidden_storage_warnings
 from botorch_pref.ax.storage.stored_expressions import expressions_are_data
 from botorch_pref.errors import StorageError
@@ -64,6 +70,7 @@ class SqlStorage(Storage):
             raise StorageError(f"storage= is no database: {error}") from error
         if self._engine.dialect.name == "sqlite":
             _begin_at_once(self._engine)
+        self._seen: object = None
 
     def create(self, experiment: Experiment) -> None:
         """See base class."""
@@ -75,22 +82,24 @@ class SqlStorage(Storage):
                     "resume it, or give another name."
                 )
             save_experiment(experiment)
+        self._seen = experiment._properties[PROPERTY]
 
-    def save(self, experiment: Experiment, trials: list[BaseTrial]) -> None:
+    def save(self, experiment: Experiment, trials: Sequence[BaseTrial]) -> None:
         """See base class."""
         numbers = ", ".join(str(trial.index) for trial in trials)
         what = f"save trial {numbers} of {experiment.name!r}"
         with self._transaction(what) as connection:
-            if self._locked(connection, experiment.name) is None:
+            stored = self._locked(connection, experiment.name)
+            if stored is None:
                 raise StorageError(
                     f"{self._shown_url} has no experiment {experiment.name!r} any more."
                 )
-            table = SQATrial.__table__.c
-            stored = select(table.properties).where(
-                table.experiment_id == experiment.db_id
-            )
-            check_nothing_else_happened(experiment, connection.scalars(stored))
-            save_or_update_trials(experiment, trials)
+            if stored.get(PROPERTY) != self._seen:
+                raise another_wrote(experiment.name)
+            # Ax would make tables of all data there are, and throw most of them away.
+            save_or_update_trials(part_of_experiment(experiment, trials), [*trials])
+            update_properties_on_experiment(experiment)
+        self._seen = experiment._properties[PROPERTY]
 
     def load(self, name: str) -> Experiment:
         """See base class."""
@@ -105,7 +114,9 @@ class SqlStorage(Storage):
                 )
             try:
                 with expressions_are_data():
-                    return load_experiment(name)
+                    experiment = load_experiment(name)
+                self._seen = experiment._properties.get(PROPERTY)
+                return experiment
             except StorageError:
                 raise
             except Exception as error:
@@ -115,18 +126,22 @@ class SqlStorage(Storage):
                     "left as it is."
                 ) from error
 
+    def check_unchanged(self) -> None:
+        """See base class. Databases have nothing more to compare with."""
+
     @property
     def _shown_url(self) -> str:
         return self._url.render_as_string(hide_password=True)
 
     @staticmethod
-    def _locked(connection: Connection, name: str) -> int | None:
-        """The number of an experiment, kept from other writers; None if it is none."""
+    def _locked(connection: Connection, name: str) -> dict[str, Any] | None:
+        """Properties of an experiment, kept from other writers; None if it is none."""
         if not inspect(connection).has_table(SQAExperiment.__tablename__):
             return None
         table = SQAExperiment.__table__.c
-        query = select(table.id).where(table.name == name).with_for_update()
-        return connection.scalar(query)
+        query = select(table.properties).where(table.name == name).with_for_update()
+        row = connection.execute(query).one_or_none()
+        return None if row is None else row.properties or {}
 
     @contextmanager
     def _transaction(self, what: str) -> Iterator[Connection]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
+
+from botorch_pref.errors import StorageError
 
 
 class Storage(ABC):
@@ -23,7 +26,7 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def save(self, experiment: Experiment, trials: list[BaseTrial]) -> None:
+    def save(self, experiment: Experiment, trials: Sequence[BaseTrial]) -> None:
         """Keeps what changed in some trials, all of it or nothing.
 
         Args:
@@ -45,3 +48,25 @@ class Storage(ABC):
         Raises:
             StorageError: There is none of that name, or it cannot be read.
         """
+
+    @abstractmethod
+    def check_unchanged(self) -> None:
+        """Checks that all of what was loaded last is what was written.
+
+        What questions and answers depend on has checksums of its own, in every store.
+
+        Raises:
+            StorageError: It is not.
+        """
+
+
+def another_wrote(name: str) -> StorageError:
+    """Error that says that a store is not what this process knows of it.
+
+    Args:
+        name: Of the experiment.
+    """
+    return StorageError(
+        f"Another process has gone on with {name!r}. Nothing was written, and what it "
+        "wrote is loaded: look at what is pending, and repeat."
+    )

@@ -99,8 +99,9 @@ def test_an_answer_from_elsewhere_is_kept_like_any_other(path) -> None:
         e.experiment.trials[0]._properties["preference_events"]
         for e in (asked, recorded)
     )
+    when = {"time": "", "checksum": ""}
     for one, other in zip(first, second, strict=True):
-        assert {**one, "time": ""} == {**other, "time": ""}
+        assert one | when == other | when
     assert first[1]["what"] == {
         "winner": 1,
         "rater": "ann",

@@ -108,8 +108,8 @@ def test_damaged_files_are_refused(stored, damage) -> None:
 
 
 def test_another_version_is_refused(stored) -> None:
-    change(stored, '"version": 1', '"version": 2')
-    refused(stored, "version 2.*reads version 1")
+    change(stored, '"version": 2', '"version": 3')
+    refused(stored, "version 3.*reads version 2")
 
 
 def test_settings_that_cannot_be_are_refused(stored) -> None:
@@ -240,7 +240,7 @@ def test_a_password_is_not_shown() -> None:
 def test_the_json_file_is_json(played) -> None:
     stored = json.loads((played / "espresso.json").read_text(encoding="utf-8"))
     assert stored["__type"] == "Experiment"
-    assert stored["properties"]["botorch_pref"]["version"] == 1
+    assert stored["properties"]["botorch_pref"]["version"] == 2
 
 
 def test_two_processes_lose_no_answer_of_each_other(stored) -> None:
@@ -283,7 +283,7 @@ def test_files_are_written_one_after_the_other(played, tmp_path, monkeypatch) ->
             failed.append(str(error))
 
     thread = Thread(target=tell)
-    write = json_storage.write_json
+    write = json_storage.replace_file
 
     def meanwhile(*args: object) -> None:
         # The other one has time enough to write before this one does.
@@ -292,7 +292,7 @@ def test_files_are_written_one_after_the_other(played, tmp_path, monkeypatch) ->
             thread.join(0.5)
         write(*args)
 
-    monkeypatch.setattr(json_storage, "write_json", meanwhile)
+    monkeypatch.setattr(json_storage, "replace_file", meanwhile)
     mine.tell(question, winner=0)
     thread.join()
     assert "Another process" in failed[0]
