@@ -119,7 +119,7 @@ class LogHead:
 
 
 def _shown(trial: BaseTrial) -> list[Any]:
-    """Everything about a question that later ones depend on."""
+    """Options of a question, with the states of their generators."""
     assert isinstance(trial, BatchTrial)
     options = {arm.name: arm.parameters for arm in trial.arms}
     return [options, [run._generator_state_after_gen for run in trial.generator_runs]]
