@@ -13,6 +13,7 @@ from botorch_pref.ax.answers.recorded_answer import RecordedAnswer
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.experiment_view import ExperimentView
 from botorch_pref.ax.generation.asking import next_options, shown_order
+from botorch_pref.ax.generation.baseline import beside_baseline
 from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.kept_experiment import checked_load
 from botorch_pref.ax.one_at_a_time import one_at_a_time
@@ -63,8 +64,8 @@ class PreferenceExperiment(ExperimentView):
             storage: A path of an SQLite file; a path that ends in ``.json``; or the URL
                 of a database.
             num_levels: How many levels there are, if answers are levels of a scale.
-            settings: See `Settings`: ``model``, ``acquisition``, ``initial``, ``seed``
-                and options.
+            settings: See `Settings`: ``model``, ``acquisition``, ``initial``, ``seed``,
+                ``baseline`` and options.
 
         Raises:
             ExperimentError: A setting or parameter that cannot be.
@@ -81,7 +82,7 @@ class PreferenceExperiment(ExperimentView):
         LogHead.of_new(experiment).put(experiment)
         place = storage_at(storage)
         place.create(experiment)
-        return cls(experiment, chosen, place)
+        return cls(experiment, Settings.of(experiment), place)
 
     @classmethod
     @one_at_a_time
@@ -135,7 +136,8 @@ class PreferenceExperiment(ExperimentView):
         """
         size, rater = given_integer("size", size, 2), checked_rater(rater)
         if options is None:
-            run = next_options(self.experiment, self.settings, size)
+            chosen = next_options(self.experiment, self.settings, size)
+            run = beside_baseline(chosen, self.settings)
             order = shown_order(self.experiment, self.settings, size)
         else:
             run, order = own_options(self.experiment.search_space, options), None

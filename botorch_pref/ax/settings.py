@@ -38,6 +38,8 @@ class Settings:
         acquisition_options: Further arguments of the acquisition function.
         optimizer_options: Of BoTorch's ``optimize_acqf``. If none are given and there
             are constraints, `SHORT_WALKS`.
+        baseline: A design to compare with, such as what is in use; or None. The
+            questions before the model chooses each show it.
 
     Raises:
         ExperimentError: There is no such model or acquisition function, or a number
@@ -52,6 +54,7 @@ class Settings:
     fit_options: dict[str, Any] = field(default_factory=dict)
     acquisition_options: dict[str, Any] = field(default_factory=dict)
     optimizer_options: dict[str, Any] = field(default_factory=dict)
+    baseline: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Validates the fields."""

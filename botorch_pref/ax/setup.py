@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from ax.api.configs import (
@@ -21,6 +22,7 @@ from ax.utils.common.constants import Keys
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.given_values import given_integer
+from botorch_pref.ax.own_options import own_design
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.errors import ExperimentError
 
@@ -74,6 +76,9 @@ def new_experiment(
     )
     experiment.optimization_config = OptimizationConfig(objective)
     experiment._properties[Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value] = True
+    if settings.baseline is not None:
+        design = own_design(experiment.search_space, settings.baseline)
+        settings = replace(settings, baseline=design)
     experiment._properties[PROPERTY] = settings.to_property()
     return experiment
 

@@ -1,4 +1,4 @@
-"""What is left to be gained, in units of utility and in what a person notices."""
+"""Progress rows of a report: what is left to be gained, and whether to stop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
 from ax.core.types import TParameterization
 from ax.utils.common.random import with_rng_seed
 from torch import Tensor
@@ -15,6 +14,7 @@ from torch import Tensor
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import sobol_spec
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.reporting.points import points_of
 from botorch_pref.ax.reporting.recommendation import best_shown
 from botorch_pref.ax.settings import Settings
 from botorch_pref.evaluation.progress.remaining_gain import remaining_gain
@@ -94,18 +94,3 @@ def candidate_points(
     arms = [arm for arm in run.arms if space.check_membership(arm.parameters)]
     points = points_of(adapter, [*arms, Arm(parameters=anywhere)])
     return torch.cat([points, adapter.datapoints])
-
-
-def points_of(adapter: PreferenceAdapter, arms: list[Arm]) -> Tensor:
-    """Arms as the model takes them.
-
-    Args:
-        adapter: Of the model.
-        arms: Ax's.
-
-    Returns:
-        ``n x d``.
-    """
-    features = [ObservationFeatures(parameters=arm.parameters) for arm in arms]
-    points: Tensor = adapter.transform_observation_features(features)
-    return points

@@ -21,7 +21,9 @@ from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.invalid import Invalid
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
-from botorch_pref.ax.reporting.progress import MEANINGS, points_of, progress
+from botorch_pref.ax.reporting.baseline import baseline_rows, differences
+from botorch_pref.ax.reporting.points import points_of, utility_summary
+from botorch_pref.ax.reporting.progress import MEANINGS, progress
 from botorch_pref.ax.reporting.recommendation import (
     best_anywhere,
     best_shown,
@@ -42,9 +44,6 @@ from botorch_pref.evaluation.progress.best_probability import best_probability
 from botorch_pref.evaluation.progress.comparison_graph import connected_components
 from botorch_pref.feedback import Comparisons
 
-LEVEL = 0.95
-"""Probability of the intervals."""
-
 
 @dataclass(frozen=True)
 class Report:
@@ -63,7 +62,8 @@ class Report:
             ``best`` of those that were judged, NaN for others; how many options it was
             said to be better than (``wins``), worse than (``losses``) and equal to
             (``ties``); how often it ``failed``; and the ``part`` of the comparison
-            graph that it is in.
+            graph that it is in. With a baseline also its ``difference`` to that, from
+            ``least`` to ``most``, and the probability that it is ``preferred`` to it.
     """
 
     summary: DataFrame
@@ -98,6 +98,7 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
         **_counts(experiment),
         "recommended of those shown": _text(shown),
         "recommended of all": _text(anywhere),
+        **_baseline_rows(settings, adapter, shown),
         **progress(experiment, settings, adapter, anywhere),
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
@@ -106,12 +107,23 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
     }
     options = _options(experiment, adapter, arms)
     options["part"] = part.numpy()
+    if settings.baseline is not None:
+        options = options.join(differences(adapter, arms, settings.baseline))
     summary = DataFrame({"value": values}, dtype=object)
     meaning = [MEANINGS.get(row, "") for row in summary.index]
     return Report(
         summary.assign(meaning=meaning),
         options.sort_values("mean", ascending=False, kind="stable"),
     )
+
+
+def _baseline_rows(
+    settings: Settings, adapter: PreferenceAdapter, shown: TParameterization
+) -> dict[str, Any]:
+    if settings.baseline is None:
+        return {}
+    rows = baseline_rows(adapter, shown, settings.baseline)
+    return {"baseline": _text(settings.baseline), **rows}
 
 
 def preferred(
@@ -166,9 +178,7 @@ def _options(
     experiment: Experiment, adapter: PreferenceAdapter, arms: list[Arm]
 ) -> DataFrame:
     posterior: Any = adapter.botorch_model.posterior(points_of(adapter, arms))
-    tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
-    lower, upper = posterior.quantile(tails).detach().squeeze(-1).numpy()
-    mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
+    mean, lower, upper = utility_summary(posterior)
     # Over a batch of models, if it is one.
     probability = best_probability(adapter.botorch_model, adapter.datapoints)
     best = torch.full_like(mean, math.nan)
@@ -177,7 +187,7 @@ def _options(
         [arm.parameters for arm in arms], index=[arm.name for arm in arms]
     )
     counts = _wins_and_losses(experiment, arms)
-    utility = {"mean": mean.numpy(), "lower": lower, "upper": upper}
+    utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     return table.assign(**utility, best=best.numpy()).join(counts)
 
 

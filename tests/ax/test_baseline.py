@@ -1,0 +1,89 @@
+"""A baseline: shown by questions, and compared with in the report."""
+
+import math
+
+import pytest
+import torch
+from showing import A, B, C, D, tell, triangle
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import ExperimentError
+
+BASELINE = {"a": 1, "b": 0.5}
+AT = (1.0, 0.5)
+
+
+@pytest.fixture(params=["triangle.json", "triangle.db"])
+def path(request, tmp_path):
+    return tmp_path / request.param
+
+
+def test_questions_before_the_model_chooses_show_it(path) -> None:
+    experiment = triangle(path, baseline=BASELINE, initial=2)
+    plain = triangle(path.with_stem("plain"), initial=2)
+    for size in (2, 3):
+        options = experiment.ask(size).options
+        assert options.count({"a": 1.0, "b": 0.5}) == 1
+        others = [option for option in options if option != BASELINE]
+        assert len(others) == size - 1
+        without = plain.ask(size).options
+        assert all(other in without for other in others)
+    for question in experiment.pending:
+        best = question.options.index(BASELINE)
+        experiment.tell(question, best=best)
+    again = PreferenceExperiment.resume("triangle", storage=path)
+    assert again.settings == experiment.settings
+    assert again.settings.baseline == BASELINE
+    # What always won meets a challenger.
+    assert BASELINE in again.ask().options
+
+
+@pytest.mark.slow
+def test_the_report_compares_with_it(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json", baseline=BASELINE)
+    for option, winner in ((A, 0), (B, 1), (C, 0), (D, 1), (D, 1)):
+        tell(experiment, [AT, option], winner=winner)
+    found = experiment.report()
+    table = found.options.set_index(["a", "b"])
+    assert table.loc[AT, ["difference", "least", "most", "preferred"]].tolist() == [
+        0,
+        0,
+        0,
+        0.5,
+    ]
+    adapter = experiment.fitted_adapter()
+    model = adapter.botorch_model
+    designs = [tuple(arm.parameters.values()) for arm in adapter.arms]
+    place = designs.index(AT)
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(0)
+        draws = model.posterior(adapter.datapoints).rsample(torch.Size([40_000]))
+    differences = (draws - draws[:, [place]]).squeeze(-1)
+    for i, design in enumerate(designs):
+        if i == place:
+            continue
+        row, drawn = table.loc[design], differences[:, i]
+        error = float(drawn.std()) / 200
+        assert abs(row["difference"] - float(drawn.mean())) < 4 * error
+        ends = torch.quantile(drawn, torch.tensor([0.025, 0.975]).double())
+        # The density of a normal at these quantiles is 0.058 of its inverse deviation.
+        tolerance = 4 * math.sqrt(0.025 * 0.975) / 0.058 * error
+        assert abs(row["least"] - float(ends[0])) < tolerance
+        assert abs(row["most"] - float(ends[1])) < tolerance
+        preferred = torch.special.ndtr(drawn / 2**0.5)
+        assert abs(row["preferred"] - float(preferred.mean())) < 4 * 0.5 / 200
+    value = found.summary["value"]
+    best = table.loc[tuple(experiment.recommend().values())]
+    assert value["baseline"] == "a = 1, b = 0.5"
+    assert value["its difference to the baseline"] == pytest.approx(best["difference"])
+    assert value["chance that it is preferred to it"] == pytest.approx(
+        best["preferred"]
+    )
+
+
+def test_a_baseline_that_cannot_be_is_refused(tmp_path) -> None:
+    with pytest.raises(ExperimentError, match=r"not in the search space"):
+        triangle(tmp_path / "triangle.json", baseline={"a": 2, "b": 1})
+    with pytest.raises(ExperimentError, match="A design is 3"):
+        triangle(tmp_path / "triangle.json", baseline=3)
+    assert list(tmp_path.iterdir()) == []
