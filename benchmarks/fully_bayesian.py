@@ -26,6 +26,7 @@ from botorch_pref.models.preference_gp import PreferenceGP
 
 SIZES = (10, 30, 100)
 HELD_OUT = 1000
+WARMUP, STEPS, THINNING = 128, 128, 8
 
 
 def best_guess(points: Tensor, pairs: Tensor) -> PreferenceGP:
@@ -39,7 +40,11 @@ def averaged(points: Tensor, pairs: Tensor) -> PreferenceGP:
     """Sixteen draws of the hyper-parameters."""
     model = FullyBayesianEPPreferenceGP(points, pairs)
     fit_fully_bayesian_model_nuts(
-        model, warmup_steps=128, num_samples=128, thinning=8, disable_progbar=True
+        model,
+        warmup_steps=WARMUP,
+        num_samples=STEPS,
+        thinning=THINNING,
+        disable_progbar=True,
     )
     return model
 

@@ -1,6 +1,7 @@
 """The protocol of Guo et al. (2020), sections 5 and 6, on people's answers.
 
     python benchmarks/ranking_protocol.py [--sushi FOLDER] [--repetitions 10]
+        [--shuffle SEED]
 
 Prints tables 3 and 4 and figures 1 to 4 of the paper, figures as tables, for each data
 set. ``FOLDER`` holds the files that `botorch_pref.datasets.load_sushi` reads. Three
@@ -251,11 +252,28 @@ def scaled(data: Table, without: str = "") -> Table:
     return FeedbackData(points, data.feedback, names, data.raters)
 
 
+def with_shuffled_items(data: Table, seed: int) -> Table:
+    """The same answers, with the features of the items in another order.
+
+    Args:
+        data: Answers of items; of Sushi each row of features is one item.
+        seed: Of the order.
+    """
+    order = torch.randperm(
+        len(data.datapoints), generator=Generator().manual_seed(seed)
+    )
+    points = data.datapoints[order]
+    return FeedbackData(points, data.feedback, data.feature_names, data.raters)
+
+
 def main() -> None:
     """Prints the tables of every data set."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sushi", metavar="FOLDER")
     parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument(
+        "--shuffle", type=int, metavar="SEED", help="give items features of others"
+    )
     options = parser.parse_args()
     if options.repetitions < 2:
         parser.error("standard errors need two repetitions")
@@ -273,6 +291,8 @@ def main() -> None:
         sushi = scaled(load_sushi(options.sushi, "b"))
         settings.insert(0, ("Sushi, by sets", sushi, folds_by_sets, 100))
     for title, data, split, sample in settings:
+        if options.shuffle is not None:
+            data = with_shuffled_items(data, options.shuffle)
         results: list[list[Tested]] = []
         taken = seconds(
             lambda d=data, s=split, n=sample, r=results: r.extend(
