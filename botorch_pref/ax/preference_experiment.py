@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from pandas import DataFrame
+
 from botorch_pref.ax.answers import taking_back, telling
 from botorch_pref.ax.answers.answer import Answer
+from botorch_pref.ax.answers.answer_table import table_rows
 from botorch_pref.ax.answers.circumstances import checked_rater
-from botorch_pref.ax.answers.recorded_answer import RecordedAnswer
+from botorch_pref.ax.answers.recorded_answer import RecordedAnswer, recorded_answers
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.experiment_view import ExperimentView
 from botorch_pref.ax.generation.asking import next_options, shown_order
@@ -207,6 +210,33 @@ class PreferenceExperiment(ExperimentView):
             self.experiment, self.settings, options, {"rater": rater, **said}
         )
         return Question.of_trial(self._kept.keep(answer.added_to))
+
+    @one_at_a_time
+    def record_table(
+        self, answers: DataFrame | str | Path, items: DataFrame | None = None
+    ) -> list[Question]:
+        """Keeps a table of answers that were given elsewhere, all of them or none.
+
+        Args:
+            answers: Of pandas, or the path of a CSV file; a row an answer. The columns
+                ``winner_<parameter>`` and ``loser_<parameter>`` have the two designs;
+                or ``winner`` and ``loser`` name them, given ``items``. Further columns
+                may be ``tie`` (True for equally good ones), ``rater``, ``note`` and
+                ``seconds``.
+            items: Designs by name: a row each, with a column for each parameter.
+
+        Returns:
+            The questions that they are kept under.
+
+        Raises:
+            ExperimentError: A column, or a row, says what cannot be.
+        """
+        rows = table_rows(answers, items, self.experiment.search_space)
+        kept = recorded_answers(self.experiment, self.settings, rows)
+        trials = self._kept.keep(
+            lambda experiment: [answer.added_to(experiment) for answer in kept]
+        )
+        return [Question.of_trial(trial) for trial in trials]
 
     @one_at_a_time
     def undo(self, *, rater: str | None = None) -> Question:

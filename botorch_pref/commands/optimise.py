@@ -141,7 +141,7 @@ def _print_result(problem: Problem, done: Sequence[LoggedDuel], out: Path) -> No
 
 
 def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel]) -> str:
-    """Advice to stop or to ask more, in words; what is best is not looked at."""
+    """Advice to stop or to ask more, in words."""
     duels = [logged.duel for logged in done]
     answers = [(duel.proposal, duel.challenger_won) for duel in duels]
     model = fit_answers(answers, make_fit(settings.model))

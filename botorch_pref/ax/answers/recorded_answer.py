@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -12,11 +12,13 @@ from ax.core.generator_run import GeneratorRun
 
 from botorch_pref.ax.answers import telling
 from botorch_pref.ax.answers.answer import Answer, checked_answer
+from botorch_pref.ax.answers.answer_table import TableRow
 from botorch_pref.ax.answers.circumstances import Circumstances
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.own_options import own_options
 from botorch_pref.ax.settings import Settings
+from botorch_pref.errors import ExperimentError
 
 
 @dataclass(frozen=True)
@@ -70,3 +72,30 @@ class RecordedAnswer:
         """
         trial = telling.ask_about(experiment, self.options, self.around.rater)
         return telling.give_answer(trial, self.answer, self.around)
+
+
+def recorded_answers(
+    experiment: Experiment, settings: Settings, rows: Iterable[TableRow]
+) -> list[RecordedAnswer]:
+    """Answers of a table that the experiment can keep; nothing is changed.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        rows: See `table_rows`.
+
+    Raises:
+        ExperimentError: One cannot be kept; the message names its row.
+    """
+    checked = []
+    for row in rows:
+        try:
+            answer = RecordedAnswer.checked(experiment, settings, row.options, row.said)
+        except ExperimentError as error:
+            raise ExperimentError(
+                f"Row {row.label!r} of the answers: {error}"
+            ) from error
+        checked.append(answer)
+    if not checked:
+        raise ExperimentError("The table of answers has no rows.")
+    return checked

@@ -1,0 +1,105 @@
+"""Tables of answers, by designs and by the names of items."""
+
+import pytest
+from espresso import create
+from pandas import DataFrame
+from showing import A, B, C, triangle
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.storage.events import standing_event
+from botorch_pref.errors import ExperimentError
+
+ITEMS = DataFrame([A, B, C], columns=["a", "b"], index=["x", "y", "z"])
+
+
+@pytest.fixture(params=["triangle.json", "triangle.db"])
+def path(request, tmp_path):
+    return tmp_path / request.param
+
+
+def whats(experiment: PreferenceExperiment) -> list[dict]:
+    events = map(standing_event, experiment.experiment.trials.values())
+    return [dict(event.what) for event in events]
+
+
+def test_items_by_name(path) -> None:
+    experiment = triangle(path)
+    answers = DataFrame(
+        {
+            "winner": ["x", "y", "z"],
+            "loser": ["y", "z", "x"],
+            "tie": [False, None, True],
+            "rater": ["ann", None, "bob"],
+            "seconds": [1.5, float("nan"), 3],
+        }
+    )
+    questions = experiment.record_table(answers, ITEMS)
+    pairs = [(A, B), (B, C), (C, A)]
+    for question, pair in zip(questions, pairs, strict=True):
+        assert [tuple(option.values()) for option in question.options] == list(pair)
+    assert whats(experiment) == [
+        {"winner": 0, "rater": "ann", "seconds": 1.5},
+        {"winner": 0},
+        {"tie": True, "rater": "bob", "seconds": 3.0},
+    ]
+    again = PreferenceExperiment.resume("triangle", storage=path)
+    assert again.pending == []
+    one_by_one = triangle(path.with_stem("one"), seed=3)
+    for pair, said in zip(pairs, whats(experiment), strict=True):
+        one_by_one.record([dict(zip("ab", p, strict=True)) for p in pair], **said)
+    columns = ["trial_index", "arm_name", "metric_name", "mean"]
+    tables = [e.experiment.lookup_data().df[columns] for e in (again, one_by_one)]
+    first, second = (t.sort_values(columns).reset_index(drop=True) for t in tables)
+    assert first.equals(second)
+
+
+def test_designs_in_a_file(tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.db")
+    names = ("dose", "grind", "ratio", "bean", "cup")
+    lines = [
+        ",".join([f"{s}_{n}" for s in ("winner", "loser") for n in names] + ["rater"]),
+        "17,1,2,b,2,17.5,0.3,3,a,4,7",
+        "16,1,1,c,1,17,1,2,b,2,",
+    ]
+    (tmp_path / "answers.csv").write_text("\n".join(lines), encoding="utf-8")
+    first, second = experiment.record_table(tmp_path / "answers.csv")
+    design = {"dose": 17.0, "grind": 1.0, "ratio": 2, "bean": "b", "cup": 2}
+    assert first.options[0] == second.options[1] == {**design, "machine": "lever"}
+    assert whats(experiment) == [{"winner": 0, "rater": "7"}, {"winner": 0}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"loser": ["y", "w"]}, "Row 1 .* loser 'w', which is no item"),
+        ({"loser": ["y", "x"]}, "Row 1 .*both"),
+        ({"tie": [True, "maybe"]}, "Row 1 .* tie 'maybe'"),
+        ({"seconds": [1, -1]}, "Row 1 .*seconds is -1"),
+        ({"colour": ["red", "red"]}, r"columns \['colour'\], which mean nothing"),
+    ],
+)
+def test_a_table_that_cannot_be_leaves_nothing(changed, match, tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json")
+    answers = DataFrame({"winner": ["x", "x"], "loser": ["y", "z"]} | changed)
+    with pytest.raises(ExperimentError, match=match):
+        experiment.record_table(answers, ITEMS)
+    assert len(experiment.experiment.trials) == 0
+
+
+def test_tables_that_are_none(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json")
+    for answers, items, match in (
+        (DataFrame({"winner": ["x"], "loser": ["y"]}), None, "or winner and loser"),
+        (DataFrame({"winner": ["x"]}), ITEMS, "no column loser"),
+        (DataFrame({"winner": [], "loser": []}), ITEMS, "no rows"),
+        (DataFrame({"winner_a": [0.1]}), None, "has no b"),
+        (tmp_path / "none.csv", None, "cannot be read"),
+        ([{"winner": "x"}], ITEMS, "answers is a list"),
+        (
+            DataFrame({"winner": ["x"], "loser": ["y"]}),
+            ITEMS.rename(index={"z": "x"}),
+            "'x' twice",
+        ),
+    ):
+        with pytest.raises(ExperimentError, match=match):
+            experiment.record_table(answers, items)
