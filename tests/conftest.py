@@ -17,6 +17,12 @@ settings.load_profile("reproducible")
 _QUICK_CASES = 2
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How many random problems the adversary tries, and which."""
+    parser.addoption("--fuzz-cases", type=int, default=200)
+    parser.addoption("--fuzz-seed", type=int, default=0)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks as quick a few cases of every test, spread over its parameters."""

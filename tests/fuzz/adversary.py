@@ -1,0 +1,134 @@
+"""Problems that nobody would choose: random answers, copies of points, extreme scales."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from entries import Cell
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from hypothesis import strategies as st
+from models.cell_models import takes
+from registry import CELLS, ENGINES, RANDOM
+from torch import Generator, Tensor
+
+from botorch_pref import SkewPreferenceGP
+from botorch_pref.feedback import Feedback
+from botorch_pref.models.preference_gp import PreferenceGP
+
+DOUBLE = torch.float64
+NUM_DRAWS = 128
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Answers of some kinds about points, under a prior, and an engine for them.
+
+    Attributes:
+        engine: A class of models.
+        cells: Indices into the registry's cells, of which one of each kind is taken.
+        n: Points, at least three.
+        d: Features.
+        near: The distance of the last point from the one before it; 0 is a copy.
+        log_lengthscale: In tens, as the other logarithms.
+        log_outputscale: Of the kernel.
+        log_noise: Of likelihoods that have one.
+        log_unit: Of the inputs: the datapoints are so many times as large.
+        batch: Whether there are two blocks of the same answers.
+        seed: Of points and answers.
+    """
+
+    engine: type[PreferenceGP]
+    cells: tuple[int, ...]
+    n: int
+    d: int
+    near: float
+    log_lengthscale: float
+    log_outputscale: float
+    log_noise: float
+    log_unit: float
+    batch: bool
+    seed: int
+
+    def answers(self) -> list[Cell]:
+        """One cell of each kind, with random answers."""
+        generator = Generator().manual_seed(self.seed)
+        chosen: dict[type[Feedback], Cell] = {}
+        for i in self.cells:
+            kind = type(CELLS[i].feedback)
+            chosen[kind] = replace(CELLS[i], feedback=RANDOM[kind](generator, self.n))
+        return list(chosen.values())
+
+    def points(self) -> Tensor:
+        """Datapoints, ``n x d``, the last two of them near each other."""
+        generator = Generator().manual_seed(self.seed + 1)
+        points = torch.rand(self.n, self.d, generator=generator, dtype=DOUBLE)
+        points[-1] = points[-2] + self.near
+        return points * 10**self.log_unit
+
+    def prior_covariance(self) -> Tensor:
+        """Of the utilities at the datapoints, from the formula."""
+        scaled = self.points() / 10 ** (self.log_lengthscale + self.log_unit)
+        squares = (scaled.unsqueeze(-2) - scaled.unsqueeze(-3)).square().sum(-1)
+        return 10**self.log_outputscale * torch.exp(-squares / 2)
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether a brute force average over the prior can tell the evidence."""
+        return max(abs(self.log_outputscale - self.log_noise), abs(self.log_noise)) <= 1.5
+
+    def model(self, cells: Sequence[Cell]) -> PreferenceGP:
+        """The model, without a fit."""
+        likelihoods: dict[type[Feedback], Any] = {}
+        for cell in cells:
+            likelihood = cell.likelihood().double()
+            if hasattr(likelihood, "noise"):
+                likelihood.noise = 10**self.log_noise
+            likelihoods[type(cell.feedback)] = likelihood
+        points, feedback = self.points(), [cell.feedback for cell in cells]
+        if self.batch:
+            points = points.expand(2, -1, -1)
+            feedback = [
+                f.map_tensors(lambda t: t.expand(2, *t.shape)) for f in feedback
+            ]
+        draws = {"num_draws": NUM_DRAWS} if self.engine is SkewPreferenceGP else {}
+        kernel: Any = ScaleKernel(RBFKernel()).double()
+        kernel.base_kernel.lengthscale = 10 ** (self.log_lengthscale + self.log_unit)
+        kernel.outputscale = 10**self.log_outputscale
+        model = self.engine(
+            points,
+            feedback=feedback,
+            likelihood=likelihoods,
+            covar_module=kernel,
+            **draws,
+        )
+        return model.eval()
+
+
+def _decimal(low: int, high: int) -> st.SearchStrategy[float]:
+    """Logarithms in tenths, simple ones first."""
+    return st.integers(10 * low, 10 * high).map(lambda tenths: tenths / 10)
+
+
+def problems(engine: type[PreferenceGP]) -> st.SearchStrategy[Problem]:
+    """Problems for one engine."""
+    return st.builds(
+        Problem,
+        engine=st.just(engine),
+        cells=st.lists(
+            st.sampled_from([i for i, c in enumerate(CELLS) if takes(engine, c)]),
+            min_size=1,
+            max_size=4,
+            unique=True,
+        ).map(tuple),
+        n=st.integers(3, 12),
+        d=st.integers(1, 4),
+        near=st.sampled_from([0.3, 0.0, 1e-12, 1e-8, 1e-4]),
+        log_lengthscale=_decimal(-2, 2),
+        log_outputscale=_decimal(-4, 4),
+        log_noise=_decimal(-4, 3),
+        log_unit=st.sampled_from([0, 0, 0, -6, 6]),
+        batch=st.booleans(),
+        seed=st.integers(0, 2**31),
+    )

@@ -1,0 +1,143 @@
+"""The evidence of any answers, averaged over draws of the prior."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from entries import Cell
+from torch import Generator, Tensor
+from torch.special import log_ndtr, ndtr
+from truths.answers import NOISE, best_of, duels, middle, softmax
+
+from botorch_pref import (
+    Choices,
+    Comparisons,
+    OrdinalRatings,
+    PlackettLuceLikelihood,
+    Rankings,
+    Ratings,
+    Strengths,
+    Validity,
+)
+from botorch_pref.feedback import Feedback
+
+_NUM_DRAWS = 4096
+# So many of the draws must carry the weight for their average to be one.
+_SMALLEST_SIZE = 100
+
+
+def _items(row: Tensor) -> list[int]:
+    return [i for i in row.tolist() if i >= 0]
+
+
+def _comparisons(f: Tensor, answers: Comparisons, law: Any, noise: float) -> Tensor:
+    gaps = duels(f, answers.pairs)
+    if not hasattr(law, "noise"):
+        return torch.nn.functional.logsigmoid(gaps).sum(-1)
+    threshold = float(law.tie_threshold)
+    return log_ndtr((gaps - threshold) / math.sqrt(2 * noise)).sum(-1)
+
+
+def _choices(f: Tensor, answers: Choices, law: Any, noise: float) -> Tensor:
+    pairs = zip(map(_items, answers.sets), answers.chosen.tolist(), strict=True)
+    stages = [[best, *(i for i in items if i != best)] for items, best in pairs]
+    if isinstance(law, PlackettLuceLikelihood):
+        return softmax(f, stages)
+    f = f * math.sqrt(NOISE / noise)
+    return sum((best_of(f, s[0], s[1:]) for s in stages), torch.zeros(()))
+
+
+def _rankings(f: Tensor, answers: Rankings, law: Any, noise: float) -> Tensor:
+    orders = [_items(row) for row in answers.orders]
+    if isinstance(law, PlackettLuceLikelihood):
+        return softmax(f, [order[i:] for order in orders for i in range(len(order))])
+    f = f * math.sqrt(NOISE / noise)
+    parts = [
+        middle(f, *order) if len(order) == 3 else best_of(f, order[0], order[1:])
+        for order in orders
+    ]
+    return sum(parts, torch.zeros(()))
+
+
+def _validity(f: Tensor, answers: Validity, law: Any, noise: float) -> Tensor:
+    sign = torch.where(answers.valid, 1.0, -1.0).double()
+    return log_ndtr(f[:, answers.indices] * sign / math.sqrt(noise)).sum(-1)
+
+
+def _levels(f: Tensor, answers: OrdinalRatings, law: Any, noise: float) -> Tensor:
+    infinite = torch.tensor([math.inf], dtype=f.dtype)
+    ends = torch.cat([-infinite, law.cutpoints.detach(), infinite])
+    f = f[:, answers.indices]
+    lower, upper = (
+        (ends[answers.levels + i] - f) / math.sqrt(noise) for i in (0, 1)
+    )
+    # From the side where the difference of two probabilities keeps its digits.
+    flip = lower > 0
+    lower, upper = torch.where(flip, -upper, lower), torch.where(flip, -lower, upper)
+    return (ndtr(upper) - ndtr(lower)).log().sum(-1)
+
+
+def _densities(z: Tensor, y: Tensor, law: Any, noise: float) -> Tensor:
+    z, precision = z / math.sqrt(2 * noise), law.precision.detach()
+    a, b = precision * ndtr(z), precision * ndtr(-z)
+    density = (a - 1) * y.log() + (b - 1) * (1 - y).log()
+    return (density + precision.lgamma() - a.lgamma() - b.lgamma()).sum(-1)
+
+
+def _strengths(f: Tensor, answers: Strengths, law: Any, noise: float) -> Tensor:
+    return _densities(duels(f, answers.pairs), answers.strengths, law, noise)
+
+
+def _ratings(f: Tensor, answers: Ratings, law: Any, noise: float) -> Tensor:
+    return _densities(f[:, answers.indices], answers.ratings, law, noise)
+
+
+_LOG_PROBABILITIES: dict[type[Feedback], Callable[..., Tensor]] = {
+    Comparisons: _comparisons,
+    Choices: _choices,
+    Rankings: _rankings,
+    Validity: _validity,
+    OrdinalRatings: _levels,
+    Strengths: _strengths,
+    Ratings: _ratings,
+}
+
+
+@dataclass(frozen=True)
+class Average:
+    """What an average over draws says of the evidence.
+
+    Attributes:
+        log_evidence: The logarithm of the average.
+        error: The standard error of it, in nats.
+        told: Whether enough draws carry the weight.
+    """
+
+    log_evidence: float
+    error: float
+    told: bool
+
+
+def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
+    """The evidence of answers about utilities with a Gaussian prior of mean zero.
+
+    Args:
+        covariance: ``n x n``, perhaps singular.
+        cells: Answers under their likelihoods.
+        noise: Of the likelihoods that have one.
+    """
+    values, vectors = torch.linalg.eigh(covariance)
+    root = vectors * values.clamp_min(0).sqrt()
+    generator = Generator().manual_seed(1)
+    white = torch.randn(_NUM_DRAWS, len(root), generator=generator, dtype=root.dtype)
+    f = white @ root.T
+    logs = f.new_zeros(_NUM_DRAWS)
+    for cell in cells:
+        function = _LOG_PROBABILITIES[type(cell.feedback)]
+        logs = logs + function(f, cell.feedback, cell.likelihood().double(), noise)
+    weights = logs.softmax(-1)
+    size = float(1 / weights.square().sum())
+    log_evidence = float(logs.logsumexp(-1)) - math.log(_NUM_DRAWS)
+    return Average(log_evidence, math.sqrt(1 / size - 1 / _NUM_DRAWS), size >= _SMALLEST_SIZE)

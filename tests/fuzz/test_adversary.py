@@ -1,0 +1,165 @@
+"""No random problem gives numbers that are wrong in silence, whatever the engine.
+
+``--fuzz-cases N`` tries so many problems in all, ``--fuzz-seed S`` other ones.
+"""
+
+import copy
+import warnings
+from collections import Counter
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from entries import Cell
+from fuzz.adversary import Problem, problems
+from fuzz.brute_force import average
+from hypothesis import HealthCheck, given, seed, settings
+from models.cell_answers import tensors
+from registry import ENGINES
+from torch import Generator
+
+from botorch_pref import (
+    DuelingEUBO,
+    InferenceWarning,
+    LaplacePreferenceGP,
+    PrecisionError,
+    PreferenceMarginalLogLikelihood,
+    Ratings,
+    SkewPreferenceGP,
+    Strengths,
+    VariationalPreferenceGP,
+)
+from botorch_pref.models.preference_gp import PreferenceGP
+
+DOUBLE = torch.float64
+# One problem in so many is fitted too.
+FITTED = 10
+
+
+def assert_moments_can_be(model: PreferenceGP, problem: Problem) -> None:
+    """Finite, with variances that answers do not make larger than the prior's."""
+    generator = Generator().manual_seed(problem.seed + 2)
+    new = torch.rand(4, problem.d, generator=generator, dtype=DOUBLE)
+    X = torch.cat([problem.points(), new * 10**problem.log_unit])
+    with torch.no_grad():
+        posterior = model.posterior(X)
+        mean, covariance = posterior.mean, posterior.covariance_matrix
+    assert bool(mean.isfinite().all())
+    assert bool(covariance.isfinite().all())
+    variance = covariance.diagonal(dim1=-2, dim2=-1)
+    scale = 10**problem.log_outputscale
+    assert float(variance.min()) >= -1e-9 * scale
+    kinds = {type(block) for block in model.feedback}
+    if not kinds & {Strengths, Ratings} and problem.engine is not SkewPreferenceGP:
+        # A factor that is log-concave only ever adds precision.
+        assert float(variance.max()) <= scale * (1 + 1e-6)
+
+
+def assert_one_of_two_wins(model: PreferenceGP, problem: Problem) -> None:
+    X = problem.points()
+    first, second = X[:-1], X[1:]
+    with torch.no_grad():
+        won, lost = (
+            model.duel_probability(*pair)
+            for pair in ((first, second), (second, first))
+        )
+    assert bool((won >= 0).all())
+    torch.testing.assert_close(won + lost, torch.ones_like(won), rtol=0, atol=1e-9)
+
+
+def assert_a_challenger_has_a_value(model: PreferenceGP, problem: Problem) -> None:
+    X = problem.points()
+    challenger = X[:1].clone().requires_grad_()
+    value = DuelingEUBO(model, X[1:2])(challenger.unsqueeze(0)).sum()
+    (gradient,) = torch.autograd.grad(value, challenger)
+    assert float(value) >= -1e-9 * 10 ** (problem.log_outputscale / 2)
+    assert bool(gradient.isfinite().all())
+
+
+def nats_of(problem: Problem, answers: int) -> float:
+    """How far the evidence of an approximation may be from the truth."""
+    if problem.engine is LaplacePreferenceGP:
+        return 0.2 + 0.15 * answers
+    return 0.05 + 0.02 * answers
+
+
+def assert_evidence(model: PreferenceGP, problem: Problem, cells: list[Cell]) -> None:
+    """That of an average over draws of the prior, or a bound from below."""
+    evidence = model.log_evidence().detach().reshape(-1)
+    assert bool(evidence.isfinite().all())
+    if not problem.ordinary:
+        return
+    truth = average(problem.prior_covariance(), cells, 10**problem.log_noise)
+    if not truth.told:
+        return
+    gap = float(evidence[0]) - truth.log_evidence
+    answers = sum(len(next(iter(tensors(c.feedback).values()))) for c in cells)
+    slack = 6 * truth.error + nats_of(problem, answers)
+    print("GAP", problem.engine.__name__, answers, round(gap, 3), round(truth.error, 3), [c.feedback.__class__.__name__ + c.likelihood().__class__.__name__ for c in cells])
+    assert gap <= slack
+    assert gap >= -slack or problem.engine is VariationalPreferenceGP
+
+
+def assert_copies_agree(model: PreferenceGP, problem: Problem) -> None:
+    X = problem.points()
+    with torch.no_grad():
+        one, other = model.posterior(X), copy.deepcopy(model).posterior(X)
+    torch.testing.assert_close(other.mean, one.mean, rtol=0, atol=0)
+
+
+def assert_is_fitted(model: PreferenceGP) -> None:
+    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 30}})
+
+
+def outcome(problem: Problem) -> str:
+    """What became of a problem: "right", "warned of", "refused", or an assertion."""
+    cells = problem.answers()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = problem.model(cells)
+            diagnostics = model.diagnostics()
+            assert_moments_can_be(model, problem)
+            assert_one_of_two_wins(model, problem)
+            assert_a_challenger_has_a_value(model, problem)
+            assert_evidence(model, problem, cells)
+            assert_copies_agree(model, problem)
+            if problem.seed % FITTED == 0:
+                assert_is_fitted(model)
+        except PrecisionError:
+            return "refused"
+        except AssertionError:
+            if any(issubclass(w.category, InferenceWarning) for w in caught):
+                return "warned of"
+            raise
+    warned = [w for w in caught if issubclass(w.category, InferenceWarning)]
+    assert bool(warned) or bool(torch.as_tensor(diagnostics["converged"]).all())
+    return "warned of" if warned else "right"
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
+def test_nothing_is_wrong_in_silence(
+    engine: type[PreferenceGP], request: pytest.FixtureRequest
+) -> None:
+    config = request.config
+    count = config.getoption("--fuzz-cases") // len(ENGINES)
+    outcomes: Counter[str] = Counter()
+
+    @seed(config.getoption("--fuzz-seed"))
+    @settings(
+        max_examples=count,
+        derandomize=False,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(problem=problems(engine))
+    def attempt(problem: Problem) -> None:
+        outcomes[outcome(problem)] += 1
+
+    attempt()
+    print(engine.__name__, dict(outcomes))
+    # Refusals and warnings are for the extremes.
+    assert outcomes["right"] >= 0.8 * sum(outcomes.values())
