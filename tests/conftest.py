@@ -19,8 +19,12 @@ _QUICK_CASES = 2
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How many random problems the adversary tries, and which."""
-    parser.addoption("--fuzz-cases", type=int, default=200)
-    parser.addoption("--fuzz-seed", type=int, default=0)
+    parser.addoption(
+        "--fuzz-cases", type=int, default=200, help="random problems in all (200)"
+    )
+    parser.addoption(
+        "--fuzz-seed", type=int, default=0, help="other random problems (0)"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from botorch_pref.errors import PrecisionError
+
 
 def psd_root(matrix: Tensor) -> Tensor:
     r"""A square root :math:`S` with :math:`S S^T = M`, to rounding.
@@ -22,9 +24,19 @@ def psd_root(matrix: Tensor) -> Tensor:
 
     Returns:
         ``batch_shape x k x k``.
+
+    Raises:
+        PrecisionError: Entries are not finite, or too large for eigenvalues.
     """
     cholesky, info = torch.linalg.cholesky_ex(matrix)
     if not bool(info.any()):
         return cholesky
-    eigenvalues, eigenvectors = torch.linalg.eigh(matrix)
+    try:
+        eigenvalues, eigenvectors = torch.linalg.eigh(matrix)
+    except torch.linalg.LinAlgError as error:
+        raise PrecisionError(
+            f"A matrix of shape {tuple(matrix.shape)} has no eigenvalues that can be "
+            f"computed ({error}); its entries reach {float(matrix.abs().amax()):.3g}. "
+            "Are the hyper-parameters finite, and of the size of the data?"
+        ) from error
     return eigenvectors * eigenvalues.clamp_min(0.0).sqrt().unsqueeze(-2)

@@ -1,6 +1,5 @@
-"""Problems that nobody would choose: random answers, copies of points, extreme scales."""
+"""Problems that nobody would choose: random answers, copies, extreme scales."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ from entries import Cell
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from hypothesis import strategies as st
 from models.cell_models import takes
-from registry import CELLS, ENGINES, RANDOM
+from registry import CELLS, RANDOM
 from torch import Generator, Tensor
 
 from botorch_pref import SkewPreferenceGP
@@ -76,7 +75,9 @@ class Problem:
     @property
     def ordinary(self) -> bool:
         """Whether a brute force average over the prior can tell the evidence."""
-        return max(abs(self.log_outputscale - self.log_noise), abs(self.log_noise)) <= 1.5
+        return (
+            max(abs(self.log_outputscale - self.log_noise), abs(self.log_noise)) <= 1.5
+        )
 
     def model(self, cells: Sequence[Cell]) -> PreferenceGP:
         """The model, without a fit."""
@@ -104,6 +105,16 @@ class Problem:
             **draws,
         )
         return model.eval()
+
+    def unfitted(self, cells: Sequence[Cell]) -> PreferenceGP:
+        """A model with the default prior, of inputs in the unit cube."""
+        draws = {"num_draws": NUM_DRAWS} if self.engine is SkewPreferenceGP else {}
+        return self.engine(
+            self.points() / 10**self.log_unit,
+            feedback=[cell.feedback for cell in cells],
+            likelihood={type(c.feedback): c.likelihood().double() for c in cells},
+            **draws,
+        )
 
 
 def _decimal(low: int, high: int) -> st.SearchStrategy[float]:

@@ -70,9 +70,7 @@ def _levels(f: Tensor, answers: OrdinalRatings, law: Any, noise: float) -> Tenso
     infinite = torch.tensor([math.inf], dtype=f.dtype)
     ends = torch.cat([-infinite, law.cutpoints.detach(), infinite])
     f = f[:, answers.indices]
-    lower, upper = (
-        (ends[answers.levels + i] - f) / math.sqrt(noise) for i in (0, 1)
-    )
+    lower, upper = ((ends[answers.levels + i] - f) / math.sqrt(noise) for i in (0, 1))
     # From the side where the difference of two probabilities keeps its digits.
     flip = lower > 0
     lower, upper = torch.where(flip, -upper, lower), torch.where(flip, -lower, upper)
@@ -140,4 +138,6 @@ def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
     weights = logs.softmax(-1)
     size = float(1 / weights.square().sum())
     log_evidence = float(logs.logsumexp(-1)) - math.log(_NUM_DRAWS)
-    return Average(log_evidence, math.sqrt(1 / size - 1 / _NUM_DRAWS), size >= _SMALLEST_SIZE)
+    return Average(
+        log_evidence, math.sqrt(1 / size - 1 / _NUM_DRAWS), size >= _SMALLEST_SIZE
+    )

@@ -1,9 +1,11 @@
 """No random problem gives numbers that are wrong in silence, whatever the engine.
 
-``--fuzz-cases N`` tries so many problems in all, ``--fuzz-seed S`` other ones.
+``--fuzz-cases N`` tries so many problems in all, ``--fuzz-seed S`` other ones, and
+``--log-cli-level=INFO`` says what became of them.
 """
 
 import copy
+import logging
 import warnings
 from collections import Counter
 
@@ -60,8 +62,7 @@ def assert_one_of_two_wins(model: PreferenceGP, problem: Problem) -> None:
     first, second = X[:-1], X[1:]
     with torch.no_grad():
         won, lost = (
-            model.duel_probability(*pair)
-            for pair in ((first, second), (second, first))
+            model.duel_probability(*pair) for pair in ((first, second), (second, first))
         )
     assert bool((won >= 0).all())
     torch.testing.assert_close(won + lost, torch.ones_like(won), rtol=0, atol=1e-9)
@@ -95,7 +96,6 @@ def assert_evidence(model: PreferenceGP, problem: Problem, cells: list[Cell]) ->
     gap = float(evidence[0]) - truth.log_evidence
     answers = sum(len(next(iter(tensors(c.feedback).values()))) for c in cells)
     slack = 6 * truth.error + nats_of(problem, answers)
-    print("GAP", problem.engine.__name__, answers, round(gap, 3), round(truth.error, 3), [c.feedback.__class__.__name__ + c.likelihood().__class__.__name__ for c in cells])
     assert gap <= slack
     assert gap >= -slack or problem.engine is VariationalPreferenceGP
 
@@ -107,9 +107,12 @@ def assert_copies_agree(model: PreferenceGP, problem: Problem) -> None:
     torch.testing.assert_close(other.mean, one.mean, rtol=0, atol=0)
 
 
-def assert_is_fitted(model: PreferenceGP) -> None:
+def assert_is_fitted(problem: Problem, cells: list[Cell]) -> None:
+    """From the default prior: the scales of the problem may be no start at all."""
+    model = problem.unfitted(cells)
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-    fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 30}})
+    fit_gpytorch_mll(mll)
+    assert bool(torch.as_tensor(model.diagnostics()["converged"]).all())
 
 
 def outcome(problem: Problem) -> str:
@@ -126,7 +129,7 @@ def outcome(problem: Problem) -> str:
             assert_evidence(model, problem, cells)
             assert_copies_agree(model, problem)
             if problem.seed % FITTED == 0:
-                assert_is_fitted(model)
+                assert_is_fitted(problem, cells)
         except PrecisionError:
             return "refused"
         except AssertionError:
@@ -160,6 +163,6 @@ def test_nothing_is_wrong_in_silence(
         outcomes[outcome(problem)] += 1
 
     attempt()
-    print(engine.__name__, dict(outcomes))
+    logging.getLogger(__name__).info("%s: %s", engine.__name__, dict(outcomes))
     # Refusals and warnings are for the extremes.
-    assert outcomes["right"] >= 0.8 * sum(outcomes.values())
+    assert outcomes["right"] >= 0.95 * sum(outcomes.values())

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from botorch_pref import PrecisionError
 from botorch_pref.linalg.psd_root import psd_root
 
 
@@ -54,3 +55,10 @@ def test_batches_with_one_singular_element() -> None:
     matrix = torch.stack([matrix, 4 * matrix])
     root = psd_root(matrix)
     torch.testing.assert_close(root @ root.mT, matrix, rtol=0, atol=1e-13)
+
+
+def test_a_matrix_that_is_not_finite_is_refused() -> None:
+    """By an error after which BoTorch's fitting tries other hyper-parameters."""
+    matrix = torch.full((3, 3), torch.inf, dtype=torch.float64)
+    with pytest.raises(PrecisionError, match="entries reach inf"):
+        psd_root(matrix)
