@@ -142,6 +142,7 @@ def outcome(problem: Problem) -> str:
 
 
 @pytest.mark.fuzz
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
 def test_nothing_is_wrong_in_silence(
     engine: type[PreferenceGP], request: pytest.FixtureRequest
