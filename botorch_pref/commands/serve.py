@@ -158,6 +158,8 @@ def _listening(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        # Whoever has the address may come: they wait until the page is there.
+        listening.listen(128)
     except OSError as error:
         raise OSError(
             f"{host}:{port} cannot be had: {error}; try another --port."

@@ -116,6 +116,25 @@ def test_a_restart_goes_on_with_the_same_questions(
     assert [ask(again, rater) for rater in ("ann", None)] == before
 
 
+def test_an_answer_that_comes_first_after_a_restart_is_asked_for_no_more(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    index = ask(served(experiment))["question"]
+    client = served(stored(tmp_path / "tea.json"))
+    post(client, "answer", question=index, winner=0)
+    assert ask(client)["question"] != index
+
+
+def test_a_question_that_was_answered_elsewhere_is_asked_for_no_more(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    index = ask(client)["question"]
+    experiment.tell(index, winner=0)
+    post(client, "answer", 409, question=index, winner=1)
+    assert ask(client)["question"] != index
+
+
 def test_undo_brings_the_last_question_back(
     experiment: PreferenceExperiment, served: Serve
 ) -> None:

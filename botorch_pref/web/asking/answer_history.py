@@ -47,3 +47,14 @@ def answered_questions(experiment: Experiment) -> list[AnsweredQuestion]:
                 AnsweredQuestion(question, event.said, rater, event.time, event.number)
             )
     return sorted(found, key=lambda answered: -answered.number)
+
+
+def is_answered(experiment: Experiment, index: int) -> bool:
+    """Whether a question has an answer that stands.
+
+    Args:
+        experiment: Ax's.
+        index: The number of the question, or any other number.
+    """
+    trial = experiment.trials.get(index)
+    return trial is not None and standing_event(trial) is not None

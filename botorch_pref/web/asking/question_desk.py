@@ -15,6 +15,7 @@ from botorch_pref.web.asking.answer_conflict import AnswerConflictError
 from botorch_pref.web.asking.answer_history import (
     AnsweredQuestion,
     answered_questions,
+    is_answered,
 )
 from botorch_pref.web.asking.rater_place import RaterPlace
 
@@ -102,9 +103,7 @@ class QuestionDesk:
             StorageError: It could not be stored.
         """
         with self._changed:
-            place = self._places[rater]
-            asked = index in place.indices
-            others = (p for p in self._places.values() if p is not place)
+            others = (p for owner, p in self._places.items() if owner != rater)
             if any(index in other.indices for other in others):
                 raise AnswerConflictError(
                     f"Question {index} was asked of somebody else."
@@ -112,12 +111,19 @@ class QuestionDesk:
         try:
             self._told(rater, index, said)
         except ExperimentError as error:
-            if asked or not self._is_answered(index):
+            if not is_answered(self.experiment.experiment, index):
                 raise
+            self._put_away(rater, index)
             raise AnswerConflictError(str(error)) from error
         with self._changed:
-            place.remove(index)
-            place.skipped.clear()
+            self._places[rater].skipped.clear()
+        self._put_away(rater, index)
+
+    def _put_away(self, rater: str | None, index: int) -> None:
+        """Takes a question off the desk, and sees to it that others are asked."""
+        with self._changed:
+            self._places[rater].remove(index)
+            self._unowned = deque(q for q in self._unowned if q.index != index)
             self._ask_ahead()
 
     def _told(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
@@ -126,10 +132,6 @@ class QuestionDesk:
         except StorageError:
             # Another process has written, which the experiment has read by now.
             self.experiment.tell(index, rater=rater, **said)
-
-    def _is_answered(self, index: int) -> bool:
-        trial = self.experiment.experiment.trials.get(index)
-        return trial is not None and not trial.status.is_running
 
     def skip(self, rater: str | None, index: int) -> None:
         """Withdraws a question that a rater does not want to answer.
@@ -144,10 +146,10 @@ class QuestionDesk:
         for question in found:
             self.experiment.withdraw(question)
             with self._changed:
+                # Two taps at once skip it once.
                 if index in place.indices:
-                    place.remove(index)
                     place.skipped.append(question)
-                self._ask_ahead()
+            self._put_away(rater, index)
 
     def undo(self, rater: str | None) -> Question:
         """Takes back what a rater did last: an answer or a skipped question.

@@ -100,8 +100,8 @@ def written(parameter: Parameter, value: Any) -> str:
         return str(value)
     apart = parameter.upper - parameter.lower
     if parameter.log_scale:
-        # The width of a step where the value is.
-        apart = value * math.log(parameter.upper / parameter.lower)
+        # As far as to the next value that is e times as large, about.
+        apart = value
     return f"{value:.{_decimals(apart)}f}"
 
 
@@ -113,7 +113,7 @@ def step(parameter: RangeParameter) -> float:
     """
     apart = parameter.upper - parameter.lower
     if parameter.log_scale:
-        apart = parameter.lower * math.log(parameter.upper / parameter.lower)
+        apart = parameter.lower
     return float(10.0 ** -_decimals(apart))
 
 

@@ -355,6 +355,10 @@ class QuestionView {
     document.addEventListener("click", (event) => {
       if (!this.menu.hidden && !event.composedPath().some((e) => e === this.menu || e === this.menuButton)) this.#menu(false);
     }, { signal });
+    // What was said a moment ago is in nobody's way.
+    this.frame.addEventListener("pointerdown", (event) => {
+      if (!this.toast.contains(event.target)) this.toast.hidden = true;
+    }, { signal });
     if (!this.page) return;
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.#refresh();

@@ -1,0 +1,184 @@
+"""A browser, a server for it, and what a person does there."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webdriver import WebDriver
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 60.0
+"""Seconds after which a browser will not do it any more, on however busy a machine."""
+
+
+def missing() -> str | None:
+    """What a browser test lacks; None if it lacks nothing."""
+    if not any(map(shutil.which, BROWSERS)):
+        return f"there is none of {', '.join(BROWSERS)}"
+    return None if shutil.which("chromedriver") else "there is no chromedriver"
+
+
+@contextmanager
+def browser() -> Iterator[WebDriver]:
+    options = Options()
+    options.binary_location = next(filter(None, map(shutil.which, BROWSERS)))
+    # In a container there is neither a sandbox nor much shared memory.
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.add_argument("--disable-gpu")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """The address of an application that is served in a thread."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app, log_level="warning", ws="none")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def until(happened: Callable[[], Any]) -> Any:
+    """What a function returns as soon as that is true."""
+    end = time.monotonic() + PATIENCE
+    while not (found := happened()):
+        assert time.monotonic() < end, f"{happened} never happened"
+        time.sleep(0.02)
+    return found
+
+
+class Visitor:
+    """Somebody before a page.
+
+    Args:
+        driver: Of the browser.
+        width: Of the window; a phone's where it is less than 600.
+    """
+
+    def __init__(self, driver: WebDriver, width: int) -> None:
+        self.driver = driver
+        phone = width < 600
+        size = {"width": width, "height": 844 if phone else 800}
+        kind = {"deviceScaleFactor": 1, "mobile": phone}
+        self._cdp("Emulation.setDeviceMetricsOverride", **size, **kind)
+        self._cdp("Emulation.setTouchEmulationEnabled", enabled=phone)
+
+    def _cdp(self, command: str, **given: Any) -> Any:
+        return self.driver.execute_cdp_cmd(command, given)
+
+    def visit(self, address: str) -> None:
+        self.driver.get("about:blank")
+        self.driver.get(address)
+        self.settled()
+
+    def reload(self) -> None:
+        self.driver.refresh()
+        self.settled()
+
+    def settled(self) -> str:
+        """The name of the question that is on display, once one can be answered."""
+        return until(self._question)
+
+    def _question(self) -> str | None:
+        script = """
+            const main = document.querySelector("main[aria-busy=false]");
+            return main?.querySelector("[role=group]")?.getAttribute("aria-label");
+        """
+        return self.driver.execute_script(script)
+
+    def index(self) -> int:
+        """The number of the question on display."""
+        return int(self.settled().removeprefix("Question ")) - 1
+
+    def click(self, text: str) -> None:
+        """Clicks what can be seen and begins with a text."""
+        found = [
+            element
+            for element in self.driver.find_elements(
+                By.CSS_SELECTOR, "button, summary, [role=menuitem], [role=radio]"
+            )
+            if element.is_displayed()
+            and (element.accessible_name or element.text).startswith(text)
+        ]
+        assert found, f"nothing begins with {text!r}"
+        found.sort(key=lambda element: element.text == text)
+        centred = "arguments[0].scrollIntoView({ block: 'center' })"
+        self.driver.execute_script(centred, found[-1])
+        found[-1].click()
+
+    def answer(self, text: str) -> int:
+        """Clicks an answer and waits for what follows; the question's number."""
+        return self.leave(lambda: self.click(text))
+
+    def press(self, key: str) -> int:
+        """Presses a key and waits for what follows; the question's number."""
+        body = self.driver.find_element(By.TAG_NAME, "body")
+        return self.leave(lambda: body.send_keys(key))
+
+    def leave(self, act: Callable[[], None]) -> int:
+        index = self.index()
+        act()
+        until(lambda: self._question() not in (None, f"Question {index + 1}"))
+        return index
+
+    def menu(self, text: str) -> None:
+        self.click("Menu")
+        self.click(text)
+
+    def text(self) -> str:
+        return self.driver.find_element(By.TAG_NAME, "body").text
+
+    def fits(self) -> bool:
+        """Whether nothing makes the page scroll sideways."""
+        script = "return document.documentElement.scrollWidth <= innerWidth"
+        return bool(self.driver.execute_script(script))
+
+    def small_targets(self) -> list[str]:
+        """What can be tapped and is less than 44 px high or wide."""
+        script = """
+            return [...document.querySelectorAll("button, summary, select, input, a")]
+                .filter((e) => e.checkVisibility())
+                .filter((e) => e.getBoundingClientRect().height < 43.5
+                            || e.getBoundingClientRect().width < 43.5)
+                .map((e) => e.outerHTML)
+        """
+        return list(self.driver.execute_script(script))
+
+    def nameless(self) -> list[dict[str, Any]]:
+        """What a screen reader could operate and not name."""
+        operated = {"button", "link", "slider", "textbox", "combobox", "radio", "image"}
+        nodes = self._cdp("Accessibility.getFullAXTree")["nodes"]
+        return [
+            node
+            for node in nodes
+            if not node.get("ignored")
+            and node.get("role", {}).get("value") in operated
+            and not node.get("name", {}).get("value")
+        ]
+
+    def complaints(self) -> list[str]:
+        """Errors and refusals that the browser has noted."""
+        return [line["message"] for line in self.driver.get_log("browser")]

@@ -1,0 +1,200 @@
+"""Options as the page is told to show them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ax.core.parameter import ParameterType, RangeParameter
+from starlette.testclient import TestClient
+from tea import OWN, create
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import ExperimentError
+from botorch_pref.web import NumberTable, make_app
+from botorch_pref.web.showing.number_table import named_unit, step, written
+
+Serve = Callable[..., TestClient]
+
+
+def number(lower: float, upper: float, log_scale: bool = False) -> RangeParameter:
+    return RangeParameter("x", ParameterType.FLOAT, lower, upper, log_scale=log_scale)
+
+
+def test_tables_have_units_and_mark_what_differs(
+    experiment: PreferenceExperiment,
+) -> None:
+    space = experiment.experiment.search_space
+    three = [*OWN, {**OWN[1], "leaf (g)": 9.0, "minutes": 32.0}]
+    tables = NumberTable({"minutes": "min"}).tables(space, three)
+    rows = [{row.name: row for row in contents[0].rows} for contents in tables]
+    assert list(rows[0]) == ["leaf", "minutes", "cups", "kind"]
+    assert [row["leaf"].value for row in rows] == ["4.00", "5.00", "9.00"]
+    assert {row["leaf"].unit for row in rows} == {"g"}
+    assert {row["minutes"].unit for row in rows} == {"min"}
+    assert [row["leaf"].rank for row in rows] == [-1, 0, 1]
+    assert [row["leaf"].place for row in rows] == [3 / 8, 4 / 8, 1]
+    # Of 0.5 to 32, on a log scale.
+    assert [row["minutes"].place for row in rows][::2] == pytest.approx(
+        [0.43083, 1], abs=1e-5
+    )
+    assert [row["cups"].differs for row in rows] == [False] * 3
+    assert [row["kind"].value for row in rows] == ["green", "oolong", "oolong"]
+    assert [row["kind"].place for row in rows] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value", "text"),
+    [
+        ((14, 22), 18.123456, "18.12"),
+        ((0, 1), 0.5, "0.50"),
+        ((0, 0.01), 0.00512345, "0.0051"),
+        ((0, 100_000), 51234.5, "51234"),
+    ],
+)
+def test_numbers_are_as_fine_as_their_bounds_need(
+    bounds: tuple[float, float], value: float, text: str
+) -> None:
+    """The last decimal is a hundredth to a thousandth of what lies between them."""
+    parameter = number(*bounds)
+    assert written(parameter, value) == text
+    apart = (bounds[1] - bounds[0]) / step(parameter)
+    assert apart <= 1000 or step(parameter) == 1
+    assert apart >= 100 or value == 51234.5
+
+
+def test_numbers_on_a_log_scale_have_digits_where_they_are_small() -> None:
+    parameter = number(1e-4, 10, log_scale=True)
+    assert [written(parameter, v) for v in (0.00012345, 1.2345, 9.876)] == [
+        "0.000123",
+        "1.23",
+        "9.88",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("dose (g)", ("dose", "g")),
+        ("dose [m/s]", ("dose", "m/s")),
+        ("brew_time", ("brew time", "")),
+        ("(g)", ("(g)", "")),
+    ],
+)
+def test_a_name_may_end_in_its_unit(name: str, shown: tuple[str, str]) -> None:
+    assert named_unit(name) == shown
+
+
+def test_a_unit_of_no_parameter_is_refused(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment, show=NumberTable({"dose": "g"}))
+    assert "units of dose" in client.get("/api/question").json()["error"]
+
+
+def test_media_come_from_addresses_of_their_own(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    def show(option: dict[str, Any]) -> list[Any]:
+        path = tmp_path / "picture.gif"
+        path.write_bytes(b"GIF89a of a file")
+        return ["text", f"GIF89a {option['cups']}".encode(), path]
+
+    client = served(experiment, show=show, token="right&strange")
+    bearer = {"Authorization": "Bearer right&strange"}
+    question = client.get("/api/question", headers=bearer).json()
+    for option, shown in zip(question["options"], question["shown"], strict=True):
+        text, given, file = shown
+        assert text == {"type": "text", "text": "text"}
+        reply = client.get(f"/{given['src']}")
+        assert reply.headers["content-type"] == "image/gif"
+        assert reply.content == f"GIF89a {option['cups']}".encode()
+        assert client.get(f"/{file['src']}").content == b"GIF89a of a file"
+        assert client.get("/" + given["src"].partition("?")[0]).status_code == 403
+    for absent in ("0/0/0", "0/0/9", "0/9/0", "9/0/0"):
+        assert client.get(f"/media/{absent}", headers=bearer).status_code == 404
+
+
+def test_a_function_that_fails_says_for_which_option(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment, show=lambda option: option["dose"])
+    said = client.get("/api/question").json()["error"]
+    assert "KeyError: 'dose'" in said
+    assert "leaf (g)" in said
+
+
+KINDS = {"winner", "tie", "strength", "cannot_compare", "invalid", "ratings"}
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "levels", "kinds"),
+    [
+        ("EPPreferenceGP", 2, 5, KINDS | {"levels"}),
+        ("EPPreferenceGP", 2, None, KINDS),
+        ("SkewPreferenceGP", 2, 5, {*KINDS, "levels"} - {"strength", "ratings"}),
+        ("EPPreferenceGP", 3, None, None),
+    ],
+)
+def test_offered_kinds_are_those_that_tell_takes(
+    tmp_path: Path,
+    served: Serve,
+    model: str,
+    size: int,
+    levels: int | None,
+    kinds: set[str] | None,
+) -> None:
+    experiment = create(tmp_path / "tea.json", model=model, num_levels=levels)
+    client = served(experiment, size=size)
+    offered = client.get("/api/question").json()["kinds"]
+    said = {
+        "winner": 0,
+        "tie": True,
+        "strength": 0.7,
+        "best": 0,
+        "ranking": [*range(size)],
+        "cannot_compare": True,
+        "invalid": [0],
+        "ratings": [0.5] * size,
+        "levels": [0] * size,
+    }
+    taken = set()
+    for kind, answer in said.items():
+        # A pair has no best one but its winner, more than two no winner but the best.
+        if kind in (
+            {"best", "ranking"} if size == 2 else {"winner", "tie", "strength"}
+        ):
+            continue
+        question = experiment.ask(size)
+        try:
+            experiment.tell(question, **{kind: answer})
+        except ExperimentError:
+            continue
+        taken.add(kind)
+    assert set(offered) == taken
+    assert kinds is None or taken == kinds
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["winner", "beauty"], "beauty"),
+        (["best"], "best"),
+        ("winner", "list of kinds"),
+        (["cannot_compare"], "nothing can be preferred"),
+        (["winner", "levels"], "levels"),
+    ],
+)
+def test_kinds_that_cannot_be_offered_are_refused(
+    tmp_path: Path, kinds: Any, said: str
+) -> None:
+    experiment = create(tmp_path / "tea.json", num_levels=None)
+    with pytest.raises(ExperimentError, match=said):
+        make_app(experiment, kinds=kinds)
+
+
+def test_only_the_kinds_that_are_wanted_are_offered(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment, kinds=["tie", "winner"])
+    assert client.get("/api/question").json()["kinds"] == ["winner", "tie"]
