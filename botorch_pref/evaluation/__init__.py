@@ -49,6 +49,7 @@ from botorch_pref.evaluation.progress.remaining_gain import (
     remaining_gain,
 )
 from botorch_pref.evaluation.progress.stopping import StoppingAdvice, stopping_advice
+from botorch_pref.evaluation.ranking.leaderboard import leaderboard
 
 __all__ = [
     "AnswerAgreement",
@@ -75,6 +76,7 @@ __all__ = [
     "folds_by_samples",
     "folds_by_sets",
     "item_values",
+    "leaderboard",
     "level_probabilities",
     "member_log_probability",
     "ordered_pairs",

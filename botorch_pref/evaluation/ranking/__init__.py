@@ -1,0 +1,1 @@
+"""Ranking of items by what a model knows of their utilities."""

@@ -1,0 +1,139 @@
+"""Leaderboards against closed forms, plain draws and counts by hand."""
+
+import math
+
+import pytest
+import torch
+from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
+from gpytorch.distributions import MultivariateNormal
+from scipy import stats
+from torch import Tensor
+
+from botorch_pref import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PairwiseProbitLikelihood,
+    SkewPreferenceGP,
+)
+from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
+from botorch_pref.evaluation import leaderboard
+from botorch_pref.models.raters.group_utility import GroupUtility
+from botorch_pref.models.raters.rater_kernel import rater_covar_module
+
+
+class Independent(Model):
+    """Independent utilities, whose means are ``x`` and whose deviations are 1."""
+
+    num_outputs = 1
+    batch_shape = torch.Size()
+    likelihood = PairwiseProbitLikelihood(noise=0.5)
+
+    def posterior(self, X: Tensor, **_: object) -> GPyTorchPosterior:
+        eye = torch.eye(X.shape[-2], dtype=X.dtype)
+        return GPyTorchPosterior(MultivariateNormal(X.squeeze(-1), eye))
+
+
+def column(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.double).unsqueeze(-1)
+
+
+def test_two_items_in_closed_form() -> None:
+    found = leaderboard(Independent(), column(0.0, 1.0), ["a", "b"], top=1)
+    assert found.index.tolist() == ["b", "a"]
+    assert found["rank"].tolist() == [1, 2]
+    assert found["utility"].tolist() == [1, 0]
+    half = stats.norm.ppf(0.975)
+    assert found["lower"].tolist() == pytest.approx([1 - half, -half])
+    assert found["upper"].tolist() == pytest.approx([1 + half, half])
+    assert found[["rank_lower", "rank_upper"]].to_numpy().tolist() == [[1, 2]] * 2
+    better = stats.norm.cdf(1 / math.sqrt(2))
+    # Sobol draws of two normals: 4,096 of them.
+    assert found["best"].tolist() == pytest.approx([better, 1 - better], abs=5e-3)
+    assert found["top"].tolist() == pytest.approx(found["best"].tolist())
+    # Two noises of 1/2, and the variance of the difference, 2.
+    win = stats.norm.cdf(1 / math.sqrt(3))
+    assert found["win_rate"].tolist() == pytest.approx([win, 1 - win])
+
+
+def test_copies_have_one_rank_and_share() -> None:
+    found = leaderboard(
+        Independent(), column(0.0, 9.0, 9.0, -9.0), list("abcd"), level=0.9
+    )
+    assert found.index.tolist() == ["b", "c", "a", "d"]
+    assert found["rank"].tolist() == [1, 1, 3, 4]
+    assert found["rank_lower"].tolist() == [1, 1, 3, 4]
+    assert found["rank_upper"].tolist() == [1, 1, 3, 4]
+    assert found["best"].tolist() == pytest.approx([0.5, 0.5, 0, 0])
+
+
+ENGINES = [EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP]
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_every_engine_against_plain_draws(kind) -> None:
+    X = column(0.0, 0.2, 0.5, 0.8, 1.0)
+    pairs = torch.tensor([[1, 0], [1, 2], [2, 3], [4, 3], [1, 4]])
+    model = kind(X, pairs, likelihood=PairwiseProbitLikelihood(noise=0.3)).eval()
+    found = leaderboard(model, top=2, level=0.8).sort_index()
+    num = 40_000
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(0)
+        draws = model.posterior(X).rsample(torch.Size([num])).squeeze(-1)
+    above = (draws.unsqueeze(-2) > draws.unsqueeze(-1)).sum(-1)
+    error = 4 * 0.5 * math.sqrt(1 / num + 1 / 4096)
+    for name, share in (("best", above == 0), ("top", above < 2)):
+        gap = torch.tensor(found[name]) - share.double().mean(0)
+        assert gap.abs().max() < error
+    inside = (above + 1 >= torch.tensor(found["rank_lower"])) & (
+        above + 1 <= torch.tensor(found["rank_upper"])
+    )
+    assert (inside.double().mean(0) > 0.8 - error).all()
+    for end, low in (("rank_lower", True), ("rank_upper", False)):
+        beyond = torch.tensor(found[end])
+        outside = above + 1 < beyond if low else above + 1 > beyond
+        assert (outside.double().mean(0) < 0.1 + error).all()
+    win = torch.special.ndtr((draws.unsqueeze(-1) - draws.unsqueeze(-2)) / 0.6**0.5)
+    rates = (win.sum(-1) - 0.5).mean(0) / 4
+    assert (torch.tensor(found["win_rate"]) - rates).abs().max() < 4 * 0.5 / 200
+    assert found["win_rate"].mean() == pytest.approx(0.5)
+
+
+def test_raters_rank_by_their_mean_utility() -> None:
+    stimuli = torch.tensor([0.0, 0.5, 1.0] * 2, dtype=torch.double)
+    numbers = torch.tensor([0.0] * 3 + [1.0] * 3, dtype=torch.double)
+    model = EPPreferenceGP(
+        torch.stack([stimuli, numbers], dim=-1),
+        torch.tensor([[0, 1], [1, 2], [5, 4], [4, 3], [5, 4]]),
+        covar_module=rater_covar_module(1).double(),
+    )
+    for raters in (column(0.0), column(0.0, 1.0)):
+        group = GroupUtility(model, raters)
+        found = leaderboard(model, raters=raters)
+        assert found.equals(leaderboard(group, column(0.0, 0.5, 1.0)))
+    first = leaderboard(model, column(0.0, 0.5, 1.0), "abc", torch.tensor([0.0]))
+    second = leaderboard(model, column(0.0, 0.5, 1.0), "abc", torch.tensor([1.0]))
+    assert first.index.tolist() == second.index.tolist()[::-1] == list("abc")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"X": column(0.0)}, r"X is shape \(1, 1\)"),
+        ({}, "X is nothing"),
+        ({"X": column(0.0, 1.0), "names": ["a"]}, "2 items, and 1 names"),
+        ({"X": column(0.0, 1.0), "names": ["a", "a"]}, "1 of them different"),
+        ({"X": column(0.0, 1.0), "level": 1.0}, "level is 1.0"),
+        ({"X": column(0.0, 1.0), "top": 0}, "top is 0"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(arguments, match) -> None:
+    with pytest.raises(BotorchPrefError, match=match):
+        leaderboard(Independent(), **arguments)
+
+
+def test_a_model_that_knows_no_duels_is_refused() -> None:
+    model = Independent()
+    model.likelihood = None
+    with pytest.raises(UnsupportedFeedbackError, match="is not known"):
+        leaderboard(model, column(0.0, 1.0))
