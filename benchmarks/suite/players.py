@@ -9,18 +9,29 @@ from functools import partial
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import MaternKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.rivals import OptunaDashboard, fit_pairwise_gp, qeubo
-from botorch_pref.acquisition import DuelingEIIG
+from botorch_pref.acquisition import (
+    DuelingEIIG,
+    DuelingEUBO,
+    HallucinatedModel,
+    champion,
+)
 from botorch_pref.commands.registry import ACQUISITIONS as REGISTERED
 from botorch_pref.commands.registry import make_fit
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
-from botorch_pref.models import EPPreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.models import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PreferenceGP,
+    PreferenceMarginalLogLikelihood,
+    SkewPreferenceGP,
+)
 from botorch_pref.simulation.duel_loop import Fit, Propose
 from botorch_pref.simulation.proposals import (
     ChosenDuels,
@@ -50,19 +61,52 @@ def fit_rival_prior(datapoints: Tensor, comparisons: Comparisons) -> Model:
     return model
 
 
+def known_fit(model_class: type[PreferenceGP]) -> Fit:
+    """A model that keeps the hyper-parameters of Benavoli et al. (2021, section 4).
+
+    A lengthscale of 0.35 on [-2.6, 2.6], and a kernel variance of 1 / 0.02 beside unit
+    noise of a difference, with which the skewness that they print comes out.
+
+    Args:
+        model_class: The engine.
+    """
+
+    def fit(datapoints: Tensor, comparisons: Comparisons) -> Model:
+        kernel = ScaleKernel(RBFKernel()).to(datapoints)
+        kernel.outputscale = 1 / 0.02
+        kernel.base_kernel.lengthscale = 0.35 / 5.2
+        likelihood = PairwiseProbitLikelihood(noise=0.5)
+        return model_class(
+            datapoints, comparisons, covar_module=kernel, likelihood=likelihood
+        ).eval()
+
+    return fit
+
+
+def best_under_the_draw(model: PreferenceGP, X_ref: Tensor) -> DuelingEUBO:
+    """A believer's expected improvement over the best point of the draw itself."""
+    believed = HallucinatedModel(model)
+    return DuelingEUBO(believed, champion(believed))
+
+
 MODELS: dict[str, Fit] = {
     **{name: make_fit(name) for name in ("ep", "laplace", "skew")},
     **{f"{name}-human": make_fit(name, 1.0) for name in ("ep", "laplace", "skew")},
+    "ep-known": known_fit(EPPreferenceGP),
+    "laplace-known": known_fit(LaplacePreferenceGP),
+    "skew-known": known_fit(SkewPreferenceGP),
     "ep-rival-prior": fit_rival_prior,
     "pairwise-gp": fit_pairwise_gp,
 }
 """Models by name. Those without a suffix take answers at their word, with the noise of
-the command line, ``-human`` ones have the library's default noise of 1."""
+the command line, ``-human`` ones have the library's default noise of 1, ``-known`` ones
+do not learn."""
 
 ACQUISITIONS: dict[str, MakeAcquisition] = {
     **REGISTERED,
     "eiig-0.1": partial(DuelingEIIG, k=0.1),
     "eiig-0.5": partial(DuelingEIIG, k=0.5),
+    "hbei-own-best": best_under_the_draw,
     "qeubo": qeubo,
 }
 """Those of the command line, and more."""

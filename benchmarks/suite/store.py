@@ -13,7 +13,7 @@ import pandas as pd
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.play import COLUMNS, Outcome
 
-RECORDS = Path(__file__).with_name("records")
+RECORDS = Path(__file__).parents[1] / "records"
 """Where the committed tables are, one a study."""
 
 _RUN = ["problem", "judge", "noise", "model", "acquisition", "seed"]

@@ -18,6 +18,19 @@ def alpine1(X: Tensor) -> Tensor:
     return (X * X.sin() + 0.1 * X).abs().sum(-1)
 
 
+def cosine_bump(X: Tensor) -> Tensor:
+    r"""The negative of :math:`\cos 5x + e^{-x^2 / 2}` (Benavoli et al. 2021).
+
+    Args:
+        X: `batch_shape x 1`, in [-2.6, 2.6].
+
+    Returns:
+        `batch_shape`, at least -2, which is its value at 0.
+    """
+    x = X[..., 0]
+    return -(5 * x).cos() - (-0.5 * x.square()).exp()
+
+
 def forrester(X: Tensor) -> Tensor:
     r"""The function of Forrester et al. (2008), :math:`(6x - 2)^2 \sin(12x - 4)`.
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation.cost_functions import (
     alpine1,
+    cosine_bump,
     forrester,
     goldstein_price,
     sasena,
@@ -92,6 +93,7 @@ _PROBLEMS: dict[str, Callable[[], Problem]] = {
     "alpine7": lambda: _on_cube(alpine1, 0.0, *[(-10.0, 10.0)] * 7),
     "beale": lambda: _botorch(synthetic.Beale()),
     "branin": lambda: _botorch(synthetic.Branin(), least=0.39788735772973816),
+    "cosinebump": lambda: _on_cube(cosine_bump, -2.0, (-2.6, 2.6)),
     "dropwave": lambda: _botorch(synthetic.DropWave()),
     "forrester": lambda: _on_cube(forrester, -6.020740055767083, (0.0, 1.0)),
     "goldsteinprice": lambda: _on_cube(goldstein_price, 3.0, *[(-2.0, 2.0)] * 2),

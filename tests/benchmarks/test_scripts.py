@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import subprocess
 import sys
 import types
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from scipy import integrate, stats
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -38,6 +40,16 @@ class Only:
 
 # What shrinks each script: constants of its modules, and its arguments.
 TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "accuracy_audit": (
+        {
+            "accuracy_audit.SIZES": (3,),
+            "accuracy_audit.NOISES": (0.25,),
+            "accuracy_audit.IMPORTANCE_DRAWS": 2000,
+            "accuracy_audit.RESAMPLED": 2000,
+            "reference_posterior.EFFECTIVE_DRAWS": 50,
+        },
+        ["--out", "{folder}"],
+    ),
     "ask_time": (
         {
             "ask_time.TO_REACH": {("ep", 6): 1.0},
@@ -356,3 +368,25 @@ def test_no_script_is_left_out() -> None:
         if "__main__" in path.read_text(encoding="utf-8")
     }
     assert with_main == set(TINY) | ELSEWHERE
+
+
+@pytest.mark.slow
+def test_the_truth_of_logistic_answers_is_that_of_quadrature() -> None:
+    """One answer: the mean of a logistic factor under a normal, two ways."""
+    audit = load("accuracy_audit")
+    problem = load("synthetic_problems").synthetic_comparisons(1, 0.25, 0)
+    truth = audit.logistic_truth(problem)
+    scale = math.pi**2 / 6 / 0.25
+    covar = scale * problem.point_covariance()
+    spread = float((covar[0, 0] + covar[1, 1] - 2 * covar[0, 1]).sqrt())
+    law = stats.norm(0, spread)
+
+    def weighted(power: int) -> float:
+        return integrate.quad(
+            lambda z: z**power * law.pdf(z) / (1 + math.exp(-z)), -40, 40
+        )[0]
+
+    # 20,000 draws of deviation 1 to 2 prior deviations.
+    mean = weighted(1) / weighted(0) / scale**0.5
+    assert truth.queried.mean.item() == pytest.approx(mean, abs=4 * 1.5 / 20_000**0.5)
+    assert truth.log_evidence == pytest.approx(math.log(0.5), abs=1e-2)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks.suite.__main__ import main
+from benchmarks.suite.calibration import probit_deviation, tie_threshold
 from benchmarks.suite.cell import Cell, Rule, Setting, Study
 from benchmarks.suite.figures import draw_regrets
 from benchmarks.suite.judges import JUDGES
@@ -24,7 +25,7 @@ from benchmarks.suite.store import (
     read_runs,
     run_path,
 )
-from benchmarks.suite.studies import STUDIES
+from benchmarks.suite.studies import ERRORS, STUDIES
 from benchmarks.suite.tables import bootstrap_median, markdown, table_of
 from botorch_pref.feedback import Comparisons
 from botorch_pref.simulation.problems import make_problem
@@ -266,3 +267,22 @@ def test_the_commands(
     assert main(["report", *folder, *figures, "--uncollected"]) == 0
     assert "| laplace-human | random | 1 |" in capsys.readouterr().out
     assert main(["run", *folder, "--problem", "none"]) == 2
+
+
+def test_the_noise_of_a_study_is_what_it_says() -> None:
+    """By other points than those of the calibration: shares are right within 2 %."""
+    problem = make_problem("sixhumpcamel-narrow")
+    X = torch.rand(2**17, 2, generator=torch.Generator().manual_seed(1)).double()
+    best = problem.utility(X).sort().values[-1310:]
+    gaps = (best[:, None] - best).abs()
+    *deviations, threshold = ERRORS["sixhumpcamel-narrow"]
+    for share, deviation in zip((0.1, 0.2, 0.3), deviations, strict=True):
+        errors = torch.special.ndtr(-gaps / (2**0.5 * deviation)).mean().item()
+        assert errors == pytest.approx(share, abs=0.02)
+    assert (gaps <= threshold).double().mean().item() == pytest.approx(0.2, abs=0.02)
+
+
+def test_calibration_is_what_the_studies_have() -> None:
+    *deviations, threshold = ERRORS["branin"]
+    assert probit_deviation("branin", 0.2) == pytest.approx(deviations[1], rel=0.01)
+    assert tie_threshold("branin", 0.2) == pytest.approx(threshold, rel=0.01)

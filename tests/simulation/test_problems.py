@@ -25,6 +25,7 @@ def test_no_point_beats_the_best(name: str) -> None:
         ("hartmann6", [0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573]),
         ("ackley6", [0.5] * 6),
         ("alpine7", [0.5] * 7),
+        ("cosinebump", [0.5]),
         ("forrester", [0.7572487577]),
         ("goldsteinprice", [0.5, 0.25]),
         ("levy", [0.55, 0.55]),
@@ -46,6 +47,7 @@ def test_regret_is_zero_at_the_optimum(name: str, inputs: list[float]) -> None:
     ("name", "inputs", "cost"),
     [
         ("alpine7", [0.5 + math.pi / 40] + [0.5] * 6, math.pi / 2 + 0.05 * math.pi),
+        ("cosinebump", [0.75], -math.cos(6.5) - math.exp(-0.5 * 1.3**2)),
         ("forrester", [0.0], -4 * math.sin(4)),
         ("goldsteinprice", [0.5, 0.5], 600.0),
         ("rosenbrock5", [1 / 3] * 5, 4.0),
