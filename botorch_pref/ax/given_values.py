@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pandas.api.types import is_bool, is_integer
+from pandas.api.types import is_bool, is_integer, is_number
 
 from botorch_pref.errors import ExperimentError
 
@@ -41,3 +41,13 @@ def given_integer(argument: str, given: object, least: int) -> int:
             f"{argument} is {given!r}; give an integer of at least {least}."
         )
     return int(given)  # type: ignore[call-overload]
+
+
+def is_share(given: object) -> bool:
+    """Whether something is a number from 0 to 1.
+
+    Args:
+        given: What was given, which may be NumPy's.
+    """
+    number = is_number(given) and not is_bool(given)
+    return bool(number and 0 <= given <= 1)  # type: ignore[operator]

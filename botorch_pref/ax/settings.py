@@ -7,8 +7,12 @@ from typing import Any, Self
 
 from ax.core.experiment import Experiment
 
-from botorch_pref.ax.given_values import given_integer
+from botorch_pref.ax.given_values import given_integer, is_share
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
+from botorch_pref.ax.smallest_difference import (
+    DEFAULT_SHARE,
+    SmallestDifference,
+)
 from botorch_pref.errors import ExperimentError, StorageError
 
 VERSION = 2
@@ -40,6 +44,12 @@ class Settings:
             are constraints, `SHORT_WALKS`.
         baseline: A design to compare with, such as what is in use; or None. The
             questions before the model chooses each show it.
+        smallest_difference: Smallest difference that somebody could tell: a share of
+            the range of each number, on its scale; or for some of them by name in their
+            own unit, on a log scale as a factor. Whole numbers that differ, and
+            choices, can be told apart unless this says otherwise of the former.
+        repeat_rate: How often an answered question is asked again, to see whether
+            answers are consistent, once the model chooses.
 
     Raises:
         ExperimentError: There is no such model or acquisition function, or a number
@@ -55,6 +65,8 @@ class Settings:
     acquisition_options: dict[str, Any] = field(default_factory=dict)
     optimizer_options: dict[str, Any] = field(default_factory=dict)
     baseline: dict[str, Any] | None = None
+    smallest_difference: float | dict[str, float] = DEFAULT_SHARE
+    repeat_rate: float = 0.05
 
     def __post_init__(self) -> None:
         """Validates the fields."""
@@ -63,6 +75,10 @@ class Settings:
         for name, least in (("initial", 1), ("seed", 0)):
             number = given_integer(name, getattr(self, name), least)
             object.__setattr__(self, name, number)
+        if not is_share(self.repeat_rate):
+            raise ExperimentError(
+                f"repeat_rate is {self.repeat_rate!r}; give a number from 0 to 1."
+            )
 
     def to_property(self) -> dict[str, Any]:
         """Dictionary of the settings as they are stored."""
@@ -118,3 +134,14 @@ class Settings:
             return cls(**{name: stored[name] for name in names})
         except ExperimentError as error:
             raise StorageError(f"The stored settings cannot be: {error}") from error
+
+
+def smallest_difference_of(experiment: Experiment) -> SmallestDifference:
+    """Smallest difference that is stored with an experiment; the default without one.
+
+    Args:
+        experiment: Ax's, also one that is no preference experiment of ours.
+    """
+    stored = (experiment._properties or {}).get(PROPERTY, {})
+    found: SmallestDifference = stored.get("smallest_difference", DEFAULT_SHARE)
+    return found

@@ -24,6 +24,7 @@ from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.own_options import own_design
 from botorch_pref.ax.settings import PROPERTY, Settings
+from botorch_pref.ax.smallest_difference import check_smallest_difference
 from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
@@ -47,8 +48,8 @@ def new_experiment(
         settings: How questions are chosen.
 
     Raises:
-        ExperimentError: Ax does not take the parameters, the scale has no levels, or
-            there is no name.
+        ExperimentError: Ax does not take the parameters, the scale has no levels,
+            there is no name, or the settings do not fit the parameters.
     """
     if not isinstance(name, str) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
@@ -68,6 +69,7 @@ def new_experiment(
         )
     except (AxError, ValueError) as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
+    check_smallest_difference(experiment.search_space, settings.smallest_difference)
     for kind in KINDS:
         experiment.add_metric(kind.made_metric(num_levels))
     signature = experiment.metrics[OBJECTIVE].signature

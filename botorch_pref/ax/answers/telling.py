@@ -23,6 +23,7 @@ from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.events import (
     ASKED,
     PERSON,
+    REPEATS,
     TOLD,
     asked_rater,
     options_shown,
@@ -79,7 +80,9 @@ def ask_about(
         "options": [arms[i].name for i in order or range(len(arms))],
         "chosen_by": run._generator_key or PERSON,
     }
-    record(trial, ASKED, **asked, **({} if rater is None else {"rater": rater}))
+    earlier = (run.gen_metadata or {}).get(REPEATS)
+    known = {"rater": rater, REPEATS: earlier}
+    record(trial, ASKED, **asked, **{k: v for k, v in known.items() if v is not None})
     return trial
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
+from itertools import combinations
 from random import Random
 
 from ax.adapter.registry import Generators
+from ax.core.base_trial import BaseTrial
 from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
@@ -17,17 +20,22 @@ from botorch_pref.ax.generation.generation_strategy import (
     fitted_sobol_spec,
     next_run,
 )
+from botorch_pref.ax.generation.repetition import question_again
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.smallest_difference import squared_difference
 from botorch_pref.errors import ExperimentError
 
 _ATTEMPTS = 4
 
 
 def next_options(experiment: Experiment, settings: Settings, size: int) -> GeneratorRun:
-    """Options that differ, lie in the search space and are not asked about already.
+    """Options that can be told apart and lie in the search space, and were not asked.
 
-    Rounding to integers and categories can make two options one, or leave the
-    constraints. Then the strategy is asked again with another seed; after a few times,
+    Now and then an answered question is asked again, see `question_again`. Otherwise
+    one is repeated only where none was found that was not asked.
+
+    Rounding under constraints can leave them, and points that are spread can fall
+    together. Then the strategy is asked again with another seed; after a few times,
     Sobol points take the place of what cannot be shown, and the run is Sobol's by
     name.
 
@@ -42,6 +50,10 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
     Raises:
         ExperimentError: The search space has no more options to show.
     """
+    again = derived_seed(settings, len(experiment.trials), "repeat")
+    repeated = question_again(experiment, settings, size, again)
+    if repeated is not None:
+        return repeated
     position = _sobol_position(experiment)
     kept = GeneratorRun(arms=[])
     for attempt in range(_ATTEMPTS):
@@ -51,7 +63,10 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
             except CandidateGenerationError:
                 # Rounding took every start out of the constraints.
                 continue
-        if _can_be_shown(experiment, run, size):
+        # The model repeats a question where it found no other.
+        chosen = run._generator_key != Generators.SOBOL.value
+        found = chosen or not _was_asked(experiment, run)
+        if found and _can_be_shown(experiment, settings, run, size):
             return run
         kept = run
     return _filled_up(experiment, settings, kept, size, position)
@@ -84,18 +99,29 @@ def shown_order(experiment: Experiment, settings: Settings, size: int) -> list[i
     return Random(seed).sample(range(size), size)
 
 
-def _can_be_shown(experiment: Experiment, run: GeneratorRun, size: int) -> bool:
-    space = experiment.search_space
+def _can_be_shown(
+    experiment: Experiment, settings: Settings, run: GeneratorRun, size: int
+) -> bool:
+    space, options = experiment.search_space, [arm.parameters for arm in run.arms]
+    running = experiment.trials_by_status[TrialStatus.RUNNING]
     return (
-        len(run.arms) == size
-        and all(space.check_membership(arm.parameters) for arm in run.arms)
-        and run.arm_signatures not in _pending(experiment)
+        len(options) == size
+        and all(map(space.check_membership, options))
+        and all(
+            squared_difference(space, settings.smallest_difference, *pair) >= 1 - 1e-6
+            for pair in combinations(options, 2)
+        )
+        and not _is_among(run, running)
     )
 
 
-def _pending(experiment: Experiment) -> list[set[str]]:
-    running = experiment.trials_by_status[TrialStatus.RUNNING]
-    return [{arm.signature for arm in trial.arms} for trial in running]
+def _was_asked(experiment: Experiment, run: GeneratorRun) -> bool:
+    return _is_among(run, experiment.trials.values())
+
+
+def _is_among(run: GeneratorRun, trials: Iterable[BaseTrial]) -> bool:
+    asked = ({arm.signature for arm in trial.arms} for trial in trials)
+    return any(run.arm_signatures == options for options in asked)
 
 
 def _filled_up(
@@ -109,6 +135,7 @@ def _filled_up(
     space = experiment.search_space
     first = [arm for arm in run.arms if space.check_membership(arm.parameters)][:1]
     spec = fitted_sobol_spec(experiment, settings, position + _ATTEMPTS * size)
+    asked: GeneratorRun | None = None
     for _ in range(15 * _ATTEMPTS):
         # Goes on in the sequence where it was.
         spread = spec.gen(n=size)
@@ -119,8 +146,12 @@ def _filled_up(
             # Where the sequence goes on.
             generator_state_after_gen=spread._generator_state_after_gen,
         )
-        if _can_be_shown(experiment, filled, size):
-            return filled
+        if _can_be_shown(experiment, settings, filled, size):
+            if not _was_asked(experiment, filled):
+                return filled
+            asked = asked or filled
+    if asked is not None:
+        return asked
     raise ExperimentError(
         f"No {size} options were found that differ, satisfy the constraints and are "
         "not asked about already; answer what is pending, or ask about fewer options."

@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+from ax.core.search_space import SearchSpaceDigest
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.generation.sampling import SamplingStrategy
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_pref.ax.generation.option_space import Constraint, OptionSpace
+from botorch_pref.ax.generation.question_search import QuestionSearch
+from botorch_pref.ax.generation.told_apart import ToldApart
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionToFind:
+    """Task of `PreferenceAcquisition`: the space and what is no question.
+
+    Attributes:
+        space: Of the designs.
+        apart: What the options must differ from, but for the reference and pending
+            points; None where one design is sought.
+    """
+
+    space: OptionSpace
+    apart: ToldApart | None
+
+    OPTION = "question"
+    """The name by which Ax passes it on."""
+
 
 class PreferenceAcquisition(Acquisition):
-    """Ax's acquisition, that tells duels of the points that nobody has judged yet.
+    """Ax's acquisition, that looks for the options of one question.
+
+    Whole numbers and choices are valued as they are shown, and options that nobody
+    could tell apart, or questions that were asked, are no candidates: see
+    `QuestionSearch`.
 
     Ax hands pending points to input constructors, which then must take them; ours do
     not, because every acquisition function of duels takes them in one way.
@@ -38,3 +68,67 @@ class PreferenceAcquisition(Acquisition):
         if pending is not None and not isinstance(acqf, AnalyticAcquisitionFunction):
             acqf.set_X_pending(pending)
         return acqf
+
+    def optimize(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        inequality_constraints: list[Constraint] | None = None,
+        equality_constraints: list[Constraint] | None = None,
+        fixed_features: dict[int, float] | None = None,
+        rounding_func: Callable[[Tensor], Tensor] | None = None,
+        optimizer_options: dict[str, Any] | None = None,
+        candidate_set: Tensor | None = None,
+        sampling_strategy: SamplingStrategy | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The options with the largest value.
+
+        Where features are fixed, or a set of candidates is given, Ax's own search.
+
+        Args:
+            n: How many.
+            search_space_digest: See base class.
+            inequality_constraints: See base class.
+            equality_constraints: See base class.
+            fixed_features: See base class.
+            rounding_func: See base class.
+            optimizer_options: Of BoTorch's ``optimize_acqf``.
+            candidate_set: See base class.
+            sampling_strategy: See base class.
+
+        Returns:
+            The options, ``n x d``, the value of each challenger or of all options
+            together, and their weights.
+        """
+        question = self.options.get(QuestionToFind.OPTION)
+        given = candidate_set is not None or sampling_strategy is not None
+        if question is None or fixed_features or given:
+            return super().optimize(
+                n,
+                search_space_digest,
+                inequality_constraints,
+                equality_constraints,
+                fixed_features,
+                rounding_func,
+                optimizer_options,
+                candidate_set,
+                sampling_strategy,
+            )
+        search = QuestionSearch(
+            question.space,
+            torch.tensor(search_space_digest.bounds, dtype=self.dtype).T,
+            inequality_constraints or [],
+            equality_constraints or [],
+            rounding_func,
+            optimizer_options or {},
+        )
+        found = search.best(self.acqf, n, self._apart(question))
+        with torch.no_grad():
+            alone = self.reference is not None
+            value = self.acqf(found.unsqueeze(1) if alone else found)
+        return found, value, torch.ones(n, dtype=self.dtype)
+
+    def _apart(self, question: QuestionToFind) -> ToldApart | None:
+        if question.apart is None:
+            return None
+        return replace(question.apart, reference=self.reference)

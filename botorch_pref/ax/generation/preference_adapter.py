@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import torch
 from ax.adapter.data_utils import ExperimentData
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
+from ax.core.base_trial import BaseTrial
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
@@ -24,7 +24,14 @@ from torch import Tensor
 from botorch_pref.ax.answers.feedback_data import arms_of, feedback_dataset
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
+from botorch_pref.ax.generation.option_space import option_space
+from botorch_pref.ax.generation.preference_acquisition import (
+    PreferenceAcquisition,
+    QuestionToFind,
+)
+from botorch_pref.ax.generation.told_apart import ToldApart
+from botorch_pref.ax.settings import smallest_difference_of
+from botorch_pref.ax.smallest_difference import column_widths
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 
 
@@ -118,6 +125,9 @@ class PreferenceAdapter(TorchAdapter):
             model_gen_options: See base class.
         """
         options = dict(model_gen_options or {})
+        options[Keys.AX_ACQUISITION_KWARGS.value] = {
+            QuestionToFind.OPTION: self._question(n)
+        }
 
         def generate(n: int) -> GeneratorRun:
             return super(PreferenceAdapter, self).gen(
@@ -133,12 +143,44 @@ class PreferenceAdapter(TorchAdapter):
         if n == 1:
             return generate(1)
         if self._chooses_all():
-            together = {"sequential": False}
-            given: Any = options.get(Keys.OPTIMIZER_KWARGS.value, {})
-            options[Keys.OPTIMIZER_KWARGS.value] = {**together, **given}
             return generate(n)
         run = generate(n - 1)
         return _with_arm_first(self._reference_arm(), run)
+
+    def _question(self, size: int) -> QuestionToFind:
+        """Task of the generator.
+
+        Args:
+            size: How many options the question has; 1 for one design, no question.
+        """
+        space = self._experiment.search_space
+        transforms = [*self.transforms.values()]
+        options = option_space(space, transforms, self.parameters)
+        if size == 1:
+            return QuestionToFind(options, None)
+        trials = self._experiment.trials.values()
+        questions = [trial for trial in trials if len(trial.arms) == size]
+        pending = [trial for trial in questions if trial.status.is_running]
+        given = smallest_difference_of(self._experiment)
+        widths = column_widths(space, given, self.parameters)
+        return QuestionToFind(
+            options,
+            ToldApart(
+                torch.tensor(widths, dtype=torch.float64),
+                self._points_of(questions, size),
+                self._points_of(pending, size),
+            ),
+        )
+
+    def _points_of(self, questions: list[BaseTrial], size: int) -> Tensor:
+        """The options of questions as the model takes them, ``K x size x d``."""
+        arms = [arm for question in questions for arm in question.arms]
+        if not arms:
+            return torch.zeros(0, size, len(self.parameters), dtype=torch.float64)
+        points: Tensor = self.transform_observation_features(
+            [ObservationFeatures.from_arm(arm) for arm in arms]
+        )
+        return points.unflatten(0, (len(questions), size))
 
     def _chooses_all(self) -> bool:
         """Whether the acquisition function values pairs, not challengers."""

@@ -31,6 +31,7 @@ from botorch_pref.ax.reporting.recommendation import (
 )
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.events import (
+    REPEATS,
     WITHDRAWN,
     events_of,
     options_shown,
@@ -156,6 +157,7 @@ def _counts(experiment: Experiment) -> dict[str, int]:
         "questions": len(trials),
         "pending": sum(trial.status.is_running for trial in trials),
         "withdrawn": sum(map(_is_withdrawn, trials)),
+        "asked again on purpose": sum(map(_is_repeated, trials)),
         "answers": len(answers),
         **{f"that say {kind}": number for kind, number in sorted(kinds.items())},
     }
@@ -163,6 +165,10 @@ def _counts(experiment: Experiment) -> dict[str, int]:
 
 def _is_withdrawn(trial: BaseTrial) -> bool:
     return events_of(trial)[-1].kind == WITHDRAWN
+
+
+def _is_repeated(trial: BaseTrial) -> bool:
+    return REPEATS in events_of(trial)[0].what
 
 
 def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Arm]:

@@ -20,6 +20,9 @@ PROPERTY = "preference_events"
 
 ASKED, TOLD, WITHDRAWN, UNDONE = "asked", "told", "withdrawn", "undone"
 
+REPEATS = "repeats"
+"""The part of an event that names the question that is asked again."""
+
 PERSON = "person"
 """Who chose the options of a person's own."""
 

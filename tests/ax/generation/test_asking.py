@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ax.api.configs import ChoiceParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
-from espresso import QUICK, better, create
+from espresso import QUICK, QUICK_FIT, better, create
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation import asking
@@ -110,11 +110,42 @@ def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
         experiment.tell(
             question, winner=[o["tea"] for o in question.options].index("green")
         )
-        # The model's challenger meets itself each time, and the log says who stood in.
-        trial = experiment.experiment.trials[question.index]
-        assert events_of(trial)[0].what["chosen_by"] == "Sobol"
+    trials = experiment.experiment.trials.values()
+    chosen_by = [events_of(trial)[0].what["chosen_by"] for trial in trials]
+    assert chosen_by == ["Sobol", "Sobol", "Preference", "Preference"]
     assert experiment.recommend() == {"tea": "green"}
     assert experiment.recommend(anywhere=True) == {"tea": "green"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("acquisition", ["DuelingEIIG", "DuelingEUBO"])
+def test_no_question_twice_while_others_are_left(acquisition, tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "few",
+        parameters=[
+            RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3)),
+            ChoiceParameterConfig(
+                name="tea",
+                parameter_type="str",
+                values=["a", "b", "c"],
+                is_ordered=False,
+            ),
+        ],
+        storage=tmp_path / "few.json",
+        acquisition=acquisition,
+        initial=3,
+        repeat_rate=0,
+        fit_options=QUICK_FIT,
+    )
+    asked = []
+    for _ in range(11):
+        question = experiment.ask()
+        shown = [tuple(option.values()) for option in question.options]
+        asked.append(frozenset(shown))
+        # The same judge as one who errs: the model is not sure of anything.
+        experiment.tell(question, winner=len(asked) % 2)
+    assert len(set(asked)) == len(asked)
+    assert {len(options) for options in asked} == {2}
 
 
 def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:

@@ -1,0 +1,112 @@
+"""The best question among designs, beside all of them in a loop."""
+
+from itertools import combinations
+
+import pytest
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.exceptions.errors import CandidateGenerationError
+
+from botorch_pref import EPPreferenceGP
+from botorch_pref.ax.generation import finite_search
+from botorch_pref.ax.generation.finite_search import best_of_designs
+from botorch_pref.ax.generation.told_apart import ToldApart
+
+DESIGNS = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
+STEPS = torch.full((2,), 1 / 3, dtype=torch.double)
+
+
+class Worth(AcquisitionFunction):
+    """A value of pairs that is largest for two designs which no option alone finds."""
+
+    def __init__(self, model) -> None:
+        super().__init__(model)
+
+    def forward(self, X):
+        sums = X.sum((-1, -2))
+        return (7.0 * sums).sin() + X.square().sum((-1, -2))
+
+
+@pytest.fixture(scope="module")
+def model() -> EPPreferenceGP:
+    return EPPreferenceGP(DESIGNS[[0, 5, 9]], torch.tensor([[0, 1], [0, 2]])).eval()
+
+
+def questions(*pairs) -> torch.Tensor:
+    return DESIGNS[torch.tensor(pairs, dtype=torch.long).view(-1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "few"),
+    [
+        ([], True),
+        ([(0, 15), (14, 15)], True),
+        ("all but one", True),
+        ("all twice", True),
+        # Where questions are many, a search finds the best of those not asked.
+        ([], False),
+        ([(0, 15), (14, 15)], False),
+    ],
+)
+def test_pairs_are_chosen_jointly_and_the_least_asked_first(
+    model, asked, few, monkeypatch
+) -> None:
+    if not few:
+        monkeypatch.setattr(finite_search, "MAX_QUESTIONS", 0)
+    pairs = [*combinations(range(16), 2)]
+    if asked == "all but one":
+        asked = [pair for pair in pairs if pair != (2, 7)]
+    if asked == "all twice":
+        asked = [*pairs, *(pair for pair in pairs if pair != (3, 8))]
+    apart = ToldApart(STEPS, questions(*asked), questions())
+    acquisition = Worth(model)
+    torch.manual_seed(0)
+    found = best_of_designs(acquisition, DESIGNS, 2, apart)
+    least = min(asked.count(pair) for pair in pairs)
+    left = [pair for pair in pairs if asked.count(pair) == least]
+    best = max(acquisition(questions(pair)).item() for pair in left)
+    assert acquisition(found.unsqueeze(0)).item() == pytest.approx(best)
+    chosen = sorted(int((x == DESIGNS).all(-1).nonzero()) for x in found)
+    assert tuple(chosen) in left
+
+
+def test_a_challenger_is_neither_the_reference_nor_asked_nor_pending(model) -> None:
+    reference = DESIGNS[:1]
+    asked, pending = questions((0, 15), (15, 3)), questions((0, 14))
+    both = torch.cat([asked, pending])
+    apart = ToldApart(STEPS, both, pending, reference)
+    acquisition = Worth(model)
+    found = best_of_designs(acquisition, DESIGNS, 1, apart)
+    left = [i for i in range(16) if i not in (0, 14, 15)]
+    best = max(left, key=lambda i: acquisition(DESIGNS[i].view(1, 1, 2)).item())
+    assert found.equal(DESIGNS[[best]])
+
+
+def test_what_nobody_can_tell_from_the_reference_is_no_challenger(model) -> None:
+    apart = ToldApart(1.9 * STEPS, questions(), questions(), DESIGNS[5:6])
+    for _ in range(10):
+        found = best_of_designs(Worth(model), DESIGNS, 1, apart)
+        assert (found - DESIGNS[5]).norm() >= 1.9 / 3
+        apart = ToldApart(
+            1.9 * STEPS,
+            torch.cat([apart.asked, torch.stack([found, DESIGNS[5:6]], dim=-2)]),
+            questions(),
+            DESIGNS[5:6],
+        )
+
+
+def test_hopeless_designs_come_after_those_asked_twice(model) -> None:
+    pairs = torch.tensor([[0, 1]] * 40)
+    sure = EPPreferenceGP(DESIGNS[[0, 15]], pairs).eval()
+    difference = sure.duel_posterior(DESIGNS[15:], DESIGNS[:1])
+    assert difference.mean / difference.variance.sqrt() < -3
+    asked = questions(*[(0, i) for i in range(1, 15)] * 2)
+    apart = ToldApart(STEPS, asked, questions(), DESIGNS[:1])
+    assert not best_of_designs(Worth(sure), DESIGNS, 1, apart).equal(DESIGNS[15:])
+
+
+def test_nothing_is_left(model) -> None:
+    pending = questions(*combinations(range(16), 2))
+    apart = ToldApart(STEPS, pending, pending)
+    with pytest.raises(CandidateGenerationError, match="No question is left"):
+        best_of_designs(Worth(model), DESIGNS, 2, apart)

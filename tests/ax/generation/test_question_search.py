@@ -1,0 +1,163 @@
+"""Questions found by search, beside grids of all of them."""
+
+import itertools
+
+import pytest
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+
+from botorch_pref import EPPreferenceGP
+from botorch_pref.ax.generation.option_space import Coordinate, OptionSpace
+from botorch_pref.ax.generation.question_search import QuestionSearch
+from botorch_pref.ax.generation.question_value import QuestionValue
+from botorch_pref.ax.generation.told_apart import ToldApart
+
+D = torch.double
+NONE = torch.zeros(0, 2, 5, dtype=D)
+# A number, a whole number of five values, and three categories.
+STEPS = torch.linspace(0, 1, 5, dtype=D).unsqueeze(-1)
+MIXED = OptionSpace(
+    (
+        Coordinate([3], None),
+        Coordinate([0], STEPS),
+        Coordinate([1, 2, 4], torch.eye(3, dtype=D)),
+    ),
+    5,
+)
+WIDTHS = torch.tensor([0.25, 1, 1, 0.1, 1], dtype=D)
+UNIT = torch.tensor([[0.0] * 5, [1.0] * 5], dtype=D)
+
+
+class Worth(AcquisitionFunction):
+    """The sum of a worth of each option, and of what two have to do with each other."""
+
+    def __init__(self) -> None:
+        super().__init__(EPPreferenceGP(torch.zeros(2, 5, dtype=D)))
+
+    def forward(self, X):
+        whole, a, b, number, c = X.unbind(-1)
+        each = 2 * a + 1.9 * b - (number - 0.3 * a - 0.6) ** 2 - (whole - 0.5) ** 2 + c
+        together = 3 * (number[..., :1] - number[..., -1:]).square().sum(-1)
+        return each.sum(-1) + together
+
+
+def search(space=MIXED, constraints=(), rounding=None, **options) -> QuestionSearch:
+    return QuestionSearch(space, UNIT, constraints, [], rounding, options)
+
+
+def grid(step=0.02) -> torch.Tensor:
+    designs = []
+    numbers = torch.arange(0, 1 + step / 2, step, dtype=D)
+    for whole, category, number in itertools.product(
+        STEPS[:, 0].tolist(), range(3), numbers.tolist()
+    ):
+        a, b, c = torch.eye(3, dtype=D)[category].tolist()
+        designs.append([whole, a, b, number, c])
+    return torch.tensor(designs, dtype=D)
+
+
+def test_features_are_those_of_the_tables() -> None:
+    X = torch.tensor([[0.37, 0.25, 2.0], [0.1, 0.61, 0.0]], dtype=D)
+    expected = [[0.25, 0, 0, 0.37, 1], [0.5, 1, 0, 0.1, 0]]
+    assert MIXED.features(X).equal(torch.tensor(expected, dtype=D))
+    # Whole numbers are rounded; their derivatives are those of the number.
+    X = X[1:].requires_grad_()
+    (slope,) = torch.autograd.grad(MIXED.features(X)[0, 0], X)
+    assert slope.tolist() == [[0, 1, 0]]
+
+
+def test_designs_are_all_combinations_that_constraints_allow() -> None:
+    space = OptionSpace(MIXED.coordinates[1:], 4)
+    space = OptionSpace(
+        (Coordinate([0], STEPS), Coordinate([1, 2, 3], torch.eye(3, dtype=D))), 4
+    )
+    constraint = (torch.tensor([0]), torch.tensor([-1.0], dtype=D), -0.6)
+    designs = space.designs([constraint])
+    expected = {
+        (x, *row)
+        for x in (0.0, 0.25, 0.5)
+        for row in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    }
+    assert {tuple(design) for design in designs.tolist()} == expected
+    assert MIXED.designs([]) is None
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_a_challenger_of_mixed_parameters(constrained) -> None:
+    # number + whole <= 0.8
+    constraint = (torch.tensor([0, 3]), torch.tensor([-1.0, -1.0], dtype=D), -0.8)
+    constraints = [constraint] if constrained else []
+    designs = grid()
+    if constrained:
+        designs = designs[designs[:, 0] + designs[:, 3] <= 0.8 + 1e-9]
+    acquisition = Worth()
+    values = acquisition(designs.unsqueeze(1))
+    best = designs[values.argmax()]
+    torch.manual_seed(0)
+    found = search(constraints=constraints).best(acquisition, 1, None)
+    assert acquisition(found) >= values.max() - 1e-4
+    # The best is the reference now, and was met by the second best.
+    apart = ToldApart(WIDTHS, NONE, NONE, best.unsqueeze(0))
+    far = ((designs - best) / WIDTHS).square().sum(-1) >= 1
+    torch.manual_seed(0)
+    second = search(constraints=constraints).best(acquisition, 1, apart)
+    assert ((second - best) / WIDTHS).square().sum() >= 1
+    # The slope of the price keeps a quarter of a smallest difference away.
+    near = ((designs - best) / WIDTHS).square().sum(-1) >= 1.25**2
+    assert acquisition(second) >= values[near].max() - 1e-3
+    assert acquisition(second) <= values[far].max() + 0.05
+    asked = torch.stack([second, best.unsqueeze(0)], dim=-2)
+    apart = ToldApart(WIDTHS, asked, NONE, best.unsqueeze(0))
+    third = search(constraints=constraints).best(acquisition, 1, apart)
+    for other in (best, second[0]):
+        assert ((third - other) / WIDTHS).square().sum() >= 1 - 1e-6
+
+
+def test_pairs_of_mixed_parameters_are_chosen_jointly() -> None:
+    acquisition = Worth()
+    designs = grid(0.1)
+    designs = designs[designs[:, 0] == 0.5]
+    first, second = torch.triu_indices(len(designs), len(designs), 1)
+    pairs = torch.stack([designs[first], designs[second]], dim=-2)
+    apart = ToldApart(WIDTHS, NONE, NONE)
+    torch.manual_seed(0)
+    found = search(num_restarts=8).best(acquisition, 2, apart)
+    assert acquisition(found) >= acquisition(pairs).max() - 1e-3
+    # One after the other, the first would not be at an end of the range.
+    alone = designs[acquisition(designs.unsqueeze(1)).argmax()]
+    assert (found[:, 3] - alone[3]).abs().min() > 0.05
+
+
+def test_numbers_are_valued_as_they_are_shown() -> None:
+    line = OptionSpace((Coordinate([0], None),), 1)
+    unit = torch.tensor([[0.0], [1.0]], dtype=D)
+    seen = []
+
+    class Peak(Worth):
+        def forward(self, X):
+            seen.append(X)
+            return -(X[..., 0, 0] - 0.46).abs()
+
+    def tenths(X):
+        return (10 * X).round() / 10
+
+    torch.manual_seed(0)
+    found = QuestionSearch(line, unit, [], [], tenths, {}).best(Peak(), 1, None)
+    assert found.item() == pytest.approx(0.5)
+    assert seen[-1].eq(tenths(seen[-1])).all()
+
+
+def test_what_nobody_can_tell_apart_is_worth_less_than_a_random_question() -> None:
+    acquisition = Worth()
+    generator = torch.Generator().manual_seed(1)
+    draws = torch.rand(64, 1, 5, generator=generator, dtype=D)
+    reference = torch.full((1, 5), 0.5, dtype=D)
+    apart = ToldApart(WIDTHS, NONE, NONE, reference)
+    value = QuestionValue(acquisition, lambda X: X, apart, draws)
+    off = torch.linspace(0, 2, 81, dtype=D).view(-1, 1, 1) * WIDTHS / 5**0.5
+    X = reference + off
+    level = torch.linspace(0, 2, 81, dtype=D)
+    found, plain = value(X), acquisition(X)
+    assert (found[level <= 1] < acquisition(draws).median()).all()
+    assert found[level >= 1.25].equal(plain[level >= 1.25])
+    assert (found <= plain).all()
