@@ -17,7 +17,9 @@ from botorch_pref.acquisition import (
     FeasibilityWeighted,
     HallucinatedModel,
     champion,
+    champion_index,
     incumbent,
+    incumbent_index,
 )
 from botorch_pref.errors import (
     BotorchPrefError,
@@ -109,7 +111,9 @@ __all__ = [
     "Validity",
     "VariationalPreferenceGP",
     "champion",
+    "champion_index",
     "choice_probability",
     "incumbent",
+    "incumbent_index",
     "log_validity_probability",
 ]

@@ -71,7 +71,9 @@ MORE = {
     "FullyBayesianLaplacePreferenceGP",
     "HallucinatedModel",
     "champion",
+    "champion_index",
     "choice_probability",
+    "incumbent_index",
     "log_validity_probability",
 }
 

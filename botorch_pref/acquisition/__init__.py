@@ -14,8 +14,14 @@ from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
 from botorch_pref.acquisition.hallucinated_model import HallucinatedModel
-from botorch_pref.acquisition.reference.incumbent import incumbent
-from botorch_pref.acquisition.reference.observed_points import champion
+from botorch_pref.acquisition.reference.incumbent import (
+    incumbent,
+    incumbent_index,
+)
+from botorch_pref.acquisition.reference.observed_points import (
+    champion,
+    champion_index,
+)
 from botorch_pref.acquisition.registration.registry import register_acquisition
 
 __all__ = [
@@ -33,6 +39,8 @@ __all__ = [
     "FeasibilityWeighted",
     "HallucinatedModel",
     "champion",
+    "champion_index",
     "incumbent",
+    "incumbent_index",
     "register_acquisition",
 ]

@@ -7,7 +7,11 @@ from botorch.models.model import Model
 from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
-from botorch_pref.acquisition.reference.observed_points import observed_points, pick
+from botorch_pref.acquisition.reference.observed_points import (
+    observed_points,
+    points_at,
+    shown_points,
+)
 from botorch_pref.posteriors.difference import (
     difference_mixture,
     resolved_variance,
@@ -31,7 +35,8 @@ def incumbent(model: Model) -> Tensor:
     reference point of Benavoli, Azzimonti and Piga (2021, section 5). Two points whose
     utilities are equal, as far as rounding lets them be told apart, each win half of
     their duels. Among equal scores the
-    earliest point is taken.
+    earliest point is taken. Points that no answer is about, such as rows of a catalogue
+    that nobody was shown, are not observed. See `incumbent_index`.
 
     Args:
         model: Any BoTorch model with training inputs whose posterior
@@ -45,15 +50,35 @@ def incumbent(model: Model) -> Tensor:
     Raises:
         FeedbackError: If the model has no training inputs.
     """
+    return points_at(observed_points(model), incumbent_index(model))
+
+
+def incumbent_index(model: Model) -> Tensor:
+    """Place of the `incumbent` among the model's datapoints.
+
+    Args:
+        model: See `incumbent`.
+
+    Returns:
+        A long tensor of ``batch_shape``.
+
+    Raises:
+        FeedbackError: If the model has no training inputs.
+    """
     points = observed_points(model)
+    shown = shown_points(model, points)
+    # Of a batch of models, the points of any: others meet nobody in it.
+    kept = shown.reshape(-1, shown.shape[-1]).any(0).nonzero().squeeze(-1)
+    shown = shown[..., kept]
     with torch.no_grad():
-        scores = _copeland_scores(model, points)
-    return pick(points, scores.mean(-2) if is_ensemble(model) else scores)
+        scores = _copeland_scores(model, points[..., kept, :], shown)
+    scores = scores.mean(-2) if is_ensemble(model) else scores
+    return kept[scores.masked_fill(~shown, -torch.inf).argmax(-1)]
 
 
-def _copeland_scores(model: Model, points: Tensor) -> Tensor:
-    """Expected number of points that each point is better than, ``batch_shape x n``."""
-    n = points.shape[-2]
+def _copeland_scores(model: Model, points: Tensor, shown: Tensor) -> Tensor:
+    """Expected number of shown points that each is better than, ``batch_shape x n``."""
+    n, counted = points.shape[-2], shown.to(points)
     posterior = model.posterior(points)
     first, second = torch.triu_indices(n, n, offset=1, device=points.device)
     probe, _ = difference_mixture(posterior, 0, 0)
@@ -65,6 +90,6 @@ def _copeland_scores(model: Model, points: Tensor) -> Tensor:
         means, variance = difference_mixture(posterior, i, j)
         variance = resolved_variance(variance, own[..., i] + own[..., j])
         wins = 0.5 * torch.erfc(-means / (2 * variance).sqrt()).mean(0)
-        scores.index_add_(-1, i, wins)
-        scores.index_add_(-1, j, 1 - wins)
+        scores.index_add_(-1, i, wins * counted[..., j])
+        scores.index_add_(-1, j, (1 - wins) * counted[..., i])
     return scores

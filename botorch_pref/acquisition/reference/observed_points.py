@@ -37,6 +37,39 @@ def observed_points(model: Model) -> Tensor:
     return points
 
 
+def shown_points(model: Model, points: Tensor) -> Tensor:
+    """Truth of whether points were in an answer.
+
+    Rows of a catalogue that nobody has been shown are no observed points, though the
+    model has them among its datapoints.
+
+    Args:
+        model: One of ours knows its answers; of another, every point counts, and so
+            it does where there is no answer yet.
+        points: See `observed_points`.
+
+    Returns:
+        Booleans, ``n`` or ``batch_shape x n``.
+    """
+    n, blocks = points.shape[-2], getattr(model, "feedback", ())
+    shown = torch.zeros(n, dtype=torch.bool, device=points.device)
+    for block in blocks:
+        for name in block.index_fields:
+            indices = getattr(block, name)
+            if name in block.wide_fields:
+                indices = indices.flatten(-2)
+            batch = torch.broadcast_shapes(shown.shape[:-1], indices.shape[:-1])
+            # The last place takes the padding, -1.
+            room = torch.zeros(*batch, n + 1, dtype=torch.bool, device=points.device)
+            places = indices.expand(*batch, -1) % (n + 1)
+            said = room.scatter(-1, places, True)[..., :n]
+            shown = shown | said
+    if is_ensemble(model) and shown.dim() > 1:
+        # Members have seen the same answers.
+        shown = shown.select(-2, 0)
+    return shown if shown.any() else ~shown
+
+
 def champion(model: Model) -> Tensor:
     """The observed point with the largest posterior mean.
 
@@ -46,7 +79,25 @@ def champion(model: Model) -> Tensor:
 
     Returns:
         The point as it was given to the model: ``1 x d``, or ``batch_shape x 1 x d``
-        for a batch of models. Among equal means, the earliest.
+        for a batch of models. Among equal means, the earliest. See `champion_index`.
+
+    Raises:
+        FeedbackError: If the model has no training inputs.
+    """
+    return points_at(observed_points(model), champion_index(model))
+
+
+def champion_index(model: Model) -> Tensor:
+    """Place of the `champion` among the model's datapoints.
+
+    Points that no answer is about, such as rows of a catalogue that nobody was shown,
+    do not count.
+
+    Args:
+        model: See `champion`.
+
+    Returns:
+        A long tensor of ``batch_shape``.
 
     Raises:
         FeedbackError: If the model has no training inputs.
@@ -54,20 +105,20 @@ def champion(model: Model) -> Tensor:
     points = observed_points(model)
     with torch.no_grad():
         mean = model.posterior(points).mean.squeeze(-1)  # type: ignore[attr-defined]
-    return pick(points, mean.mean(-2) if is_ensemble(model) else mean)
+    mean = mean.mean(-2) if is_ensemble(model) else mean
+    return mean.masked_fill(~shown_points(model, points), -torch.inf).argmax(-1)
 
 
-def pick(points: Tensor, scores: Tensor) -> Tensor:
-    """The point with the largest score, the earliest among equals.
+def points_at(points: Tensor, index: Tensor) -> Tensor:
+    """Some of the points of a model.
 
     Args:
         points: ``n x d``, or ``batch_shape x n x d``.
-        scores: ``batch_shape x n``.
+        index: Their places, ``batch_shape``.
 
     Returns:
         ``batch_shape x 1 x d``.
     """
-    best = scores.argmax(-1)
-    index = best[..., None, None].expand(*best.shape, 1, points.shape[-1])
-    expanded = points.expand(*best.shape, *points.shape[-2:])
-    return expanded.gather(-2, index).clone()
+    places = index[..., None, None].expand(*index.shape, 1, points.shape[-1])
+    expanded = points.expand(*index.shape, *points.shape[-2:])
+    return expanded.gather(-2, places).clone()

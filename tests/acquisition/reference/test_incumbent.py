@@ -8,7 +8,13 @@ from botorch.models.transforms import Normalize
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.acquisition import champion, incumbent
+from botorch_pref import Choices, Comparisons
+from botorch_pref.acquisition import (
+    champion,
+    champion_index,
+    incumbent,
+    incumbent_index,
+)
 from botorch_pref.acquisition import incumbent as incumbent_function
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
@@ -107,3 +113,38 @@ def test_each_of_a_batch_of_models_has_a_champion() -> None:
     pairs = torch.tensor([[[2, 0], [2, 1], [2, 3]], [[0, 1], [0, 2], [0, 3]]])
     best = champion(EPPreferenceGP(X, pairs))
     assert torch.equal(best, torch.stack([X[0, 2:3], X[1, 0:1]]))
+
+
+def test_rows_that_nobody_was_shown_are_neither() -> None:
+    # Between two good rows one that was not shown promises most.
+    X = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
+    feedback = [
+        Comparisons(torch.tensor([[3, 0], [3, 1]]), ties=torch.tensor([[3, 5]])),
+        Choices(torch.tensor([[0, 8, 5, -1]]), torch.tensor([5])),
+    ]
+    model = EPPreferenceGP(X, feedback=feedback).eval()
+    shown = [0, 1, 3, 5, 8]
+    assert model.posterior(X).mean.argmax() not in shown
+    means = model.posterior(X[shown]).mean.squeeze(-1)
+    best = shown[int(means.argmax())]
+    assert champion_index(model) == best
+    assert champion(model).equal(X[best : best + 1])
+    scores = copeland(model, X[shown])
+    best = shown[max(range(len(shown)), key=scores.__getitem__)]
+    assert incumbent_index(model) == best
+    assert incumbent(model).equal(X[best : best + 1])
+
+
+def test_each_of_a_batch_has_shown_points_of_its_own() -> None:
+    X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
+    pairs = torch.tensor([[[1, 0], [3, 1]], [[2, 4], [4, 5]]])
+    model = EPPreferenceGP(X, pairs).eval()
+    shown = [[0, 1, 3], [2, 4, 5]]
+    expected = []
+    for answers, places in zip(pairs, shown, strict=True):
+        single = EPPreferenceGP(X, answers).eval()
+        scores = copeland(single, X[places])
+        expected.append(places[max(range(3), key=scores.__getitem__)])
+    assert incumbent_index(model).tolist() == expected
+    assert champion_index(model).tolist() == [3, 2]
+    assert incumbent(model).equal(X[expected].unsqueeze(-2))
