@@ -59,6 +59,9 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
         "--uncollected", action="store_true", help="from the folder of runs instead"
     )
     command.add_argument("--figures", type=Path, default=RUNS.with_name("figures"))
+    command.add_argument(
+        "--page", type=Path, help="write the page of all studies instead"
+    )
 
 
 def _add_check_options(command: argparse.ArgumentParser) -> None:
@@ -125,9 +128,14 @@ def _collect(studies: Sequence[Study], options: argparse.Namespace) -> int:
 
 def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
     from benchmarks.suite.figures import draw_regrets
+    from benchmarks.suite.page import make_page
     from benchmarks.suite.store import read_record, read_runs
     from benchmarks.suite.tables import markdown, table_of
 
+    if options.page is not None:
+        page = make_page(STUDIES.values(), options.page.parent / "figures")
+        options.page.write_text(page, encoding="utf-8")
+        return 0
     for study in studies:
         runs = read_record(study.name)
         if options.uncollected:

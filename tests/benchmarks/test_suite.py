@@ -1,5 +1,6 @@
 """The suite of regrets: runs, their files, the cluster, the tables."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from benchmarks.suite.calibration import probit_deviation, tie_threshold
 from benchmarks.suite.cell import Cell, Rule, Setting, Study
 from benchmarks.suite.figures import draw_regrets
 from benchmarks.suite.judges import JUDGES
+from benchmarks.suite.page import make_page
 from benchmarks.suite.play import COLUMNS, basin_regret, is_repeated, play
 from benchmarks.suite.players import ACQUISITIONS, MODELS, OPTUNA, check_rule
 from benchmarks.suite.rivals import decided
@@ -248,6 +250,32 @@ def test_unknown_names_are_told_with_the_known_ones() -> None:
         check_rule(Rule("ep", "guess"))
     assert {"ep", "ep-human", "pairwise-gp"} <= set(MODELS)
     assert {"eiig", "qeubo"} <= set(ACQUISITIONS)
+
+
+def test_the_page_is_the_one_that_the_records_make() -> None:
+    page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+    made = make_page(STUDIES.values(), figures=None)
+    told = page.read_text(encoding="utf-8")
+    without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", told)
+    assert made == without_figures, "python -m benchmarks.suite report --page ..."
+
+
+def test_a_section_has_a_table_for_each_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_cells(CELLS, tmp_path, jobs=1)
+    collect(tmp_path, "tiny", tmp_path)
+    monkeypatch.setattr(
+        "benchmarks.suite.page.read_record", lambda study: read_record(study, tmp_path)
+    )
+    text = make_page([STUDY], tmp_path / "figures")
+    ends = read_record("tiny", tmp_path).query("duel == 3")
+    median = ends.query("acquisition == 'ucb'")["regret_recommended"].median()
+    (row,) = re.findall(r"\| laplace-human, ucb \| 2 \| (\S+) \(", text)
+    assert float(row) == pytest.approx(median, rel=1e-2)
+    assert "### branin, probit judge, 5" in text
+    (figure,) = re.findall(r"\]\((figures/\S+)\)", text)
+    assert (tmp_path / figure).exists()
 
 
 def test_the_commands(

@@ -1,0 +1,119 @@
+"""The page of all results, made of the committed records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.suite.cell import Study
+from benchmarks.suite.figures import draw_regrets
+from benchmarks.suite.store import RECORDS, read_record
+from benchmarks.suite.tables import SETTING, markdown, table_of
+
+_HEAD = """# Benchmarks
+
+Made by `python -m benchmarks.suite report --page docs/benchmarks.md` from what lies in
+`benchmarks/records`; nothing here is written by hand. The
+[suite](../benchmarks/README.md) says how the runs are repeated.
+
+Regret is that of the recommended point (`incumbent`) after the last duel, in units of
+the problem. All rules and rivals of a table start with the same random duels and are
+answered by the same judge. *Median* has its 95 % bootstrap interval, *mean* its
+standard error, *against the reference* the mean difference from the same starts with
+its standard error, negative where the rule is better. A *wrong optimum* is a
+recommendation on a hill whose top is more than 0.05 below the best. *Near copies* are
+questions of two points nearer than 0.05 in the unit cube; *unclear early* are
+questions, before the last third of the duels, of two points that the judge tells apart
+less than 55 % of the time; *repeated* ones were asked before. Seconds are of the
+processor, for one proposal and one fit.
+"""
+
+_AUDIT = """
+## How far each engine is from exact
+
+`python benchmarks/accuracy_audit.py`: at the hyper-parameters that made the answers,
+means over noises of {noises} per item, beside a kernel of variance 1, of the root mean
+square error of means at new points (in prior deviations), of deviations (relative), of
+the largest error of a probability of a new and of an answered pair, and of the log
+evidence (nats).
+"""
+
+
+def make_page(studies: Iterable[Study], figures: Path | None) -> str:
+    """The page: accuracy, a section for each study with results, and what is missing.
+
+    Args:
+        studies: In their order.
+        figures: Folder for the figures, beside the page; None to draw none.
+    """
+    parts, missing = [_HEAD, _audit()], []
+    for study in studies:
+        runs = read_record(study.name)
+        if len(runs):
+            parts.append(_section(study, runs, figures))
+        else:
+            missing.append(f"- `{study.name}`: {study.asks}")
+    if missing:
+        parts.append(
+            "\n## Declared and not run yet\n\n"
+            "Each by `python -m benchmarks.suite run --study NAME`, then `collect`:\n\n"
+            + "\n".join(missing)
+            + "\n"
+        )
+    return "".join(parts)
+
+
+def _section(study: Study, runs: pd.DataFrame, figures: Path | None) -> str:
+    reference = study.reference
+    settings = f"{study.num_random} random and {study.num_chosen} chosen duels"
+    against = f"reference: {reference.model}, {reference.acquisition}"
+    parts = [f"\n## {study.name}\n\n{study.asks}\n\n{settings}; {against}.\n"]
+    drawn = [] if figures is None else draw_regrets(runs, figures)
+    table = table_of(study, runs)
+    groups = table.groupby(SETTING, sort=False)
+    for (problem, judge, noise), of_setting in groups:
+        who = judge if noise == 0 else f"{judge} judge, {noise:g}"
+        parts.append(f"\n### {problem}, {who}\n\n{markdown(readable(of_setting))}\n")
+    parts += [f"\n![{path.stem}](figures/{path.name})\n" for path in drawn]
+    return "".join(parts)
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one setting with figures and their errors side by side."""
+
+    def joined(pattern: str, names: Sequence[str]) -> list[str]:
+        rows = table[list(names)].itertuples(index=False)
+        return [
+            "" if any(pd.isna(v) for v in row) else pattern.format(*row) for row in rows
+        ]
+
+    shown = {
+        "rule": joined("{}, {}", ("model", "acquisition")),
+        "runs": list(table["runs"]),
+        "median": joined("{:.3g} ({:.3g} to {:.3g})", ("median", "from", "to")),
+        "mean": joined("{:.3g} ± {:.2g}", ("mean", "error")),
+        "against the reference": joined(
+            "{:.2g} ± {:.2g}", ("against reference", "its error")
+        ),
+        "better in": list(table["better in"]),
+        "wrong optimum": list(table["wrong optimum"]),
+    }
+    shares = ("near copies %", "unclear early %", "repeated %")
+    shown |= {name: joined("{:.0f}", (name,)) for name in shares}
+    if (table["invalid"] > 0).any():
+        shown["invalid shown"] = joined("{:.1f}", ("invalid",))
+    return pd.DataFrame(shown | {"seconds": joined("{:.2f}", ("seconds",))})
+
+
+def _audit() -> str:
+    path = RECORDS / "accuracy_audit.csv"
+    rows = pd.read_csv(path)
+    rows["evidence"] = rows["evidence"].abs()
+    columns = ["mean", "deviation", "new_pairs", "queried", "evidence"]
+    means = rows.groupby(["answers", "model", "m"], sort=False)[columns].mean()
+    table = means.reset_index().sort_values(["answers", "model", "m"])
+    table.columns = [name.replace("_", " ") for name in table.columns]
+    noises = ", ".join(f"{noise:g}" for noise in rows["noise"].unique())
+    return f"{_AUDIT.format(noises=noises)}\n{markdown(table)}\n"
