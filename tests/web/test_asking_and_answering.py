@@ -283,11 +283,13 @@ def test_an_ask_that_takes_long_says_so(
 
     monkeypatch.setattr(experiment, "ask", slow)
     client = served(experiment)
-    first, second = (
-        client.get("/api/question", params={"patience": 0.01}).json() for _ in range(2)
-    )
+    replies = [client.get("/api/question?patience=0.01") for _ in range(2)]
+    assert [reply.status_code for reply in replies] == [202, 202]
+    first, second = (reply.json() for reply in replies)
     assert first["question"] is second["question"] is None
     assert second["waited"] >= first["waited"] >= 0
+    refused = client.get("/api/question?patience=long")
+    assert (refused.status_code, "patience" in refused.text) == (400, True)
     free.set()
     assert ask(client)["question"] == 0
 

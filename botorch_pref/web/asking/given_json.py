@@ -54,6 +54,26 @@ def given_index(given: Mapping[str, Any]) -> int:
     return index
 
 
+def given_patience(given: Mapping[str, Any], most: float) -> float:
+    """Seconds for which a call may wait.
+
+    Args:
+        given: With ``patience``, or without.
+        most: If nothing else is given, and at most.
+
+    Raises:
+        ExperimentError: It is no number.
+    """
+    try:
+        patience = float(given.get("patience", most))
+    except (TypeError, ValueError) as error:
+        raise ExperimentError(
+            f"patience is {given['patience']!r}; give seconds."
+        ) from error
+    # What is not a number is not less either.
+    return patience if patience < most else most
+
+
 def given_keywords(given: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords of ``tell``.
 

@@ -14,6 +14,7 @@ from botorch_pref.web.asking.given_json import (
     given_index,
     given_keywords,
     given_options,
+    given_patience,
     given_rater,
 )
 from botorch_pref.web.asking.offered_kinds import offered_kinds
@@ -75,8 +76,7 @@ class PreferenceService:
             shown of each, and ``kinds``; or ``question`` None and ``waited`` in seconds
             while it is being chosen.
         """
-        rater = given_rater(given)
-        patience = min(float(given.get("patience", PATIENCE)), PATIENCE)
+        rater, patience = given_rater(given), given_patience(given, PATIENCE)
         return self._asked(rater, self.desk.question(rater, patience))
 
     def answer(self, given: Mapping[str, Any]) -> JSON:

@@ -17,6 +17,7 @@ from botorch_pref.web.asking.answer_history import (
     answered_questions,
     is_answered,
 )
+from botorch_pref.web.asking.question_source import QuestionSource
 from botorch_pref.web.asking.rater_place import RaterPlace
 
 AHEAD = 1
@@ -38,7 +39,7 @@ class QuestionDesk:
 
     def __init__(self, experiment: PreferenceExperiment, size: int = 2) -> None:
         self.experiment = experiment
-        self.size = size
+        self._source = QuestionSource(experiment, size)
         self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
         self._unowned: deque[Question] = deque()
         self._changed = Condition()
@@ -206,6 +207,7 @@ class QuestionDesk:
     def close(self) -> None:
         """Waits for the question that is being chosen, and asks no more."""
         self._worker.shutdown(cancel_futures=True)
+        self._source.close()
 
     def _ask_ahead(self) -> None:
         """Sets the worker to work, if there is any; the lock is held."""
@@ -239,7 +241,7 @@ class QuestionDesk:
                     return
             rater, place = found
             try:
-                question = self.experiment.ask(self.size, rater=rater)
+                question = self._source.ask(rater, len(self._places))
             # Whoever waits is told; nobody waits for this thread.
             except Exception as error:
                 with self._changed:

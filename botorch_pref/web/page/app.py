@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,14 +22,22 @@ from starlette.staticfiles import StaticFiles
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.asking.answer_conflict import AnswerConflictError
-from botorch_pref.web.asking.preference_service import CALLS, PreferenceService
+from botorch_pref.web.asking.given_json import given_patience
+from botorch_pref.web.asking.preference_service import (
+    CALLS,
+    PATIENCE,
+    PreferenceService,
+)
 from botorch_pref.web.page.guard import MAX_BYTES, Guard, refused
 from botorch_pref.web.showing.content import Media
 from botorch_pref.web.showing.number_table import NumberTable
 from botorch_pref.web.showing.presenter import Show
 from botorch_pref.web.static_files import PAGE, STATIC
 
-_READS = ("question", "progress", "history", "form", "findings")
+_PAUSE = 0.1
+"""Seconds between looks whether a question is there."""
+
+_READS = ("progress", "history", "form", "findings")
 _WRITES = ("answer", "skip", "undo", "own")
 
 
@@ -77,6 +87,7 @@ def make_app(
         service.desk.close()
 
     calls = [
+        Route("/api/question", _question(service)),
         *(Route(f"/api/{name}", _read(service, name)) for name in _READS),
         *(
             Route(f"/api/{name}", _write(service, name), methods=["POST"])
@@ -102,6 +113,26 @@ def _read(service: PreferenceService, name: str) -> Callable[..., Any]:
         return await _called(service, name, dict(request.query_params))
 
     return read
+
+
+def _question(service: PreferenceService) -> Callable[..., Any]:
+    """Waits for a question without a thread: any number of raters may."""
+
+    async def question(request: Request) -> Response:
+        given = dict(request.query_params)
+        try:
+            until = time.monotonic() + given_patience(given, PATIENCE)
+        except ExperimentError as error:
+            return refused(400, str(error))
+        at_once = {**given, "patience": 0}
+        while True:
+            reply = await _called(service, "question", at_once)
+            waiting = reply.status_code == 202
+            if not waiting or time.monotonic() >= until:
+                return reply
+            await asyncio.sleep(_PAUSE)
+
+    return question
 
 
 def _write(service: PreferenceService, name: str) -> Callable[..., Any]:
@@ -137,7 +168,7 @@ async def _called(
         return refused(400, str(error))
     except BotorchPrefError as error:
         return refused(503, str(error))
-    return JSONResponse(found)
+    return JSONResponse(found, 202 if found.get("question", 0) is None else 200)
 
 
 def _media(service: PreferenceService) -> Callable[..., Any]:

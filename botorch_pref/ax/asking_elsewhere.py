@@ -1,0 +1,66 @@
+"""Questions that another process chooses, of an experiment that this one keeps."""
+
+from __future__ import annotations
+
+import pickle
+
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+
+from botorch_pref.ax.answers import telling
+from botorch_pref.ax.generation.asking import next_options, shown_order
+from botorch_pref.ax.generation.baseline import beside_baseline
+from botorch_pref.ax.one_at_a_time import one_at_a_time
+from botorch_pref.ax.preference_experiment import PreferenceExperiment
+from botorch_pref.ax.question import Question
+from botorch_pref.ax.settings import Settings
+
+
+@one_at_a_time
+def packed_state(experiment: PreferenceExperiment) -> bytes:
+    """State of an experiment, from which another process can choose.
+
+    Args:
+        experiment: As it is now; it may go on while the other process works.
+    """
+    return pickle.dumps((experiment.experiment, experiment.settings))
+
+
+def packed_choice(state: bytes, size: int) -> bytes:
+    """Choice of the next question, which is that of ``ask`` in the same state.
+
+    Args:
+        state: See `packed_state`.
+        size: How many options to show.
+
+    Raises:
+        ExperimentError: There are not so many options to show.
+    """
+    experiment: Experiment
+    settings: Settings
+    experiment, settings = pickle.loads(state)
+    run = beside_baseline(next_options(experiment, settings, size), settings)
+    return pickle.dumps((run, shown_order(experiment, settings, size)))
+
+
+@one_at_a_time
+def ask_chosen(
+    experiment: PreferenceExperiment, choice: bytes, rater: str | None
+) -> Question:
+    """The question that another process has chosen, pending from now on.
+
+    Args:
+        experiment: Whose state it was chosen from.
+        choice: See `packed_choice`.
+        rater: The name of who is asked.
+
+    Raises:
+        StorageError: It cannot be kept.
+    """
+    run: GeneratorRun
+    order: list[int]
+    run, order = pickle.loads(choice)
+    trial = experiment._kept.keep(
+        lambda kept: telling.ask_about(kept, run, rater, order)
+    )
+    return Question.of_trial(trial)
