@@ -5,6 +5,7 @@ What is for those who write their own stays with its part, and so do raters.
 """
 
 from botorch_pref.acquisition import (
+    DistinctOptions,
     DuelingBALD,
     DuelingEIIG,
     DuelingEUBO,
@@ -73,6 +74,7 @@ __all__ = [
     "BotorchPrefError",
     "Choices",
     "Comparisons",
+    "DistinctOptions",
     "DuelSampler",
     "DuelingBALD",
     "DuelingEIIG",

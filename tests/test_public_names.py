@@ -59,6 +59,7 @@ PROMISED = {
 
 # Beyond the design's list.
 MORE = {
+    "DistinctOptions",
     "DuelSampler",
     "DuelingBALD",
     "DuelingEUBO",

@@ -1,5 +1,6 @@
 """Acquisition functions of duels: with the best point so far, or of new points."""
 
+from botorch_pref.acquisition.distinct_options import DistinctOptions
 from botorch_pref.acquisition.dueling_acquisition import (
     DifferenceAcquisition,
     DuelingAcquisition,
@@ -26,6 +27,7 @@ from botorch_pref.acquisition.registration.registry import register_acquisition
 
 __all__ = [
     "DifferenceAcquisition",
+    "DistinctOptions",
     "DuelingAcquisition",
     "DuelingBALD",
     "DuelingEIIG",
