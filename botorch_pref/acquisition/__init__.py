@@ -8,9 +8,11 @@ from botorch_pref.acquisition.dueling_acquisition import (
 from botorch_pref.acquisition.dueling_bald import DuelingBALD
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
 from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
+from botorch_pref.acquisition.dueling_exploring_eiig import DuelingExploringEIIG
 from botorch_pref.acquisition.dueling_hallucination import DuelingHBEI, DuelingHBUCB
 from botorch_pref.acquisition.dueling_kg import DuelingKG
 from botorch_pref.acquisition.dueling_muc import DuelingMUC
+from botorch_pref.acquisition.dueling_tailed_ei import DuelingTailedEI
 from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
 from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
@@ -32,10 +34,12 @@ __all__ = [
     "DuelingBALD",
     "DuelingEIIG",
     "DuelingEUBO",
+    "DuelingExploringEIIG",
     "DuelingHBEI",
     "DuelingHBUCB",
     "DuelingKG",
     "DuelingMUC",
+    "DuelingTailedEI",
     "DuelingThompson",
     "DuelingUCB",
     "FeasibilityWeighted",

@@ -16,6 +16,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
+from botorch_pref.acquisition.dueling_exploring_eiig import DuelingExploringEIIG
 from botorch_pref.acquisition.point_arguments import takes_points
 from botorch_pref.acquisition.registration.input_constructors import utility_model
 from botorch_pref.models.predictions.validity_probability import (
@@ -46,7 +47,8 @@ class FeasibilityWeighted(AcquisitionFunction):
     given :math:`P` (for EIIG: in either of its terms), and leave the acquisition
     function as it is where :math:`P = 1`.
 
-    Pending points are passed on; their own validity is not weighed.
+    Of `DuelingExploringEIIG` the function that was drawn is weighted. Pending points
+    are passed on; their own validity is not weighed.
 
     Args:
         acquisition: Any, of any model.
@@ -72,6 +74,8 @@ class FeasibilityWeighted(AcquisitionFunction):
         failure_value: float = 0.0,
     ) -> None:
         super().__init__(model=acquisition.model)
+        if isinstance(acquisition, DuelingExploringEIIG):
+            acquisition = acquisition.chosen
         in_logs = acquisition._log or isinstance(acquisition, DuelingEIIG)
         if in_logs and failure_value != 0:
             raise ValueError(

@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable
 
 import torch
+from scipy.integrate import quad
 from scipy.stats import norm
+from scipy.stats import t as student
 from torch import Tensor
 
 Win = Callable[[Tensor], Tensor]
@@ -74,6 +76,17 @@ def improvement(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
     step = float(u[1] - u[0])
     value = float(torch.trapezoid(u.clamp_min(0.0) * weight, u))
     return value, step**2 * float(weight.amax()) + 1e-9 * abs(float(u[-1]))
+
+
+def tailed_improvement(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
+    """``E[max(t, 0)]`` of Student's t: the integral of ``P(t > u)`` over u above 0."""
+    means, deviation = differences(centers, scale, pair)
+    parts = [
+        quad(lambda u, m=m: student.sf((u - m) / deviation, 3), 0, math.inf, limit=200)
+        for m in means.tolist()
+    ]
+    values, errors = zip(*parts, strict=True)
+    return math.fsum(values) / len(parts), max(errors) + 1e-9
 
 
 def upper_end(level: float) -> Callable[..., Value]:

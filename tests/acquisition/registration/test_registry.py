@@ -9,7 +9,13 @@ from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_pref import DuelingEUBO, FeasibilityWeighted, acquisition, incumbent
+from botorch_pref import (
+    DistinctOptions,
+    DuelingEUBO,
+    FeasibilityWeighted,
+    acquisition,
+    incumbent,
+)
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.acquisition.registration import registry
 from botorch_pref.acquisition.registration.registry import (
@@ -49,7 +55,8 @@ def test_every_exported_function_of_duels_is_registered() -> None:
     }
     found = registered_acquisitions()
     assert {entry.acquisition_class for entry in found} == functions - {
-        FeasibilityWeighted
+        DistinctOptions,
+        FeasibilityWeighted,
     }
     names = [entry.name for entry in found]
     assert names == sorted(set(names))
