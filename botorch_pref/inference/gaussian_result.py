@@ -31,6 +31,8 @@ class GaussianResult:
         iterations: Newton steps or EP sweeps taken.
         residual: The largest violation of the fixed point, in posterior standard
             deviations.
+        rounding: How far rounding of the prior covariance may move the posterior, in
+            the same unit: see :func:`.lost_digits`.
     """
 
     weights: Tensor
@@ -42,3 +44,4 @@ class GaussianResult:
     converged: bool
     iterations: int
     residual: float
+    rounding: float

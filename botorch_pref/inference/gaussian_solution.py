@@ -16,6 +16,9 @@ from botorch_pref.inference.solution import Solution
 from botorch_pref.inference.utility_prior import UtilityPrior
 from botorch_pref.inference.warm_start import FurtherAnswers, Sites, WarmStart
 
+# In posterior standard deviations, of which a hundredth is never missed.
+_MOST_ROUNDING = 1e-2
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianSolution(Solution[PosteriorTerms]):
@@ -58,6 +61,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
             "converged": not self.failures,
             "iterations": self.result.iterations,
             "residual": self.result.residual,
+            "rounding": self.result.rounding,
             "log_evidence": self.log_evidence.detach(),
         }
 
@@ -71,7 +75,14 @@ class GaussianSolution(Solution[PosteriorTerms]):
             "noise or output scale."
         )
         stopped = () if known.converged else (text,)
-        return stopped + self.evidence_failures(self.log_evidence)
+        lost = (
+            "did not converge: its digits are gone. Answers are so precise beside the "
+            f"prior that rounding in {self.prior.covar.dtype} may move the posterior "
+            f"by {known.rounding:.1e} posterior standard deviations. Use double "
+            "precision, a larger noise or a smaller output scale."
+        )
+        rounded = () if known.rounding <= _MOST_ROUNDING else (lost,)
+        return stopped + rounded + self.evidence_failures(self.log_evidence)
 
     def tangent(self, mean: Tensor) -> GaussianTangent:
         """See base class."""

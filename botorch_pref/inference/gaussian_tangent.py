@@ -51,8 +51,7 @@ class GaussianTangent:
         self.weights, self.precision = result.weights, factor.precision()
         self.tau, self.nu = factor.tau, result.site_shift
         eye = torch.eye(rows.num_points, dtype=mean.dtype, device=mean.device)
-        dense, tau = rows.apply_matrix(eye), self.tau.unsqueeze(-1)
-        self.influence = dense - factor.covariance_times(tau * dense)
+        self.influence = factor.influence(rows.apply_matrix(eye))
         prior = rows.apply(mean)
         self.rows_mean = prior + factor.mean(self.nu - self.tau * prior)
         self._site_tangent = result.site_map.tangent(factor, self.rows_mean, self.nu)

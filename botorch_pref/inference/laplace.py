@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
+from botorch_pref.inference.conditioning.lost_digits import lost_digits
 from botorch_pref.inference.conditioning.negative_sites import site_posterior
 from botorch_pref.inference.conditioning.site_solver import SitePosterior, SiteSolver
 from botorch_pref.inference.derivatives.evidence_surrogate import (
@@ -126,8 +127,7 @@ def _find_mode(
     while True:
         posterior, proper = site_posterior(solver, -point.log_prob.second)
         nu = torch.addcmul(point.log_prob.first, posterior.tau, point.u)
-        new_u = posterior.mean(nu)
-        new_a = torch.addcmul(nu, posterior.tau, new_u, value=-1.0)
+        new_a, new_u = (v.squeeze(-1) for v in posterior.solve(nu.unsqueeze(-1)))
         du, da = new_u - point.u, new_a - point.a
         # The Newton decrement: the length of the step in posterior standard deviations.
         slope = point.slope(du)
@@ -165,8 +165,8 @@ def _surrogate(
     with torch.no_grad():
         variance = posterior.variance()
         s = factors.curvature_gradient(z, 0.5 * variance)
-        moved = posterior.mean(s)
-        q = factors.rows.adjoint(s - posterior.tau * moved)
+        forces, moved = (v.squeeze(-1) for v in posterior.solve(s.unsqueeze(-1)))
+        q = factors.rows.adjoint(forces)
         precision = posterior.precision()
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
@@ -237,7 +237,8 @@ def laplace(
         else:
             tau, nu = initial_sites
             start, _ = site_posterior(solver, tau)
-            a = nu - start.tau * (prior + start.mean(nu - start.tau * prior))
+            shift = torch.addcmul(nu, start.tau, prior, value=-1.0)
+            a = start.solve(shift.unsqueeze(-1)).forces.squeeze(-1)
         point, posterior, residual, iterations = _find_mode(
             solver, prior, factors, a, tolerance
         )
@@ -256,6 +257,7 @@ def laplace(
         converged=bool((residual <= tolerance).all()),
         iterations=iterations,
         residual=float(residual.max()),
+        rounding=lost_digits(solver, posterior),
     )
 
 

@@ -26,6 +26,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from botorch_pref.inference.conditioning.refined_posterior import RefinedPosterior
 from botorch_pref.inference.conditioning.site_solver import (
     SitePosterior,
     SiteSolver,
@@ -38,9 +39,11 @@ from botorch_pref.linalg.psd_root import psd_root
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 
-class _BlockPointFactor(SitePosterior):
+class _BlockPointFactor(RefinedPosterior):
+    _solver: BlockPointSolver
+
     def __init__(self, solver: BlockPointSolver, tau: Tensor) -> None:
-        self._solver, self.tau = solver, tau
+        super().__init__(solver, tau)
         noise, root = solver.noise, solver.root
         scale = noise.take(tau.unsqueeze(-1)).sqrt()
         covariance = noise.covariance
@@ -88,11 +91,6 @@ class _BlockPointFactor(SitePosterior):
         own = self._m.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
         spread = self._spread.square().sum(-1, keepdim=True)
         return noise.put(own + noise.take(spread), spread).squeeze(-1)
-
-    def weights(self, targets: Tensor) -> Tensor:
-        """See base class."""
-        scaled = self._pa.mT @ targets
-        return scaled - self._gram @ (self._half.mT @ (self._half @ scaled))
 
     def root(self) -> Tensor:
         """See base class."""
@@ -145,8 +143,7 @@ class BlockPointSolver(SiteSolver):
         known = self.rows.apply_matrix(self.root).square().sum(-1)
         return known + self.noise.diagonal()
 
-    def covariance_times(self, values: Tensor) -> Tensor:
+    def prior_times(self, values: Tensor) -> Tensor:
         """See base class."""
-        inner = self.covar @ self.rows.adjoint(values).unsqueeze(-1)
-        noise = self.noise.times(values.unsqueeze(-1)).squeeze(-1)
-        return self.rows.apply(inner.squeeze(-1)) + noise
+        inner = self.covar @ self.rows.adjoint_matrix(values)
+        return self.rows.apply_matrix(inner) + self.noise.times(values)

@@ -11,9 +11,15 @@ non-negative and ``E`` picks the few rows with a negative precision, conditionin
     L L' = I - T_2^{1/2} E' \Sigma_1 E T_2^{1/2}, \qquad
     |B| = |B_1| \, |L L'|,
 
-a Gaussian if and only if ``L`` exists. With :math:`V = E T_2^{1/2} L^{-T} - T_1 U`,
-which is :math:`(I - W_1 C) E T_2^{1/2} L^{-T}`, the covariance of utilities anywhere
-grows by :math:`(k A' V)(k A' V)'`: :math:`W = W_1 - V V'`.
+a Gaussian if and only if ``L`` exists. With
+:math:`V = (I + T_1 C)^{-1} E T_2^{1/2} L^{-T}`, the covariance of utilities anywhere
+grows by :math:`(k A' V)(k A' V)'`: :math:`W = W_1 - V V'`. A negative precision acts as
+a shift in the direction in which the answer's row has moved, so that shifts ``s`` which
+``T1`` alone turns into the forces :math:`a_1` and moves the rows by :math:`u_1` have
+
+.. math::
+    a = a_1 + V g, \qquad \Sigma s = u_1 + U g, \qquad
+    g = L^{-1} T_2^{1/2} E' u_1 .
 """
 
 from __future__ import annotations
@@ -21,7 +27,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.conditioning.site_solver import SitePosterior, SiteSolver
+from botorch_pref.inference.conditioning.site_solver import (
+    Balance,
+    SitePosterior,
+    SiteSolver,
+)
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
 from botorch_pref.linalg.sparse_design import SparseDesign
 
@@ -49,7 +59,7 @@ class NegativeSites(SitePosterior):
             *tau.shape, len(where), dtype=tau.dtype, device=tau.device
         )
         columns[..., where, torch.arange(len(where))] = scale
-        narrow = base.covariance_times(columns)
+        forces, narrow = base.solve(columns)
         cholesky, info = torch.linalg.cholesky_ex(
             torch.eye(len(where), dtype=tau.dtype, device=tau.device)
             - columns.mT @ narrow
@@ -60,11 +70,10 @@ class NegativeSites(SitePosterior):
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
         log_det = 2.0 * torch.where(keep, diagonal, 1.0).log().sum(-1)
         self._log_det = log_det
-        both = torch.cat([narrow, columns], dim=-2).mT
-        both = torch.linalg.solve_triangular(cholesky, both, upper=False).mT
-        both = torch.where(keep.unsqueeze(-1), both, 0.0)
-        self._rows_widening, direct = both.chunk(2, dim=-2)
-        self._weights_widening = direct - base.tau.unsqueeze(-1) * self._rows_widening
+        parts = torch.cat([narrow, forces, columns], dim=-2).mT
+        parts = torch.linalg.solve_triangular(cholesky, parts, upper=False).mT
+        parts = torch.where(keep.unsqueeze(-1), parts, 0.0)
+        self._rows_widening, self._forces_widening, self._seen = parts.chunk(3, dim=-2)
 
     @property
     def log_det(self) -> Tensor:
@@ -76,20 +85,31 @@ class NegativeSites(SitePosterior):
         """See base class."""
         return self._log_det.shape
 
-    def covariance_times(self, values: Tensor) -> Tensor:
+    def solve(self, shifts: Tensor) -> Balance:
         """See base class."""
-        u = self._rows_widening
-        return self._base.covariance_times(values) + u @ (u.mT @ values)
+        forces, moved = self._base.solve(shifts)
+        g = self._seen.mT @ moved
+        return Balance(
+            forces + self._forces_widening @ g, moved + self._rows_widening @ g
+        )
 
     def variance(self) -> Tensor:
         """See base class."""
         return self._base.variance() + self._rows_widening.square().sum(-1)
 
+    def cavity_ratio(self) -> Tensor:
+        """See base class."""
+        widened = self.tau * self._rows_widening.square().sum(-1)
+        # Of the rows that are widened the base knows no precision.
+        own = self._base.cavity_ratio() - self._base.variance() * (
+            self.tau.clamp_max(0.0)
+        )
+        return own - widened
+
     def weights(self, targets: Tensor) -> Tensor:
         """See base class."""
-        v = self._weights_widening
-        explained = self._rows.adjoint_matrix(v @ (v.mT @ targets))
-        return self._base.weights(targets) - explained
+        forces = self.solve(self.tau.unsqueeze(-1) * targets).forces
+        return self._rows.adjoint_matrix(forces)
 
     def root(self) -> Tensor:
         """``Q`` of the non-negative precisions; :meth:`widening` is the rest."""
@@ -97,7 +117,7 @@ class NegativeSites(SitePosterior):
 
     def widening(self) -> Tensor:
         """See base class."""
-        return self._rows.adjoint_matrix(self._weights_widening)
+        return self._rows.adjoint_matrix(self._forces_widening)
 
     def precision(self) -> Tensor:
         """See base class."""
@@ -106,7 +126,7 @@ class NegativeSites(SitePosterior):
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""
-        v = noise.take(self._weights_widening)
+        v = noise.take(self._forces_widening)
         return self._base.noise_precision(noise) - v @ v.mT
 
     def row_root(self) -> Tensor:

@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from botorch_pref.inference.conditioning.refined_posterior import RefinedPosterior
 from botorch_pref.inference.conditioning.site_solver import (
     SitePosterior,
     SiteSolver,
@@ -19,12 +20,13 @@ from botorch_pref.linalg.psd_root import psd_root
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 
-class _PointFactor(SitePosterior):
-    def __init__(
-        self, rows: SparseDesign, covar: Tensor, root: Tensor, tau: Tensor
-    ) -> None:
-        self._rows, self._covar, self.tau = rows, covar, tau
-        self._gram = rows.gram(tau)
+class _PointFactor(RefinedPosterior):
+    _solver: PointSolver
+
+    def __init__(self, solver: PointSolver, tau: Tensor) -> None:
+        super().__init__(solver, tau)
+        self._rows, root = solver.rows, solver.root
+        self._gram = self._rows.gram(tau)
         self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
         self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
 
@@ -47,15 +49,10 @@ class _PointFactor(SitePosterior):
         """See base class."""
         return self.row_root().square().sum(-1)
 
-    def weights(self, targets: Tensor) -> Tensor:
-        """See base class."""
-        scaled = self._rows.adjoint_matrix(self.tau.unsqueeze(-1) * targets)
-        return scaled - self._gram @ (self._half.mT @ (self._half @ scaled))
-
     def root(self) -> Tensor:
         """See base class."""
         u = psd_root(self._gram)
-        cholesky = site_cholesky(plus_identity(u.mT @ self._covar @ u))
+        cholesky = site_cholesky(plus_identity(u.mT @ self._solver.covar @ u))
         return torch.linalg.solve_triangular(cholesky, u.mT, upper=False).mT
 
     def precision(self) -> Tensor:
@@ -80,18 +77,17 @@ class PointSolver(SiteSolver):
 
     def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
         super().__init__(covar, rows)
-        self._root = psd_root(covar)
+        self.covar, self.root = covar, psd_root(covar)
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""
-        return _PointFactor(self.rows, self._points, self._root, tau)
+        return _PointFactor(self, tau)
 
     @cached_property
     def variance(self) -> Tensor:
         """See base class."""
-        return self.rows.apply_matrix(self._root).square().sum(-1)
+        return self.rows.apply_matrix(self.root).square().sum(-1)
 
-    def covariance_times(self, values: Tensor) -> Tensor:
+    def prior_times(self, values: Tensor) -> Tensor:
         """See base class."""
-        inner = self._points @ self.rows.adjoint(values).unsqueeze(-1)
-        return self.rows.apply(inner.squeeze(-1))
+        return self.rows.apply_matrix(self.covar @ self.rows.adjoint_matrix(values))

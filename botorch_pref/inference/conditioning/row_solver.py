@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning.site_solver import (
+    Balance,
     SitePosterior,
     SiteSolver,
     log_det,
@@ -27,13 +28,24 @@ def _conditioned_root(root: Tensor, scale: Tensor) -> Tensor:
 
 
 class _RowFactor(SitePosterior):
+    r"""Conditioned rows, each in the form that keeps its digits.
+
+    A site more precise than the prior is divided by its precision, where others are
+    multiplied: with :math:`a = T^{1/2} B^{-1} T^{-1/2} s` for shifts of the first kind
+    and :math:`a = s - T^{1/2} B^{-1} T^{1/2} C s` for the others there is no difference
+    of large numbers, and neither in :math:`\Sigma s = T^{-1} (s - a)`.
+    """
+
     def __init__(self, rows: SparseDesign, covar: Tensor, tau: Tensor) -> None:
         self._rows, self._covar, self.tau = rows, covar, tau
         self._scale = tau.sqrt()
         # C T^(1/2): its transpose is what LAPACK takes without a copy.
         self._scaled = covar * self._scale.unsqueeze(-2)
         b = self._scaled * self._scale.unsqueeze(-1)
-        b.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        diagonal = b.diagonal(dim1=-2, dim2=-1)
+        self._precise = diagonal > 1
+        self._any_precise = bool(self._precise.any())
+        diagonal.add_(1.0)
         self._cholesky = site_cholesky(b)
 
     @property
@@ -46,20 +58,43 @@ class _RowFactor(SitePosterior):
         """See base class."""
         return self._cholesky.shape[:-2]
 
-    def covariance_times(self, values: Tensor) -> Tensor:
+    def solve(self, shifts: Tensor) -> Balance:
         """See base class."""
-        prior = self._covar @ values
-        inner = self._scale.unsqueeze(-1) * prior
-        return prior - self._scaled @ torch.cholesky_solve(inner, self._cholesky)
+        scale = self._scale.unsqueeze(-1)
+        if not self._any_precise:
+            inner = scale * (self._covar @ shifts)
+            forces = shifts - scale * torch.cholesky_solve(inner, self._cholesky)
+            return Balance(forces, self._covar @ forces)
+        precise = self._precise.unsqueeze(-1)
+        vague = torch.where(precise, 0.0, shifts)
+        inner = torch.where(precise, shifts / scale, 0.0) - self._scaled.mT @ vague
+        forces = vague + scale * torch.cholesky_solve(inner, self._cholesky)
+        given_way = (shifts - forces) / self.tau.unsqueeze(-1)
+        return Balance(forces, torch.where(precise, given_way, self._covar @ forces))
+
+    @cached_property
+    def _variances(self) -> tuple[Tensor, Tensor]:
+        """Variances, and their ratios to those of cavities, ``batch_shape x m``."""
+        columns = self._scaled.mT
+        if self._any_precise:
+            unit = torch.diag_embed(self._precise.to(columns))
+            columns = torch.where(self._precise.unsqueeze(-2), unit, columns)
+        half = torch.linalg.solve_triangular(self._cholesky, columns, upper=False)
+        # No square of the matrix is written down.
+        squares = torch.linalg.vector_norm(half, dim=-2).square()
+        variance = self._covar.diagonal(dim1=-2, dim2=-1) - squares
+        if not self._any_precise:
+            return variance, 1 - self.tau * variance
+        variance = torch.where(self._precise, (1 - squares) / self.tau, variance)
+        return variance, torch.where(self._precise, squares, 1 - self.tau * variance)
 
     def variance(self) -> Tensor:
         """See base class."""
-        half = torch.linalg.solve_triangular(
-            self._cholesky, self._scaled.mT, upper=False
-        )
-        # No square of the matrix is written down.
-        explained = torch.linalg.vector_norm(half, dim=-2).square()
-        return self._covar.diagonal(dim1=-2, dim2=-1) - explained
+        return self._variances[0]
+
+    def cavity_ratio(self) -> Tensor:
+        """See base class."""
+        return self._variances[1]
 
     def weights(self, targets: Tensor) -> Tensor:
         """See base class."""
@@ -110,6 +145,6 @@ class RowSolver(SiteSolver):
         """See base class."""
         return self._covar.diagonal(dim1=-2, dim2=-1)
 
-    def covariance_times(self, values: Tensor) -> Tensor:
+    def prior_times(self, values: Tensor) -> Tensor:
         """See base class."""
-        return (self._covar @ values.unsqueeze(-1)).squeeze(-1)
+        return self._covar @ values

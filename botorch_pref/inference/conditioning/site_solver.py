@@ -14,8 +14,12 @@ see :mod:`botorch_pref.inference.conditioning.negative_sites`). Then
 and for utilities anywhere, with ``k = K(x, X)``,
 
 .. math::
-    E[f(x)] = m(x) + k A' (\nu - T E[u]), \qquad
+    E[f(x)] = m(x) + k A' a, \qquad a = (I + T C)^{-1} \nu = \nu - T E[u], \qquad
     \mathrm{cov} = K_{**} - k A' W A k'.
+
+The forces ``a`` are never computed as that difference: where answers are much more
+precise than the prior, it is of two numbers that agree in all their digits, and what is
+left is multiplied by :math:`(C T)^2`.
 
 Neither ``K`` nor ``C`` is ever inverted, so duplicate points, repeated answers and
 answers that contradict each other are ordinary input. See Rasmussen and Williams
@@ -26,6 +30,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,6 +66,18 @@ def log_det(cholesky: Tensor) -> Tensor:
     return 2.0 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
+class Balance(NamedTuple):
+    r"""Balance of site shifts ``s`` with the prior, columns side by side.
+
+    Attributes:
+        forces: :math:`(I + T C)^{-1} s = s - T \Sigma s`, ``batch_shape x m x k``.
+        moved: :math:`\Sigma s`, ``batch_shape x m x k``.
+    """
+
+    forces: Tensor
+    moved: Tensor
+
+
 class SitePosterior(ABC):
     """The posterior of one choice of site precisions: one Cholesky, reused.
 
@@ -81,8 +98,29 @@ class SitePosterior(ABC):
         """The batch shape of prior and sites."""
 
     @abstractmethod
+    def solve(self, shifts: Tensor) -> Balance:
+        """Forces of sites, and the means of the rows, to the digits that there are.
+
+        Args:
+            shifts: ``batch_shape x m x k``, a column a set of shifts.
+        """
+
     def covariance_times(self, values: Tensor) -> Tensor:
         """``Sigma values``, both ``batch_shape x m x k``."""
+        return self.solve(values).moved
+
+    def influence(self, values: Tensor) -> Tensor:
+        r"""``(I - Sigma T) values``, what is left of a change of the prior means.
+
+        Args:
+            values: ``batch_shape x m x k``.
+        """
+        tau = self.tau.unsqueeze(-1)
+        forces, moved = self.solve(tau * values)
+        # The difference where it keeps its digits.
+        precise = tau * self.variance().unsqueeze(-1) > 0.5
+        safe = torch.where(precise, tau, 1.0)
+        return torch.where(precise, forces / safe, values - moved)
 
     def mean(self, nu: Tensor) -> Tensor:
         """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
@@ -91,6 +129,14 @@ class SitePosterior(ABC):
     @abstractmethod
     def variance(self) -> Tensor:
         """The diagonal of ``Sigma``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def cavity_ratio(self) -> Tensor:
+        r"""Variances over those of the cavities, ``batch_shape x m``.
+
+        The diagonal of :math:`I - T \Sigma = (I + T C)^{-1}`: one minus the leverage of
+        an answer.
+        """
 
     @abstractmethod
     def weights(self, targets: Tensor) -> Tensor:
@@ -148,14 +194,27 @@ class SiteSolver(ABC):
         A row whose variance is not above this has none: it compares duplicates, or is
         padding, of which this is positive too.
         """
+        known = torch.finfo(self.terms.dtype)
+        return (_ROUNDING * known.eps * self.terms).clamp_min(known.tiny)
+
+    @cached_property
+    def terms(self) -> Tensor:
+        """Prior variances of utilities that add up in a row, ``batch_shape x m``."""
         squares = SparseDesign(
             self.rows.indices,
             self.rows.coefficients.square(),
             self.rows.num_points,
         )
-        terms = squares.apply(self._points.diagonal(dim1=-2, dim2=-1))
-        known = torch.finfo(terms.dtype)
-        return (_ROUNDING * known.eps * terms).clamp_min(known.tiny)
+        return squares.apply(self._points.diagonal(dim1=-2, dim2=-1))
+
+    def rounding_given(self, tau: Tensor) -> Tensor:
+        """The rounding error of posterior row variances, ``batch_shape x m``.
+
+        Args:
+            tau: Site precisions, ``batch_shape x m``.
+        """
+        eps = torch.finfo(tau.dtype).eps
+        return self.rounding.minimum(_ROUNDING * eps / tau.abs())
 
     @cached_property
     def resolved(self) -> Tensor:
@@ -177,5 +236,9 @@ class SiteSolver(ABC):
         """The diagonal of ``C``, ``batch_shape x m``."""
 
     @abstractmethod
+    def prior_times(self, values: Tensor) -> Tensor:
+        """``C values``, both ``batch_shape x m x k``."""
+
     def covariance_times(self, values: Tensor) -> Tensor:
         """``C values``, both ``batch_shape x m``."""
+        return self.prior_times(values.unsqueeze(-1)).squeeze(-1)

@@ -22,7 +22,9 @@ class EPState:
         sites: Precisions before shifts, ``batch_shape x 2 m``.
         posterior: Conditioned on the precisions.
         mean: Posterior means of the rows, ``batch_shape x m``.
+        force: Of the sites at these means, ``batch_shape x m``.
         variance: Of the rows, ``batch_shape x m``, no less than its rounding error.
+        cavity_ratio: Variances over cavity variances, ``batch_shape x m``.
         cavity_mean: ``batch_shape x m``.
         cavity_variance: ``batch_shape x m``.
         first: First derivatives of the factors' log partitions in the cavity means,
@@ -38,7 +40,9 @@ class EPState:
     sites: Tensor
     posterior: SitePosterior
     mean: Tensor
+    force: Tensor
     variance: Tensor
+    cavity_ratio: Tensor
     cavity_mean: Tensor
     cavity_variance: Tensor
     first: Tensor
@@ -55,9 +59,9 @@ class EPState:
         there is no posterior.
         """
         s = self.cavity_variance
-        shift = torch.addcmul(self.cavity_mean - self.mean, s, self.first)
-        ratio = torch.addcmul(s, s.square(), self.second) / self.variance - 1
-        both = torch.maximum(shift.abs() / self._deviation, ratio.abs())
+        shift = s * (self.first - self.force) / self._deviation
+        ratio = torch.addcmul(1 - self.cavity_ratio, s, self.second) / self.cavity_ratio
+        both = torch.maximum(shift.abs(), ratio.abs())
         if self.moving is not None:
             both = both * self.moving.chunk(2, dim=-1)[0]
         worst = both.amax(-1)
@@ -124,27 +128,31 @@ def ep_state(
     """
     tau, nu = sites.chunk(2, dim=-1)
     posterior, proper = site_posterior(solver, tau)
-    variance = torch.maximum(posterior.variance(), solver.rounding)
-    moving = None
+    variance = torch.maximum(posterior.variance(), solver.rounding_given(tau))
+    left, moving = posterior.cavity_ratio(), None
     if not solver.resolves_all:
         # What is left of the variance of a row may be less than the rounding of it.
         variance = torch.where(solver.resolved, variance, solver.rounding)
+        left = torch.where(solver.resolved, left, 1 - tau * variance)
         moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
-    mean = prior + posterior.mean(torch.addcmul(nu, tau, prior, value=-1.0))
-    left = 1 - tau * variance
+    shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
+    force, moved = (part.squeeze(-1) for part in posterior.solve(shift))
+    mean = prior + moved
     proper = proper & (left > 0).all(-1)
     is_proper = bool(proper.all())
     if not is_proper:
         # Any Gaussian will do where there is no cavity: its moments are not used.
         left = torch.where(proper.unsqueeze(-1), left, 1.0)
     cavity_variance = variance / left
-    cavity_mean = torch.addcmul(mean, variance, nu, value=-1.0) / left
+    cavity_mean = torch.addcmul(mean, cavity_variance, force, value=-1.0)
     first, second = factors.tilted_slopes(cavity_mean, cavity_variance)
     return EPState(
         sites=sites,
         posterior=posterior,
         mean=mean,
+        force=force,
         variance=variance,
+        cavity_ratio=left,
         cavity_mean=cavity_mean,
         cavity_variance=cavity_variance,
         first=first,

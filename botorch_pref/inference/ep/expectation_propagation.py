@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
+from botorch_pref.inference.conditioning.lost_digits import lost_digits
 from botorch_pref.inference.conditioning.site_solver import SiteSolver
 from botorch_pref.inference.derivatives.evidence_surrogate import (
     covariance_form,
@@ -111,26 +112,25 @@ def _iterate(
 def _log_evidence(state: EPState, prior: Tensor, tilted: Tensor) -> Tensor:
     r"""Rasmussen and Williams (2006), eq. 3.65, in natural parameters.
 
-    With everything relative to the prior mean of the rows: the sum of log tilted
-    normalisers, minus the log normalisers of site times cavity, plus the log integral
-    of prior times sites.
+    The sum of log tilted normalisers, minus the log normalisers of site times cavity,
+    plus the log integral of prior times sites, all relative to the prior mean of the
+    rows. With the forces ``a``, the means :math:`\mu_-` of the cavities and the ratios
+    ``q`` of variances to those of cavities this is
+
+    .. math::
+        \sum_i \big( \log Z_i - \tfrac12 a_i \mu_{-i} - \tfrac12 \log q_i \big)
+        - \tfrac12 \log |B|,
+
+    whose terms are not large where sites are precise.
 
     Args:
         state: At the fixed point.
         prior: Prior mean of the rows, ``batch_shape x m``.
         tilted: Log partitions of the factors under the cavities, ``batch_shape x m``.
     """
-    tau, nu = state.sites.chunk(2, dim=-1)
-    shift = nu - tau * prior
-    mean, variance = state.mean - prior, state.variance
-    cavity_mean, cavity_variance = state.cavity_mean - prior, state.cavity_variance
-    site_times_cavity = 0.5 * (
-        mean.square() / variance
-        - cavity_mean.square() / cavity_variance
-        - torch.log1p(tau * cavity_variance)
-    )
-    joint = 0.5 * (shift * mean).sum(-1) - 0.5 * state.posterior.log_det
-    return (tilted - site_times_cavity).sum(-1) + joint
+    work = state.force * (state.cavity_mean - prior)
+    each = tilted - 0.5 * (work + state.cavity_ratio.log())
+    return each.sum(-1) - 0.5 * state.posterior.log_det
 
 
 def _surrogate(
@@ -162,8 +162,7 @@ def _surrogate(
     if factors.noise is None:
         return form
     with torch.no_grad():
-        tau, nu = state.sites.chunk(2, dim=-1)
-        own = factors.noise.take((nu - tau * state.mean).unsqueeze(-1))
+        own = factors.noise.take(state.force.unsqueeze(-1))
         noise_gradient = own @ own.mT - state.posterior.noise_precision(factors.noise)
     return form + 0.5 * (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
 
@@ -197,7 +196,7 @@ def expectation_propagation(
         state, iterations = _iterate(solver, prior, factors, first, tolerance)
         state = _with_known_rows(solver, prior, factors, state)
         tau, nu = state.sites.chunk(2, dim=-1)
-        weights = factors.rows.adjoint(nu - tau * state.mean)
+        weights = factors.rows.adjoint(state.force)
     # With the graph of the likelihood's parameters, where one is wanted.
     tilted = factors.log_partition(state.cavity_mean, state.cavity_variance).value
     value = _log_evidence(state, prior, tilted.detach())
@@ -213,6 +212,7 @@ def expectation_propagation(
         converged=bool((state.residual <= tolerance).all()),
         iterations=iterations,
         residual=float(state.residual.max()),
+        rounding=lost_digits(solver, state.posterior),
     )
 
 

@@ -206,7 +206,7 @@ def _noise_gradient(
     """The derivative of the evidence in the noise that rows of one answer share."""
     tau = factors.variance.reciprocal().unsqueeze(-1)
     seen = tau * (result.truncated - factors.rows.apply(mean)).movedim(0, -1)
-    own = noise.take(seen - tau * result.factor.covariance_times(seen))
+    own = noise.take(result.factor.solve(seen).forces)
     second_moment = own @ own.mT / own.shape[-1]
     return 0.5 * (second_moment - result.factor.noise_precision(noise))
 

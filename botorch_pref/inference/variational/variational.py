@@ -13,6 +13,7 @@ from torch import Tensor
 
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
+from botorch_pref.inference.conditioning.lost_digits import lost_digits
 from botorch_pref.inference.conditioning.site_solver import SitePosterior
 from botorch_pref.inference.derivatives.evidence_surrogate import (
     covariance_form,
@@ -44,12 +45,12 @@ class _PointConditioner:
 
     def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
         self._covar, self._rows = covar, rows
-        self._solver = choose_solver(covar, rows)
-        self.variance = self._solver.variance.clamp_min(0.0)
-        self.rounding = self._solver.rounding
+        self.rows_solver = choose_solver(covar, rows)
+        self.variance = self.rows_solver.variance.clamp_min(0.0)
+        self.rounding = self.rows_solver.rounding
 
     def factor(self, tau: Tensor) -> SitePosterior:
-        return self._solver.factor(tau)
+        return self.rows_solver.factor(tau)
 
     def newton_step(
         self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
@@ -148,7 +149,8 @@ def variational(
             z = prior + before.mean(nu - tau * prior)
             parameters = bound.best(z, before.variance().clamp_min(0.0))
         step, iterations, converged = last_step(solver, prior, bound, parameters)
-        weights = rows.adjoint(step.nu - step.tau * step.mean)
+        shift = torch.addcmul(step.nu, step.tau, prior, value=-1.0).unsqueeze(-1)
+        weights = rows.adjoint(step.factor.solve(shift).forces.squeeze(-1))
     return GaussianResult(
         weights=weights,
         log_evidence=with_gradient_of(
@@ -161,6 +163,7 @@ def variational(
         converged=converged,
         iterations=iterations,
         residual=float(step.residual.max()),
+        rounding=lost_digits(solver.rows_solver, step.factor),
     )
 
 

@@ -1,0 +1,141 @@
+"""Answers that are far more precise than the prior, against many digits."""
+
+import mpmath as mp
+import pytest
+import torch
+from truths import many_digits, precise_answers
+
+from botorch_pref.errors import InferenceWarning
+from botorch_pref.inference.conditioning.lost_digits import lost_digits
+from botorch_pref.inference.conditioning.negative_sites import site_posterior
+from botorch_pref.inference.conditioning.point_solver import PointSolver
+from botorch_pref.inference.conditioning.row_solver import RowSolver
+from botorch_pref.inference.ep.expectation_propagation import (
+    ExpectationPropagation,
+    expectation_propagation,
+)
+from botorch_pref.inference.laplace import Laplace, laplace
+from botorch_pref.inference.utility_prior import UtilityPrior
+from botorch_pref.linalg.sparse_design import SparseDesign
+
+ENGINES = {"ep": expectation_propagation, "laplace": laplace}
+each_engine = pytest.mark.parametrize("by", ENGINES)
+each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+
+
+@each_engine
+@each_dtype
+@pytest.mark.parametrize("ratio", [1.0, 1e2, 1e3, 1e5, 1e7])
+def test_one_middle_level(by, dtype, ratio) -> None:
+    given = precise_answers.problem("one level", ratio, dtype)
+    found = precise_answers.solve(ENGINES[by], given)
+    off = precise_answers.errors(given, found, by)
+    eps = torch.finfo(dtype).eps
+    # What is left unmatched, and rounding of a mean so many deviations off the prior.
+    assert off.mean_in_deviations <= found.residual + 50 * eps * (1 + ratio**0.5)
+    assert off.log_evidence <= 20 * eps
+    # The prior variance less what is explained of it is known to rounding of the prior.
+    assert off.variance_share <= found.residual + 10 * eps * (1 + ratio)
+    assert found.rounding == pytest.approx(eps * ratio, rel=2, abs=1e-4)
+
+
+@each_engine
+@pytest.mark.parametrize(
+    ("name", "ratio", "dtype"),
+    [
+        ("levels", 1e6, torch.float64),
+        ("levels", 1e3, torch.float32),
+        ("near-copies", 1e6, torch.float64),
+        ("contradictory levels", 1e6, torch.float64),
+        ("contradictory levels", 1e3, torch.float32),
+        ("ties", 1e6, torch.float64),
+        ("ties", 1e3, torch.float32),
+        ("wins", 1e3, torch.float32),
+    ],
+)
+def test_several_answers(by, name, ratio, dtype) -> None:
+    given = precise_answers.problem(name, ratio, dtype)
+    found = precise_answers.solve(ENGINES[by], given)
+    off = precise_answers.errors(given, found, by)
+    allowed = 2 * found.residual + 3 * torch.finfo(dtype).eps * ratio
+    assert found.converged
+    assert off.mean_in_deviations <= allowed
+    assert off.variance_share <= 3 * allowed
+    assert off.log_evidence <= allowed
+
+
+@pytest.mark.parametrize("solver", [RowSolver, PointSolver])
+@pytest.mark.parametrize("signs", ["positive", "vague", "mixed"])
+@pytest.mark.parametrize(
+    ("dtype", "ratio"),
+    [(torch.float64, 1e2), (torch.float64, 1e7), (torch.float32, 1e4)],
+    ids=str,
+)
+def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> None:
+    generator = torch.Generator().manual_seed(3)
+
+    def uniform(*shape):
+        return torch.rand(*shape, generator=generator, dtype=torch.float64)
+
+    x = uniform(4, 1)
+    covar = torch.exp(-2 * (x - x.mT).square()).to(dtype)
+    signs_of = torch.tensor([1.0, -1.0], dtype=dtype).repeat(6, 1)
+    # The last four see one point, and the first two a difference.
+    signs_of[2:, 1] = 0.0
+    pairs = torch.tensor([[0, 1], [2, 3], [1, 1], [2, 2], [3, 3], [0, 0]])
+    rows = SparseDesign(pairs, signs_of, 4)
+    tau = ratio * 10 ** (-2 * uniform(6))
+    if signs != "positive":
+        tau[1], tau[4] = 1e-20, 0.0
+    if signs == "mixed":
+        tau[1], tau[4] = -0.3, -1e-9
+    tau = tau.to(dtype)
+    shift = (tau * (2 * uniform(6) - 1) + uniform(6)).to(dtype)
+    built = solver(covar, rows)
+    factor, proper = site_posterior(built, tau)
+    assert bool(proper.all())
+    found = [many_digits.exact(v.squeeze(-1)) for v in factor.solve(shift[:, None])]
+    with mp.workdps(many_digits.DIGITS):
+        design = many_digits.exact(rows.apply_matrix(torch.eye(4, dtype=dtype)))
+        k = many_digits.exact(covar)
+        c = design * k * design.T
+        sigma, forces, _ = many_digits.conditioned(
+            c, many_digits.exact(tau), many_digits.exact(shift)
+        )
+        # Of predictions at the rows, in their posterior deviations.
+        by_forces = c * (mp.matrix(found[0]) - forces)
+        by_means = mp.matrix(found[1]) - c * forces
+        off = [
+            max(abs(v[i]) / mp.sqrt(sigma[i, i]) for i in range(6))
+            for v in (by_forces, by_means)
+        ]
+        left = many_digits.exact(factor.cavity_ratio())
+        shares = [
+            abs(left[i] / (1 - tau[i].item() * sigma[i, i]) - 1) for i in range(6)
+        ]
+    # The targets are that far from each other in posterior deviations, and more.
+    allowed = 100 * torch.finfo(dtype).eps * ratio
+    assert float(max(off)) <= allowed
+    assert float(max(shares)) <= allowed
+    assert lost_digits(built, factor) <= allowed
+
+
+@pytest.mark.parametrize("engine", [ExpectationPropagation(), Laplace()])
+def test_digits_that_are_gone_are_said_to_be(engine) -> None:
+    for ratio, dtype, says in [
+        (1e3, torch.float32, False),
+        (1e6, torch.float32, True),
+        (1e6, torch.float64, False),
+    ]:
+        given = precise_answers.problem("levels", ratio, dtype)
+        prior = UtilityPrior(torch.zeros(5, 1), given.mean, given.covar[:-1, :-1])
+        solution = engine.solve(prior, given.factors)
+        assert any("digits are gone" in text for text in solution.failures) == says
+        known = solution.diagnostics()
+        assert known["converged"] == (not says)
+        assert (known["rounding"] > 1e-2) == says
+        if says:
+            with pytest.warns(
+                InferenceWarning, match="torch.float32.*double precision"
+            ):
+                solution.warn("It")
