@@ -58,7 +58,7 @@ PARTS = (
         "ax",
         "experiments in Ax: questions, answers, storage, reports",
         (*_CORE, "acquisition", "evaluation"),
-        frozenset({"ax", "pandas", "sqlalchemy", "sympy"}),
+        frozenset({"ax", "pandas", "scipy", "sqlalchemy", "sympy"}),
     ),
     Part(
         "web",

@@ -17,6 +17,7 @@ from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.experiment_view import ExperimentView
 from botorch_pref.ax.generation.asking import next_options, shown_order
 from botorch_pref.ax.generation.baseline import beside_baseline
+from botorch_pref.ax.generation.checked_options import check_options
 from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.kept_experiment import checked_load
 from botorch_pref.ax.one_at_a_time import one_at_a_time
@@ -79,6 +80,7 @@ class PreferenceExperiment(ExperimentView):
             settings.setdefault("optimizer_options", SHORT_WALKS)
         chosen = Settings.from_arguments(settings)
         check_taken(chosen, Answer(winner=0), 2, num_levels)
+        check_options(chosen)
         experiment = new_experiment(
             name, parameters, parameter_constraints, num_levels, chosen
         )

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from ax.core.experiment import Experiment
 
+from botorch_pref.ax.given_options import given_options
 from botorch_pref.ax.given_values import given_integer, is_share
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
 from botorch_pref.ax.smallest_difference import (
@@ -21,6 +22,7 @@ VERSION = 2
 PROPERTY = "botorch_pref"
 """The property of Ax's experiment that holds the settings."""
 
+_OPTIONS = ("model_options", "fit_options", "acquisition_options", "optimizer_options")
 
 SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
 """Of the optimizer in constrained spaces, where BoTorch finds starting points by random
@@ -52,8 +54,8 @@ class Settings:
             answers are consistent, once the model chooses.
 
     Raises:
-        ExperimentError: There is no such model or acquisition function, or a number
-            that cannot be.
+        ExperimentError: There is no such model or acquisition function, a number
+            that cannot be, or options that cannot be stored.
     """
 
     model: str = "EPPreferenceGP"
@@ -79,6 +81,8 @@ class Settings:
             raise ExperimentError(
                 f"repeat_rate is {self.repeat_rate!r}; give a number from 0 to 1."
             )
+        for name in _OPTIONS:
+            object.__setattr__(self, name, given_options(name, getattr(self, name)))
 
     def to_property(self) -> dict[str, Any]:
         """Dictionary of the settings as they are stored."""

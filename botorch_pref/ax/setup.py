@@ -21,6 +21,7 @@ from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
+from botorch_pref.ax.feasible_space import check_feasible
 from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.own_options import own_design
 from botorch_pref.ax.settings import PROPERTY, Settings
@@ -48,8 +49,9 @@ def new_experiment(
         settings: How questions are chosen.
 
     Raises:
-        ExperimentError: Ax does not take the parameters, the scale has no levels,
-            there is no name, or the settings do not fit the parameters.
+        ExperimentError: Ax does not take the parameters, no design satisfies the
+            constraints, the scale has no levels, there is no name, or the settings do
+            not fit the parameters.
     """
     if not isinstance(name, str) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
@@ -69,6 +71,7 @@ def new_experiment(
         )
     except (AxError, ValueError) as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
+    check_feasible(experiment.search_space)
     check_smallest_difference(experiment.search_space, settings.smallest_difference)
     for kind in KINDS:
         experiment.add_metric(kind.made_metric(num_levels))

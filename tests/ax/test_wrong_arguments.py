@@ -5,9 +5,13 @@ import sys
 
 import numpy as np
 import pytest
-from ax.api.configs import RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.arm import Arm
+from ax.core.generator_run import GeneratorRun
+from ax.storage.json_store.save import save_experiment
 from showing import A, B, show, tell, triangle
 
+from botorch_pref import Comparisons, PairwiseProbitLikelihood
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -86,3 +90,126 @@ def test_without_ax_the_extra_is_named() -> None:
         check=False,
     )
     assert "need ax: pip install 'botorch-pref[ax]'" in process.stderr
+
+
+CUP = ChoiceParameterConfig(
+    name="cup", parameter_type="int", values=[40, 60, 100], is_ordered=True
+)
+N = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3))
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"acquisition_options": {"kk": 1}}, r"acquisition_options=\{'kk': 1\}.*kk"),
+        ({"acquisition_options": {"k": "much"}}, "DuelingEIIG.*acquisition_options="),
+        ({"acquisition_options": [0.5]}, "acquisition_options is .*dictionary"),
+        (
+            {"model_options": {"likelihood": PairwiseProbitLikelihood()}},
+            r"(?s)model_options\['likelihood'\] is PairwiseProbit.*cannot be stored",
+        ),
+        (
+            {"model_options": {"likelihood": {"Comparisons": object()}}},
+            r"model_options\['likelihood'\]\['Comparisons'\] is .*cannot be stored",
+        ),
+        ({"model_options": {3: 4}}, "model_options has an option 3; name it"),
+        ({"model_options": {"noise": 0.1}}, "model_options=.*noise"),
+        ({"model_options": {"covar_module": "rbf"}}, "model_options=.*covar_module"),
+        (
+            {"fit_options": {"maxiter": 10}},
+            "fit_options has maxiter; .*optimizer_kwargs",
+        ),
+        ({"optimizer_options": {"q": 3}}, "optimizer_options has q; .*num_restarts"),
+        (
+            {
+                "model": "FullyBayesianEPPreferenceGP",
+                "fit_options": {"max_attempts": 2},
+            },
+            "fit_options has max_attempts; .*warmup_steps",
+        ),
+    ],
+)
+def test_options_are_refused_before_they_are_used(given, match, tmp_path) -> None:
+    with pytest.raises(ExperimentError, match=match):
+        triangle(tmp_path / "x.json", **{"optimizer_options": {}, **given})
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_options_are_kept_as_stores_give_them_back(tmp_path) -> None:
+    path = tmp_path / "triangle.json"
+    experiment = triangle(
+        path,
+        model_options={
+            "likelihood": {
+                Comparisons: {PairwiseProbitLikelihood: {"noise": np.float64(0.5)}}
+            }
+        },
+        fit_options={"optimizer_kwargs": {"options": {"maxiter": np.int64(10)}}},
+        optimizer_options={"num_restarts": 1, "options": {"sizes": (1, np.float32(2))}},
+    )
+    again = PreferenceExperiment.resume("triangle", storage=path)
+    assert again.settings == experiment.settings
+    assert again.settings.optimizer_options["options"] == {"sizes": [1, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "constraints", "match"),
+    [
+        ([X, N], ["x + n <= -0.5"], r"ranges.* 1 \* n \+ 1 \* x <= -0.5\."),
+        ([X, N], ["x + n <= 1", "x + n >= 3"], r"all of .*<= 1, .*<= -3"),
+        # The ranges allow it, whole numbers do not.
+        ([X, N], ["2*n <= 1.5", "2*n >= 0.5"], "no design satisfies all of"),
+        # Between 60 and 100 there is no cup.
+        ([X, CUP], ["cup <= 85", "cup >= 65"], "no design satisfies all of"),
+        ([X, CUP], ["cup + x <= 85", "cup + x >= 61.5"], "no design satisfies all of"),
+    ],
+)
+def test_constraints_that_nothing_satisfies_are_refused(
+    parameters, constraints, match, tmp_path
+) -> None:
+    def create(constraints: list[str]) -> PreferenceExperiment:
+        return PreferenceExperiment.create(
+            "x",
+            parameters=parameters,
+            parameter_constraints=constraints,
+            storage=tmp_path / "x.json",
+        )
+
+    with pytest.raises(ExperimentError, match=match):
+        create(constraints)
+    assert not (tmp_path / "x.json").exists()
+    create(["x <= 0.5"])
+
+
+@pytest.mark.parametrize("name", ["triangle.db", "triangle.json"])
+def test_trials_that_somebody_else_added_are_refused(name, tmp_path) -> None:
+    experiment = triangle(tmp_path / name)
+    tell(experiment, [A, B], winner=0)
+    calls = {
+        "pending": lambda: experiment.pending,
+        "report": lambda: experiment.report(),
+        "ask": lambda: experiment.ask(),
+        "tell": lambda: experiment.tell(0, winner=0),
+    }
+    for call in calls.values():
+        ax = experiment.experiment
+        ax.new_batch_trial(GeneratorRun([Arm({"a": 0.1, "b": 0.3})])).mark_running(
+            no_runner_required=True
+        )
+        with pytest.raises(ExperimentError, match=r"added to Ax's .*by ask.*by record"):
+            call()
+        # It was not kept, and what is stored is there again.
+        assert len(experiment.experiment.trials) == 1
+    experiment.ask()
+    again = PreferenceExperiment.resume("triangle", storage=tmp_path / name)
+    assert len(again.experiment.trials) == 2
+
+
+def test_a_trial_that_somebody_else_stored_is_refused(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json")
+    tell(experiment, [A, B], winner=0)
+    ax = experiment.experiment
+    ax.new_batch_trial(GeneratorRun([Arm({"a": 0.1, "b": 0.3})]))
+    save_experiment(ax, str(tmp_path / "triangle.json"))
+    with pytest.raises(StorageError, match="trial 1 was never asked"):
+        PreferenceExperiment.resume("triangle", storage=tmp_path / "triangle.json")

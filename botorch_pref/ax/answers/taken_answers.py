@@ -13,7 +13,7 @@ from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.likelihood_names import model_arguments
 from botorch_pref.ax.names import class_named, model_classes
 from botorch_pref.ax.settings import Settings
-from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.errors import ExperimentError
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 
 
@@ -53,9 +53,10 @@ def check_taken(
             _ = model.pyro_model
     except ExperimentError:
         raise
-    except (BotorchPrefError, TypeError) as error:
+    except Exception as error:
+        # Whatever a model says to options that are not for it.
         raise ExperimentError(
-            f"{settings.model} with the options {settings.model_options!r} does not "
+            f"{settings.model} with model_options={settings.model_options!r} does not "
             f"take {answer.given()}: {error} In an experiment, name the model in "
             "model= and likelihoods in model_options={'likelihood': ...}."
         ) from error
