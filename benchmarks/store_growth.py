@@ -1,4 +1,4 @@
-"""What asking and telling cost as an experiment grows, without the model.
+"""Times of asking and telling as an experiment grows, without the model.
 
     python benchmarks/store_growth.py
 
@@ -38,7 +38,7 @@ PARAMETERS = [
 
 
 def played(path: Path) -> dict[int, tuple[float, float]]:
-    """Seconds of asking and of telling around the questions of `AT`.
+    """Times of asking and of telling from some questions on, in seconds.
 
     Args:
         path: Of the store.

@@ -38,4 +38,4 @@ def write_log(experiment: Experiment, path: Path) -> None:
     ]
     table = StringIO(newline="")
     csv.writer(table).writerows([_COLUMNS, *rows])
-    replace_file(path, table.getvalue())
+    replace_file(path, table.getvalue().encode())

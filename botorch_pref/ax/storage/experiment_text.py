@@ -17,9 +17,8 @@ from botorch_pref.ax.storage.part_of_experiment import part_of_experiment
 CHECKSUM = "preference_file"
 """The property of a stored experiment that holds the checksum of its file."""
 
-_START = f'{{"properties": {{"{CHECKSUM}": "'
-_DIGITS = 64
-_AFTER = len(_START) + _DIGITS
+_START = f'{{"properties": {{"{CHECKSUM}": "'.encode()
+_AFTER = len(_START) + 64
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,12 @@ class ExperimentText:
     Encoding takes Ax milliseconds for each trial, and joining texts next to nothing.
 
     Attributes:
-        trials: The text of each trial, by its number.
-        data: The text of the data of each trial that has some.
+        trials: The text of each trial, by its number, as an item of a dictionary.
+        data: The same of the data of each trial that has some.
     """
 
-    trials: Mapping[str, str]
-    data: Mapping[str, str]
+    trials: Mapping[str, bytes]
+    data: Mapping[str, bytes]
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
@@ -52,12 +51,10 @@ class ExperimentText:
         Args:
             stored: What JSON says; not changed.
         """
+        trials, data = stored["trials"], stored["data_by_trial"]
         return cls(
-            {index: json.dumps(trial) for index, trial in stored["trials"].items()},
-            {
-                index: json.dumps(data)
-                for index, data in stored["data_by_trial"].items()
-            },
+            {index: _item(index, trial) for index, trial in trials.items()},
+            {index: _item(index, found) for index, found in data.items()},
         )
 
     def changed(self, experiment: Experiment, trials: Iterable[BaseTrial]) -> Self:
@@ -70,46 +67,51 @@ class ExperimentText:
         texts, data = dict(self.trials), dict(self.data)
         for trial in trials:
             index = str(trial.index)
-            texts[index] = json.dumps(object_to_json(trial))
+            texts[index] = _item(index, object_to_json(trial))
             data.pop(index, None)
             found = part_of_experiment(experiment, [trial]).data
             if not found.empty:
                 # By a time stamp, which is always the same.
-                data[index] = json.dumps(object_to_json({0: found}))
+                data[index] = _item(index, object_to_json({0: found}))
         return type(self)(texts, data)
 
-    def whole(self, experiment: Experiment) -> str:
+    def whole(self, experiment: Experiment) -> bytes:
         """All of the text, with a checksum of it at its start.
 
         Args:
             experiment: Ax's, whose trials and data are in this text.
         """
         encoded = object_to_json(part_of_experiment(experiment))
-        properties = json.dumps(encoded.pop("properties"))
-        texts = {key: json.dumps(value) for key, value in encoded.items()}
-        texts["trials"], texts["data_by_trial"] = (
-            _joined(self.trials),
-            _joined(self.data),
-        )
         # Settings are never left out, so that there is something to put it before.
-        after = f'", {properties[1:]}, {_joined(texts)[1:]}'
-        return f"{_START}{_digest(_START + after)}{after}"
+        properties = json.dumps(encoded.pop("properties")).encode()
+        del encoded["trials"], encoded["data_by_trial"]
+        after = b"".join(
+            [
+                b'", ',
+                properties[1:],
+                b', "trials": {',
+                b", ".join(self.trials.values()),
+                b'}, "data_by_trial": {',
+                b", ".join(self.data.values()),
+                b"}, ",
+                json.dumps(encoded).encode()[1:],
+            ]
+        )
+        return b"".join([_START, _digest(after), after])
 
 
-def is_whole(text: str) -> bool:
+def is_whole(text: bytes) -> bool:
     """Whether a text is one that `ExperimentText.whole` made, to the last letter.
 
     Args:
         text: Of a file.
     """
-    without = text[: len(_START)] + text[_AFTER:]
-    return text.startswith(_START) and text[len(_START) : _AFTER] == _digest(without)
+    return text[:_AFTER] == _START + _digest(text[_AFTER:])
 
 
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
+def _digest(text: bytes) -> bytes:
+    return sha256(text).hexdigest().encode()
 
 
-def _joined(texts: Mapping[str, str]) -> str:
-    items = (f"{json.dumps(key)}: {text}" for key, text in texts.items())
-    return f"{{{', '.join(items)}}}"
+def _item(index: str, value: Any) -> bytes:
+    return f"{json.dumps(index)}: {json.dumps(value)}".encode()

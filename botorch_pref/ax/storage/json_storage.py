@@ -45,7 +45,7 @@ class JsonStorage(Storage):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._text = ExperimentText({}, {})
-        self._seen = ""
+        self._seen = b""
 
     def create(self, experiment: Experiment) -> None:
         """See base class."""
@@ -133,19 +133,17 @@ def write_json(experiment: Experiment, path: Path) -> None:
     replace_file(path, ExperimentText.of(experiment).whole(experiment))
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes()
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
-    except ValueError as error:
-        raise _unreadable(path, error) from error
 
 
-def _decoded(whole: str, path: Path) -> tuple[Experiment, ExperimentText]:
+def _decoded(whole: bytes, path: Path) -> tuple[Experiment, ExperimentText]:
     """The experiment that a file holds, and its text."""
     try:
-        stored = json.loads(whole)
+        stored = json.loads(whole.decode())
         if not isinstance(stored, dict) or stored.get("__type") != "Experiment":
             raise StorageError(f"{path} holds something else instead of an experiment.")
         # Ax changes what it decodes.

@@ -16,7 +16,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 """What file systems without hard links answer."""
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Writes a file, whole or not at all.
 
     Another file of a new name is written beside it and renamed. It has the mode and
@@ -25,28 +25,28 @@ def replace_file(path: Path, text: str) -> None:
 
     Args:
         path: Of the file, which need not be there.
-        text: All of it.
+        content: All of it.
 
     Raises:
         StorageError: It cannot be written, or may not be: it is read-only, or no file.
     """
-    with _written_beside(path, text) as (part, target):
+    with _written_beside(path, content) as (part, target):
         part.replace(target)
 
 
-def create_file(path: Path, text: str) -> None:
+def create_file(path: Path, content: bytes) -> None:
     """Writes a file that is not there, whole or not at all.
 
     Of several processes that create it one succeeds.
 
     Args:
         path: Of the file; where it is a link, its target is created.
-        text: All of it.
+        content: All of it.
 
     Raises:
         StorageError: There is one already, or it cannot be written.
     """
-    with _written_beside(path, text) as (part, target):
+    with _written_beside(path, content) as (part, target):
         try:
             target.hardlink_to(part)
         except OSError as error:
@@ -71,7 +71,7 @@ def remove_parts(path: Path) -> None:
 
 
 @contextmanager
-def _written_beside(path: Path, text: str) -> Iterator[tuple[Path, Path]]:
+def _written_beside(path: Path, content: bytes) -> Iterator[tuple[Path, Path]]:
     """A written file, and where it is to be; gone afterwards."""
     target = _target(path)
     # Nobody can have planted anything there.
@@ -80,7 +80,7 @@ def _written_beside(path: Path, text: str) -> Iterator[tuple[Path, Path]]:
         before = _status(target)
         mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
         try:
-            _write_new(part, text, mode, before)
+            _write_new(part, content, mode, before)
             yield part, target
         finally:
             part.unlink(missing_ok=True)
@@ -108,7 +108,9 @@ def _status(target: Path) -> os.stat_result | None:
     return found
 
 
-def _write_new(part: Path, text: str, mode: int, before: os.stat_result | None) -> None:
+def _write_new(
+    part: Path, content: bytes, mode: int, before: os.stat_result | None
+) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(part, flags, mode), "wb") as file:
         if before is not None:
@@ -117,7 +119,7 @@ def _write_new(part: Path, text: str, mode: int, before: os.stat_result | None) 
                 with suppress(PermissionError):
                     os.chown(part, before.st_uid, before.st_gid)
             part.chmod(mode)
-        file.write(text.encode())
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
 

@@ -67,10 +67,9 @@ def flipped(whole: bytes, at: int, bit: int) -> bytes:
 
 def test_no_byte_of_a_json_store_changes_unnoticed(played, tmp_path) -> None:
     whole = (played / "triangle.json").read_bytes()
-    assert is_whole(whole.decode())
+    assert is_whole(whole)
     for at in range(len(whole)):
-        # Of every byte one bit that leaves it ASCII.
-        assert not is_whole(flipped(whole, at, at % 7).decode())
+        assert not is_whole(flipped(whole, at, at % 8))
     where, path = random.Random(0), tmp_path / "triangle.json"
     for _ in range(FLIPS):
         path.write_bytes(

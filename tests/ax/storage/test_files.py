@@ -114,17 +114,17 @@ def test_what_is_no_file_is_not_replaced(tmp_path) -> None:
 
 def test_a_file_is_created_once(tmp_path, monkeypatch) -> None:
     path = tmp_path / "one"
-    create_file(path, "first")
+    create_file(path, b"first")
     with pytest.raises(StorageError, match="exists"):
-        create_file(path, "second")
+        create_file(path, b"second")
 
     def no_links(*_args: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "hardlink_to", no_links)
     with pytest.raises(StorageError, match="exists"):
-        create_file(path, "third")
-    create_file(tmp_path / "other", "fourth")
+        create_file(path, b"third")
+    create_file(tmp_path / "other", b"fourth")
     assert path.read_text(encoding="utf-8") == "first"
     assert (tmp_path / "other").read_text(encoding="utf-8") == "fourth"
     assert len(list(tmp_path.iterdir())) == 2
