@@ -13,7 +13,9 @@ from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
 from botorch_pref.ax.answers import telling
+from botorch_pref.ax.answers.circumstances import checked_rater
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
+from botorch_pref.ax.answers.raters import known_rater, rater_numbers
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import (
     preference_generation_strategy,
@@ -62,17 +64,21 @@ class ExperimentView:
         return self._kept.experiment
 
     @one_at_a_time
-    def recommend(self, anywhere: bool = False) -> TParameterization:
+    def recommend(
+        self, anywhere: bool = False, *, rater: str | None = None
+    ) -> TParameterization:
         """The options with the largest posterior mean of the utility.
 
         Args:
             anywhere: Of the whole search space, not only of those that were shown.
+            rater: Whose utility, where raters share; None for the mean of all.
 
         Raises:
-            ExperimentError: There is no answer yet.
+            ExperimentError: There is no answer yet, or none of that rater, or the
+                answers of all are pooled.
         """
         anywhere = given_truth("anywhere", anywhere)
-        adapter = self.fitted_adapter()
+        adapter = self.fitted_adapter(rater=rater)
         if anywhere:
             return best_anywhere(self.experiment, self.settings, adapter)
         return best_shown(adapter)
@@ -105,13 +111,18 @@ class ExperimentView:
             return cross_validation(adapter, num_folds)
 
     @one_at_a_time
-    def fitted_adapter(self) -> PreferenceAdapter:
+    def fitted_adapter(self, *, rater: str | None = None) -> PreferenceAdapter:
         """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
 
+        Args:
+            rater: Whose utility, where raters share; None for the mean of all.
+
         Raises:
-            ExperimentError: There is no answer yet.
+            ExperimentError: See `recommend`.
         """
-        return fitted_adapter(self.experiment, self.settings)
+        name = checked_rater(rater)
+        number = None if name is None else known_rater(self.experiment, name)
+        return fitted_adapter(self.experiment, self.settings, rater=number)
 
     @property
     @one_at_a_time
@@ -120,6 +131,12 @@ class ExperimentView:
         running = self.experiment.trials_by_status[TrialStatus.RUNNING]
         in_order = sorted(running, key=lambda trial: trial.index)
         return [Question.of_trial(telling.batch(trial)) for trial in in_order]
+
+    @property
+    @one_at_a_time
+    def raters(self) -> list[str]:
+        """The names of those who have answered, in the order of their first answers."""
+        return [*rater_numbers(self.experiment)]
 
     @property
     @one_at_a_time

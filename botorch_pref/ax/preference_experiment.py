@@ -141,7 +141,7 @@ class PreferenceExperiment(ExperimentView):
         """
         size, rater = given_integer("size", size, 2), checked_rater(rater)
         if options is None:
-            chosen = next_options(self.experiment, self.settings, size)
+            chosen = next_options(self.experiment, self.settings, size, rater)
             run = beside_baseline(chosen, self.settings)
             order = shown_order(self.experiment, self.settings, size)
         else:

@@ -42,7 +42,9 @@ from botorch_pref.ax.generation.whole_numbers import (
 )
 from botorch_pref.ax.likelihood_names import model_arguments
 from botorch_pref.ax.names import acquisition_classes, model_classes
-from botorch_pref.models import PreferenceMarginalLogLikelihood
+from botorch_pref.ax.shared_raters import fit_group, group_arguments
+from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
+from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 
 
 def _fit(
@@ -73,6 +75,26 @@ def _inputs(
     search space is left to tell the model.
     """
     return model_arguments(botorch_model_class, dataset, model_config.model_options)
+
+
+def _fit_group(
+    model: GroupUtility,
+    mll_class: type[MarginalLogLikelihood],
+    mll_options: dict[str, Any] | None = None,
+) -> None:
+    """Ax's hook: fits the model of all raters behind a group."""
+    fit_group(model, mll_options or {})
+
+
+def _group_inputs(
+    botorch_model_class: type[Model],
+    model_config: ModelConfig,
+    dataset: FeedbackDataset,
+    search_space_digest: SearchSpaceDigest,
+    surrogate: Surrogate,
+) -> dict[str, Any]:
+    """Ax's hook: constructor arguments of a group of raters."""
+    return group_arguments(dataset, model_config.model_options)
 
 
 def register_classes() -> None:
@@ -106,6 +128,9 @@ def _register() -> None:
         register_transform(transform)
     register_acquisition(PreferenceAcquisition)
     register_mll(PreferenceMarginalLogLikelihood)
+    register_model(GroupUtility)
+    fit_botorch_model.register(GroupUtility)(_fit_group)
+    submodel_input_constructor.register(GroupUtility)(_group_inputs)
     register_classes()
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from ax.core.experiment import Experiment
+from botorch.models.model import Model
 
 from botorch_pref.ax.given_options import given_options
 from botorch_pref.ax.given_values import given_integer, is_share
@@ -15,6 +16,7 @@ from botorch_pref.ax.smallest_difference import (
     SmallestDifference,
 )
 from botorch_pref.errors import ExperimentError, StorageError
+from botorch_pref.models.preference_gp import PreferenceGP
 
 VERSION = 2
 """Of what is stored. Raise it when an older reader would misread it."""
@@ -23,6 +25,10 @@ PROPERTY = "botorch_pref"
 """The property of Ax's experiment that holds the settings."""
 
 _OPTIONS = ("model_options", "fit_options", "acquisition_options", "optimizer_options")
+
+POOL, SHARE = "pool", "share"
+"""What a model makes of several raters: one utility, or one each that have something in
+common."""
 
 SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
 """Of the optimizer in constrained spaces, where BoTorch finds starting points by random
@@ -50,6 +56,8 @@ class Settings:
             the range of each number, on its scale; or for some of them by name in their
             own unit, on a log scale as a factor. Whole numbers that differ, and
             choices, can be told apart unless this says otherwise of the former.
+        raters: ``pool``: all answers are about one utility, whoever gave them;
+            ``share``: each rater has one, and they have in common what answers show.
         repeat_rate: How often an answered question is asked again, to see whether
             answers are consistent, once the model chooses.
 
@@ -69,20 +77,34 @@ class Settings:
     baseline: dict[str, Any] | None = None
     smallest_difference: float | dict[str, float] = DEFAULT_SHARE
     repeat_rate: float = 0.05
+    raters: str = POOL
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        class_named(self.model, model_classes(), "model")
+        model_class = class_named(self.model, model_classes(), "model")
         class_named(self.acquisition, duel_classes(), "acquisition function")
         for name, least in (("initial", 1), ("seed", 0)):
             number = given_integer(name, getattr(self, name), least)
             object.__setattr__(self, name, number)
+        self._check_raters(model_class)
         if not is_share(self.repeat_rate):
             raise ExperimentError(
                 f"repeat_rate is {self.repeat_rate!r}; give a number from 0 to 1."
             )
         for name in _OPTIONS:
             object.__setattr__(self, name, given_options(name, getattr(self, name)))
+
+    def _check_raters(self, model_class: type[Model]) -> None:
+        if self.raters not in (POOL, SHARE):
+            raise ExperimentError(
+                f"raters is {self.raters!r}; give {POOL!r} or {SHARE!r}."
+            )
+        shares = issubclass(model_class, PreferenceGP)
+        if self.raters == SHARE and (not shares or model_class._is_ensemble):
+            raise ExperimentError(
+                f"{self.model} has no kernel of raters; give another model, or pool "
+                "the answers of all."
+            )
 
     def to_property(self) -> dict[str, Any]:
         """Dictionary of the settings as they are stored."""

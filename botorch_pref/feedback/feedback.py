@@ -106,6 +106,16 @@ class Feedback(ABC):
         moved = {n: torch.where(v < 0, v, v + offset) for n, v in indices.items()}
         return dataclasses.replace(self, **moved)  # type: ignore[type-var]
 
+    def reindexed(self, places: Tensor) -> Self:
+        """The same answers about points in other places.
+
+        Args:
+            places: ``n`` integers, the new place of each point. Padding stays.
+        """
+        indices = {name: getattr(self, name) for name in self.index_fields}
+        moved = {n: torch.where(v < 0, v, places[v]) for n, v in indices.items()}
+        return dataclasses.replace(self, **moved)  # type: ignore[type-var]
+
     def followed_by(self, other: Self) -> Self:
         """Concatenation of these answers and those of another block.
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from pandas.api.types import is_number
 
 from botorch_pref.ax.answers.kinds.shown_options import checked_places
+from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.storage.events import Event
 from botorch_pref.errors import ExperimentError
 
@@ -72,6 +73,23 @@ class Circumstances:
             ExperimentError: They cannot be.
         """
         return cls.checked(num_options, **event.circumstances)
+
+
+def check_told_apart(settings: Settings, around: Circumstances) -> None:
+    """Checks that the rater is known of an answer, where each has a utility of her own.
+
+    Args:
+        settings: Of the experiment.
+        around: Of the answer.
+
+    Raises:
+        ExperimentError: It is not.
+    """
+    if settings.raters == SHARE and around.rater is None:
+        raise ExperimentError(
+            "Each rater has a utility of one's own here, and the answer has no rater; "
+            "give rater=, the name of who answered."
+        )
 
 
 def checked_rater(given: object) -> str | None:

@@ -13,7 +13,7 @@ from ax.core.generator_run import GeneratorRun
 from botorch_pref.ax.answers import telling
 from botorch_pref.ax.answers.answer import Answer, checked_answer
 from botorch_pref.ax.answers.answer_table import TableRow
-from botorch_pref.ax.answers.circumstances import Circumstances
+from botorch_pref.ax.answers.circumstances import Circumstances, check_told_apart
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.own_options import own_options
@@ -61,8 +61,10 @@ class RecordedAnswer:
         size, levels = len(run.arms), number_of_levels(experiment)
         answer = checked_answer(size, levels, **said)
         around = {k: v for k, v in given.items() if k in names}
+        circumstances = Circumstances.checked(size, **around)
+        check_told_apart(settings, circumstances)
         check_taken(settings, answer, size, levels)
-        return cls(run, answer, Circumstances.checked(size, **around))
+        return cls(run, answer, circumstances)
 
     def added_to(self, experiment: Experiment) -> BatchTrial:
         """An experiment's new question, which has this answer.

@@ -15,7 +15,7 @@ from ax.core.generator_run import GeneratorRun
 from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers.answer import Answer, checked_answer
-from botorch_pref.ax.answers.circumstances import Circumstances
+from botorch_pref.ax.answers.circumstances import Circumstances, check_told_apart
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.question import Question
@@ -112,6 +112,7 @@ def new_answer(
     answer = checked_answer(size, levels, **said)
     before = standing_event(trial)
     if before is None:
+        check_told_apart(settings, around)
         check_taken(settings, answer, size, levels)
         return answer
     earlier = Circumstances.of_event(before, size)

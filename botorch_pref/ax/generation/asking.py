@@ -16,6 +16,7 @@ from ax.core.trial_status import TrialStatus
 from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
 
+from botorch_pref.ax.answers.raters import number_of_rater
 from botorch_pref.ax.generation.generation_strategy import (
     fitted_sobol_spec,
     next_run,
@@ -28,7 +29,9 @@ from botorch_pref.errors import ExperimentError
 _ATTEMPTS = 4
 
 
-def next_options(experiment: Experiment, settings: Settings, size: int) -> GeneratorRun:
+def next_options(
+    experiment: Experiment, settings: Settings, size: int, rater: str | None = None
+) -> GeneratorRun:
     """Options that can be told apart and lie in the search space, and were not asked.
 
     Now and then an answered question is asked again, see `question_again`. Otherwise
@@ -46,6 +49,7 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
         experiment: Ax's.
         settings: Of the experiment.
         size: How many options.
+        rater: Who is asked: whose own utility counts, where raters share.
 
     Raises:
         ExperimentError: The search space has no more options to show.
@@ -56,10 +60,13 @@ def next_options(experiment: Experiment, settings: Settings, size: int) -> Gener
         return repeated
     position = _sobol_position(experiment)
     kept = GeneratorRun(arms=[])
+    number = number_of_rater(experiment, rater)
     for attempt in range(_ATTEMPTS):
         with with_rng_seed(derived_seed(settings, len(experiment.trials), attempt)):
             try:
-                run = next_run(experiment, settings, position + attempt * size, size)
+                run = next_run(
+                    experiment, settings, position + attempt * size, size, number
+                )
             except CandidateGenerationError:
                 # Rounding took every start out of the constraints.
                 continue

@@ -19,8 +19,9 @@ from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.generation.whole_numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
-from botorch_pref.ax.settings import Settings
-from botorch_pref.models import PreferenceMarginalLogLikelihood
+from botorch_pref.ax.settings import SHARE, Settings
+from botorch_pref.ax.shared_raters import OF_RATERS, RATER
+from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 
 SPREAD = "spread"
 """The node that chooses options without a model."""
@@ -66,7 +67,11 @@ def preference_generation_strategy(
 
 
 def next_run(
-    experiment: Experiment, settings: Settings, position: int, size: int
+    experiment: Experiment,
+    settings: Settings,
+    position: int,
+    size: int,
+    rater: int | None = None,
 ) -> GeneratorRun:
     """The next run of `preference_generation_strategy`, without its bookkeeping.
 
@@ -78,6 +83,7 @@ def next_run(
         settings: Of the experiment.
         position: How many points of the Sobol sequence were used.
         size: How many options.
+        rater: See `model_spec`.
     """
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
     if len(completed) < settings.initial:
@@ -86,7 +92,7 @@ def next_run(
         acquisition_class = class_named(
             settings.acquisition, duel_classes(), "acquisition function"
         )
-        name, spec = MODEL, model_spec(settings, acquisition_class)
+        name, spec = MODEL, model_spec(settings, acquisition_class, rater)
         spec.fit(experiment)
     run = spec.gen(n=size)
     run._generation_node_name = name
@@ -133,18 +139,27 @@ def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
 
 
 def model_spec(
-    settings: Settings, acquisition_class: type[AcquisitionFunction]
+    settings: Settings,
+    acquisition_class: type[AcquisitionFunction],
+    rater: int | None = None,
 ) -> GeneratorSpec:
     """The model of an experiment, with an acquisition function.
 
     Args:
         settings: Of the experiment.
         acquisition_class: The settings' own, or another one that takes no options.
+        rater: The number of the one whose utility counts, where raters share; None for
+            the mean of all.
     """
     own = acquisition_class.__name__ == settings.acquisition
+    model_class = class_named(settings.model, model_classes(), "model")
+    options = settings.model_options
+    if settings.raters == SHARE:
+        model_class = GroupUtility
+        options = {**options, OF_RATERS: settings.model, RATER: rater}
     config = ModelConfig(
-        botorch_model_class=class_named(settings.model, model_classes(), "model"),
-        model_options=settings.model_options,
+        botorch_model_class=model_class,
+        model_options=options,
         mll_options=settings.fit_options,
         mll_class=PreferenceMarginalLogLikelihood,
         name=settings.model,

@@ -21,9 +21,10 @@ from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_pref.ax.answers.feedback_data import arms_of, feedback_dataset
+from botorch_pref.ax.answers.feedback_data import arms_and_raters, feedback_dataset
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
+from botorch_pref.ax.answers.raters import raters_of_trials
 from botorch_pref.ax.generation.option_space import option_space
 from botorch_pref.ax.generation.preference_acquisition import (
     PreferenceAcquisition,
@@ -32,6 +33,8 @@ from botorch_pref.ax.generation.preference_acquisition import (
 from botorch_pref.ax.generation.told_apart import ToldApart
 from botorch_pref.ax.settings import smallest_difference_of
 from botorch_pref.ax.smallest_difference import column_widths
+from botorch_pref.feedback import Feedback
+from botorch_pref.models import GroupUtility
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 
 
@@ -59,7 +62,8 @@ class PreferenceAdapter(TorchAdapter):
         self, experiment_data: ExperimentData, parameters: list[str]
     ) -> FeedbackDataset:
         num_levels = number_of_levels(self._experiment)
-        return feedback_dataset(experiment_data, parameters, num_levels)
+        raters = raters_of_trials(self._experiment)
+        return feedback_dataset(experiment_data, parameters, num_levels, raters)
 
     @property
     def _botorch_generator(self) -> BoTorchGenerator:
@@ -75,14 +79,29 @@ class PreferenceAdapter(TorchAdapter):
 
     @property
     def datapoints(self) -> Tensor:
-        """The points of the model, transformed, ``n x d``."""
-        return self.dataset.X
+        """The points that were judged, transformed, ``n x d``, each once."""
+        _, rows = self._arms_and_rows()
+        first = [rows.index(place) for place in range(max(rows) + 1)]
+        return self.dataset.X[first]
 
     @property
     def arms(self) -> list[Arm]:
         """The arm of each datapoint."""
-        names = arms_of(self._training_data)
+        names, _ = self._arms_and_rows()
         return [self._experiment.arms_by_name[name] for name in names]
+
+    @property
+    def feedback(self) -> list[Feedback]:
+        """All answers, about `datapoints`, whoever gave them."""
+        _, rows = self._arms_and_rows()
+        return [block.reindexed(torch.tensor(rows)) for block in self.dataset.feedback]
+
+    def _arms_and_rows(self) -> tuple[list[str], list[int]]:
+        """The names of arms, and the place among them for each row of the data set."""
+        raters = raters_of_trials(self._experiment) or {}
+        rows = arms_and_raters(self._training_data, raters)
+        place = {name: i for i, name in enumerate(dict.fromkeys(n for n, _ in rows))}
+        return [*place], [place[name] for name, _ in rows]
 
     def dataset_of(self, experiment_data: ExperimentData) -> FeedbackDataset:
         """Some of the answers as the model takes them, about transformed points.
@@ -98,11 +117,15 @@ class PreferenceAdapter(TorchAdapter):
 
         Args:
             dataset: See `dataset_of`.
+
+        Returns:
+            The model, of ``dataset.points``: of all raters, where they share.
         """
         generator = self._botorch_generator
         surrogate = generator.surrogate.clone_reset()
         surrogate.fit([dataset], generator.search_space_digest)
-        return surrogate.model
+        model = surrogate.model
+        return model.rater_model if isinstance(model, GroupUtility) else model
 
     def gen(
         self,

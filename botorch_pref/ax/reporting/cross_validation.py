@@ -62,10 +62,10 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
         model = adapter.model_of(adapter.dataset_of(fold.training_data))
         held_out = adapter.dataset_of(fold.test_data)
         for kind, block in _by_kind(held_out):
-            scores[kind].append(_scores(block, model, held_out.X))
+            scores[kind].append(_scores(block, model, held_out.points))
             if kind == DUELS:
                 assert isinstance(block, Comparisons)
-                correct.append(_correct(block, model, held_out.X))
+                correct.append(_correct(block, model, held_out.points))
     table = DataFrame({kind: _row(torch.cat(found)) for kind, found in scores.items()})
     table = table.T.astype({"answers": int, "scored": int})
     if correct:

@@ -32,6 +32,7 @@ MEANINGS = {
     "stop": f"chance of regret below {TOLERANCE}, with probability {CONFIDENCE}",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
     "its probability to be low": f"of a chance of regret below {TOLERANCE}",
+    "agreement of raters": "correlation of the utilities of two of them",
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
 }

@@ -36,6 +36,7 @@ def fitted_adapter(
     experiment: Experiment,
     settings: Settings,
     acquisition_class: type[AcquisitionFunction] = UtilityMean,
+    rater: int | None = None,
 ) -> PreferenceAdapter:
     """Ax's adapter with the model of all answers so far, fitted from scratch.
 
@@ -43,11 +44,13 @@ def fitted_adapter(
         experiment: Ax's, with at least one answer.
         settings: Of the experiment.
         acquisition_class: What the adapter's ``gen`` maximises.
+        rater: The number of the one whose utility counts, where raters share; None for
+            the mean of all.
 
     Raises:
         ExperimentError: There is no answer.
     """
-    spec = model_spec(settings, acquisition_class)
+    spec = model_spec(settings, acquisition_class, rater)
     with with_rng_seed(derived_seed(settings, len(experiment.trials))):
         spec.fit(experiment)
     adapter = spec.fitted_adapter

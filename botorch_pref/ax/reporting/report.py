@@ -24,6 +24,7 @@ from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.reporting.baseline import baseline_rows, differences
 from botorch_pref.ax.reporting.points import points_of, utility_summary
 from botorch_pref.ax.reporting.progress import MEANINGS, progress
+from botorch_pref.ax.reporting.raters import rater_rows
 from botorch_pref.ax.reporting.recommendation import (
     best_anywhere,
     best_shown,
@@ -90,7 +91,7 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
     """
     adapter = fitted_adapter(experiment, settings)
     arms = _judged_first(experiment, adapter)
-    part = connected_components(len(arms), adapter.dataset.feedback)
+    part = connected_components(len(arms), adapter.feedback)
     sizes = torch.bincount(part)
     alone = [arm.name for arm, p in zip(arms, part, strict=True) if sizes[p] == 1]
     agreement = _agreement(adapter)
@@ -101,6 +102,7 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
         "recommended of all": _text(anywhere),
         **_baseline_rows(settings, adapter, shown),
         **progress(experiment, settings, adapter, anywhere),
+        **rater_rows(experiment, adapter),
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
         "parts of the comparison graph": len(sizes),
@@ -223,7 +225,8 @@ def _wins_and_losses(experiment: Experiment, arms: list[Arm]) -> DataFrame:
 def _agreement(adapter: PreferenceAdapter) -> AnswerAgreement:
     for block in adapter.dataset.feedback:
         if isinstance(block, Comparisons):
-            return answer_agreement(adapter.datapoints, block)
+            # A rater is asked about agreement with herself.
+            return answer_agreement(adapter.dataset.points, block)
     return AnswerAgreement(0, math.nan)
 
 

@@ -27,6 +27,7 @@ class FeedbackDataset(SupervisedDataset):
             kind.
         feature_names: ``d`` names.
         outcome_names: The name of the utility, in a list.
+        raters: ``n`` numbers of who met each datapoint, where that is to count.
 
     Raises:
         FeedbackError: Datapoints or answers that cannot mean anything.
@@ -39,8 +40,10 @@ class FeedbackDataset(SupervisedDataset):
         *,
         feature_names: list[str],
         outcome_names: list[str],
+        raters: Tensor | None = None,
     ) -> None:
         self.feedback = TrainingSet(datapoints, tuple(feedback)).feedback
+        self.raters = raters
         super().__init__(
             datapoints,
             torch.zeros_like(datapoints[..., :1]),
@@ -48,10 +51,21 @@ class FeedbackDataset(SupervisedDataset):
             outcome_names=outcome_names,
         )
 
+    @property
+    def points(self) -> Tensor:
+        """Datapoints as a model takes them: with raters in a last column, if any."""
+        if self.raters is None:
+            return self.X
+        return torch.cat([self.X, self.raters.to(self.X).unsqueeze(-1)], dim=-1)
+
     def __eq__(self, other: Any) -> bool:
-        return bool(super().__eq__(other)) and (
-            len(self.feedback) == len(other.feedback)
-            and all(map(_same_answers, self.feedback, other.feedback))
+        return (
+            bool(super().__eq__(other))
+            and (_same_value(self.raters, other.raters))
+            and (
+                len(self.feedback) == len(other.feedback)
+                and all(map(_same_answers, self.feedback, other.feedback))
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -77,6 +91,7 @@ class FeedbackDataset(SupervisedDataset):
             [block.map_tensors(copied) for block in self.feedback],
             feature_names=self.feature_names,
             outcome_names=self.outcome_names,
+            raters=None if self.raters is None else copied(self.raters),
         )
 
 

@@ -28,7 +28,7 @@ def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
         UnsupportedFeedbackError: Another data set, or equal ranks among three and more.
     """
     if isinstance(training_data, FeedbackDataset):
-        return {"datapoints": training_data.X, "feedback": training_data.feedback}
+        return {"datapoints": training_data.points, "feedback": training_data.feedback}
     return inputs_from_ranking(training_data)
 
 

@@ -1,0 +1,150 @@
+"""Raters who share: each with a utility, from one model of all answers."""
+
+import pytest
+import torch
+from showing import A, B, C, D, triangle
+
+from botorch_pref import EPPreferenceGP
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.names import duel_classes
+from botorch_pref.errors import ExperimentError
+from botorch_pref.models import GroupUtility, rater_covar_module
+
+DESIGNS = (A, B, C, D)
+# Ann likes a small `a`, Bob a large one.
+ANSWERS = [("ann", A, B), ("bob", B, A), ("ann", C, B), ("bob", B, C), ("bob", D, A)]
+
+
+def options(*points: tuple[float, float]) -> list[dict[str, float]]:
+    return [{"a": a, "b": b} for a, b in points]
+
+
+def answered(path, **settings) -> PreferenceExperiment:
+    experiment = triangle(path, raters="share", initial=1, **settings)
+    for rater, better, worse in ANSWERS:
+        experiment.record(options(better, worse), winner=0, rater=rater)
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory) -> PreferenceExperiment:
+    return answered(tmp_path_factory.mktemp("judged") / "triangle.json")
+
+
+def test_the_model_is_that_of_stimuli_and_raters(judged) -> None:
+    found = judged.fitted_adapter().botorch_model
+    assert isinstance(found, GroupUtility)
+    # The space is the unit square to the model.
+    rows = {(p, r) for rater, *both in ANSWERS for p in both for r in [rater]}
+    ordered = sorted(rows)
+    numbers = {"ann": 0.0, "bob": 1.0}
+    X = torch.tensor(
+        [[a / 2, b / 2, numbers[r]] for (a, b), r in ordered], dtype=torch.double
+    )
+    place = {row: i for i, row in enumerate(ordered)}
+    pairs = [[place[w, r], place[v, r]] for r, w, v in ANSWERS]
+    kernel = rater_covar_module(2).double()
+    kernel.load_state_dict(found.rater_model.covar_module.state_dict())
+    truth = EPPreferenceGP(X, torch.tensor(pairs), covar_module=kernel).eval()
+    stimuli = torch.tensor(DESIGNS, dtype=torch.double) / 2
+    for rater, number in numbers.items():
+        one = judged.fitted_adapter(rater=rater).botorch_model
+        at = torch.cat([stimuli, torch.full((4, 1), number).double()], dim=-1)
+        for each, same in ((one.posterior(stimuli), truth.posterior(at)),):
+            torch.testing.assert_close(each.mean, same.mean, atol=1e-5, rtol=0)
+            torch.testing.assert_close(each.variance, same.variance, atol=1e-5, rtol=0)
+    means = [
+        judged.fitted_adapter(rater=rater).botorch_model.posterior(stimuli).mean
+        for rater in numbers
+    ]
+    torch.testing.assert_close(found.posterior(stimuli).mean, sum(means) / 2)
+
+
+def test_each_rater_has_a_recommendation_of_one_s_own(judged) -> None:
+    assert judged.raters == ["ann", "bob"]
+    ann, bob = judged.recommend(rater="ann"), judged.recommend(rater="bob")
+    assert ann["a"] < bob["a"]
+    assert judged.recommend() in options(*DESIGNS)
+    with pytest.raises(ExperimentError, match=r"no answers of 'cem'.*'ann', 'bob'"):
+        judged.recommend(rater="cem")
+
+
+def test_an_arm_that_two_judged_is_one_datapoint(judged) -> None:
+    adapter = judged.fitted_adapter()
+    assert len(adapter.datapoints) == len(adapter.arms) == 4
+    assert len(adapter.dataset.X) == 7
+    pairs = adapter.feedback[0].pairs
+    found = [
+        [tuple(adapter.arms[i].parameters.values()) for i in pair]
+        for pair in pairs.tolist()
+    ]
+    assert found == [[better, worse] for _, better, worse in ANSWERS]
+
+
+@pytest.mark.slow
+def test_the_report_is_of_all_raters(judged) -> None:
+    report = judged.report()
+    value = report.summary["value"]
+    assert value["raters"] == 2
+    assert 0 < value["agreement of raters"] < 1
+    # Ann and Bob were both asked about A and B, each of them once.
+    assert value["pairs asked about again"] == 0
+    wins = report.options.set_index(["a", "b"])["wins"]
+    assert wins.loc[[A, B, C, D]].tolist() == [1, 2, 1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("acquisition", sorted(duel_classes()))
+def test_questions_are_for_whom_they_are_asked_of(acquisition, tmp_path) -> None:
+    path = tmp_path / "triangle.db"
+    experiment = answered(path, acquisition=acquisition)
+    asked = [experiment.ask(rater="ann"), experiment.ask(rater="new"), experiment.ask()]
+    again = PreferenceExperiment.resume("triangle", storage=path)
+    assert again.pending == asked
+    space = again.experiment.search_space
+    for question in asked:
+        for option in question.options:
+            assert space.check_membership(option, raise_error=True)
+    again.tell(asked[1], winner=0)
+    assert again.raters == ["ann", "bob", "new"]
+    with pytest.raises(ExperimentError, match="the answer has no rater"):
+        again.tell(asked[2], winner=0)
+
+
+def test_who_answers_must_be_known(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json", raters="share")
+    with pytest.raises(ExperimentError, match="the answer has no rater"):
+        experiment.record(options(A, B), winner=0)
+    assert len(experiment.experiment.trials) == 0
+
+
+@pytest.mark.slow
+def test_answers_are_foreseen_by_who_gives_them(tmp_path) -> None:
+    shared = triangle(tmp_path / "shared.json", raters="share")
+    pooled = triangle(tmp_path / "pooled.json")
+    points = [(0.2 * i, 0.1) for i in range(6)]
+    for first, second in zip(points, points[2:] + points[:2], strict=True):
+        for rater in ("ann", "bob"):
+            likes_less = rater == "ann"
+            winner = int((second[0] < first[0]) == likes_less)
+            for experiment in (shared, pooled):
+                pair = options(first, second)
+                experiment.record(pair, winner=winner, rater=rater)
+    # What one likes the other does not: pooled, nothing can be foreseen.
+    assert shared.cross_validate(4).loc["duels", "accuracy"] > 0.8
+    assert pooled.cross_validate(4).loc["duels", "accuracy"] < 0.6
+    with pytest.raises(ExperimentError, match="are pooled"):
+        pooled.recommend(rater="ann")
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"raters": "both"}, "raters is 'both'; give 'pool' or 'share'"),
+        ({"raters": "share", "model": "FullyBayesianEPPreferenceGP"}, "no kernel of"),
+    ],
+)
+def test_raters_that_cannot_be_are_refused(settings, match, tmp_path) -> None:
+    with pytest.raises(ExperimentError, match=match):
+        triangle(tmp_path / "triangle.json", **settings)
+    assert list(tmp_path.iterdir()) == []
