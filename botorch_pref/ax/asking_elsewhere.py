@@ -47,7 +47,7 @@ def packed_choice(state: bytes, size: int) -> bytes:
 def ask_chosen(
     experiment: PreferenceExperiment, choice: bytes, rater: str | None
 ) -> Question:
-    """The question that another process has chosen, pending from now on.
+    """The question that another process has chosen, which is pending now.
 
     Args:
         experiment: Whose state it was chosen from.

@@ -41,19 +41,31 @@ class QuestionWidget(anywidget.AnyWidget):
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="answer")
         self.on_msg(self._called)
 
+    def close(self) -> None:
+        """Ends the widget and its threads; what was answered is kept."""
+        self._calls.shutdown(wait=False, cancel_futures=True)
+        self._service.desk.close()
+        super().close()
+
     def _called(self, widget: Any, message: Any, buffers: Any) -> None:
         """Answers a call of the script, in a thread."""
         self._calls.submit(self._answer, dict(message))
 
     def _answer(self, message: dict[str, Any]) -> None:
+        reply: dict[str, Any] = {"id": message.get("id")}
         try:
             call = CALLS.get(message.get("call", ""))
             if call is None:
                 raise ExperimentError(f"There is no call {message.get('call')!r}.")
-            found = call(self._service, dict(message.get("given") or {}))
-            self.send({"id": message.get("id"), "found": found})
+            reply["found"] = call(self._service, dict(message.get("given") or {}))
         except BotorchPrefError as error:
-            self.send({"id": message.get("id"), "error": str(error)})
+            reply["error"] = str(error)
+        # A script that hears nothing would wait for ever.
+        except Exception as error:
+            reply["error"] = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self.send(reply)
 
 
 def _address(index: int, option: int, part: int, media: Media) -> str:

@@ -1,0 +1,83 @@
+"""The widget, by the messages that its script sends and hears."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+from tea import OWN, create, log, stored
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.web import QuestionWidget
+
+
+class Script:
+    """What the script does in a notebook's page."""
+
+    def __init__(self, widget: QuestionWidget, patch: pytest.MonkeyPatch) -> None:
+        self._widget = widget
+        self._heard: Queue[dict[str, Any]] = Queue()
+        patch.setattr(widget, "send", self._heard.put)
+
+    def call(self, name: str, **given: Any) -> dict[str, Any]:
+        message = {"id": name, "call": name, "given": {"rater": None, **given}}
+        self._widget._handle_custom_msg(message, [])
+        reply = self._heard.get(timeout=60)
+        assert reply.pop("id") == name
+        return reply
+
+
+@pytest.fixture
+def widget(experiment: PreferenceExperiment) -> Iterator[QuestionWidget]:
+    widget = QuestionWidget(experiment, show=lambda option: b"GIF89a")
+    yield widget
+    widget.close()
+
+
+def test_questions_are_asked_answered_and_undone(
+    widget: QuestionWidget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = Script(widget, monkeypatch)
+    first = script.call("question")["found"]
+    assert first["shown"][0][0]["src"] == "data:image/gif;base64,R0lGODlh"
+    script.call("answer", question=first["question"], winner=1)
+    assert script.call("undo")["found"] == first
+    script.call("answer", question=first["question"], winner=0)
+    own = script.call("own", options=OWN)["found"]
+    assert own["options"] == OWN
+    assert [kind for kind, *_ in log(stored(tmp_path / "tea.json"))] == [
+        "told",
+        "undone",
+        "told",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "said"),
+    [
+        ("answer", {"question": 0, "winner": 7}, "winner"),
+        ("answer", {"winner": 0}, "question"),
+        ("erase", {}, "no call"),
+    ],
+)
+def test_a_wrong_call_gets_a_reason(
+    widget: QuestionWidget,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    given: dict[str, Any],
+    said: str,
+) -> None:
+    script = Script(widget, monkeypatch)
+    script.call("question")
+    assert said in script.call(call, **given)["error"]
+
+
+def test_the_script_and_the_style_are_those_of_the_page(
+    experiment: PreferenceExperiment,
+) -> None:
+    folder = Path(create.__code__.co_filename).parents[2] / "botorch_pref/web/static"
+    widget = QuestionWidget(experiment)
+    for name, content in (("question.js", widget._esm), ("question.css", widget._css)):
+        assert str(content) == (folder / name).read_text(encoding="utf-8")
+    widget.close()

@@ -1,0 +1,140 @@
+"""The command that serves, up to where it serves."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from tea import create, log, stored
+
+from botorch_pref.__main__ import main
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.commands.given_parameters import given_parameters
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Applications, which are not run."""
+    found: list[Any] = []
+
+    def run(server: uvicorn.Server, sockets: list[Any]) -> None:
+        found.append(server.config.app)
+        for one in sockets:
+            one.close()
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    return found
+
+
+def serve(storage: Path, *more: str) -> int:
+    return main(["serve", str(storage), "--name", "tea", "--port", "0", *more])
+
+
+def test_parameters_make_an_experiment_and_find_it_again(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, given = tmp_path / "tea.json", ["leaf (g)=1.5:9", "cups=1:4", "kind=a, b"]
+    options = [f"--parameter={one}" for one in given]
+    assert serve(place, *options) == 0
+    experiment = stored(place)
+    space = experiment.experiment.search_space.parameters
+    assert (space["leaf (g)"].lower, space["leaf (g)"].upper) == (1.5, 9)
+    assert space["cups"].parameter_type.name == "INT"
+    assert space["kind"].values == ["a", "b"]
+    question = experiment.ask()
+    first, second = (address(capsys), serve(place, *options) or address(capsys))
+    # The token of an open page is good after a restart.
+    assert first.partition("token")[2] == second.partition("token")[2]
+    assert stored(place).pending == [question]
+    assert serve(place, "--parameter=cups=1:5") == 2
+    assert len(served) == 2
+
+
+def address(capsys: pytest.CaptureFixture[str]) -> str:
+    (line,) = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("questions: http://127.0.0.1:")
+    ]
+    return line
+
+
+def test_the_token_is_for_its_owner_alone(tmp_path: Path, served: list[Any]) -> None:
+    create(tmp_path / "tea.json")
+    assert serve(tmp_path / "tea.json") == 0
+    path = tmp_path / "tea.json.token"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(path.read_text()) >= 22
+
+
+def test_the_users_function_shows_options(
+    tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from starlette.testclient import TestClient
+
+    create(tmp_path / "tea.json")
+    (tmp_path / "teahouse.py").write_text("def draw(option):\n    return 'a cup'\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    more = ("--show", "teahouse:draw", "--kinds", "winner,tie")
+    assert serve(tmp_path / "tea.json", *more) == 0
+    token = (tmp_path / "tea.json.token").read_text()
+    with TestClient(served[0]) as client:
+        question = client.get("/api/question", params={"token": token}).json()
+    assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * 2
+    assert question["kinds"] == ["winner", "tie"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--show", "no_such_module:draw"], "no_such_module"),
+        (["--show", "json:draw"], "json"),
+        (["--show", "draw"], "MODULE:FUNCTION"),
+        (["--kinds", "beauty"], "beauty"),
+        (["--unit", "leaf"], "NAME=UNIT"),
+        (["--parameter", "leaf"], "NAME=VALUES"),
+        (["--parameter", "leaf=1.2.3:4"], "1.2.3"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line_and_exit_status_two(
+    tmp_path: Path,
+    served: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    said: str,
+) -> None:
+    create(tmp_path / "tea.json")
+    capsys.readouterr()
+    assert serve(tmp_path / "tea.json", *more) == 2
+    line = capsys.readouterr().err.strip()
+    assert line.startswith("botorch_pref: error: ")
+    assert said in line
+    assert "\n" not in line
+    assert served == []
+
+
+def test_an_experiment_that_is_not_there_is_not_made_up(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert serve(tmp_path / "tea.json") == 2
+    assert "tea.json" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
+    whole, real, small = given_parameters(["a=-3:3", "b=0:1.0", "c=1e-4:0.5"])
+    assert (whole.parameter_type, whole.bounds) == ("int", (-3, 3))
+    assert (real.parameter_type, real.bounds) == ("float", (0, 1))
+    assert small.bounds == (1e-4, 0.5)
+
+
+def test_experiments_of_the_command_are_like_any_other(
+    tmp_path: Path, served: list[Any]
+) -> None:
+    place = tmp_path / "tea.db"
+    assert serve(place, "--parameter=cups=1:4") == 0
+    experiment = PreferenceExperiment.resume("tea", storage=place)
+    experiment.tell(experiment.ask(), winner=0)
+    assert [kind for kind, *_ in log(stored(place))] == ["told"]
