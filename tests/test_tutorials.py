@@ -48,6 +48,7 @@ def num_images(notebook: NotebookNode) -> int:
 
 def test_all_tutorials_are_there() -> None:
     assert NOTEBOOKS == [
+        "a_person_in_the_loop.ipynb",
         "ax_experiment.ipynb",
         "quick_start.ipynb",
         "rankings_and_choices.ipynb",

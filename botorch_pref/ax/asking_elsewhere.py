@@ -8,8 +8,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 
 from botorch_pref.ax.answers import telling
-from botorch_pref.ax.generation.asking import next_options, shown_order
-from botorch_pref.ax.generation.baseline import beside_baseline
+from botorch_pref.ax.generation.chosen_question import chosen_question
 from botorch_pref.ax.one_at_a_time import one_at_a_time
 from botorch_pref.ax.preference_experiment import PreferenceExperiment
 from botorch_pref.ax.question import Question
@@ -26,12 +25,13 @@ def packed_state(experiment: PreferenceExperiment) -> bytes:
     return pickle.dumps((experiment.experiment, experiment.settings))
 
 
-def packed_choice(state: bytes, size: int) -> bytes:
+def packed_choice(state: bytes, size: int, rater: str | None) -> bytes:
     """Choice of the next question, which is that of ``ask`` in the same state.
 
     Args:
         state: See `packed_state`.
         size: How many options to show.
+        rater: The name of who is asked.
 
     Raises:
         ExperimentError: There are not so many options to show.
@@ -39,8 +39,7 @@ def packed_choice(state: bytes, size: int) -> bytes:
     experiment: Experiment
     settings: Settings
     experiment, settings = pickle.loads(state)
-    run = beside_baseline(next_options(experiment, settings, size), settings)
-    return pickle.dumps((run, shown_order(experiment, settings, size)))
+    return pickle.dumps(chosen_question(experiment, settings, size, rater))
 
 
 @one_at_a_time
@@ -58,7 +57,7 @@ def ask_chosen(
         StorageError: It cannot be kept.
     """
     run: GeneratorRun
-    order: list[int]
+    order: list[int] | None
     run, order = pickle.loads(choice)
     trial = experiment._kept.keep(
         lambda kept: telling.ask_about(kept, run, rater, order)

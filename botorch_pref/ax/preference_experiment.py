@@ -15,9 +15,8 @@ from botorch_pref.ax.answers.circumstances import checked_rater
 from botorch_pref.ax.answers.recorded_answer import RecordedAnswer, recorded_answers
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.experiment_view import ExperimentView
-from botorch_pref.ax.generation.asking import next_options, shown_order
-from botorch_pref.ax.generation.baseline import beside_baseline
 from botorch_pref.ax.generation.checked_options import check_options
+from botorch_pref.ax.generation.chosen_question import chosen_question
 from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.kept_experiment import checked_load
 from botorch_pref.ax.one_at_a_time import one_at_a_time
@@ -141,9 +140,7 @@ class PreferenceExperiment(ExperimentView):
         """
         size, rater = given_integer("size", size, 2), checked_rater(rater)
         if options is None:
-            chosen = next_options(self.experiment, self.settings, size, rater)
-            run = beside_baseline(chosen, self.settings)
-            order = shown_order(self.experiment, self.settings, size)
+            run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:
             run, order = own_options(self.experiment.search_space, options), None
         trial = self._kept.keep(

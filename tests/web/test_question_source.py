@@ -21,7 +21,7 @@ def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
     for _ in range(answers):
         experiment.tell(experiment.ask(), winner=0)
     twin = stored(tmp_path / "tea.db")
-    chosen = ask_chosen(twin, packed_choice(packed_state(twin), 2), rater="ann")
+    chosen = ask_chosen(twin, packed_choice(packed_state(twin), 2, "ann"), rater="ann")
     assert chosen.rater == "ann"
     assert [question.options for question in twin.pending] == [chosen.options]
     assert chosen.options == create_like(tmp_path / "other.db", answers)
@@ -53,12 +53,12 @@ def test_a_process_chooses_refuses_and_is_done_without(tmp_path: Path) -> None:
     assert isinstance(process, ChoosingProcess)
     assert process._ready.wait(120)
     state = packed_state(experiment)
-    there, here = process.choose(state, 2), packed_choice(state, 2)
+    there, here = process.choose(state, 2, None), packed_choice(state, 2, None)
     (run, order), (same, same_order) = pickle.loads(there), pickle.loads(here)
     assert run.arm_signatures == same.arm_signatures
     assert order == same_order
     with pytest.raises(ExperimentError, match="options"):
-        process.choose(packed_state(few(tmp_path / "few.json")), 3)
+        process.choose(packed_state(few(tmp_path / "few.json")), 3, None)
     question = source.ask("bob", num_raters=2)
     assert experiment.pending[-1] == question
     process._process.kill()
@@ -77,5 +77,5 @@ def test_a_process_that_cannot_start_is_no_reason_not_to_ask(
     process._waiting.join()
     assert not process.ready
     with pytest.raises((EOFError, BotorchPrefError)):
-        process.choose(b"", 2)
+        process.choose(b"", 2, None)
     process.close()

@@ -40,12 +40,13 @@ class ChoosingProcess:
         """Whether it waits for a state."""
         return self._ready.is_set()
 
-    def choose(self, state: bytes, size: int) -> bytes:
+    def choose(self, state: bytes, size: int, rater: str | None) -> bytes:
         """Choice of the next question.
 
         Args:
             state: See `packed_state`.
             size: How many options to show.
+            rater: The name of who is asked.
 
         Returns:
             See `packed_choice`.
@@ -57,7 +58,7 @@ class ChoosingProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            send(self._process.stdin, pickle.dumps((state, size)))
+            send(self._process.stdin, pickle.dumps((state, size, rater)))
         except OSError as error:
             raise EOFError("The process that chooses questions has ended.") from error
         found = pickle.loads(receive(self._process.stdout))
@@ -124,16 +125,16 @@ def choose_for_ever() -> None:
     with suppress(EOFError, BrokenPipeError):
         send(replies, b"")
         while True:
-            state, size = pickle.loads(receive(sys.stdin.buffer))
-            send(replies, pickle.dumps(_choice(state, size)))
+            state, size, rater = pickle.loads(receive(sys.stdin.buffer))
+            send(replies, pickle.dumps(_choice(state, size, rater)))
 
 
-def _choice(state: bytes, size: int) -> bytes | BotorchPrefError:
+def _choice(state: bytes, size: int, rater: str | None) -> bytes | BotorchPrefError:
     """The choice, or why there is none."""
     from botorch_pref.ax.asking_elsewhere import packed_choice
 
     try:
-        return packed_choice(state, size)
+        return packed_choice(state, size, rater)
     except BotorchPrefError as error:
         return error
 

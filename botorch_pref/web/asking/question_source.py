@@ -55,7 +55,8 @@ class QuestionSource:
         if self._process is None or not self._process.ready:
             return self._experiment.ask(self._size, rater=rater)
         try:
-            choice = self._process.choose(packed_state(self._experiment), self._size)
+            state = packed_state(self._experiment)
+            choice = self._process.choose(state, self._size, rater)
         except EOFError:
             self.close()
             self._can_move = False
