@@ -29,7 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as quick a few cases of every test, spread over its parameters."""
+    """Marks as quick a few cases of every test, spread over its parameters.
+
+    The notebooks come first: nothing as long is left when one of two processes is done.
+    """
+    items.sort(key=lambda item: item.path.name != "test_tutorials.py")
     cases = defaultdict(list)
     for item in items:
         if item.get_closest_marker("slow") is None:

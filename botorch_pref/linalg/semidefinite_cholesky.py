@@ -81,13 +81,20 @@ def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
     """
     eigenvalues, vectors = torch.linalg.eigh(correlation)
     rows = vectors * eigenvalues.clamp(min=0.0).sqrt().unsqueeze(-2)
+    # Only those that are one: far fewer than points where these crowd.
     directions = torch.zeros_like(rows)
+    places: list[int] = []
     for j in range(rows.shape[-1]):
         rest = rows[..., j, :, None]
-        earlier = directions[..., :j, :]
+        earlier = directions[..., : len(places), :]
         for _ in range(2):
             rest = rest - earlier.mT @ (earlier @ rest)
         square = rest.square().sum((-2, -1))
-        length = torch.where(square > threshold, square.sqrt(), torch.inf)
-        directions[..., j, :] = (rest / length[..., None, None]).squeeze(-1)
-    return (rows @ directions.mT).tril()
+        if bool((square > threshold).any()):
+            length = torch.where(square > threshold, square.sqrt(), torch.inf)
+            new = (rest / length[..., None, None]).squeeze(-1)
+            directions[..., len(places), :] = new
+            places.append(j)
+    root = torch.zeros_like(rows)
+    root[..., places] = rows @ directions[..., : len(places), :].mT
+    return root.tril()

@@ -22,10 +22,9 @@ from __future__ import annotations
 import math
 
 import torch
-from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 
-from botorch_pref.numerics.log_ndtr import hazard, log_ndtr_derivatives
+from botorch_pref.numerics.log_ndtr import hazard, log_ndtr, log_ndtr_derivatives
 
 _INVERSE_ROOT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 _REACH, _BISECTIONS = 40.0, 30

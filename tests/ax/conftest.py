@@ -1,6 +1,7 @@
 """What Ax does to Ax and to pandas is not ours to mend: it warns, we go on."""
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,15 @@ with warnings.catch_warnings():
     import ax.api.client  # noqa: F401
 
 OLD_PANDAS = "ignore::pandas.errors.Pandas4Warning"
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[None]:
+    """Samples without compiling the sampler, which takes longer than a few draws."""
+    import jax
+
+    with jax.disable_jit():
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,8 +1,8 @@
-"""Half of the experiments of `test_resume`, as a script for a process of its own.
+"""The interrupted experiments of `test_resume`, as a script.
 
-``first``: creates one experiment for each model, answers most questions, asks one
-more, and is killed. ``second``: resumes them, answers the rest and prints what it
-recommends.
+A process creates one experiment for each model, answers most questions, asks one more,
+and is killed. Another one, which shares nothing with it but the imported modules,
+resumes them, answers the rest and prints what it recommends.
 """
 
 import json
@@ -78,6 +78,10 @@ def first(storage: str) -> None:
 
 
 def second(storage: str) -> None:
+    import jax
+
+    # Compiling the sampler takes longer than so few draws.
+    jax.config.update("jax_disable_jit", True)
     found = {}
     for model in MODELS:
         experiment = PreferenceExperiment.resume(model, storage=storage)
@@ -98,4 +102,11 @@ def outcome(experiment: PreferenceExperiment) -> list:
 
 
 if __name__ == "__main__":
-    {"first": first, "second": second}[sys.argv[1]](sys.argv[2])
+    process = os.fork()
+    if process == 0:
+        first(sys.argv[1])
+        sys.exit("The first process goes on.")
+    _, status = os.waitpid(process, 0)
+    if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+        sys.exit("The first process was not killed.")
+    second(sys.argv[1])

@@ -150,6 +150,7 @@ FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("uncompiled")
 def test_an_ensemble_averages_over_its_members(duels) -> None:
     ensemble = PreferenceExperiment(
         duels.experiment,

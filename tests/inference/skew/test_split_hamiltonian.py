@@ -301,10 +301,10 @@ def test_a_missed_target_is_said() -> None:
 def test_the_reported_size_is_that_of_the_mean() -> None:
     """Means of independent runs scatter as the effective sample size says."""
     terms = correlated_problem()
-    runs = [sample_terms(terms, 256, seed=seed, num_chains=32) for seed in range(60)]
+    runs = [sample_terms(terms, 256, seed=seed, num_chains=32) for seed in range(30)]
     means = torch.stack([run.draws.mean(0) for run in runs])
     deviation = torch.cat([run.draws for run in runs]).std(0)
     worth = (deviation / means.std(0)).square()
-    # 256 thinned draws; 60 means give their variance to within 2.7 * 18 %.
-    assert float(worth.min()) > 256 * 0.5 / 1.5
+    # 256 thinned draws; 30 means give their variance to within 2.7 * 26 %.
+    assert float(worth.min()) > 256 * 0.5 / 1.7
     assert all(float(run.effective_sample_size) >= 256 for run in runs)
