@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ax.core.arm import Arm
+from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.parameter import (
     DerivedParameter,
@@ -18,14 +19,15 @@ from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 from pandas.api.types import is_bool, is_number
 
+from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
 
 
-def own_options(space: SearchSpace, given: object) -> GeneratorRun:
+def own_options(experiment: Experiment, given: object) -> GeneratorRun:
     """Options that a person chose, as they are and in their order.
 
     Args:
-        space: Ax's.
+        experiment: Ax's.
         given: Two or more designs, see `own_design`.
 
     Raises:
@@ -40,7 +42,7 @@ def own_options(space: SearchSpace, given: object) -> GeneratorRun:
         raise ExperimentError(
             f"options has {len(given)}; give two designs or more, to be compared."
         )
-    arms = [Arm(own_design(space, option)) for option in given]
+    arms = [Arm(own_design(experiment, option)) for option in given]
     signatures = [arm.signature for arm in arms]
     for place, signature in enumerate(signatures):
         if (first := signatures.index(signature)) < place:
@@ -51,18 +53,35 @@ def own_options(space: SearchSpace, given: object) -> GeneratorRun:
     return GeneratorRun(arms)
 
 
-def own_design(space: SearchSpace, given: object) -> TParameterization:
+def own_design(experiment: Experiment, given: object) -> TParameterization:
     """A design that a person chose, with values of the types that Ax has.
 
     Args:
-        space: Ax's.
+        experiment: Ax's.
         given: Values of parameters by name; those that are fixed or derived from
-            others may be left out.
+            others may be left out. Of a catalogue the id of a row says the same.
 
     Raises:
-        ExperimentError: A parameter is missing or unknown, or the search space does not
-            have this design.
+        ExperimentError: A parameter is missing or unknown, or the search space or the
+            catalogue does not have this design.
     """
+    catalogue = Catalogue.of(experiment)
+    if catalogue is None:
+        return _free_design(experiment.search_space, given)
+    if not isinstance(given, Mapping):
+        if str(given) not in catalogue.rows:
+            raise ExperimentError(f"The catalogue has no row {given!r}.")
+        return dict(catalogue.rows[str(given)])
+    design = _free_design(experiment.search_space, given)
+    if catalogue.id_of(design) is None:
+        raise ExperimentError(
+            f"The design {dict(given)} is no row of the catalogue; give the id of one."
+        )
+    return design
+
+
+def _free_design(space: SearchSpace, given: object) -> TParameterization:
+    """A design of the search space."""
     if not isinstance(given, Mapping):
         raise ExperimentError(
             f"A design is {given!r}; give the values of its parameters by name."

@@ -14,6 +14,7 @@ from botorch_pref.ax.answers.answer_table import table_rows
 from botorch_pref.ax.answers.circumstances import checked_rater
 from botorch_pref.ax.answers.recorded_answer import RecordedAnswer, recorded_answers
 from botorch_pref.ax.answers.taken_answers import check_taken
+from botorch_pref.ax.catalogue import catalogue_parameters, check_alone
 from botorch_pref.ax.experiment_view import ExperimentView
 from botorch_pref.ax.generation.checked_options import check_options
 from botorch_pref.ax.generation.chosen_question import chosen_question
@@ -51,8 +52,9 @@ class PreferenceExperiment(ExperimentView):
         cls,
         name: str,
         *,
-        parameters: Sequence[ParameterConfig],
+        parameters: Sequence[ParameterConfig] | None = None,
         parameter_constraints: Sequence[str] = (),
+        catalogue: DataFrame | None = None,
         storage: str | Path,
         num_levels: int | None = None,
         **settings: Any,
@@ -64,6 +66,8 @@ class PreferenceExperiment(ExperimentView):
             parameters: Ax's.
             parameter_constraints: Linear ones, as Ax takes them, for example
                 ``"dose + ratio <= 25"``.
+            catalogue: A table in place of parameters: options are its rows, its columns
+                their features, and its index their ids.
             storage: A path of an SQLite file; a path that ends in ``.json``; or the URL
                 of a database.
             num_levels: How many levels there are, if answers are levels of a scale.
@@ -77,11 +81,17 @@ class PreferenceExperiment(ExperimentView):
         register_classes()
         if parameter_constraints:
             settings.setdefault("optimizer_options", SHORT_WALKS)
+        rows = None
+        if catalogue is not None:
+            check_alone(parameters, parameter_constraints)
+            rows, parameters = catalogue_parameters(catalogue)
+            # Every row is a design of its own.
+            settings.setdefault("smallest_difference", 0.0)
         chosen = Settings.from_arguments(settings)
         check_taken(chosen, Answer(winner=0), 2, num_levels)
         check_options(chosen)
         experiment = new_experiment(
-            name, parameters, parameter_constraints, num_levels, chosen
+            name, parameters, parameter_constraints, num_levels, chosen, rows
         )
         LogHead.of_new(experiment).put(experiment)
         place = storage_at(storage)
@@ -142,7 +152,7 @@ class PreferenceExperiment(ExperimentView):
         if options is None:
             run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:
-            run, order = own_options(self.experiment.search_space, options), None
+            run, order = own_options(self.experiment, options), None
         trial = self._kept.keep(
             lambda experiment: telling.ask_about(experiment, run, rater, order)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ax.core.batch_trial import BatchTrial
 from ax.core.types import TParameterization
@@ -18,11 +18,13 @@ class Question:
         index: The number of Ax's trial.
         options: The parameters of each option, by name.
         rater: The name of who is asked; None for whoever answers.
+        names: The names of the options' arms: of a catalogue, the ids of the rows.
     """
 
     index: int
     options: tuple[TParameterization, ...]
     rater: str | None = None
+    names: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def of_trial(cls, trial: BatchTrial) -> Question:
@@ -31,5 +33,7 @@ class Question:
         Args:
             trial: Ax's trial; its arms are the options.
         """
-        options = tuple(dict(arm.parameters) for arm in options_shown(trial))
-        return cls(trial.index, options, asked_rater(trial))
+        arms = options_shown(trial)
+        options = tuple(dict(arm.parameters) for arm in arms)
+        names = tuple(arm.name for arm in arms)
+        return cls(trial.index, options, asked_rater(trial), names)

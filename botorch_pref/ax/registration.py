@@ -31,6 +31,7 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
+from botorch_pref.ax.generation.catalogue_rows import CatalogueRows
 from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
@@ -112,6 +113,9 @@ def register_classes() -> None:
             register_acquisition_function(acquisition_class)
 
 
+_TRANSFORMS = (CatalogueRows, NearestIntegers, ReadableNumbers, WholeNumbers)
+
+
 def _register() -> None:
     GENERATOR_KEY_TO_GENERATOR_SETUP[PreferenceGenerators.PREFERENCE.value] = (
         GeneratorSetup(
@@ -124,7 +128,7 @@ def _register() -> None:
         )
     )
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
-    for transform in (NearestIntegers, ReadableNumbers, WholeNumbers):
+    for transform in _TRANSFORMS:
         register_transform(transform)
     register_acquisition(PreferenceAcquisition)
     register_mll(PreferenceMarginalLogLikelihood)

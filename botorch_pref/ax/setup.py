@@ -21,6 +21,8 @@ from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
+from botorch_pref.ax.catalogue import PROPERTY as CATALOGUE
+from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.feasible_space import check_feasible
 from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.own_options import own_design
@@ -34,10 +36,11 @@ _CONFIGS = get_args(ParameterConfig)
 
 def new_experiment(
     name: str,
-    parameters: Sequence[Any],
+    parameters: Sequence[Any] | None,
     parameter_constraints: Sequence[str],
     num_levels: int | None,
     settings: Settings,
+    catalogue: Catalogue | None = None,
 ) -> Experiment:
     """Ax's experiment with all metrics of answers.
 
@@ -47,6 +50,7 @@ def new_experiment(
         parameter_constraints: Linear ones, as Ax takes them.
         num_levels: How many levels a scale of levels has, if there is one.
         settings: How questions are chosen.
+        catalogue: All designs that there are, if they are the rows of a table.
 
     Raises:
         ExperimentError: Ax does not take the parameters, no design satisfies the
@@ -55,13 +59,13 @@ def new_experiment(
     """
     if not isinstance(name, str) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
-    _check_lists(parameters, parameter_constraints)
+    parameters = _checked_lists(parameters, parameter_constraints)
     if num_levels is not None:
         num_levels = given_integer("num_levels", num_levels, 2)
     try:
         experiment = experiment_from_struct(
             ExperimentStruct(
-                parameters=[*parameters],
+                parameters=parameters,
                 parameter_constraints=[*parameter_constraints],
                 name=name,
                 description=None,
@@ -81,14 +85,16 @@ def new_experiment(
     )
     experiment.optimization_config = OptimizationConfig(objective)
     experiment._properties[Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value] = True
+    if catalogue is not None:
+        experiment._properties[CATALOGUE] = catalogue.to_property()
     if settings.baseline is not None:
-        design = own_design(experiment.search_space, settings.baseline)
+        design = own_design(experiment, settings.baseline)
         settings = replace(settings, baseline=design)
     experiment._properties[PROPERTY] = settings.to_property()
     return experiment
 
 
-def _check_lists(parameters: Any, parameter_constraints: object) -> None:
+def _checked_lists(parameters: Any, parameter_constraints: object) -> list[Any]:
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         raise ExperimentError(
@@ -99,6 +105,7 @@ def _check_lists(parameters: Any, parameter_constraints: object) -> None:
         raise ExperimentError(
             f"parameter_constraints is {parameter_constraints!r}; give a list of texts."
         )
+    return [*parameters]
 
 
 def check_objective(experiment: Experiment) -> None:

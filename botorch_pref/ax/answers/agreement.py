@@ -17,6 +17,7 @@ from botorch_pref.ax.answers.answer import Answer, checked_answer
 from botorch_pref.ax.answers.circumstances import Circumstances
 from botorch_pref.ax.answers.kinds.metric_data import DECIMALS
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
+from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.storage.events import (
     ASKED,
     TOLD,
@@ -53,9 +54,10 @@ def check_agreement(experiment: Experiment) -> None:
             f"{experiment.name!r} has the questions {sorted(experiment.trials)}, which "
             "should count from 0; some are lost."
         )
+    catalogue = Catalogue.of(experiment)
     for index, trial in experiment.trials.items():
         _check_order(trial)
-        _check_arms(trial)
+        _check_arms(trial, catalogue)
         answer = _answer(trial)
         _check_status(trial, answer)
         _check_data(trial, answer, data.get(index, {}))
@@ -94,7 +96,7 @@ def _check_order(trial: BaseTrial) -> None:
         )
 
 
-def _check_arms(trial: BaseTrial) -> None:
+def _check_arms(trial: BaseTrial, catalogue: Catalogue | None) -> None:
     assert isinstance(trial, BatchTrial)
     space = trial.experiment.search_space
     for arm in options_shown(trial):
@@ -104,6 +106,11 @@ def _check_arms(trial: BaseTrial) -> None:
             raise StorageError(
                 f"Trial {trial.index} shows {arm.name}, {arm.parameters}, which is "
                 "not in the search space."
+            )
+        if catalogue is not None and catalogue.rows.get(arm.name) != arm.parameters:
+            raise StorageError(
+                f"Trial {trial.index} shows {arm.name}, {arm.parameters}, which is no "
+                "row of the catalogue."
             )
 
 

@@ -55,7 +55,7 @@ class RecordedAnswer:
             ExperimentError: Options that the search space does not have, or what cannot
                 be an answer about them, or none that the model takes.
         """
-        run = own_options(experiment.search_space, options)
+        run = own_options(experiment, options)
         names = {attribute.name for attribute in fields(Circumstances)}
         said = {k: v for k, v in given.items() if k not in names}
         size, levels = len(run.arms), number_of_levels(experiment)

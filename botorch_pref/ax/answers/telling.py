@@ -18,6 +18,7 @@ from botorch_pref.ax.answers.answer import Answer, checked_answer
 from botorch_pref.ax.answers.circumstances import Circumstances, check_told_apart
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
+from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.events import (
@@ -73,6 +74,9 @@ def ask_about(
         order: The places of the options in the order in which they are shown; as they
             come in the run, if there is none.
     """
+    catalogue = Catalogue.of(experiment)
+    if catalogue is not None:
+        catalogue.name_arms(run)
     trial = experiment.new_batch_trial(generator_run=run)
     trial.mark_running(no_runner_required=True)
     arms = trial.arms

@@ -16,6 +16,7 @@ from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
+from botorch_pref.ax.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.generation.whole_numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.names import class_named, duel_classes, model_classes
@@ -113,7 +114,10 @@ def fitted_sobol_spec(
     spec.fit(
         Experiment(
             search_space=experiment.search_space,
-            properties={Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value: True},
+            properties={
+                Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value: True,
+                CATALOGUE: experiment._properties.get(CATALOGUE),
+            },
         )
     )
     return spec

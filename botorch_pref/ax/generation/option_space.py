@@ -131,7 +131,10 @@ class OptionSpace:
 
 
 def option_space(
-    search_space: SearchSpace, transforms: Sequence[Transform], columns: Sequence[str]
+    search_space: SearchSpace,
+    transforms: Sequence[Transform],
+    columns: Sequence[str],
+    rows: Tensor | None = None,
 ) -> OptionSpace:
     """The coordinates of a search space.
 
@@ -139,6 +142,7 @@ def option_space(
         search_space: Ax's, of the experiment.
         transforms: Ax's, from its parameters to features of the model.
         columns: The names of these features, in order.
+        rows: The features of all designs, where these are the rows of a table.
     """
     place = {column: i for i, column in enumerate(columns)}
     found = []
@@ -149,7 +153,7 @@ def option_space(
         table = [[features[columns[i]] for i in at] for features in encoded]
         exact = torch.tensor(table, dtype=torch.float64)
         found.append(Coordinate(at, None if values is None else exact))
-    return OptionSpace(tuple(found), len(columns))
+    return OptionSpace(tuple(found), len(columns), rows)
 
 
 def satisfied(points: Tensor, constraints: Sequence[Constraint]) -> Tensor:

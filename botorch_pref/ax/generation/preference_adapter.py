@@ -25,6 +25,7 @@ from botorch_pref.ax.answers.feedback_data import arms_and_raters, feedback_data
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
 from botorch_pref.ax.answers.raters import raters_of_trials
+from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.generation.option_space import option_space
 from botorch_pref.ax.generation.preference_acquisition import (
     PreferenceAcquisition,
@@ -178,7 +179,8 @@ class PreferenceAdapter(TorchAdapter):
         """
         space = self._experiment.search_space
         transforms = [*self.transforms.values()]
-        options = option_space(space, transforms, self.parameters)
+        rows = self._catalogue_points()
+        options = option_space(space, transforms, self.parameters, rows)
         if size == 1:
             return QuestionToFind(options, None)
         trials = self._experiment.trials.values()
@@ -194,6 +196,16 @@ class PreferenceAdapter(TorchAdapter):
                 self._points_of(pending, size),
             ),
         )
+
+    def _catalogue_points(self) -> Tensor | None:
+        """The rows of the catalogue as the model takes them, ``N x d``."""
+        catalogue = Catalogue.of(self._experiment)
+        if catalogue is None:
+            return None
+        points: Tensor = self.transform_observation_features(
+            [ObservationFeatures(parameters=dict(r)) for r in catalogue.rows.values()]
+        )
+        return points
 
     def _points_of(self, questions: list[BaseTrial], size: int) -> Tensor:
         """The options of questions as the model takes them, ``K x size x d``."""

@@ -13,6 +13,7 @@ from ax.core.parameter import RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
+from botorch_pref.ax.generation.catalogue_rows import CatalogueRows
 from botorch_pref.ax.generation.readable_numbers import ReadableNumbers
 
 
@@ -90,7 +91,7 @@ def _with(integers: type[Transform]) -> list[type[Transform]]:
     removed, *others = Cont_X_trans
     encoded = (integers if t is IntToFloat else t for t in others)
     # Derived parameters, which the first one computes, follow from rounded numbers.
-    return [removed, ReadableNumbers, *encoded]
+    return [CatalogueRows, removed, ReadableNumbers, *encoded]
 
 
 TO_UNIT_CUBE = _with(WholeNumbers)

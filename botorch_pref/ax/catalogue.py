@@ -1,0 +1,215 @@
+"""Tables whose rows are all the designs that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.types import TParameterization
+from pandas import CategoricalDtype, DataFrame, Index, Series
+from pandas.api import types
+
+from botorch_pref.errors import ExperimentError
+
+PROPERTY = "preference_catalogue"
+"""The property of Ax's experiment that holds the table."""
+
+_MOST_CATEGORIES = 1_000
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Rows of a table: no experiment with it shows anything between them.
+
+    Attributes:
+        rows: The parameters of each design by its id.
+    """
+
+    rows: Mapping[str, TParameterization]
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Catalogue | None:
+        """The catalogue of an experiment; None where designs are free.
+
+        Args:
+            experiment: Ax's.
+        """
+        stored = (experiment._properties or {}).get(PROPERTY)
+        if stored is None:
+            return None
+        columns = stored["columns"]
+        rows = zip(*(columns[name] for name in columns), strict=True)
+        designs = (dict(zip(columns, row, strict=True)) for row in rows)
+        return cls(dict(zip(stored["ids"], designs, strict=True)))
+
+    def to_property(self) -> dict[str, Any]:
+        """The table as it is stored."""
+        names = next(iter(self.rows.values()))
+        columns = {name: [row[name] for row in self.rows.values()] for name in names}
+        return {"ids": [*self.rows], "columns": columns}
+
+    def name_arms(self, run: GeneratorRun) -> None:
+        """Names arms by the ids of their rows.
+
+        Args:
+            run: Its arms are rows, and are changed.
+        """
+        for arm in run.arms:
+            name = self.id_of(arm.parameters)
+            assert name is not None
+            if not arm.has_name:
+                arm.name = name  # type: ignore[misc]
+
+    def id_of(self, parameters: Mapping[str, Any]) -> str | None:
+        """The id of a row; None of what is no row.
+
+        Args:
+            parameters: Of a design.
+        """
+        wanted = dict(parameters)
+        for name, row in self.rows.items():
+            if row == wanted:
+                return name
+        return None
+
+
+def catalogue_parameters(
+    table: DataFrame,
+) -> tuple[Catalogue, list[RangeParameterConfig | ChoiceParameterConfig]]:
+    """A catalogue and Ax's parameters of its columns.
+
+    Numbers have the range of their column, other columns its values; what is the same
+    in all rows is fixed. Where there are no columns, the ids are the only parameter.
+
+    Args:
+        table: A row each design, with ids for an index.
+
+    Raises:
+        ExperimentError: Rows that cannot be told apart, or a column that is no feature.
+    """
+    if not isinstance(table, DataFrame) or len(table) < 2:
+        raise ExperimentError(
+            "catalogue must be a DataFrame of two rows or more, the index their ids."
+        )
+    ids = _ids(table.index)
+    if table.shape[1] == 0:
+        table = DataFrame({table.index.name or "id": ids})
+    _check_names(table)
+    parameters = [_parameter(table[name], ids) for name in table.columns]
+    columns = {name: _python_values(table[name]) for name in table.columns}
+    rows = zip(*columns.values(), strict=True)
+    designs = [dict(zip(columns, row, strict=True)) for row in rows]
+    seen: dict[tuple[object, ...], str] = {}
+    for name, design in zip(ids, designs, strict=True):
+        twin = seen.setdefault(tuple(design.values()), name)
+        if twin != name:
+            raise ExperimentError(
+                f"The rows {twin!r} and {name!r} of the catalogue are the same in "
+                "every column; leave out one, or add a column in which they differ."
+            )
+    return Catalogue(dict(zip(ids, designs, strict=True))), parameters
+
+
+def check_alone(parameters: object, parameter_constraints: Sequence[str]) -> None:
+    """Checks that a catalogue is the only thing that says which designs there are.
+
+    Args:
+        parameters: None, if it is.
+        parameter_constraints: None of them, if it is.
+
+    Raises:
+        ExperimentError: It is not.
+    """
+    if parameters is not None or parameter_constraints:
+        raise ExperimentError(
+            "The columns of the catalogue are the parameters; leave out parameters and "
+            "parameter_constraints, and rows that shall not be shown."
+        )
+
+
+def _ids(index: Index) -> list[str]:
+    if index.nlevels > 1 or not index.is_unique or index.hasnans:
+        raise ExperimentError(
+            "The index of the catalogue must have one level and a different id for "
+            "each row; set_index makes one."
+        )
+    ids = [str(name) for name in index]
+    if len(set(ids)) < len(ids):
+        raise ExperimentError(
+            "Some ids of the catalogue are the same as texts; give others."
+        )
+    return ids
+
+
+def _check_names(table: DataFrame) -> None:
+    names = [*table.columns]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ExperimentError(f"The catalogue has the columns {names}; name each.")
+    if len(set(names)) < len(names):
+        raise ExperimentError(f"The catalogue has columns of one name among {names}.")
+
+
+def _parameter(
+    column: Series, ids: list[str]
+) -> RangeParameterConfig | ChoiceParameterConfig:
+    """Ax's parameter of a column."""
+    name = str(column.name)
+    if column.isna().any():
+        row = ids[int(column.isna().argmax())]
+        raise ExperimentError(
+            f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the row."
+        )
+    values, number = _python_values(column), _is_number(column)
+    kinds = {type(value) for value in values}
+    if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
+        raise ExperimentError(
+            f"The column {name!r} of the catalogue holds {column.dtype}; give numbers, "
+            "texts or categories, and leave out what is no feature."
+        )
+    kind: Any = {str: "str", int: "int", float: "float", bool: "bool"}[kinds.pop()]
+    low, high = min(values), max(values)
+    if number and not all(map(_is_finite, (low, high))):
+        raise ExperimentError(f"The column {name!r} of the catalogue has an infinity.")
+    if number and low < high:
+        return RangeParameterConfig(name=name, parameter_type=kind, bounds=(low, high))
+    levels = _levels(column, values)
+    if len(levels) > _MOST_CATEGORIES:
+        raise ExperimentError(
+            f"The column {name!r} of the catalogue has {len(levels)} different texts, "
+            f"of {_MOST_CATEGORIES} at most; leave it out, or make features of it."
+        )
+    dtype = column.dtype
+    ordered = isinstance(dtype, CategoricalDtype) and bool(dtype.ordered)
+    return ChoiceParameterConfig(
+        name=name,
+        parameter_type=kind,
+        values=levels,
+        # Ax has it that two are always in order.
+        is_ordered=ordered or len(levels) == 2,
+    )
+
+
+def _levels(column: Series, values: list[Any]) -> list[Any]:
+    """The different values, in the order of their categories if they have one."""
+    if isinstance(column.dtype, CategoricalDtype):
+        used = set(values)
+        return [value for value in column.dtype.categories.tolist() if value in used]
+    return sorted(set(values))
+
+
+def _is_number(column: Series) -> bool:
+    return types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+
+
+def _is_finite(number: float) -> bool:
+    return abs(number) < float("inf")
+
+
+def _python_values(column: Series) -> list[Any]:
+    """The values as Python has them, numbers of a column all of one type."""
+    values = column.tolist()
+    return [float(v) for v in values] if types.is_float_dtype(column) else values

@@ -1,0 +1,157 @@
+"""Experiments whose designs are the rows of a table."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from espresso import QUICK_FIT
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.catalogue import catalogue_parameters
+from botorch_pref.errors import ExperimentError, StorageError
+
+NUM = 12
+_DRAWS = np.random.default_rng(4)
+WINES = pd.DataFrame(
+    {
+        "price": (_DRAWS.gamma(2, 5, NUM) / 3).tolist(),
+        "year": _DRAWS.integers(1990, 2020, NUM),
+        "grape": _DRAWS.choice(["riesling", "merlot", "pinot"], NUM),
+        "size": pd.Categorical(
+            _DRAWS.choice(["small", "middle", "large"], NUM),
+            categories=["small", "middle", "large", "huge"],
+            ordered=True,
+        ),
+        "organic": _DRAWS.random(NUM) < 0.5,
+        "country": "France",
+    },
+    index=[f"wine {i}" for i in range(NUM)],
+)
+
+
+def cellar(storage, table=WINES, **settings) -> PreferenceExperiment:
+    return PreferenceExperiment.create(
+        "cellar", catalogue=table, storage=storage, fit_options=QUICK_FIT, **settings
+    )
+
+
+def check_rows(question, table=WINES) -> None:
+    for name, option in zip(question.names, question.options, strict=True):
+        assert option == table.loc[name].to_dict()
+
+
+@pytest.mark.parametrize("acquisition", ["DuelingEIIG", "DuelingEUBO"])
+@pytest.mark.slow
+def test_options_are_rows_also_of_the_model_and_after_a_restart(
+    acquisition, tmp_path
+) -> None:
+    storage = tmp_path / "cellar.db"
+    experiment = cellar(storage, initial=3, acquisition=acquisition)
+    asked = []
+    for number in range(7):
+        question = experiment.ask(3 if number == 4 else 2)
+        check_rows(question)
+        asked.append(frozenset(question.names))
+        best = int(np.argmax([option["price"] for option in question.options]))
+        experiment.tell(question, **{"best" if number == 4 else "winner": best})
+        experiment = PreferenceExperiment.resume("cellar", storage=storage)
+    assert len(set(asked)) == len(asked)
+    for anywhere in (False, True):
+        assert experiment.recommend(anywhere=anywhere) in WINES.to_dict("records")
+    assert set(experiment.report().options.index) <= set(WINES.index)
+
+
+def test_what_is_spread_are_rows_and_ids_name_them(tmp_path) -> None:
+    experiment = cellar(tmp_path / "cellar.json")
+    for _ in range(4):
+        check_rows(experiment.ask())
+    resumed = PreferenceExperiment.resume("cellar", storage=tmp_path / "cellar.json")
+    assert resumed.pending == experiment.pending
+    assert [q.names for q in resumed.pending] == [q.names for q in experiment.pending]
+    question = resumed.ask(options=["wine 3", WINES.loc["wine 5"].to_dict()])
+    assert question.names == ("wine 3", "wine 5")
+    check_rows(question)
+    with pytest.raises(ExperimentError, match="no row 'wine 99'"):
+        resumed.ask(options=["wine 3", "wine 99"])
+    between = WINES.loc["wine 3"].to_dict() | {"year": int(WINES["year"].min())}
+    with pytest.raises(ExperimentError, match="is no row of the catalogue"):
+        resumed.ask(options=["wine 3", between])
+
+
+def test_the_features_of_the_model_are_the_scaled_columns(tmp_path) -> None:
+    experiment = cellar(tmp_path / "cellar.json")
+    experiment.tell(experiment.ask(options=["wine 1", "wine 2"]), winner=0)
+    adapter = experiment.fitted_adapter()
+    points = dict(
+        zip((arm.name for arm in adapter.arms), adapter.datapoints, strict=True)
+    )
+    price, year = WINES["price"], WINES["year"]
+    used = [s for s in ("small", "middle", "large") if s in set(WINES["size"])]
+    for name, point in points.items():
+        row = WINES.loc[name]
+        expected = {
+            "price": (row["price"] - price.min()) / (price.max() - price.min()),
+            "year": (row["year"] - year.min()) / (year.max() - year.min()),
+            "size": used.index(row["size"]) / (len(used) - 1),
+            "organic": float(row["organic"]),
+        }
+        for column, number in expected.items():
+            found = float(point[adapter.parameters.index(column)])
+            assert found == pytest.approx(number, abs=1e-9)
+        grapes = [c for c in adapter.parameters if c.startswith("grape")]
+        one_hot = point[[adapter.parameters.index(c) for c in grapes]]
+        assert sorted(one_hot.tolist()) == [0, 0, 1]
+    assert not any("country" in column for column in adapter.parameters)
+    assert len(points) == 2
+    assert not torch.equal(*points.values())
+
+
+def test_ids_alone_are_a_catalogue(tmp_path) -> None:
+    table = pd.DataFrame(index=pd.Index([3, 10, 7], name="song"))
+    experiment = cellar(tmp_path / "cellar.json", table)
+    question = experiment.ask(options=[3, 7])
+    assert question.options == ({"song": "3"}, {"song": "7"})
+    assert question.names == ("3", "7")
+
+
+def test_a_changed_row_is_found(tmp_path) -> None:
+    storage = tmp_path / "cellar.json"
+    cellar(storage).ask(options=["wine 1", "wine 2"])
+    experiment = PreferenceExperiment.resume("cellar", storage=storage)
+    columns = experiment.experiment._properties["preference_catalogue"]["columns"]
+    columns["year"][1] = 1991
+    experiment.write_json(storage)
+    with pytest.raises(StorageError, match="no row of the catalogue"):
+        PreferenceExperiment.resume("cellar", storage=storage)
+    assert json.loads(storage.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (WINES.iloc[:1], "two rows or more"),
+        ([{"price": 3}], "must be a DataFrame"),
+        (pd.concat([WINES, WINES.iloc[:1]]), "a different id"),
+        (WINES.rename(index={"wine 0": None}), "a different id"),
+        (pd.DataFrame({"x": [1, 2]}, index=[1, "1"]), "the same as texts"),
+        (pd.DataFrame({"x": [1, 2, 1]}, index=["a", "b", "c"]), "'a' and 'c'"),
+        (pd.DataFrame({"x": [1.0, None]}, index=["a", "b"]), "no 'x' of 'b'"),
+        (pd.DataFrame({"x": [1.0, np.inf]}), "infinity"),
+        (pd.DataFrame({0: [1.0, 2.0]}), "name each"),
+        (pd.DataFrame({"x": pd.to_datetime(["2020", "2021"])}), "holds datetime"),
+        (pd.DataFrame({"x": [1, "b"]}), "holds object"),
+        (pd.DataFrame({"x": [f"t{i}" for i in range(1001)]}), "1001 different texts"),
+    ],
+)
+def test_what_is_no_catalogue(table, message) -> None:
+    with pytest.raises(ExperimentError, match=message):
+        catalogue_parameters(table)
+
+
+def test_a_catalogue_has_no_other_parameters(tmp_path) -> None:
+    with pytest.raises(ExperimentError, match="leave out parameters"):
+        cellar(tmp_path / "cellar.json", parameter_constraints=["year <= 2000"])
+    with pytest.raises(ExperimentError, match="parameters is None"):
+        PreferenceExperiment.create("cellar", storage=tmp_path / "cellar.json")
