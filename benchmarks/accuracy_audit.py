@@ -1,4 +1,4 @@
-"""How far each engine is from exact, over the number of answers and their noise.
+"""Errors of each engine against the truth, over the number of answers and their noise.
 
     python benchmarks/accuracy_audit.py [--seeds 1] [--out benchmarks/results]
 

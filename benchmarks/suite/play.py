@@ -90,7 +90,8 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
     what = cell.rule.model, cell.rule.acquisition, str(seed)
     rows, asked = [], torch.empty(0, 2, problem.dim, dtype=torch.double)
     best_shown, before = -float("inf"), time.process_time()
-    for duel in run_duels(player.propose, judge, player.fit, cell.num_duels):
+    valid = problem.valid if player.hears_validity else None
+    for duel in run_duels(player.propose, judge, player.fit, cell.num_duels, valid):
         spent = time.process_time() - before
         question = torch.stack([duel.proposal.challenger, duel.proposal.opponent])
         best_shown = max(best_shown, float(problem.utility(question).max()))

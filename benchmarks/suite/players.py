@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
 from gpytorch.constraints import GreaterThan
@@ -16,14 +17,16 @@ from torch import Generator, Tensor
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.rivals import OptunaDashboard, fit_pairwise_gp, qeubo
 from botorch_pref.acquisition import (
+    ChanceConstrained,
     DuelingEIIG,
     DuelingEUBO,
+    FeasibilityWeighted,
     HallucinatedModel,
     champion,
 )
 from botorch_pref.commands.registry import ACQUISITIONS as REGISTERED
 from botorch_pref.commands.registry import make_fit
-from botorch_pref.feedback import Comparisons
+from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
     EPPreferenceGP,
@@ -32,7 +35,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
-from botorch_pref.simulation.duel_loop import Fit, Propose
+from botorch_pref.simulation.duel_loop import Fit, FitTrials, Propose
 from botorch_pref.simulation.proposals import (
     ChosenDuels,
     MakeAcquisition,
@@ -89,6 +92,58 @@ def best_under_the_draw(model: PreferenceGP, X_ref: Tensor) -> DuelingEUBO:
     return DuelingEUBO(believed, champion(believed))
 
 
+def mixed_fit(model_class: type[PreferenceGP]) -> FitTrials:
+    """One utility, valid above zero (Benavoli et al. 2021, section 3.2).
+
+    Args:
+        model_class: The engine.
+    """
+
+    def fit(datapoints: Tensor, comparisons: Comparisons, validity: Validity) -> Model:
+        model = model_class(datapoints, comparisons, feedback=[validity])
+        fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+        return model
+
+    return fit
+
+
+def fit_apart(
+    datapoints: Tensor, comparisons: Comparisons, validity: Validity
+) -> Model:
+    """A utility of what was compared, and validity with a model of its own."""
+    blocks = (comparisons.pairs, comparisons.ties)
+    seen = torch.cat([block for block in blocks if block is not None]).unique()
+    place = torch.full((len(datapoints),), -1)
+    place[seen] = torch.arange(len(seen))
+    compared = comparisons.map_tensors(lambda block: place[block])
+    model = MODELS["ep"](datapoints[seen], compared)
+    feasibility = EPPreferenceGP(datapoints, feedback=[validity])
+    fit_gpytorch_mll(
+        PreferenceMarginalLogLikelihood(feasibility.likelihood, feasibility)
+    )
+    model.feasibility_model = feasibility
+    return model
+
+
+def weighted(model: Model, X_ref: Tensor) -> FeasibilityWeighted:
+    """Information of the default, weighted by the probability of a valid trial."""
+    return FeasibilityWeighted(
+        REGISTERED["eiig"](model, X_ref), model.feasibility_model
+    )
+
+
+def constrained(model: Model, X_ref: Tensor) -> ChanceConstrained:
+    """The same, among points that are valid with probability 0.9."""
+    return ChanceConstrained(REGISTERED["eiig"](model, X_ref), model.feasibility_model)
+
+
+TRIALS: dict[str, FitTrials] = {
+    "ep-mixed": mixed_fit(EPPreferenceGP),
+    "skew-mixed": mixed_fit(SkewPreferenceGP),
+    "ep-apart": fit_apart,
+}
+"""Models that hear which trials are valid, by name; others hear of a penalty."""
+
 MODELS: dict[str, Fit] = {
     **{name: make_fit(name) for name in ("ep", "laplace", "skew")},
     **{f"{name}-human": make_fit(name, 1.0) for name in ("ep", "laplace", "skew")},
@@ -106,6 +161,8 @@ ACQUISITIONS: dict[str, MakeAcquisition] = {
     **REGISTERED,
     "eiig-0.1": partial(DuelingEIIG, k=0.1),
     "eiig-0.5": partial(DuelingEIIG, k=0.5),
+    "eiig-weighted": weighted,
+    "eiig-constrained": constrained,
     "hbei-own-best": best_under_the_draw,
     "qeubo": qeubo,
 }
@@ -125,10 +182,12 @@ class Player:
     Attributes:
         propose: Chooses the next duel.
         fit: Makes the model of the answers.
+        hears_validity: Whether it takes labels of valid trials.
     """
 
     propose: Propose
-    fit: Fit
+    fit: Fit | FitTrials
+    hears_validity: bool = False
 
 
 def make_player(rule: Rule, dim: int, num_random: int, generator: Generator) -> Player:
@@ -150,6 +209,8 @@ def make_player(rule: Rule, dim: int, num_random: int, generator: Generator) -> 
     else:
         make = ACQUISITIONS[rule.acquisition]
         propose = ChosenDuels(dim, num_random, rule.acquisition, make, generator)
+    if rule.model in TRIALS:
+        return Player(propose, TRIALS[rule.model], hears_validity=True)
     return Player(propose, MODELS[rule.model])
 
 
@@ -162,7 +223,7 @@ def check_rule(rule: Rule) -> None:
     if rule == OPTUNA:
         return
     tables: tuple[tuple[str, str, Callable[[], list[str]]], ...] = (
-        ("model", rule.model, lambda: sorted(MODELS)),
+        ("model", rule.model, lambda: sorted(MODELS | TRIALS)),
         ("acquisition", rule.acquisition, lambda: sorted([*ACQUISITIONS, RANDOM])),
     )
     for what, name, known in tables:

@@ -129,6 +129,23 @@ BELIEVERS = Study(
     num_seeds=20,
 )
 
+FIGURE_8 = Study(
+    "skewgp-figure-8",
+    "Benavoli et al. (2021), figure 8: where trials fail, is a penalty, one utility or "
+    "a model of validity best, and how many trials fail under each?",
+    settings=(Setting("sasena"),),
+    rules=(
+        *_all(("ep", "skew"), ("ucb", "thompson", "eiig-0.1", "eiig-0.5")),
+        *_all(("ep-mixed", "skew-mixed"), ("ucb", "thompson", "eiig-0.1", "eiig-0.5")),
+        *_all(("ep-apart",), ("eiig-weighted", "eiig-constrained")),
+        *PEERS,
+    ),
+    reference=Rule("skew", "eiig-0.1"),
+    num_seeds=20,
+    num_random=10,
+    num_chosen=90,
+)
+
 TAKENO = Study(
     "takeno",
     "Takeno et al. (2023): which acquisition function on many functions?",
@@ -165,7 +182,7 @@ TAKENO = Study(
 
 
 def _qeubo_protocol(problem: str, dim: int, scale: float) -> Study:
-    """Their second level of noise, an error in 20 % of close pairs."""
+    """Protocol of the paper at its second noise, an error in 20 % of close pairs."""
     return Study(
         f"qeubo-{problem}",
         "Astudillo et al. (2023): their protocol, with logistic answers.",
@@ -189,6 +206,15 @@ QEUBO = (
 
 STUDIES = {
     study.name: study
-    for study in (DEFAULTS, PEOPLE, FIGURE_5, FIGURE_6, TAKENO, *QEUBO, BELIEVERS)
+    for study in (
+        DEFAULTS,
+        PEOPLE,
+        FIGURE_5,
+        FIGURE_6,
+        FIGURE_8,
+        TAKENO,
+        *QEUBO,
+        BELIEVERS,
+    )
 }
 """All studies, by name."""

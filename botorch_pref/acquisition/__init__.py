@@ -1,5 +1,6 @@
 """Acquisition functions of duels: with the best point so far, or of new points."""
 
+from botorch_pref.acquisition.chance_constrained import ChanceConstrained
 from botorch_pref.acquisition.distinct_options import DistinctOptions
 from botorch_pref.acquisition.dueling_acquisition import (
     DifferenceAcquisition,
@@ -28,6 +29,7 @@ from botorch_pref.acquisition.reference.observed_points import (
 from botorch_pref.acquisition.registration.registry import register_acquisition
 
 __all__ = [
+    "ChanceConstrained",
     "DifferenceAcquisition",
     "DistinctOptions",
     "DuelingAcquisition",

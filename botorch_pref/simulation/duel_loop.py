@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
-from botorch_pref.feedback import Comparisons
+from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.models.predictions.model_link import model_link
 from botorch_pref.posteriors.difference import difference_mixture
 
@@ -40,8 +40,9 @@ class Duel:
         proposal: Who met whom, and why.
         probability: The model's probability, before the answer, that the challenger is
             preferred, noise of the answer included; 0.5 where there was no model yet.
-        challenger_won: The answer; None for a tie.
-        incumbent: `d` inputs of the winner so far, by the model after the answer.
+        challenger_won: The answer; None for a tie, or where a point was not valid.
+        incumbent: `d` inputs of the winner so far, by the model after the answer; of
+            the challenger while there is no model.
     """
 
     number: int
@@ -65,9 +66,19 @@ Answer = Callable[[Tensor, Tensor], bool | None]
 Fit = Callable[[Tensor, Comparisons], Model]
 """Fits a model of duels, `PairwiseGP` included, to `n x d` points and answers."""
 
+FitTrials = Callable[[Tensor, Comparisons, Validity], Model]
+"""Fits a model that also hears which points are valid."""
+
+Check = Callable[[Tensor], Tensor]
+"""Says which of `2 x d` points are valid."""
+
 
 def run_duels(
-    propose: Propose, answer: Answer, fit: Fit, num_duels: int
+    propose: Propose,
+    answer: Answer,
+    fit: Fit | FitTrials,
+    num_duels: int,
+    valid: Check | None = None,
 ) -> Iterator[Duel]:
     """Runs duels one after another, refitting the model after every answer.
 
@@ -76,20 +87,29 @@ def run_duels(
         answer: The judge.
         fit: Makes the model of all answers so far.
         num_duels: How many duels to run.
+        valid: Where points may fail: tries both points of a duel, which is answered
+            only if neither does. ``fit`` then takes the labels too.
 
     Yields:
         Each duel as soon as it is answered and the model fitted.
     """
     model: Model | None = None
     answers: list[tuple[Proposal, bool | None]] = []
+    tried: list[Tensor] = []
     for number in range(num_duels):
         proposal = propose(number, model)
         first, second = proposal.challenger, proposal.opponent
         probability = 0.5 if model is None else predict_win(model, first, second)
-        challenger_won = answer(first, second)
+        works = None if valid is None else valid(torch.stack([first, second]))
+        fails = works is not None and not bool(works.all())
+        challenger_won = None if fails else answer(first, second)
         answers.append((proposal, challenger_won))
-        model = fit_answers(answers, fit)
-        best = incumbent(model).reshape(-1)
+        if works is None:
+            model = fit_answers(answers, fit)  # type: ignore[arg-type]
+        else:
+            tried.append(works)
+            model = fit_trials(answers, tried, fit)  # type: ignore[arg-type]
+        best = first if model is None else incumbent(model).reshape(-1)
         yield Duel(number, proposal, probability, challenger_won, best)
 
 
@@ -108,6 +128,37 @@ def fit_answers(answers: Iterable[tuple[Proposal, bool | None]], fit: Fit) -> Mo
     winners, losers = torch.stack(pairs).unbind(1)
     points, indices = index_pairs(winners, losers)
     return fit(points, split_ties(indices, torch.tensor(ties)))
+
+
+def fit_trials(
+    answers: Sequence[tuple[Proposal, bool | None]],
+    tried: Sequence[Tensor],
+    fit: FitTrials,
+) -> Model | None:
+    """Model of duels of which some could not be answered.
+
+    Args:
+        answers: As in `fit_answers`; None too where a point was not valid.
+        tried: For each duel, which of its two points are valid.
+        fit: See `run_duels`.
+
+    Returns:
+        The model; None while no duel was answered.
+    """
+    works = torch.stack(list(tried))
+    shown = torch.stack([torch.stack([p.challenger, p.opponent]) for p, _ in answers])
+    points, index = torch.unique(shown.flatten(0, 1), dim=0, return_inverse=True)
+    index = index.view(-1, 2)
+    answered = works.all(-1)
+    if not answered.any():
+        return None
+    lost = torch.tensor([won is False for _, won in answers])
+    tied = torch.tensor([won is None for _, won in answers])
+    pairs = torch.where(lost.unsqueeze(-1), index.flip(-1), index)
+    labels = torch.zeros(len(points), dtype=torch.bool)
+    labels[index[works]] = True
+    comparisons = split_ties(pairs[answered], tied[answered])
+    return fit(points, comparisons, Validity(torch.arange(len(points)), labels))
 
 
 def predict_win(model: Model, first: Tensor, second: Tensor) -> float:

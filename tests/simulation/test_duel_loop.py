@@ -3,7 +3,7 @@ import torch
 from botorch.models.pairwise_gp import PairwiseGP
 from torch import Tensor
 
-from botorch_pref.feedback import Comparisons
+from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.models import EPPreferenceGP, PreferenceGP
 from botorch_pref.simulation.duel_loop import (
     Proposal,
@@ -95,3 +95,33 @@ def test_a_model_of_botorch_is_predicted_by_its_own_posterior() -> None:
     spread = (covar[0, 0] + covar[1, 1] - 2 * covar[0, 1] + 2.0).sqrt()
     expected = torch.special.ndtr(gap / spread).item()
     assert predict_win(model, points[0], points[1]) == pytest.approx(expected, abs=1e-9)
+
+
+def test_points_that_fail_are_labelled_and_their_duels_not_answered() -> None:
+    told: list[tuple[Tensor, Comparisons, Validity]] = []
+
+    def fit(points: Tensor, duels: Comparisons, labels: Validity) -> PreferenceGP:
+        told.append((points, duels, labels))
+        return EPPreferenceGP(points, duels, feedback=[labels])
+
+    # Against 0.1 come 0.5, 0.9 and 0.3, of which 0.5 fails; 0.9 wins, 0.3 loses.
+    answers = iter([True, False])
+    duels = list(
+        run_duels(
+            king_of_the_hill,
+            lambda first, second: next(answers),
+            fit,
+            3,
+            valid=lambda X: (X != 0.5).all(-1),
+        )
+    )
+    assert [duel.challenger_won for duel in duels] == [None, True, False]
+    # Before the first answer there is no model, and the challenger stands for it.
+    assert duels[0].incumbent.tolist() == [0.5]
+    assert [len(duel.pairs) for _, duel, _ in told] == [1, 2]
+    points, comparisons, labels = told[-1]
+    assert points.flatten().tolist() == [0.1, 0.3, 0.5, 0.9]
+    assert comparisons.pairs.tolist() == [[3, 0], [0, 1]]
+    assert comparisons.ties is None
+    assert labels.indices.tolist() == [0, 1, 2, 3]
+    assert labels.valid.tolist() == [True, True, False, True]
