@@ -118,17 +118,22 @@ def _can_be_shown(
             squared_difference(space, settings.smallest_difference, *pair) >= 1 - 1e-6
             for pair in combinations(options, 2)
         )
-        and not _is_among(run, running)
+        and not _is_among(experiment, run, running)
     )
 
 
 def _was_asked(experiment: Experiment, run: GeneratorRun) -> bool:
-    return _is_among(run, experiment.trials.values())
+    return _is_among(experiment, run, experiment.trials.values())
 
 
-def _is_among(run: GeneratorRun, trials: Iterable[BaseTrial]) -> bool:
-    asked = ({arm.signature for arm in trial.arms} for trial in trials)
-    return any(run.arm_signatures == options for options in asked)
+def _is_among(
+    experiment: Experiment, run: GeneratorRun, trials: Iterable[BaseTrial]
+) -> bool:
+    known = experiment.arms_by_signature
+    if not run.arm_signatures <= known.keys():
+        return False
+    names = {known[signature].name for signature in run.arm_signatures}
+    return any(names == trial.arms_by_name.keys() for trial in trials)
 
 
 def _filled_up(

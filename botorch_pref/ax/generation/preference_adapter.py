@@ -184,7 +184,7 @@ class PreferenceAdapter(TorchAdapter):
         if size == 1:
             return QuestionToFind(options, None)
         trials = self._experiment.trials.values()
-        questions = [trial for trial in trials if len(trial.arms) == size]
+        questions = [trial for trial in trials if len(trial.arms_by_name) == size]
         pending = [trial for trial in questions if trial.status.is_running]
         given = smallest_difference_of(self._experiment)
         widths = column_widths(space, given, self.parameters)
@@ -209,7 +209,7 @@ class PreferenceAdapter(TorchAdapter):
 
     def _points_of(self, questions: list[BaseTrial], size: int) -> Tensor:
         """The options of questions as the model takes them, ``K x size x d``."""
-        arms = [arm for question in questions for arm in question.arms]
+        arms = [arm for q in questions for arm in q.arms_by_name.values()]
         if not arms:
             return torch.zeros(0, size, len(self.parameters), dtype=torch.float64)
         points: Tensor = self.transform_observation_features(

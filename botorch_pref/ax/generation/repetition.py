@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 from ax.core.batch_trial import BatchTrial
@@ -37,13 +38,12 @@ def question_again(
     if len(completed) < settings.initial or draws.random() >= settings.repeat_rate:
         return None
     trials = [*experiment.trials.values()]
-    shown = [frozenset(arm.signature for arm in trial.arms) for trial in trials]
+    shown = [frozenset(trial.arms_by_name) for trial in trials]
+    times = Counter(shown)
     once = [
         trial
         for trial, options in zip(trials[:-1], shown, strict=False)
-        if trial.index in completed
-        and len(options) == size
-        and shown.count(options) == 1
+        if trial.index in completed and len(options) == size and times[options] == 1
     ]
     if not once:
         return None
