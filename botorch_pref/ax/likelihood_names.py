@@ -1,23 +1,19 @@
-"""Likelihoods by the names that experiments store."""
+"""Arguments of models by the names that experiments store: likelihoods and kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
 from botorch.utils.datasets import SupervisedDataset
-from gpytorch import priors
-from gpytorch.priors import Prior
 
-from botorch_pref.ax.names import class_named, public_classes
-from botorch_pref.errors import ExperimentError
+from botorch_pref.ax.kernel_names import kernel_named
+from botorch_pref.ax.names import class_named
+from botorch_pref.ax.objects_by_name import class_and_options, made, plain_option
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods.registry import registered_likelihoods
 from botorch_pref.likelihoods.resolve import AnyLikelihood
 from botorch_pref.models.preference_gp import PreferenceGP
-
-T = TypeVar("T")
 
 
 def likelihood_classes() -> dict[str, type[AnyLikelihood]]:
@@ -74,9 +70,14 @@ def model_arguments(
     Args:
         model_class: Of the model.
         dataset: The answers.
-        options: See `with_likelihoods`.
+        options: See `with_likelihoods`; perhaps with ``covar_module``, see
+            `kernel_named`; one that is no name is left as it is.
     """
     arguments = {**model_class.construct_inputs(dataset), **with_likelihoods(options)}
+    kernel = arguments.get("covar_module")
+    if isinstance(kernel, str | Mapping):
+        made_kernel = kernel_named(kernel, dataset.X.shape[-1])
+        arguments["covar_module"] = made_kernel.to(dataset.X)
     kinds = {type(block) for block in arguments.get("feedback", ())}
     compared = "comparisons" in arguments or kinds & {Comparisons, Choices, Rankings}
     given = arguments.get("likelihood") or {}
@@ -88,26 +89,7 @@ def model_arguments(
     return arguments
 
 
-def _made(given: object, classes: Mapping[str, type[T]]) -> T:
-    """An object from its name, or its name with options."""
-    named = {given: {}} if isinstance(given, str) else given
-    if not isinstance(named, Mapping) or len(named) != 1:
-        raise ExperimentError(
-            f"{given!r} is no likelihood or prior; give a name, or "
-            '{"its name": {"option": value}}.'
-        )
-    ((name, options),) = named.items()
-    made = class_named(name, dict(classes), "likelihood or prior")
-    try:
-        return made(**{key: _option(value) for key, value in options.items()})
-    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
-        raise ExperimentError(f"{name} does not take {options!r}: {error}") from error
-
-
-def _option(value: object) -> object:
-    if isinstance(value, list):
-        return torch.tensor(value, dtype=torch.float64)
-    if not isinstance(value, str | Mapping):
-        return value
-    found = public_classes(priors)
-    return _made(value, {n: cls for n, cls in found.items() if issubclass(cls, Prior)})
+def _made(given: object, classes: Mapping[str, type[AnyLikelihood]]) -> AnyLikelihood:
+    """A likelihood from its name, or its name with options."""
+    cls, options = class_and_options(given, classes, "likelihood or prior")
+    return made(cls, options, plain_option)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import ProductKernel
 
 from botorch_pref.ax.likelihood_names import model_arguments
 from botorch_pref.ax.names import class_named, model_classes
@@ -27,14 +28,18 @@ def group_arguments(
 
     Args:
         dataset: The answers, with raters.
-        options: Of the model, its name and perhaps the rater.
+        options: Of the model, where a kernel is that of the designs; its name; and
+            perhaps the rater.
     """
     own = {k: v for k, v in options.items() if k not in (OF_RATERS, RATER)}
     model_class = class_named(options[OF_RATERS], model_classes(), "model")
     arguments = model_arguments(model_class, dataset, own)
-    if "covar_module" not in own:
-        kernel = rater_covar_module(dataset.X.shape[-1])
-        arguments["covar_module"] = kernel.to(dataset.X)
+    kernel = rater_covar_module(dataset.X.shape[-1])
+    if "covar_module" in own:
+        stimulus, rater_kernel = arguments["covar_module"], kernel.kernels[1]
+        stimulus.active_dims = kernel.kernels[0].active_dims
+        kernel = ProductKernel(stimulus, rater_kernel)
+    arguments["covar_module"] = kernel.to(dataset.X)
     assert dataset.raters is not None
     rater = options.get(RATER)
     raters = dataset.raters.unique() if rater is None else torch.tensor([rater])

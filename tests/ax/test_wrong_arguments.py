@@ -109,7 +109,7 @@ N = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3))
         ),
         ({"model_options": {3: 4}}, "model_options has an option 3; name it"),
         ({"model_options": {"noise": 0.1}}, "model_options=.*noise"),
-        ({"model_options": {"covar_module": "rbf"}}, "model_options=.*covar_module"),
+        ({"model_options": {"covar_module": "rbf"}}, "no kernel 'rbf'.*RBFKernel"),
         (
             {"fit_options": {"maxiter": 10}},
             "fit_options has maxiter; .*optimizer_kwargs",

@@ -22,6 +22,7 @@ from botorch_pref.ax.answers.kinds.invalid import Invalid
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.reporting.baseline import baseline_rows, differences
+from botorch_pref.ax.reporting.near_copies import representatives
 from botorch_pref.ax.reporting.points import points_of, utility_summary
 from botorch_pref.ax.reporting.progress import MEANINGS, progress
 from botorch_pref.ax.reporting.raters import rater_rows
@@ -31,6 +32,7 @@ from botorch_pref.ax.reporting.recommendation import (
     fitted_adapter,
 )
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.smallest_difference import SmallestDifference
 from botorch_pref.ax.storage.events import (
     REPEATS,
     WITHDRAWN,
@@ -64,8 +66,10 @@ class Report:
             ``best`` of those that were judged, NaN for others; how many options it was
             said to be better than (``wins``), worse than (``losses``) and equal to
             (``ties``); how often it ``failed``; and the ``part`` of the comparison
-            graph that it is in. With a baseline also its ``difference`` to that, from
-            ``least`` to ``most``, and the probability that it is ``preferred`` to it.
+            graph that it is in. Options that nobody could tell apart have one entry in
+            ``best``: the others have NaN, and ``copy_of`` names it. With a baseline
+            also its ``difference`` to that, from ``least`` to ``most``, and the
+            probability that it is ``preferred`` to it.
     """
 
     summary: DataFrame
@@ -108,7 +112,7 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
         "parts of the comparison graph": len(sizes),
         "options that stand alone": ", ".join(alone) or "none",
     }
-    options = _options(experiment, adapter, arms)
+    options = _options(experiment, adapter, arms, settings.smallest_difference)
     options["part"] = part.numpy()
     if settings.baseline is not None:
         options = options.join(differences(adapter, arms, settings.baseline))
@@ -183,20 +187,32 @@ def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Ar
 
 
 def _options(
-    experiment: Experiment, adapter: PreferenceAdapter, arms: list[Arm]
+    experiment: Experiment,
+    adapter: PreferenceAdapter,
+    arms: list[Arm],
+    smallest: SmallestDifference,
 ) -> DataFrame:
     posterior: Any = adapter.botorch_model.posterior(points_of(adapter, arms))
     mean, lower, upper = utility_summary(posterior)
-    # Over a batch of models, if it is one.
-    probability = best_probability(adapter.botorch_model, adapter.datapoints)
-    best = torch.full_like(mean, math.nan)
-    best[: len(adapter.arms)] = probability.reshape(-1, len(adapter.arms)).mean(0)
-    table = DataFrame(
-        [arm.parameters for arm in arms], index=[arm.name for arm in arms]
-    )
+    names = [arm.name for arm in arms]
+    table = DataFrame([arm.parameters for arm in arms], index=names)
     counts = _wins_and_losses(experiment, arms)
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
-    return table.assign(**utility, best=best.numpy()).join(counts)
+    judged = len(adapter.arms)
+    stands_for = representatives(
+        arms[:judged], mean.tolist(), experiment.search_space, smallest
+    )
+    best = torch.full_like(mean, math.nan)
+    best[stands_for] = 0.0
+    # Over a batch of models, if it is one.
+    probability = best_probability(adapter.botorch_model, adapter.datapoints)
+    shares = probability.reshape(-1, judged).mean(0)
+    best.index_add_(0, torch.tensor(stands_for), shares)
+    copies = ["" if i == j else names[j] for i, j in enumerate(stands_for)]
+    table = table.assign(**utility, best=best.numpy()).join(counts)
+    if any(copies):
+        table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]
+    return table
 
 
 def _wins_and_losses(experiment: Experiment, arms: list[Arm]) -> DataFrame:

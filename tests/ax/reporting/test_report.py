@@ -12,6 +12,7 @@ from botorch_pref.ax.reporting import report
 from botorch_pref.ax.reporting.progress import candidate_points
 from botorch_pref.ax.reporting.report import preferred
 from botorch_pref.errors import ExperimentError
+from botorch_pref.evaluation import best_probability
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +126,28 @@ def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
     for arm, share in zip(adapter.arms, shares.tolist(), strict=True):
         error = (share * (1 - share) * (1 / num + 1 / 4096)) ** 0.5
         assert abs(best[tuple(arm.parameters.values())] - share) < 4 * error
+
+
+@pytest.mark.slow
+def test_near_copies_have_one_entry(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.json")
+    near, nearer = (A[0] + 0.02, A[1]), (A[0] + 0.01, A[1])
+    for better, worse in ((A, B), (near, B), (B, C), (nearer, C)):
+        tell(experiment, [better, worse], winner=0)
+    options = experiment.report().options
+    table = by_option(options)
+    copies = table.loc[[A, near, nearer]]
+    (kept,) = copies.index[copies["best"].notna()]
+    assert table.loc[kept, "mean"] == copies["mean"].max()
+    name = options.index[(options[["a", "b"]] == kept).all(axis=1)][0]
+    assert sorted(copies["copy_of"]) == ["", name, name]
+    assert table["copy_of"][[B, C]].tolist() == ["", ""]
+    assert table["best"].sum() == pytest.approx(1)
+    adapter = experiment.fitted_adapter()
+    alone = best_probability(adapter.botorch_model, adapter.datapoints)
+    designs = [tuple(arm.parameters.values()) for arm in adapter.arms]
+    shares = sum(float(alone[designs.index(p)]) for p in (A, near, nearer))
+    assert table["best"][kept] == pytest.approx(shares)
 
 
 @pytest.mark.slow
