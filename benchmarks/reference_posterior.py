@@ -75,6 +75,23 @@ def true_rows(problem: ComparisonProblem, seed: int = 0) -> RowDraws:
     return RowDraws(steps.flatten(0, 1), effective)
 
 
+def long_rows(problem: ComparisonProblem, num_draws: int, seed: int) -> Tensor:
+    """Draws of ``v`` in a random order, which are all but independent.
+
+    Args:
+        problem: Points, answers, kernel and noise.
+        num_draws: How many.
+        seed: Of the sampler and of the order.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    gamma = problem.row_covariance()
+    start = gamma.diagonal().sqrt().expand(_CHAINS, -1)
+    steps = _BURN_IN + -(-num_draws // _CHAINS)
+    draws = exact_hamiltonian(gamma, start.clone(), steps, generator)[_BURN_IN:]
+    order = torch.randperm(draws.shape[0] * _CHAINS, generator=generator)
+    return draws.flatten(0, 1)[order[:num_draws]]
+
+
 @dataclass(frozen=True)
 class UtilityMixture:
     """Utilities at some points: a mixture of Gaussians with one covariance.

@@ -65,6 +65,15 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [],
     ),
+    "conditioned_gradients": (
+        {
+            "conditioned_gradients.ANSWERS": 3,
+            "conditioned_gradients.DRAWS": (64,),
+            "conditioned_gradients.TRUE_DRAWS": 800,
+            "conditioned_gradients.SEEDS": (0,),
+        },
+        [],
+    ),
     "ep_solve": (
         {
             "ep_solve.STORED_PEER_SECONDS": {8: 0.1},
@@ -122,6 +131,13 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["--only", "car", "--sushi", "{folder}", "--bigrams", "{folder}"],
     ),
+    "improvement_tail": (
+        {
+            "improvement_tail.ANSWERS": {"sixhumpcamel": 6},
+            "improvement_tail.CHALLENGERS": 16,
+        },
+        [],
+    ),
     "many_comparisons": (
         {
             "many_comparisons.ITEMS": 6,
@@ -150,6 +166,7 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [],
     ),
+    "page_load": ({}, ["--raters", "1", "--seconds", "1"]),
     "plackett_luce_bias": (
         {
             "plackett_luce_bias.RANKINGS": 12,
@@ -199,6 +216,7 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"regret.NUM_RANDOM": 1, "regret.NUM_CHOSEN": 1},
         ["--starts", "1", "--model", "laplace", "--problem", "sixhumpcamel"],
     ),
+    "store_growth": ({"store_growth.AT": (1, 2), "store_growth.AROUND": 1}, []),
     "sampler_efficiency": (
         {
             "sampler_efficiency.SIZES": (4,),
@@ -285,7 +303,7 @@ def run_main(name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", TINY)
 def test_a_script_prints_its_tables(
     name: str,
@@ -293,6 +311,8 @@ def test_a_script_prints_its_tables(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if name == "page_load":
+        pytest.importorskip("starlette", reason="the page is not installed")
     constants, arguments = TINY[name]
     for constant, value in constants.items():
         module, _, attribute = constant.partition(".")
@@ -346,7 +366,7 @@ class TestTiny(BotorchTestCase):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("ignore")
 def test_botorchs_tests_run_on_these_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,7 +61,7 @@ def test_all_rules_start_with_the_same_duels_and_answers() -> None:
 @pytest.mark.parametrize(
     "rule", [Rule("pairwise-gp", "qeubo"), OPTUNA, Rule("ep-rival-prior", "hbei")]
 )
-@pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("ignore")
 def test_rivals_start_like_everybody_and_come_out_again(rule: Rule) -> None:
     if rule == OPTUNA:
         pytest.importorskip("optuna_dashboard", reason="the rival is not installed")
