@@ -27,7 +27,7 @@ SEEDS = (0, 1, 2)
 
 
 def new_point() -> Tensor:
-    """Where mean and variance are wanted, ``1 x d``."""
+    """Point where mean and variance are wanted, ``1 x d``."""
     generator = torch.Generator().manual_seed(1)
     return torch.rand(1, 6, generator=generator, dtype=torch.float64)
 

@@ -1,4 +1,4 @@
-"""How hopeless a challenger can be: whether improvement must be taken in logarithms.
+"""Improvement of the most hopeless challenger: whether it must be taken in logarithms.
 
     python benchmarks/improvement_tail.py
 
@@ -25,7 +25,7 @@ CHALLENGERS, NEAR = 2560, 0.05
 
 
 def around(centre: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """Points half of which are uniform, half near a point, ``number x d``."""
+    """Points of which half are uniform and half near a point, ``number x d``."""
     shape = number, centre.shape[-1]
     points = torch.rand(shape, generator=generator, dtype=torch.double)
     near = torch.randn(shape, generator=generator, dtype=torch.double)
