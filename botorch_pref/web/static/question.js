@@ -888,6 +888,11 @@ class ReportView {
   #best({ summary }) {
     const values = Object.fromEntries(summary);
     const cards = Object.entries(values).filter(([name]) => name.startsWith("recommended"));
+    if (typeof values.stop === "boolean") {
+      const chance = Math.round(100 * values["chance of regret"]);
+      const left = `the ideal design would be preferred to the recommended one with probability ${chance} %.`;
+      cards.push([values.stop ? "Stop" : "Go on", values.stop ? `Little is left to gain: ${left}` : `As far as is known, ${left}`]);
+    }
     return make("section", { class: "bp-bests" }, ...cards.map(([name, value]) =>
       make("div", { class: "bp-card bp-first" }, make("h2", {}, name), make("p", {}, `${value}`))));
   }
