@@ -216,6 +216,10 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"regret.NUM_RANDOM": 1, "regret.NUM_CHOSEN": 1},
         ["--starts", "1", "--model", "laplace", "--problem", "sixhumpcamel"],
     ),
+    "skewgp_figure_4": (
+        {"skewgp_figure_4.ROUNDS": 2, "skewgp_figure_4.GRID": 21},
+        ["--out", "{folder}"],
+    ),
     "store_growth": ({"store_growth.AT": (1, 2), "store_growth.AROUND": 1}, []),
     "sampler_efficiency": (
         {
