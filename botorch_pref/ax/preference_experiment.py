@@ -232,7 +232,8 @@ class PreferenceExperiment(ExperimentView):
                 or ``winner`` and ``loser`` name them, given ``items``. Further columns
                 may be ``tie`` (True for equally good ones), ``rater``, ``note`` and
                 ``seconds``.
-            items: Designs by name: a row each, with a column for each parameter.
+            items: Designs by name: a row each, with a column for each parameter. A
+                catalogue needs none.
 
         Returns:
             The questions that they are kept under.
@@ -240,7 +241,7 @@ class PreferenceExperiment(ExperimentView):
         Raises:
             ExperimentError: A column, or a row, says what cannot be.
         """
-        rows = table_rows(answers, items, self.experiment.search_space)
+        rows = table_rows(answers, items, self.experiment)
         kept = recorded_answers(self.experiment, self.settings, rows)
         trials = self._kept.keep(
             lambda experiment: [answer.added_to(experiment) for answer in kept]

@@ -6,10 +6,12 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ax.core.experiment import Experiment
 from ax.core.search_space import SearchSpace
 from pandas import DataFrame, isna, read_csv
 from pandas.errors import ParserError
 
+from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
 
 SIDES = ("winner", "loser")
@@ -24,28 +26,29 @@ class TableRow(NamedTuple):
 
     Attributes:
         label: Of the row, to name in messages.
-        options: The two designs, the winner first.
+        options: The two designs, or their names in a catalogue, the winner first.
         said: What was said of them, and by whom.
     """
 
     label: Hashable
-    options: list[dict[str, Any]]
+    options: list[Any]
     said: dict[str, Any]
 
 
 def table_rows(
-    answers: DataFrame | str | Path, items: DataFrame | None, space: SearchSpace
+    answers: DataFrame | str | Path, items: DataFrame | None, experiment: Experiment
 ) -> Iterator[TableRow]:
     """Answers of a table, row by row.
 
     Args:
         answers: A table, or the path of a CSV file. With ``items`` it has the columns
-            ``winner`` and ``loser``, which name rows of these; otherwise
+            ``winner`` and ``loser``, which name rows of these, or of a catalogue if the
+            experiment has one and there are no items; otherwise
             ``winner_<parameter>`` and ``loser_<parameter>`` for each parameter. Of a
             ``tie`` the two are in any order. ``rater``, ``note`` and ``seconds`` may be
             there too; raters that are numbers are kept as text.
         items: Designs, a row each, with a column for each parameter.
-        space: Ax's.
+        experiment: Ax's.
 
     Yields:
         The answers, in the order of the table.
@@ -58,9 +61,15 @@ def table_rows(
     if items is not None and not items.index.is_unique:
         twice = items.index[items.index.duplicated()][0]
         raise ExperimentError(f"items has {twice!r} twice; name each item once.")
-    _check_columns(table, items, space)
+    space = experiment.search_space
+    named = items is not None or Catalogue.of(experiment) is not None
+    _check_columns(table, named, space)
     for label, row in zip(table.index, table.to_dict("records"), strict=True):
-        options = [_design(label, row, side, items, space) for side in SIDES]
+        if named and items is None:
+            # The names of a catalogue are designs.
+            options = [row[side] for side in SIDES]
+        else:
+            options = [_design(label, row, side, items, space) for side in SIDES]
         yield TableRow(label, options, _said(label, row))
 
 
@@ -78,11 +87,9 @@ def _table(answers: DataFrame | str | Path) -> DataFrame:
         raise ExperimentError(f"{answers} cannot be read: {error}") from error
 
 
-def _check_columns(
-    table: DataFrame, items: DataFrame | None, space: SearchSpace
-) -> None:
+def _check_columns(table: DataFrame, named: bool, space: SearchSpace) -> None:
     known = [f"{side}_{name}" for side in SIDES for name in space.parameters]
-    if items is not None:
+    if named:
         known = [*SIDES]
         if missing := [side for side in SIDES if side not in table.columns]:
             raise ExperimentError(
@@ -94,7 +101,7 @@ def _check_columns(
         raise ExperimentError(
             f"The answers have the columns {unknown}, which mean nothing here; there "
             f"can be {', '.join(columns)}"
-            f"{'' if items is not None else ', or winner and loser with items='}."
+            f"{'' if named else ', or winner and loser with items='}."
         )
 
 

@@ -26,6 +26,6 @@ def chosen_question(
     """
     options = next_options(experiment, settings, size, rater)
     return (
-        beside_baseline(options, settings),
+        beside_baseline(options, settings, experiment.search_space),
         shown_order(experiment, settings, size),
     )

@@ -11,8 +11,9 @@ from ax.core.types import TParameterization
 from ax.utils.common.random import with_rng_seed
 from torch import Tensor
 
+from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.generation.asking import derived_seed
-from botorch_pref.ax.generation.generation_strategy import sobol_spec
+from botorch_pref.ax.generation.generation_strategy import fitted_sobol_spec
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.reporting.points import points_of
 from botorch_pref.ax.reporting.recommendation import best_shown
@@ -83,15 +84,22 @@ def candidate_points(
         anywhere: The best design of the whole space, as far as the answers tell.
 
     Returns:
-        ``n x d``: that design, all that were judged, and those of `NUM_CANDIDATES` of a
-        Sobol sequence that satisfy the search space.
+        ``n x d``: that design, all that were judged, and the rows of a catalogue if
+        they are `NUM_CANDIDATES` or fewer, else those of so many designs of a Sobol
+        sequence that satisfy the search space.
     """
-    sobol = sobol_spec(settings, 0)
-    # Ax rounds categories by NumPy's global generator.
-    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
-        sobol.fit(experiment)
-        run = sobol.gen(n=NUM_CANDIDATES)
-    space = experiment.search_space
-    arms = [arm for arm in run.arms if space.check_membership(arm.parameters)]
+    catalogue = Catalogue.of(experiment)
+    if catalogue is not None and len(catalogue.rows) <= NUM_CANDIDATES:
+        arms = [Arm(parameters=dict(row)) for row in catalogue.rows.values()]
+    else:
+        arms = _spread(experiment, settings)
     points = points_of(adapter, [*arms, Arm(parameters=anywhere)])
     return torch.cat([points, adapter.datapoints])
+
+
+def _spread(experiment: Experiment, settings: Settings) -> list[Arm]:
+    # Ax rounds categories by NumPy's global generator.
+    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
+        run = fitted_sobol_spec(experiment, settings, 0).gen(n=NUM_CANDIDATES)
+    space = experiment.search_space
+    return [arm for arm in run.arms if space.check_membership(arm.parameters)]

@@ -53,6 +53,22 @@ def test_items_by_name(path) -> None:
     assert first.equals(second)
 
 
+def test_a_catalogue_has_names_itself(path) -> None:
+    experiment = PreferenceExperiment.create(
+        "triangle", catalogue=ITEMS, storage=path, baseline="z"
+    )
+    answers = DataFrame({"winner": ["x", "y"], "loser": ["y", "z"]})
+    first, second = experiment.record_table(answers)
+    assert (first.names, second.names) == (("x", "y"), ("y", "z"))
+    assert "z" in experiment.ask().names
+    with pytest.raises(ExperimentError, match=r"Row 0 .*no row 'w'"):
+        experiment.record_table(DataFrame({"winner": ["w"], "loser": ["x"]}))
+    report = experiment.report()
+    assert report.options.loc["z", "difference"] == 0
+    again = PreferenceExperiment.resume("triangle", storage=path)
+    assert again.undo() == second
+
+
 def test_designs_in_a_file(tmp_path) -> None:
     experiment = create(tmp_path / "espresso.db")
     names = ("dose", "grind", "ratio", "bean", "cup")
