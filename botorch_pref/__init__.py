@@ -52,6 +52,7 @@ from botorch_pref.likelihoods import (
     PlackettLuceLikelihood,
 )
 from botorch_pref.models import (
+    DuelKernel,
     EPPreferenceGP,
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
@@ -77,6 +78,7 @@ __all__ = [
     "Choices",
     "Comparisons",
     "DistinctOptions",
+    "DuelKernel",
     "DuelSampler",
     "DuelingBALD",
     "DuelingEIIG",

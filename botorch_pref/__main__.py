@@ -21,7 +21,7 @@ T = TypeVar("T")
 DEFAULTS: dict[str, Any] = {
     "problem": "hartmann6",
     "model": "skew",
-    "acquisition": "eiig",
+    "acquisition": "exploring-eiig",
     "duels": 40,
     "noise": 0.0,
     "seed": 0,
@@ -117,7 +117,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "--replay", type=Path, metavar="run.jsonl", help="the log of a run to repeat"
     )
     add("--model", choices=tuple(MODELS), help="default: skew; ep with --data")
-    add("--acquisition", choices=tuple(ACQUISITIONS), help="default: eiig")
+    add("--acquisition", choices=tuple(ACQUISITIONS), help="default: exploring-eiig")
     add("--duels", type=_positive_int, metavar="N", help="default: 40")
     add(
         "--noise",

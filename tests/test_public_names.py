@@ -60,6 +60,7 @@ PROMISED = {
 # Beyond the design's list.
 MORE = {
     "DistinctOptions",
+    "DuelKernel",
     "DuelSampler",
     "DuelingBALD",
     "DuelingEUBO",

@@ -144,12 +144,21 @@ TRIALS: dict[str, FitTrials] = {
 }
 """Models that hear which trials are valid, by name; others hear of a penalty."""
 
+
+def fit_default_prior(datapoints: Tensor, comparisons: Comparisons) -> Model:
+    """EP with the kernel and the likelihood that models have where none are named."""
+    model = EPPreferenceGP(datapoints, comparisons)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
 MODELS: dict[str, Fit] = {
     **{name: make_fit(name) for name in ("ep", "laplace", "skew")},
     **{f"{name}-human": make_fit(name, 1.0) for name in ("ep", "laplace", "skew")},
     "ep-known": known_fit(EPPreferenceGP),
     "laplace-known": known_fit(LaplacePreferenceGP),
     "skew-known": known_fit(SkewPreferenceGP),
+    "ep-default-prior": fit_default_prior,
     "ep-rival-prior": fit_rival_prior,
     "pairwise-gp": fit_pairwise_gp,
 }

@@ -67,7 +67,7 @@ class Settings:
     """
 
     model: str = "EPPreferenceGP"
-    acquisition: str = "DuelingEIIG"
+    acquisition: str = "DuelingExploringEIIG"
     initial: int = 5
     seed: int = 0
     model_options: dict[str, Any] = field(default_factory=dict)

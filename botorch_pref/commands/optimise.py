@@ -10,11 +10,16 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Generator
 from tqdm import tqdm
 
-from botorch_pref.commands.registry import ACQUISITIONS, make_fit
+from botorch_pref.commands.registry import (
+    ACQUISITIONS,
+    HUMAN_NOISE,
+    NOISE,
+    make_fit,
+)
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress.stopping import TOLERANCE, stopping_advice
 from botorch_pref.plotting.run_figure import draw_run
-from botorch_pref.simulation.duel_loop import Duel, fit_answers, run_duels
+from botorch_pref.simulation.duel_loop import Duel, Fit, fit_answers, run_duels
 from botorch_pref.simulation.judge import ProbitJudge
 from botorch_pref.simulation.problems import Problem, make_problem
 from botorch_pref.simulation.proposals import ChosenDuels, RecordedDuels
@@ -58,8 +63,14 @@ def optimise(settings: RunSettings, out: Path) -> None:
         generator=for_duels,
     )
     judge = ProbitJudge(problem.utility, settings.noise, for_judge)
-    duels = run_duels(propose, judge, make_fit(settings.model), settings.duels)
+    duels = run_duels(propose, judge, _fit(settings), settings.duels)
     _follow(problem, settings, duels, out)
+
+
+def _fit(settings: RunSettings) -> Fit:
+    """Fits models for a judge who errs, or does not."""
+    noise = HUMAN_NOISE if settings.noise > 0 else NOISE
+    return make_fit(settings.model, noise)
 
 
 def replay(log: Path, out: Path) -> None:
@@ -85,7 +96,7 @@ def replay(log: Path, out: Path) -> None:
         run_duels(
             RecordedDuels([logged.duel.proposal for logged in recorded]),
             lambda first, second: next(answers).duel.challenger_won,
-            make_fit(settings.model),
+            _fit(settings),
             len(recorded),
         ),
         out,
@@ -144,7 +155,7 @@ def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel])
     """Advice to stop or to ask more, in words."""
     duels = [logged.duel for logged in done]
     answers = [(duel.proposal, duel.challenger_won) for duel in duels]
-    model = fit_answers(answers, make_fit(settings.model))
+    model = fit_answers(answers, _fit(settings))
     cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
     grid = draw_sobol_samples(cube, NUM_CANDIDATES, 1, seed=0)
     best = duels[-1].incumbent.unsqueeze(0)

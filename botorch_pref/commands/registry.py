@@ -18,6 +18,7 @@ from botorch_pref.acquisition.registration.registry import (
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
+    DuelKernel,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
@@ -34,8 +35,12 @@ IMPROVEMENT_WEIGHT = 0.2
 often; `benchmarks/regret.py` measures it."""
 
 NOISE = 1e-3
-"""Of the likelihood: the judge is taken at her word until the output scale, which is
-learned, shrinks towards it."""
+"""Of the likelihood where the judge never errs: she is taken at her word until the
+output scale, which is learned, shrinks towards it."""
+
+HUMAN_NOISE = 1.0
+"""Of the likelihood where she errs: the library's own, beside which the output scale is
+learned."""
 
 MODELS: dict[str, type[PreferenceGP]] = {
     entry.name: entry.model_class
@@ -87,7 +92,10 @@ def make_fit(name: str, noise: float = NOISE) -> Fit:
     def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
         threshold = None if comparisons.ties is None else 0.5 * noise**0.5
         likelihood = PairwiseProbitLikelihood(noise, threshold)
-        model = make(datapoints, comparisons, likelihood=likelihood)
+        kernel = DuelKernel(datapoints.shape[-1])
+        model = make(
+            datapoints, comparisons, likelihood=likelihood, covar_module=kernel
+        )
         fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
         return model
 

@@ -2,6 +2,7 @@
 
 import botorch_pref.models.predictions.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.answers.engine_table import engine_table
+from botorch_pref.models.duel_kernel import DuelKernel
 from botorch_pref.models.ep_preference_gp import EPPreferenceGP
 from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
     FullyBayesianEPPreferenceGP,
@@ -28,6 +29,7 @@ from botorch_pref.models.variational_preference_gp import VariationalPreferenceG
 
 __all__ = [
     "AgreementKernel",
+    "DuelKernel",
     "EPPreferenceGP",
     "FullyBayesianEPPreferenceGP",
     "FullyBayesianLaplacePreferenceGP",

@@ -97,7 +97,10 @@ N = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3))
     ("given", "match"),
     [
         ({"acquisition_options": {"kk": 1}}, r"acquisition_options=\{'kk': 1\}.*kk"),
-        ({"acquisition_options": {"k": "much"}}, "DuelingEIIG.*acquisition_options="),
+        (
+            {"acquisition_options": {"k": "much"}},
+            "DuelingExploringEIIG.*acquisition_options=",
+        ),
         ({"acquisition_options": [0.5]}, "acquisition_options is .*dictionary"),
         (
             {"model_options": {"likelihood": PairwiseProbitLikelihood()}},

@@ -113,8 +113,8 @@ def test_another_version_is_refused(stored) -> None:
 
 
 def test_settings_that_cannot_be_are_refused(stored) -> None:
-    change(stored, "DuelingEIIG", "DuelingEIEIO")
-    refused(stored, "DuelingEIEIO")
+    change(stored, "DuelingExploringEIIG", "DuelingExploringEIEIO")
+    refused(stored, "DuelingExploringEIEIO")
 
 
 def test_settings_that_are_missing_are_refused(stored) -> None:

@@ -1,0 +1,55 @@
+"""The kernel for few answers: its priors, its start, and what it is there for."""
+
+import math
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+
+from botorch_pref import (
+    DuelKernel,
+    EPPreferenceGP,
+    PreferenceMarginalLogLikelihood,
+)
+
+DOUBLE = torch.float64
+
+
+@pytest.mark.parametrize("dim", [1, 2, 6])
+def test_priors_and_start(dim: int) -> None:
+    """Log densities are those of the docstring; the start is at both modes."""
+    kernel = DuelKernel(dim).double()
+    base = kernel.base_kernel
+    default = get_covar_module_with_dim_scaled_prior(ard_num_dims=dim)
+    mode = float(default.lengthscale_prior.mode)
+    torch.testing.assert_close(
+        base.lengthscale.detach(), torch.full((1, dim), mode, dtype=DOUBLE)
+    )
+    assert float(kernel.outputscale.detach()) == pytest.approx(10.0)
+    for prior, at, spread in (
+        (base.lengthscale_prior, mode, 0.4),
+        (kernel.outputscale_prior, 10.0, 0.7),
+    ):
+        values = at * torch.tensor([0.2, 1.0, 5.0], dtype=DOUBLE)
+        density = prior.log_prob(values)
+        expected = -(math.log(5) ** 2) / (2 * spread**2)
+        assert float(density[0] - density[1]) == pytest.approx(expected, rel=1e-5)
+        assert float(density[2] - density[1]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_few_answers_do_not_carry_the_scales_away() -> None:
+    """Six answers of a coin: the default kernel's lengthscales leave by factors."""
+    X = torch.rand(12, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(3))
+    pairs = torch.arange(12).reshape(6, 2)
+    model = EPPreferenceGP(X, pairs, covar_module=DuelKernel(2))
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    start = DuelKernel(2).base_kernel.lengthscale.detach()
+    ratio = (model.covar_module.base_kernel.lengthscale / start).log().abs()
+    # Within three deviations of the prior's logarithm.
+    assert float(ratio.detach().amax()) < 1.2
+
+
+def test_batches() -> None:
+    kernel = DuelKernel(3, torch.Size([4])).double()
+    assert kernel(torch.rand(4, 5, 3, dtype=DOUBLE)).shape == (4, 5, 5)
