@@ -14,6 +14,7 @@ from benchmarks.suite.schedule import run_cells
 from benchmarks.suite.studies import STUDIES
 
 RUNS = Path("benchmarks/results/suite")
+RECORDS = Path("benchmarks/records")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--study", action="append", choices=sorted(STUDIES))
         command.add_argument(
             "--runs", type=Path, default=RUNS, help=f"folder of runs, default {RUNS}"
+        )
+        command.add_argument(
+            "--records", type=Path, default=RECORDS, help=argparse.SUPPRESS
         )
         _add_options[name](command)
     return parser
@@ -117,12 +121,12 @@ def _run(studies: Sequence[Study], options: argparse.Namespace) -> int:
 
 
 def _collect(studies: Sequence[Study], options: argparse.Namespace) -> int:
-    from benchmarks.suite.store import RECORDS, collect, read_runs
+    from benchmarks.suite.store import collect, read_runs
 
     for study in studies:
         if len(read_runs(options.runs, study.name)):
-            number = collect(options.runs, study.name)
-            print(f"{study.name}: {number} runs in {RECORDS / study.name}.csv.gz")
+            number = collect(options.runs, study.name, options.records)
+            print(f"{study.name}: {number} runs in {options.records}")
     return 0
 
 
@@ -133,11 +137,13 @@ def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
     from benchmarks.suite.tables import markdown, table_of
 
     if options.page is not None:
-        page = make_page(STUDIES.values(), options.page.parent / "figures")
+        page = make_page(
+            STUDIES.values(), options.records, options.page.parent / "figures"
+        )
         options.page.write_text(page, encoding="utf-8")
         return 0
     for study in studies:
-        runs = read_record(study.name)
+        runs = read_record(study.name, options.records)
         if options.uncollected:
             runs = read_runs(options.runs, study.name)
         if len(runs):
@@ -154,7 +160,7 @@ def _check(studies: Sequence[Study], options: argparse.Namespace) -> int:
 
     status = 0
     for study in studies:
-        record = read_record(study.name)
+        record = read_record(study.name, options.records)
         cells = [cell for cell in study.cells() if len(differences(record, cell, ()))]
         for cell in random.Random(0).sample(cells, min(options.sample, len(cells))):
             differing = differences(record, cell, play(cell).rows)

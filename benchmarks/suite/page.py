@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchmarks.suite.cell import Study
 from benchmarks.suite.figures import draw_regrets
-from benchmarks.suite.store import RECORDS, read_record
+from benchmarks.suite.store import read_record
 from benchmarks.suite.tables import SETTING, markdown, table_of
 
 _HEAD = """# Benchmarks
@@ -41,16 +41,17 @@ evidence (nats).
 """
 
 
-def make_page(studies: Iterable[Study], figures: Path | None) -> str:
+def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> str:
     """The page: accuracy, a section for each study with results, and what is missing.
 
     Args:
         studies: In their order.
+        records: Folder of the committed records.
         figures: Folder for the figures, beside the page; None to draw none.
     """
-    parts, missing = [_HEAD, _audit()], []
+    parts, missing = [_HEAD, _audit(records)], []
     for study in studies:
-        runs = read_record(study.name)
+        runs = read_record(study.name, records)
         if len(runs):
             parts.append(_section(study, runs, figures))
         else:
@@ -107,9 +108,8 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(shown | {"seconds": joined("{:.2f}", ("seconds",))})
 
 
-def _audit() -> str:
-    path = RECORDS / "accuracy_audit.csv"
-    rows = pd.read_csv(path)
+def _audit(records: Path) -> str:
+    rows = pd.read_csv(records / "accuracy_audit.csv")
     rows["evidence"] = rows["evidence"].abs()
     columns = ["mean", "deviation", "new_pairs", "queried", "evidence"]
     means = rows.groupby(["answers", "model", "m"], sort=False)[columns].mean()

@@ -13,9 +13,6 @@ import pandas as pd
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.play import COLUMNS, Outcome
 
-RECORDS = Path(__file__).parents[1] / "records"
-"""Where the committed tables are, one a study."""
-
 _RUN = ["problem", "judge", "noise", "model", "acquisition", "seed"]
 
 
@@ -52,13 +49,13 @@ def read_runs(folder: Path, study: str) -> pd.DataFrame:
     return _sorted(pd.concat(tables)) if tables else pd.DataFrame(columns=COLUMNS)
 
 
-def read_record(study: str, records: Path = RECORDS) -> pd.DataFrame:
+def read_record(study: str, records: Path) -> pd.DataFrame:
     """The committed runs of a study; none where there is no file of it."""
     path = records / f"{study}.csv.gz"
     return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
 
 
-def collect(folder: Path, study: str, records: Path = RECORDS) -> int:
+def collect(folder: Path, study: str, records: Path) -> int:
     """Puts the finished runs of a study into its record, in the place of older ones.
 
     The file is the same for the same runs: sorted, and without a time.

@@ -1,6 +1,7 @@
 """The suite of regrets: runs, their files, the cluster, the tables."""
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +37,7 @@ SETTING = Setting("branin", "probit", 5.0)
 RANDOM, UCB = Rule("laplace-human", "random"), Rule("laplace-human", "ucb")
 STUDY = Study("tiny", "?", (SETTING,), (RANDOM, UCB), RANDOM, 2, 2, 2)
 CELLS = list(STUDY.cells())
+RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
 
 
 def figures(cell: Cell) -> list[dict[str, str]]:
@@ -254,21 +256,17 @@ def test_unknown_names_are_told_with_the_known_ones() -> None:
 
 def test_the_page_is_the_one_that_the_records_make() -> None:
     page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-    made = make_page(STUDIES.values(), figures=None)
+    made = make_page(STUDIES.values(), RECORDS, figures=None)
     told = page.read_text(encoding="utf-8")
     without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", told)
     assert made == without_figures, "python -m benchmarks.suite report --page ..."
 
 
-def test_a_section_has_a_table_for_each_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
     run_cells(CELLS, tmp_path, jobs=1)
     collect(tmp_path, "tiny", tmp_path)
-    monkeypatch.setattr(
-        "benchmarks.suite.page.read_record", lambda study: read_record(study, tmp_path)
-    )
-    text = make_page([STUDY], tmp_path / "figures")
+    shutil.copy(RECORDS / "accuracy_audit.csv", tmp_path)
+    text = make_page([STUDY], tmp_path, tmp_path / "figures")
     ends = read_record("tiny", tmp_path).query("duel == 3")
     median = ends.query("acquisition == 'ucb'")["regret_recommended"].median()
     (row,) = re.findall(r"\| laplace-human, ucb \| 2 \| (\S+) \(", text)
@@ -284,7 +282,6 @@ def test_the_commands(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setitem(STUDIES, "tiny", STUDY)
-    monkeypatch.setattr("benchmarks.suite.store.RECORDS", tmp_path / "records")
     folder = ["--study", "tiny", "--runs", str(tmp_path)]
     only = ["--acquisition", "random", "--seeds", "0:1"]
     assert main(["run", *folder, *only, "--list"]) == 0
@@ -295,6 +292,21 @@ def test_the_commands(
     assert main(["report", *folder, *figures, "--uncollected"]) == 0
     assert "| laplace-human | random | 1 |" in capsys.readouterr().out
     assert main(["run", *folder, "--problem", "none"]) == 2
+
+    folder += ["--records", str(tmp_path / "records")]
+    assert main(["collect", *folder]) == 0
+    assert "tiny: 1 runs" in capsys.readouterr().out
+    assert main(["report", *folder, *figures]) == 0
+    assert "| laplace-human | random | 1 |" in capsys.readouterr().out
+    # Again to the same figures, unless a figure on record is another.
+    assert main(["check", *folder]) == 0
+    assert "0 duels differ" in capsys.readouterr().out
+    record = tmp_path / "records" / "tiny.csv.gz"
+    table = pd.read_csv(record)
+    table.loc[2, "regret_recommended"] += 0.5
+    table.to_csv(record, index=False)
+    assert main(["check", *folder]) == 1
+    assert "1 duels differ" in capsys.readouterr().out
 
 
 def test_the_noise_of_a_study_is_what_it_says() -> None:
