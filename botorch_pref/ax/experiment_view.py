@@ -25,6 +25,7 @@ from botorch_pref.ax.given_values import given_truth
 from botorch_pref.ax.kept_experiment import KeptExperiment
 from botorch_pref.ax.one_at_a_time import one_at_a_time
 from botorch_pref.ax.question import Question
+from botorch_pref.ax.reporting.answer_table import answer_table
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.reporting.recommendation import (
     best_anywhere,
@@ -36,6 +37,7 @@ from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.event_table import write_log
 from botorch_pref.ax.storage.json_storage import write_json
 from botorch_pref.ax.storage.storage import Storage
+from botorch_pref.ax.storage.whole_file import replace_file
 
 
 class ExperimentView:
@@ -151,11 +153,36 @@ class ExperimentView:
 
     @one_at_a_time
     def client(self) -> Client:
-        """Ax's client of this experiment, for Ax's summaries and analyses."""
+        """Ax's client of this experiment, for what Ax has for all experiments.
+
+        Its ``summarize`` shows no winners, and after the first answer of another kind
+        only the questions that were answered so; `answers` has all of them.
+        """
         client = Client()
         client.set_experiment(self.experiment)
         client.set_generation_strategy(self.generation_strategy)
         return client
+
+    @one_at_a_time
+    def answers(self) -> DataFrame:
+        """Table of the answers that stand: a row for each option, with its parameters.
+
+        Returns:
+            See `answer_table`.
+        """
+        return answer_table(self.experiment)
+
+    @one_at_a_time
+    def write_answers(self, path: str | Path) -> None:
+        """Writes the table of `answers` as CSV.
+
+        Args:
+            path: Of the file; replaced, whole, if there is one.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        replace_file(Path(path), self.answers().to_csv(index=False).encode())
 
     @one_at_a_time
     def write_json(self, path: str | Path) -> None:

@@ -17,12 +17,13 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from pandas.api.types import is_bool, is_number
 
+from botorch_pref.acquisition.distinct_options import SMALLEST_DIFFERENCE
 from botorch_pref.errors import ExperimentError
 
 SmallestDifference = float | Mapping[str, float]
 
-DEFAULT_SHARE = 0.02
-"""Of the range of each parameter."""
+DEFAULT_SHARE = SMALLEST_DIFFERENCE
+"""A hundredth of the range of each parameter."""
 
 _FINEST = 1e-9
 """Share of a range in which rounding could make two numbers one."""

@@ -1,0 +1,103 @@
+"""Answers as a table."""
+
+import math
+
+import pandas as pd
+import pytest
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+
+from botorch_pref.ax import PreferenceExperiment, Question
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> PreferenceExperiment:
+    experiment = PreferenceExperiment.create(
+        "told",
+        parameters=[
+            RangeParameterConfig(name="tie", parameter_type="float", bounds=(0, 1)),
+            ChoiceParameterConfig(
+                name="bean",
+                parameter_type="str",
+                values=["a", "b", "c"],
+                is_ordered=False,
+            ),
+        ],
+        storage=tmp_path_factory.mktemp("told") / "told.json",
+        num_levels=5,
+        initial=20,
+    )
+    said = [
+        (2, {"winner": 1, "rater": "eva", "note": "sour", "seconds": 3.0}),
+        (2, {"tie": True, "invalid": []}),
+        (3, {"ranking": [2, 0], "invalid": [1], "levels": [4, None, 0]}),
+        (2, {"cannot_compare": True}),
+        (2, {"strength": 0.8}),
+        (3, {"best": 1}),
+    ]
+    for size, answer in said:
+        experiment.tell(experiment.ask(size), **answer)
+    experiment.ask()
+    withdrawn = experiment.ask()
+    experiment.tell(withdrawn, winner=0)
+    experiment.withdraw(withdrawn)
+    return experiment
+
+
+def column(table: pd.DataFrame, question: int, name: str) -> list:
+    values = table[table["question"] == question][name].tolist()
+    return [None if isinstance(v, float) and math.isnan(v) else v for v in values]
+
+
+def test_each_option_has_what_was_said_of_it(told) -> None:
+    table = told.answers()
+    assert table["question"].tolist() == [0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 5]
+    assert column(table, 2, "option") == [0, 1, 2]
+    assert column(table, 0, "winner") == [0, 1]
+    assert column(table, 0, "rater") == ["eva", "eva"]
+    assert column(table, 0, "note") == ["sour", "sour"]
+    assert column(table, 0, "seconds") == [3.0, 3.0]
+    assert column(table, 0, "tie") == [None, None]
+    assert column(table, 1, "tie") == [1, 1]
+    assert column(table, 1, "valid") == [1, 1]
+    assert column(table, 2, "ranking") == [None, None, None]
+    # The ranking of two that did not fail is a winner.
+    assert column(table, 2, "winner") == [0, None, 1]
+    assert column(table, 2, "valid") == [1, 0, 1]
+    assert column(table, 2, "levels") == [4, None, 0]
+    assert column(table, 3, "cannot_compare") == [True, True]
+    assert column(table, 4, "strength") == pytest.approx([0.8, 0.2])
+    assert column(table, 5, "best") == [0, 1, 0]
+    assert set(table["chosen_by"]) == {"Sobol"}
+
+
+def test_options_are_in_the_order_in_which_they_were_shown(told) -> None:
+    table = told.answers()
+    for index in range(6):
+        shown = Question.of_trial(told.experiment.trials[index]).options
+        assert column(table, index, "bean") == [option["bean"] for option in shown]
+        # A parameter that is called as a column has another name.
+        assert column(table, index, "tie_parameter") == [o["tie"] for o in shown]
+
+
+def test_it_is_written_as_csv(told, tmp_path) -> None:
+    told.write_answers(tmp_path / "answers.csv")
+    read = pd.read_csv(tmp_path / "answers.csv")
+    table = told.answers()
+    assert read.columns.tolist() == table.columns.tolist()
+    assert read["winner"].tolist() == pytest.approx(
+        table["winner"].astype(float).tolist(), nan_ok=True
+    )
+    assert read["tie_parameter"].tolist() == table["tie_parameter"].tolist()
+
+
+def test_without_answers_there_are_the_columns(tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "none",
+        parameters=[
+            RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
+        ],
+        storage=tmp_path / "none.json",
+    )
+    table = experiment.answers()
+    assert table.empty
+    assert {"question", "option", "name", "x", "winner"} <= set(table.columns)
