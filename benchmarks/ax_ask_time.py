@@ -1,0 +1,146 @@
+"""Time of one ``ask`` of an experiment in Ax, and where it goes.
+
+    python benchmarks/ax_ask_time.py
+
+Prints processor seconds at 30 and at 100 answered questions of a mixed space, with and
+without a linear constraint: of the fit, of the search for the options, of writing to
+SQLite, and of all the rest, most of it in Ax. Two asks are averaged, of experiments
+whose questions before were points of a Sobol sequence.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from report import print_table, seconds, start
+
+warnings.simplefilter("ignore")  # Ax of its own old names.
+
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig  # noqa: E402
+from ax.core.types import TParameterization  # noqa: E402
+from ax.generators.torch.botorch_modular.surrogate import Surrogate  # noqa: E402
+
+from botorch_pref.ax import PreferenceExperiment, Question  # noqa: E402
+from botorch_pref.ax.generation.question_search import QuestionSearch  # noqa: E402
+from botorch_pref.ax.storage.sql_storage import SqlStorage  # noqa: E402
+
+TO_REACH = {30: 1.0, 100: 2.0}
+SEEDS = (0, 1)
+PARTS = {
+    "fit": (Surrogate, "fit"),
+    "search": (QuestionSearch, "best"),
+    "write": (SqlStorage, "save"),
+}
+CONSTRAINTS = {"none": [], "dose + ratio <= 21": ["dose + ratio <= 21"]}
+PARAMETERS = [
+    RangeParameterConfig(name="dose", parameter_type="float", bounds=(14, 22)),
+    RangeParameterConfig(
+        name="grind", parameter_type="float", bounds=(0.1, 10), scaling="log"
+    ),
+    RangeParameterConfig(name="ratio", parameter_type="int", bounds=(1, 4)),
+    ChoiceParameterConfig(
+        name="bean", parameter_type="str", values=["a", "b", "c"], is_ordered=False
+    ),
+    ChoiceParameterConfig(
+        name="cup", parameter_type="int", values=[1, 2, 4], is_ordered=True
+    ),
+]
+
+
+def utility(option: TParameterization) -> float:
+    """Utility of an option.
+
+    Args:
+        option: By name.
+    """
+    dose, ratio = float(str(option["dose"])), float(str(option["ratio"]))
+    return -((dose - 17) ** 2) / 4 - (ratio - 2) ** 2 + (option["bean"] == "b")
+
+
+def better(question: Question) -> int:
+    """The place of the better option.
+
+    Args:
+        question: About two.
+    """
+    first, second = map(utility, question.options)
+    return int(second > first)
+
+
+@contextmanager
+def timed_parts(times: dict[str, float]) -> Iterator[None]:
+    """Times the parts of an ask.
+
+    Args:
+        times: By the name of the part; added to.
+    """
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if name in running:
+                return function(*args, **kwargs)
+            found: list[Any] = []
+            running.add(name)
+            times[name] += seconds(lambda: found.append(function(*args, **kwargs)))
+            running.remove(name)
+            return found[0]
+
+        return call
+
+    running: set[str] = set()
+    with ExitStack() as stack:
+        for name, (owner, method) in PARTS.items():
+            wrapped = timed(name, getattr(owner, method))
+            stack.enter_context(patch.object(owner, method, wrapped))
+        yield
+
+
+def one_ask(answered: int, constraints: list[str], seed: int) -> list[float]:
+    """Seconds of the parts of an ask, of the rest, and of all.
+
+    Args:
+        answered: How many questions were answered before.
+        constraints: On the parameters.
+        seed: Of the experiment.
+    """
+    with TemporaryDirectory() as folder:
+        experiment = PreferenceExperiment.create(
+            "timed",
+            parameters=PARAMETERS,
+            parameter_constraints=constraints,
+            storage=Path(folder) / "timed.db",
+            initial=answered,
+            repeat_rate=0.0,
+            seed=seed,
+        )
+        for _ in range(answered):
+            question = experiment.ask()
+            experiment.tell(question, winner=better(question))
+        times = dict.fromkeys(PARTS, 0.0)
+        with timed_parts(times):
+            total = seconds(experiment.ask)
+    return [*times.values(), total - sum(times.values()), total]
+
+
+def main() -> None:
+    """Prints the table."""
+    start(f"one ask of an experiment in Ax, mean of {len(SEEDS)}, seconds")
+    one_ask(3, [], 0)  # What is imported and compiled at first does not count.
+    rows = []
+    for answered, to_reach in TO_REACH.items():
+        for name, constraints in CONSTRAINTS.items():
+            parts = [one_ask(answered, constraints, seed) for seed in SEEDS]
+            means = [sum(column) / len(SEEDS) for column in zip(*parts, strict=True)]
+            rows.append([answered, name, *means, to_reach])
+    header = ["answers", "constraint", *PARTS, "rest", "total", "to reach"]
+    print_table(header, rows)
+
+
+if __name__ == "__main__":
+    main()
