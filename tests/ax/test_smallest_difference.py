@@ -63,7 +63,7 @@ def test_widths_by_name_are_in_the_unit_of_the_parameter() -> None:
     assert widths["dose"] == pytest.approx(0.5 / 8)
     assert widths["grind"] == pytest.approx(math.log(1.1) / math.log(100))
     assert widths["shots"] == pytest.approx(2 / 10)
-    assert widths["seconds"] == pytest.approx(4 / 200)
+    assert widths["seconds"] == pytest.approx(2 / 200)
 
 
 @pytest.mark.parametrize(
