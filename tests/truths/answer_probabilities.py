@@ -5,7 +5,8 @@ import math
 
 import mpmath as mp
 import torch
-from scipy import integrate, optimize
+from numpy.polynomial import legendre
+from scipy import optimize
 
 mp.mp.dps = 40
 PAIR = torch.tensor([[0, 1]])
@@ -81,20 +82,15 @@ def tilted_moments(case, mean, variance):
         for k in (-30, -8, -3, -1, 0, 1, 3, 8, 30)
         if abs(kink + k * noise_width - mode) < 9
     }
-    edges = sorted(edges)
-    moments = [0.0, 0.0, 0.0]
-    for low, high in itertools.pairwise(edges):
-        for k in range(3):
-            value, _ = integrate.fixed_quad(
-                lambda ts, k=k: [
-                    (t - mode) ** k * math.exp(log_integrand(t) - peak) for t in ts
-                ],
-                low,
-                high,
-                n=20,
-            )
-            moments[k] += value
-    mass, first, second = moments
+    nodes, weights = legendre.leggauss(20)
+    mass = first = second = 0.0
+    for low, high in itertools.pairwise(sorted(edges)):
+        half = (high - low) / 2
+        for t, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
+            height = weight * math.exp(log_integrand(t) - peak)
+            mass += height
+            first += (t - mode) * height
+            second += (t - mode) ** 2 * height
     value = peak + math.log(mass) - 0.5 * math.log(2 * math.pi)
     shift = mode + first / mass
     spread = second / mass - (first / mass) ** 2

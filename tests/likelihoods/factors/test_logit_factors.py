@@ -42,7 +42,11 @@ def exact(mean: float, variance: float) -> tuple[float, ...]:
         return loss(z), mp.exp(log_density(z) - peak)
 
     def integral(function):
-        return mp.quad(lambda z: function(node(z)[0]) * node(z)[1], pieces)
+        def weighed(z):
+            slope, weight = node(z)
+            return function(slope) * weight
+
+        return mp.quad(weighed, pieces, method="gauss-legendre")
 
     mass = integral(lambda loss: mp.mpf(1))
     slope = integral(lambda loss: loss) / mass
