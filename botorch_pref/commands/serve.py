@@ -46,7 +46,7 @@ def serve(argv: Sequence[str]) -> None:
         ) from error
     torch.set_num_threads(1)
     # What Ax notes in passing is not for who serves a page.
-    logging.getLogger("ax").setLevel(logging.WARNING)
+    logging.disable(logging.INFO)
     experiment = _experiment(given)
     token = _token(given.storage)
     show = NumberTable(_pairs(given.unit)) if given.show is None else _shown(given.show)

@@ -13,6 +13,7 @@ from tea import OWN, create, log, stored
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.storage.events import events
 from botorch_pref.errors import ExperimentError
+from botorch_pref.web.asking import question_desk
 
 Serve = Callable[..., TestClient]
 
@@ -106,6 +107,18 @@ def test_raters_have_questions_of_their_own(
     ]
     assert client.get("/api/progress?rater=ann").json()["yours"] == 1
     assert client.get("/api/progress").json()["raters"] == ["ann", "bob"]
+
+
+def test_names_that_are_made_up_are_not_asked_for_ever(
+    experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question_desk, "MAX_RATERS", 2)
+    client = served(experiment)
+    first = ask(client, "ann")
+    ask(client, "bob")
+    reply = client.get("/api/question?rater=cid")
+    assert (reply.status_code, "2 people" in reply.text) == (400, True)
+    assert ask(client, "ann") == first
 
 
 def test_a_restart_goes_on_with_the_same_questions(

@@ -119,7 +119,8 @@ def own_design(one: Visitor) -> int:
 
     def edit() -> None:
         one.menu("My own design")
-        cups = one.driver.find_element(By.CSS_SELECTOR, "dialog input[name=cups]")
+        field = (By.CSS_SELECTOR, "dialog input[name=cups]")
+        (cups,) = until(lambda: one.driver.find_elements(*field))
         cups.clear()
         cups.send_keys("4")
         leaf = one.driver.find_element(By.CSS_SELECTOR, "dialog input[name='leaf (g)']")

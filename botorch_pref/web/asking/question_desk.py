@@ -23,6 +23,9 @@ from botorch_pref.web.asking.rater_place import RaterPlace
 AHEAD = 1
 """Questions asked for a rater beyond the one on display."""
 
+MAX_RATERS = 500
+"""People who are asked: a name costs two questions, and anybody can make names up."""
+
 
 class QuestionDesk:
     """Desk of an experiment: one question at a time for each rater.
@@ -62,8 +65,14 @@ class QuestionDesk:
 
         Raises:
             BotorchPrefError: None can be asked. The next call tries again.
+            ExperimentError: There are `MAX_RATERS` others.
         """
         with self._changed:
+            if rater not in self._places and len(self._places) >= MAX_RATERS:
+                raise ExperimentError(
+                    f"{MAX_RATERS} people answer already; serve the page again for "
+                    "others."
+                )
             place = self._places[rater]
             if not place.questions and self._unowned:
                 place.questions.append(self._unowned.popleft())

@@ -444,7 +444,8 @@ class QuestionView {
     if (kinds.has("ranking")) beside.append(button("Rank them all", "R", () => this.#rank(), "bp-says"));
     const back = make("div", { class: "bp-back" }, button("Undo", "U", () => this.undo()), button("Skip", "S", () => this.skip()));
     this.main.replaceChildren(this.prompt, group, beside, this.#more(kinds), back);
-    this.live.textContent = `Question ${asked.question + 1}. ${this.prompt.textContent}`;
+    this.live.textContent = `${this.said ?? ""} Question ${asked.question + 1}. ${this.prompt.textContent}`.trim();
+    this.said = null;
     if (this.page || this.frame.contains(document.activeElement)) this.prompt.focus({ preventScroll: true });
     if (this.page) scrollTo({ top: 0 });
   }
@@ -625,8 +626,10 @@ class QuestionView {
         return next ? this.show(next) : this.load();
       } catch (error) {
         if (!error.passes) {
-          this.outbox.put(null);
           this.main.classList.remove("bp-sending", "bp-ranking");
+          // The address is an old one; with the new one the answer is sent after all.
+          if (error.status === 403) return this.#complain(error.message);
+          this.outbox.put(null);
           this.#say(error.status === 409 ? "This question had an answer already." : error.message);
           return this.load();
         }
@@ -666,6 +669,8 @@ class QuestionView {
 
   #say(words, undo = false) {
     clearTimeout(this.fading);
+    // What follows at once is read out after it, not instead of it.
+    this.said = `${words}.`;
     this.live.textContent = words;
     const button = undo ? make("button", { type: "button", onclick: () => { this.toast.hidden = true; this.undo(); } }, "Undo") : null;
     this.toast.replaceChildren(make("span", { "aria-hidden": "true" }, words), ...(button ? [button] : []));
@@ -696,7 +701,7 @@ class QuestionView {
     this.asked = null;
     this.main.setAttribute("aria-busy", "false");
     this.main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, words),
-      make("button", { type: "button", class: "bp-save", onclick: () => this.load() }, "Try again")));
+      make("button", { type: "button", class: "bp-save", onclick: () => this.start() }, "Try again")));
   }
 
   // --------------------------------------------------------------------- keys
@@ -733,7 +738,7 @@ class QuestionView {
     if (size === 2 && key === "ArrowRight") return () => this.#tap(1);
     const place = "123456789".indexOf(key);
     if (key.length === 1 && place >= 0 && place < size) return () => this.#tap(place);
-    if ((key === "=" || key === "0" || key === "ArrowDown") && kinds.includes("tie")) return () => this.answer({ tie: true });
+    if ((key === "=" || key === "0") && kinds.includes("tie")) return () => this.answer({ tie: true });
     const letters = { c: kinds.includes("cannot_compare") && (() => this.answer({ cannot_compare: true })), u: () => this.undo(), s: () => this.skip(), r: kinds.includes("ranking") && (() => this.#rank()) };
     return letters[key.toLowerCase()] || null;
   }
