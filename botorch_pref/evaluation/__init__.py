@@ -20,6 +20,9 @@ from botorch_pref.evaluation.held_out.held_out import (
     coin,
     cross_validate,
 )
+from botorch_pref.evaluation.held_out.model_cross_validation import (
+    cross_validate_model,
+)
 from botorch_pref.evaluation.held_out.predictive_log_probability import (
     level_probabilities,
     member_log_probability,
@@ -68,6 +71,7 @@ __all__ = [
     "comparison_auc",
     "connected_components",
     "cross_validate",
+    "cross_validate_model",
     "evidence_profile",
     "feature_effect",
     "fit_bradley_terry",

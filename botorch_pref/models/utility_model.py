@@ -18,6 +18,7 @@ from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
+from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.models.data.copy_of_modules import copy_of_modules
@@ -260,6 +261,26 @@ class UtilityModel(Model, FantasizeMixin):
         else:
             given = TrainingSet(self.datapoints, self.feedback)
             new._set_data(given.followed_by(more))
+        return new.train(self.training)
+
+    def with_feedback(self, feedback: Sequence[Feedback]) -> Self:
+        """A copy of the model with other answers about the same points.
+
+        Args:
+            feedback: All of them, with indices into ``datapoints``.
+
+        Returns:
+            The new model, with the same hyper-parameters.
+
+        Raises:
+            FeedbackError: The model has no points, or the answers cannot mean anything.
+            UnsupportedFeedbackError: The model has no likelihood for such answers.
+        """
+        if self.datapoints is None:
+            raise FeedbackError("The model has no points that answers could be about.")
+        new = copy_of_modules(self)
+        new._has_transformed_inputs, new._original_train_inputs = False, None
+        new._set_data(TrainingSet(self.datapoints, tuple(feedback)))
         return new.train(self.training)
 
     @classmethod

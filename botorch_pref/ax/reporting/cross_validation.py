@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from ax.adapter.cross_validation import _pairwise_kfold_train_test_split
 from pandas import DataFrame
 from pandas.api.types import is_integer
-from torch import Tensor
 
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
-from botorch_pref.errors import ExperimentError, UnsupportedFeedbackError
-from botorch_pref.evaluation import predictive_log_probability
-from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.models.data.feedback_dataset import FeedbackDataset
+from botorch_pref.errors import ExperimentError
+from botorch_pref.evaluation.held_out.answer_scores import (
+    HeldOutAnswers,
+    answer_scores,
+)
 
 
 def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
@@ -38,10 +35,7 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
             each is left out by itself.
 
     Returns:
-        A row for each kind of answer: how many ``answers``; how many were ``scored``,
-        the others having left no answer of their kind to learn from; ``log_loss``, its
-        ``standard_error``, answers taken as independent; and for duels ``accuracy``,
-        the share whose winner was thought the likelier (an even one counts half).
+        See :func:`.answer_scores`.
 
     Raises:
         ExperimentError: There are not so many answered questions.
@@ -54,62 +48,14 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
             f"num_folds is {num_folds!r}; there are {len(answered)} answered questions,"
             " give a number from 2 to that."
         )
-    scores: dict[str, list[Tensor]] = defaultdict(list)
-    correct: list[Tensor] = []
-    for fold in _pairwise_kfold_train_test_split(
+    folds = _pairwise_kfold_train_test_split(
         num_folds, data.filter_by_trial_index(answered)
-    ):
-        model = adapter.model_of(adapter.dataset_of(fold.training_data))
-        held_out = adapter.dataset_of(fold.test_data)
-        for kind, block in _by_kind(held_out):
-            scores[kind].append(_scores(block, model, held_out.points))
-            if kind == DUELS:
-                assert isinstance(block, Comparisons)
-                correct.append(_correct(block, model, held_out.points))
-    table = DataFrame({kind: _row(torch.cat(found)) for kind, found in scores.items()})
-    table = table.T.astype({"answers": int, "scored": int})
-    if correct:
-        table.loc[DUELS, "accuracy"] = float(torch.cat(correct).mean())
-    return table
+    )
 
+    def parts() -> Iterator[HeldOutAnswers]:
+        for fold in folds:
+            model: Any = adapter.model_of(adapter.dataset_of(fold.training_data))
+            held_out = adapter.dataset_of(fold.test_data)
+            yield HeldOutAnswers(model, held_out.feedback, held_out.points)
 
-DUELS = "duels"
-
-
-def _by_kind(held_out: FeedbackDataset) -> Iterator[tuple[str, Feedback]]:
-    for block in held_out.feedback:
-        if not isinstance(block, Comparisons):
-            yield type(block).__name__.lower(), block
-            continue
-        if block.pairs is not None:
-            yield DUELS, Comparisons(block.pairs)
-        if block.ties is not None:
-            yield "ties", Comparisons(None, block.ties)
-
-
-def _scores(block: Feedback, model: Any, X: Tensor) -> Tensor:
-    """Log probabilities, NaN if the model was fitted to no such answer."""
-    try:
-        return predictive_log_probability(block, model, X).detach()
-    except UnsupportedFeedbackError:
-        indices = [getattr(block, name) for name in block.index_fields]
-        (given,) = [index for index in indices if index is not None]
-        return X.new_full(given.shape[:1], math.nan)
-
-
-def _correct(duels: Comparisons, model: Any, X: Tensor) -> Tensor:
-    assert duels.pairs is not None
-    won = _scores(duels, model, X)
-    lost = _scores(Comparisons(duels.pairs.flip(-1)), model, X)
-    return (1 + (won - lost).sign()) / 2
-
-
-def _row(scores: Tensor) -> dict[str, float]:
-    scored = scores[~scores.isnan()]
-    count = len(scored)
-    return {
-        "answers": len(scores),
-        "scored": count,
-        "log_loss": -float(scored.mean()),
-        "standard_error": float(scored.std()) / count**0.5 if count > 1 else math.nan,
-    }
+    return answer_scores(parts())
