@@ -67,7 +67,8 @@ def test_all_rules_start_with_the_same_duels_and_answers() -> None:
 def test_rivals_start_like_everybody_and_come_out_again(rule: Rule) -> None:
     if rule == OPTUNA:
         pytest.importorskip("optuna_dashboard", reason="the rival is not installed")
-    cell = replace(CELLS[0], setting=replace(SETTING, judge="ties"), rule=rule)
+    setting = replace(SETTING, judge="ties")
+    cell = replace(CELLS[0], setting=setting, rule=rule, num_duels=3)
     mine, ours = figures(cell), figures(replace(cell, rule=RANDOM))
     assert [row["distance"] for row in mine[:2]] == [
         row["distance"] for row in ours[:2]
