@@ -40,6 +40,14 @@ class Only:
 
 # What shrinks each script: constants of its modules, and its arguments.
 TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "ax_ask_time": (
+        {
+            "ax_ask_time.TO_REACH": {2: 1.0},
+            "ax_ask_time.SEEDS": (0,),
+            "ax_ask_time.CONSTRAINTS": Only("none"),
+        },
+        [],
+    ),
     "accuracy_audit": (
         {
             "accuracy_audit.SIZES": (3,),
