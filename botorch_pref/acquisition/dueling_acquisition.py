@@ -15,7 +15,11 @@ from botorch.utils.transforms import (
 )
 from torch import Tensor
 
-from botorch_pref.acquisition.point_arguments import reference_point, takes_points
+from botorch_pref.acquisition.point_arguments import (
+    check_pending,
+    reference_point,
+    takes_points,
+)
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.models.predictions.model_link import model_link
 from botorch_pref.posteriors.difference import difference_mixture
@@ -58,6 +62,18 @@ class DuelingAcquisition(AcquisitionFunction):
         point = None if X_ref is None else reference_point(X_ref, model)
         self.register_buffer("X_ref", point)
         self.set_X_pending()
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Says which points were asked about and have no answer yet.
+
+        Args:
+            X_pending: ``n x d``, or None.
+
+        Raises:
+            FeedbackError: It is no tensor of such points.
+        """
+        check_pending(X_pending, self.X_ref)
+        super().set_X_pending(X_pending)
 
     def _foresee_answers(self, link: DuelLink | None) -> None:
         self._link = link

@@ -11,7 +11,11 @@ from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.dueling_acquisition import append_points
-from botorch_pref.acquisition.point_arguments import reference_point, takes_points
+from botorch_pref.acquisition.point_arguments import (
+    check_pending,
+    reference_point,
+    takes_points,
+)
 from botorch_pref.acquisition.reference.incumbent import incumbent
 from botorch_pref.acquisition.registration.registry import register_acquisition
 
@@ -52,6 +56,7 @@ class DuelingThompson(AcquisitionFunction):
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """See base class. Draws the function of this number of pending points."""
+        check_pending(X_pending, self.X_ref)
         super().set_X_pending(X_pending)
         number = 0 if X_pending is None else X_pending.shape[-2]
         self.path, self._member = self._draw(number)

@@ -62,6 +62,28 @@ def reference_point(X_ref: Tensor, model: Model) -> Tensor:
     return point.detach().clone()
 
 
+def check_pending(X_pending: Tensor | None, X_ref: Tensor | None) -> None:
+    """Checks pending points, which are few, once: their entries too.
+
+    Args:
+        X_pending: ``n x d``, or None.
+        X_ref: The reference, ``batch_shape x 1 x d``, or None where there is none.
+
+    Raises:
+        FeedbackError: It is no tensor of points such as the reference, or not finite.
+    """
+    if X_pending is None:
+        return
+    check_points(
+        "X_pending", X_pending, X_ref, None if X_ref is None else X_ref.shape[-1]
+    )
+    if not bool(X_pending.isfinite().all()):
+        raise FeedbackError(
+            "X_pending holds numbers that are not finite; give the points that were "
+            "asked about and have no answer yet."
+        )
+
+
 def _seen_points(model: Model) -> Tensor | None:
     inputs = getattr(model, "train_inputs", None)
     points = inputs[0] if inputs else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, singledispatch
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,7 +41,8 @@ def answer_density(
             ``conditional`` returns is no distribution of one answer for each ``z``.
     """
     rows, answers = seen_answers(feedback, num_points, like)
-    return DensityFactors(rows, partial(_log_density, conditional, answers))
+    counted = isinstance(feedback, Comparisons | Validity | OrdinalRatings)
+    return DensityFactors(rows, partial(_log_density, conditional, counted, answers))
 
 
 @singledispatch
@@ -103,13 +105,21 @@ def _(feedback: Ratings, num_points: int, like: Tensor) -> tuple[SparseDesign, T
 
 
 def _log_density(
-    conditional: Callable[[Tensor], Distribution], answers: Tensor, z: Tensor
+    conditional: Callable[[Tensor], Distribution],
+    counted: bool,
+    answers: Tensor,
+    z: Tensor,
 ) -> Tensor:
     """Log densities, ``... x m``; parameters see ``m`` as their first dimension."""
     latent, said = z.movedim(-1, 0), answers.movedim(-1, 0)
     said = said.reshape(len(said), *[1] * (latent.dim() - said.dim()), *said.shape[1:])
     distribution = conditional(latent)
     _check_conditional(distribution, latent)
+    if counted and not _is_discrete(distribution):
+        raise UnsupportedFeedbackError(
+            "forward() of a likelihood of answers yes and no, or of levels, returns a "
+            f"discrete distribution; {type(distribution).__name__} has a density."
+        )
     return _log_probability(distribution, said).movedim(0, -1)
 
 
@@ -128,6 +138,14 @@ def _check_conditional(distribution: object, latent: Tensor) -> None:
             f"returned {type(distribution).__name__} with batch_shape {tuple(shape)} "
             f"and event_shape {tuple(distribution.event_shape)}."
         )
+
+
+def _is_discrete(distribution: Distribution) -> bool:
+    try:
+        support: Any = distribution.support
+    except NotImplementedError:  # of one's own, which need not say
+        return True
+    return bool(support.is_discrete)
 
 
 def _broadens(shape: torch.Size, given: torch.Size) -> bool:

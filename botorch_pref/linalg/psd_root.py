@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from botorch_pref.errors import PrecisionError
 
@@ -33,7 +34,7 @@ def psd_root(matrix: Tensor) -> Tensor:
         return cholesky
     try:
         eigenvalues, eigenvectors = torch.linalg.eigh(matrix)
-    except torch.linalg.LinAlgError as error:
+    except LinAlgError as error:
         raise PrecisionError(
             f"A matrix of shape {tuple(matrix.shape)} has no eigenvalues that can be "
             f"computed ({error}); its entries reach {float(matrix.abs().amax()):.3g}. "

@@ -16,7 +16,7 @@ from gpytorch.models import GP
 from linear_operator import to_linear_operator
 from torch import Tensor
 
-from botorch_pref.errors import BotorchPrefError, FeedbackError
+from botorch_pref.errors import BotorchPrefError, FeedbackError, PrecisionError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import Engine
 from botorch_pref.inference.posterior_terms import PosteriorTerms
@@ -211,8 +211,12 @@ class PreferenceGP(UtilityModel, GP):
         return evidence
 
     def _solve(self, start: WarmStart | None) -> Solution[PosteriorTerms]:
-        factors = self.factors()
-        solution = self.engine.solve(self.prior(), factors, start)
+        factors, prior = self.factors(), self.prior()
+        try:
+            solution = self.engine.solve(prior, factors, start)
+        except PrecisionError:
+            prior.check_finite()
+            raise
         check_solution(self.engine, solution)
         return solution
 

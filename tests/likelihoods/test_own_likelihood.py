@@ -8,7 +8,13 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.utils.probability.utils import ndtr
 from scipy import integrate
 from torch import Tensor
-from torch.distributions import Bernoulli, Distribution, Independent, StudentT
+from torch.distributions import (
+    Bernoulli,
+    Distribution,
+    Independent,
+    Normal,
+    StudentT,
+)
 
 from botorch_pref import (
     AffineProbitLikelihood,
@@ -371,6 +377,7 @@ def test_a_likelihood_names_what_it_explains(explains: object) -> None:
         (lambda z: Bernoulli(logits=z.unsqueeze(-1)), r"batch_shape \(7, 1\)"),
         (lambda z: Independent(Bernoulli(logits=z), 1), r"event_shape \(7,\)"),
         (lambda z: Bernoulli(logits=z[:2]), r"batch_shape \(2,\)"),
+        (lambda z: Normal(z, 1.0), "Normal has a density"),
     ],
 )
 def test_a_forward_of_another_shape_is_refused(forward, message: str) -> None:
@@ -378,3 +385,19 @@ def test_a_forward_of_another_shape_is_refused(forward, message: str) -> None:
     model = EPPreferenceGP(POINTS, PAIRS, likelihood=own())
     with pytest.raises(UnsupportedFeedbackError, match=rf"forward\(\).*{message}"):
         model.posterior(POINTS)
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        (lambda own, feedback, n: None, "returned None; return Factors"),
+        (
+            lambda own, feedback, n: Logit.factors(own, feedback, n + 1),
+            "rows about 5 points, but the Comparisons are about 4 datapoints",
+        ),
+    ],
+)
+def test_factors_of_other_points_are_refused(factors, message: str) -> None:
+    own = type("Own", (Logit,), {"factors": factors})
+    with pytest.raises(UnsupportedFeedbackError, match=rf"Own\.factors.*{message}"):
+        EPPreferenceGP(POINTS, PAIRS, likelihood=own())

@@ -71,11 +71,26 @@ class AnswerLikelihoods(ModuleDict):
             distinct: The points that the factors are about; None for all datapoints.
         """
         n = data.datapoints.shape[-2]
-        blocks = [self.of(type(b), engine).factors(b, n) for b in data.feedback]
+        blocks = [_factors(self.of(type(b), engine), b, n) for b in data.feedback]
         if distinct is not None:
             for block in blocks:
                 block.reindex(distinct.inverse, len(distinct.first))
         return joint_factors(blocks)
+
+
+def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> Factors:
+    """Checked: a likelihood may be the user's own."""
+    made: object = likelihood.factors(feedback, num_points)
+    name = f"{type(likelihood).__name__}.factors"
+    if not isinstance(made, Factors):
+        raise UnsupportedFeedbackError(f"{name} returned {made!r}; return Factors.")
+    if made.rows.num_points != num_points:
+        raise UnsupportedFeedbackError(
+            f"{name} returned rows about {made.rows.num_points} points, but the "
+            f"{type(feedback).__name__} are about {num_points} datapoints; use "
+            "num_points as it is given."
+        )
+    return made
 
 
 def answer_likelihoods(

@@ -37,6 +37,15 @@ def test_wrong_points(
         acquisition(value)
     with pytest.raises(FeedbackError, match=message.replace("{}", "X_ref")):
         kind(skew_model, value)
+    with pytest.raises(FeedbackError, match=message.replace("{}", "X_pending")):
+        acquisition.set_X_pending(value)
+
+
+@every
+def test_pending_points_are_finite(kind: Acquisition, skew_model: Model) -> None:
+    acquisition = kind(skew_model, X_REF)
+    with pytest.raises(FeedbackError, match=r"X_pending holds .* not finite"):
+        acquisition.set_X_pending(torch.full_like(X, torch.nan))
 
 
 @every

@@ -28,6 +28,7 @@ from botorch_pref import (
     InferenceWarning,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
+    PrecisionError,
     SkewPreferenceGP,
     UnsupportedFeedbackError,
     Validity,
@@ -293,3 +294,19 @@ def test_an_evidence_that_is_no_number_is_not_converged(engine: Engine) -> None:
     assert broken.diagnostics()["converged"] is False
     with pytest.warns(InferenceWarning, match=r"log evidence is \[nan\], not finite"):
         broken.warn("It")
+
+
+def test_a_prior_that_is_no_number_is_named(engine: Engine) -> None:
+    model = engine(POINTS, PAIRS)
+    model.covar_module.base_kernel.raw_lengthscale.data.fill_(torch.nan)
+    with pytest.raises(PrecisionError, match=r"prior covariance .* is not finite"):
+        model.log_evidence()
+
+
+def test_an_engine_that_finds_nothing_is_named(engine: Engine) -> None:
+    model = engine(POINTS, PAIRS)
+    idle = type("Idle", (type(model.engine),), {"solve": lambda *_args: None})
+    model.engine = copy(model.engine)
+    model.engine.__class__ = idle
+    with pytest.raises(TypeError, match=r"Idle\.solve returned None"):
+        model.posterior(NEW)
