@@ -79,6 +79,26 @@ PEOPLE = Study(
     num_seeds=20,
 )
 
+INFERENCE = Study(
+    "inference",
+    "What is better inference worth in regret, with the same rule and the same noise?",
+    settings=(
+        Setting("hartmann6"),
+        Setting("sixhumpcamel-narrow"),
+        Setting("hartmann6", "probit", 0.3),
+        Setting("sixhumpcamel-narrow", "probit", 0.2),
+    ),
+    rules=(
+        *_all(
+            ("laplace", "ep", "skew", "laplace-human", "ep-human", "skew-human"),
+            ("eiig", "eubo"),
+        ),
+        *PEERS,
+    ),
+    reference=Rule("laplace", "eiig"),
+    num_seeds=20,
+)
+
 FIGURE_5 = Study(
     "skewgp-figure-5",
     "Benavoli et al. (2021), figure 5: is the exact posterior worth it in one "
@@ -214,6 +234,7 @@ STUDIES = {
     for study in (
         DEFAULTS,
         PEOPLE,
+        INFERENCE,
         FIGURE_5,
         FIGURE_6,
         FIGURE_8,
