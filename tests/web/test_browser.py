@@ -302,6 +302,8 @@ def test_a_ranking_is_tapped_in_order(driver: WebDriver, tmp_path: Path) -> None
     with serving(app) as address:
         one = Visitor(driver, PHONE)
         one.visit(address)
+        assert one.fits()
+        assert one.small_targets() == []
         one.click("Rank them all")
         one.click("C is next")
         ranked = one.answer("A is next")
