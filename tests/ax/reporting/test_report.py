@@ -130,7 +130,7 @@ def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
 
 @pytest.mark.slow
 def test_near_copies_have_one_entry(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.json", smallest_difference=0.02)
     near, nearer = (A[0] + 0.02, A[1]), (A[0] + 0.01, A[1])
     for better, worse in ((A, B), (near, B), (B, C), (nearer, C)):
         tell(experiment, [better, worse], winner=0)
