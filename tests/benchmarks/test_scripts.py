@@ -66,14 +66,6 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [],
     ),
-    "ax_ask_time": (
-        {
-            "ax_ask_time.TO_REACH": {2: 1.0},
-            "ax_ask_time.SEEDS": (0,),
-            "ax_ask_time.CONSTRAINTS": Only("none"),
-        },
-        [],
-    ),
     "condition_time": (
         {
             "condition_time.SIZES": (4,),
