@@ -82,7 +82,9 @@ class GaussianSolution(Solution[PosteriorTerms]):
             "precision, a larger noise or a smaller output scale."
         )
         rounded = () if known.rounding <= _MOST_ROUNDING else (lost,)
-        return stopped + rounded + self.evidence_failures(self.log_evidence)
+        finite = self.evidence_failures(self.log_evidence)
+        finite = finite or self.weight_failures(known.weights)
+        return stopped + rounded + finite
 
     def tangent(self, mean: Tensor) -> GaussianTangent:
         """See base class."""

@@ -63,6 +63,24 @@ class Solution(ABC, Generic[TermsT]):
         )
         return (text,)
 
+    @staticmethod
+    def weight_failures(weights: Tensor) -> tuple[str, ...]:
+        """A sentence on weights of a posterior that are no numbers.
+
+        Args:
+            weights: Any shape.
+
+        Returns:
+            Nothing where all are finite.
+        """
+        if bool(weights.isfinite().all()):
+            return ()
+        text = (
+            "did not converge: the posterior is not finite. Check for extreme "
+            "hyper-parameters, or use double precision."
+        )
+        return (text,)
+
     @property
     def failures(self) -> tuple[str, ...]:
         """Sentences on all that did not converge, of what was computed so far."""

@@ -6,7 +6,7 @@ import math
 
 import torch
 from botorch.utils.probability.utils import ndtr
-from gpytorch.priors import Prior
+from gpytorch.priors import GammaPrior, Prior
 from torch import Tensor
 from torch.distributions import Beta
 
@@ -22,6 +22,9 @@ from botorch_pref.likelihoods.preference_likelihood import (
 from botorch_pref.numerics.beta_majority import beta_majority
 
 _MIN_NODES, _MAX_NODES, _HALF_WIDTH = 65, 8193, 8.5
+# An answer rounded to steps of 1/s has a deviation of 1/(s sqrt(12)) at least, that of
+# this precision where the mean is a half: 3 s^2.
+_FINEST_SCALE = 100
 # Nodes across the rise of a majority that the largest precision makes steep.
 _NODES_PER_RISE = 4.0
 
@@ -35,7 +38,8 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
     Args:
         precision: :math:`\nu`, positive. Learned.
         noise: :math:`\sigma^2`, positive. Fixed unless it has a prior.
-        precision_prior: A prior on the precision.
+        precision_prior: A prior on the precision; by default exponential, of the mean
+            that rounding to a hundred steps would leave of exact answers.
         noise_prior: A prior on the noise, which is then learned.
     """
 
@@ -51,6 +55,8 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
         noise_prior: Prior | None = None,
     ) -> None:
         super().__init__()
+        if precision_prior is None:
+            precision_prior = GammaPrior(1.0, 1 / (3 * _FINEST_SCALE**2))
         register_positive(self, "precision", precision, precision_prior, learned=True)
         register_positive(
             self, "noise", noise, noise_prior, learned=noise_prior is not None

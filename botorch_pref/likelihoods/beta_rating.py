@@ -26,7 +26,8 @@ class BetaRatingLikelihood(BetaAnswers[Ratings]):
         precision: :math:`\nu`, positive: how consistently the scale is used. Learned.
         noise: :math:`\sigma^2`, positive: :math:`\sqrt{2 \sigma^2}` is the unit of
             utility on the scale. Fixed unless it has a prior.
-        precision_prior: A prior on the precision.
+        precision_prior: A prior on the precision; by default exponential, of the mean
+            that rounding to a hundred steps would leave of exact answers.
         noise_prior: A prior on the noise, which is then learned.
 
     Raises:

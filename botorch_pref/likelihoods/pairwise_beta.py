@@ -30,7 +30,8 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
         precision: :math:`\nu`, positive: how consistently the scale is used. Learned.
         noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
             unless it has a prior: only its ratio to the kernel's output scale counts.
-        precision_prior: A prior on the precision.
+        precision_prior: A prior on the precision; by default exponential, of the mean
+            that rounding to a hundred steps would leave of exact answers.
         noise_prior: A prior on the noise, which is then learned.
 
     Raises:

@@ -16,6 +16,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from botorch_pref.errors import PrecisionError
+
 # What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
 _DROP = 36.0
 # An interval a little too long costs a panel that is then left out: 4^7 parts.
@@ -88,6 +90,12 @@ def _breakpoints(
     pieces = 0.5 * (density[1:] + density[:-1]) * grid.diff(dim=0)
     length = torch.cat([torch.zeros_like(low).unsqueeze(0), pieces.cumsum(0)])
     total = length[-1]
+    if not bool(total.isfinite().all()):
+        raise PrecisionError(
+            "The integral of an answer's density over a utility is not a number: the "
+            "mean, the variance or a parameter of the likelihood is not finite, or "
+            "larger than can be squared. Use a smaller output scale or precision."
+        )
     panel = (total / _MAX_PANELS).clamp_min(_PANEL_LENGTH)
     count = math.ceil(float((total / panel).max()))
     steps = torch.arange(count + 1, dtype=low.dtype, device=low.device)
@@ -184,6 +192,9 @@ def peaked_integral(
 
     Returns:
         Three tensors like ``mean``.
+
+    Raises:
+        PrecisionError: Arguments that are not finite, or too large to be squared.
     """
     nodes, log_weights = _nodes(function, stiffness, mean, variance, peak)
     value, slope = function(nodes), derivative(nodes)

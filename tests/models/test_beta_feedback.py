@@ -265,3 +265,28 @@ def test_precise_answers_are_found_again_from_another_prior(engine, precision) -
         model.set_train_data()
         # Weights are a difference of numbers 1e4 times as large.
         assert float(model.log_evidence().detach() - warm) == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("engine", "seed"),
+    [(EPPreferenceGP, 0), (LaplacePreferenceGP, 0), (LaplacePreferenceGP, 3)],
+)
+def test_answers_without_noise_fit_by_default(engine, seed) -> None:
+    """No precision is too large for them, but for the prior; warnings are errors."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(25, 1, generator=generator, dtype=torch.float64)
+    truth = math.sqrt(2) * torch.sin(5 * x.squeeze(-1))
+    rated = torch.special.ndtr(truth / math.sqrt(2))
+    model = engine(x, feedback=[Ratings(torch.arange(25), rated)])
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    assert model.diagnostics()["converged"]
+    posterior = model.posterior(x)
+    off = (posterior.mean - truth.unsqueeze(-1)).abs()
+    assert float((off / posterior.variance.sqrt()).max()) < 4
+    # For each factor of e in the precision the evidence gains half a nat for each
+    # answer at most, which the exponential prior takes back.
+    precision = model.likelihoods["Ratings"].precision.item()
+    assert 1e4 < precision < 25 / 2 * 3e4
+    # A thousandth of the scale is then as much as anybody can say.
+    assert float(off.max()) < 0.01

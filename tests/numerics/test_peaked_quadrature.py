@@ -7,6 +7,7 @@ import mpmath as mp
 import pytest
 import torch
 
+from botorch_pref.errors import PrecisionError
 from botorch_pref.numerics import peaked_quadrature
 from botorch_pref.numerics.beta_log_density import (
     beta_peak,
@@ -154,3 +155,12 @@ def test_rows_do_not_see_each_other() -> None:
     for i, j in itertools.product(range(2), range(2)):
         alone = torch.stack(integral(y[i, j], nu[i, j], mean[i, j], variance[i, j]))
         torch.testing.assert_close(together[:, i, j], alone, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance"),
+    [(math.nan, 1.0), (0.0, math.nan), (math.inf, 1.0), (0.0, math.inf), (1e200, 1.0)],
+)
+def test_arguments_without_an_integral_are_refused(mean, variance) -> None:
+    with pytest.raises(PrecisionError, match=r"not a number.*smaller output scale"):
+        integral(double([0.3]), double([10.0]), double([mean]), double([variance]))

@@ -61,7 +61,7 @@ def expectation_propagation(
     partition: Partition,
     tau: Sequence[Any],
     nu: Sequence[Any],
-    tolerance: float = 1e-14,
+    tolerance: float = 1e-11,
 ) -> Found:
     """The fixed point next to some sites, from parallel sweeps.
 

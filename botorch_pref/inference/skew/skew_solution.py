@@ -169,6 +169,8 @@ class SkewSolution(Solution[PosteriorTerms]):
         known = vars(self)
         if self.settings.exact_evidence and "log_evidence" in known:
             failures += self.evidence_failures(self.log_evidence)
+        if "mixture" in known:
+            failures += self.weight_failures(self.mixture.weights)
         sampled = known.get("sampled")
         if sampled is None or sampled.latent.converged:
             return failures

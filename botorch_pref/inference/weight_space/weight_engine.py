@@ -51,7 +51,8 @@ class WeightSolution(Solution[WeightPosterior]):
             "the features and eta."
         )
         stopped = () if known.converged else (text,)
-        return stopped + self.evidence_failures(self.log_evidence)
+        finite = self.evidence_failures(self.log_evidence)
+        return stopped + (finite or self.weight_failures(known.mean))
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,9 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     acquisition functions average over them.
 
     Every learned parameter needs a prior. Kernels have one by default, and so has the
-    mean constant here; give ``tie_threshold_prior=``, ``cutpoints_prior=`` or
-    ``precision_prior=`` to the likelihoods that learn these.
+    mean constant and the precision of strengths and ratings here; give
+    ``tie_threshold_prior=`` or ``cutpoints_prior=`` to the likelihoods that learn
+    these.
 
     Args:
         datapoints: ``n x d``; None for a model of the prior alone.

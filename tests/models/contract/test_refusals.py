@@ -58,6 +58,28 @@ def test_a_model_that_did_not_converge_says_so(
     assert known["residual"] > 1e-3
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_what_is_no_number_is_never_called_converged(
+    engine: Engine, value: float
+) -> None:
+    names = [name for name, _ in engine(POINTS, PAIRS).named_parameters()]
+    for name in names:
+        model = engine(POINTS, PAIRS)
+        with torch.no_grad():
+            dict(model.named_parameters())[name].fill_(value)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                posterior = model.posterior(NEW)
+                found = [model.log_evidence(), posterior.mean, posterior.variance]
+                known = model.diagnostics()
+            except PrecisionError:
+                continue
+        if not all(bool(part.isfinite().all()) for part in found):
+            assert not known["converged"], name
+            assert any(w.category is InferenceWarning for w in caught), name
+
+
 def test_diagnostics_of_a_converged_model(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
     known = model.diagnostics()
