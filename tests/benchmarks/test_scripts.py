@@ -165,6 +165,18 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [],
     ),
+    "exact_ratings": (
+        {
+            "exact_ratings.POINTS": 5,
+            "exact_ratings.STARTS": 1,
+            "exact_ratings.SCALES": (10,),
+        },
+        ["ratings"],
+    ),
+    "rounding": (
+        {"rounding.RATIOS": {torch.float64: (10.0,)}, "rounding.SEEDS": (1,)},
+        [],
+    ),
     "noise_identification": (
         {
             "noise_identification.POINTS": 6,

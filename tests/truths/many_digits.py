@@ -73,7 +73,7 @@ def expectation_propagation(
         nu: Site shifts to start from.
         tolerance: For moments that are left unmatched, in deviations.
     """
-    for _ in range(300):
+    for _ in range(3000):
         shift = [n - t * p for n, t, p in zip(nu, tau, prior, strict=True)]
         sigma, forces, log_det = conditioned(covariance, tau, shift)
         moved = covariance * forces
