@@ -48,7 +48,7 @@ def utility(x: Tensor) -> Tensor:
 
 
 def answers(kind: str, x: Tensor, steps: int | None) -> Ratings | Strengths:
-    """What a person says who never errs, to the middle of the steps of a scale.
+    """Answers of a person who never errs, to the middle of the steps of a scale.
 
     Args:
         kind: ``"ratings"`` or ``"strengths"``.
