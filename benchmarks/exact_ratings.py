@@ -1,4 +1,4 @@
-"""Fits of ratings and strengths that are exact, or exact up to the steps of a scale.
+"""Default models of ratings and strengths that are exact, or rounded to a scale.
 
     python benchmarks/exact_ratings.py [ratings] [strengths]
 
