@@ -11,16 +11,17 @@ from gpytorch.kernels import Kernel
 from botorch_pref.ax.names import public_classes
 from botorch_pref.ax.objects_by_name import class_and_options, made, plain_option
 from botorch_pref.errors import ExperimentError
+from botorch_pref.models import DuelKernel
 
 
 def kernel_classes() -> dict[str, type[Kernel]]:
-    """Every kernel of GPyTorch, by name."""
-    found = public_classes(kernels)
+    """Every kernel of GPyTorch, and `DuelKernel`, by name."""
+    found = {**public_classes(kernels), DuelKernel.__name__: DuelKernel}
     return {name: cls for name, cls in found.items() if issubclass(cls, Kernel)}
 
 
 def kernel_named(given: object, dim: int) -> Kernel:
-    """A kernel of GPyTorch from its name.
+    """A kernel from its name.
 
     Args:
         given: The name, or the name with options: numbers, lists of numbers, priors,
@@ -48,4 +49,6 @@ def kernel_named(given: object, dim: int) -> Kernel:
             f"{cls.__name__} has the options {options!r}; give them by name."
         )
     own: dict[str, Any] = {"ard_num_dims": dim} if cls.has_lengthscale else {}
+    if cls is DuelKernel:
+        own = {"dim": dim}
     return made(cls, {**own, **options}, option)

@@ -6,6 +6,7 @@ from gpytorch.kernels import AdditiveKernel, LinearKernel, MaternKernel, ScaleKe
 from gpytorch.priors import GammaPrior
 from showing import A, B, C, triangle
 
+from botorch_pref import DuelKernel
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.kernel_names import kernel_named
 from botorch_pref.errors import ExperimentError
@@ -32,6 +33,12 @@ def test_a_kernel_with_its_options() -> None:
         kernel.initialize(lengthscale=0.001)
     alike = kernel_named({"MaternKernel": {"ard_num_dims": None}}, 3)
     assert alike.lengthscale.shape == (1, 1)
+
+
+def test_the_kernel_for_few_answers() -> None:
+    for given in ("DuelKernel", {"DuelKernel": {}}):
+        kernel, truth = kernel_named(given, 3).double(), DuelKernel(3).double()
+        torch.testing.assert_close(kernel(X).to_dense(), truth(X).to_dense())
 
 
 def test_kernels_of_kernels() -> None:

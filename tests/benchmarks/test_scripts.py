@@ -232,6 +232,17 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["--repetitions", "2", "--sushi", "{folder}", "--shuffle", "3"],
     ),
     "raters": ({"raters.FEW": (2,)}, ["{folder}", "--folds", "2"]),
+    "question_distances": (
+        {"question_distances.NUM_RANDOM": 2},
+        ["--starts", "1", "--duels", "4"],
+    ),
+    "screen_rules": (
+        {"screen_rules.NUM_RANDOM": 2, "screen_rules.NUM_CHOSEN": 4},
+        [
+            *("--starts", "2", "--setting", "sixhumpcamel-narrow:0.2"),
+            *("--record", "{folder}/runs.csv"),
+        ],
+    ),
     "regret": (
         {"regret.NUM_RANDOM": 1, "regret.NUM_CHOSEN": 1},
         ["--starts", "1", "--model", "laplace", "--problem", "sixhumpcamel"],
