@@ -3,9 +3,13 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
+from botorch_pref import Comparisons, DuelKernel
 from botorch_pref.__main__ import main
+from botorch_pref.commands.optimise import _fit
 from botorch_pref.commands.registry import ACQUISITIONS
+from botorch_pref.simulation.run_log import RunSettings
 
 CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
     f"{i % 5},{i % 3},{i % 5 - 1 - i % 2},{(i + 1) % 3}\n" for i in range(20)
@@ -152,3 +156,12 @@ def test_unusable_input_is_one_line_and_exit_status_two(
     assert said[-1].startswith("botorch_pref: error: ")
     assert message in said[-1]
     assert len(said) == 1
+
+
+@pytest.mark.parametrize(("judge", "model"), [(0.0, 1e-3), (0.04, 1.0)])
+def test_a_judge_who_errs_is_not_taken_at_her_word(judge: float, model: float) -> None:
+    settings = RunSettings("hartmann3", "ep", "exploring-eiig", 4, 2, judge, 0)
+    X = torch.rand(4, 3, generator=torch.Generator().manual_seed(0)).double()
+    fitted = _fit(settings)(X, Comparisons(torch.tensor([[0, 1], [2, 3]])))
+    assert float(fitted.likelihood.noise) == pytest.approx(model)
+    assert isinstance(fitted.covar_module, DuelKernel)
