@@ -9,10 +9,12 @@ from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.parameter import (
+    ChoiceParameter,
     DerivedParameter,
     FixedParameter,
     Parameter,
     ParameterType,
+    RangeParameter,
 )
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
@@ -92,25 +94,55 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
             f"{', '.join(space.parameters)}."
         )
     design = {k: _typed(space.parameters[k], v) for k, v in given.items()}
-    for name, parameter in space.parameters.items():
-        if name not in design and isinstance(parameter, FixedParameter):
-            design[name] = parameter.value
     if missing := _free_names(space).difference(design):
         raise ExperimentError(
             f"The design {dict(given)} has no {', '.join(sorted(missing))}; give each "
             "parameter a value."
         )
+    whole = whole_design(space, design)
+    try:
+        space.check_membership(whole, raise_error=True)
+    except (AxError, ValueError) as error:
+        raise ExperimentError(
+            f"The design {dict(given)} is not in the search space: "
+            f"{_outside(space, whole) or error}"
+        ) from error
+    return whole
+
+
+def whole_design(space: SearchSpace, chosen: Mapping[str, Any]) -> TParameterization:
+    """A design with the parameters that nobody chooses, in the order of the space.
+
+    Args:
+        space: Ax's.
+        chosen: Values of the parameters that vary; others are kept as they are.
+    """
+    design = dict(chosen)
+    for name, parameter in space.parameters.items():
+        if isinstance(parameter, FixedParameter):
+            design.setdefault(name, parameter.value)
     for name, parameter in space.parameters.items():
         if name not in design and isinstance(parameter, DerivedParameter):
             design[name] = parameter.compute(design)
-    ordered = {name: design[name] for name in space.parameters}
-    try:
-        space.check_membership(ordered, raise_error=True)
-    except (AxError, ValueError) as error:
-        raise ExperimentError(
-            f"The design {dict(given)} is not in the search space: {error}"
-        ) from error
-    return ordered
+    return {name: design[name] for name in space.parameters}
+
+
+def _outside(space: SearchSpace, design: TParameterization) -> str:
+    """Values that no design has, in the words of the person and not of Ax."""
+    found = []
+    for name, parameter in space.parameters.items():
+        value = design[name]
+        if isinstance(parameter, DerivedParameter) or parameter.validate(value):
+            continue
+        if isinstance(parameter, RangeParameter):
+            allowed = f"between {parameter.lower} and {parameter.upper}"
+        elif isinstance(parameter, ChoiceParameter):
+            allowed = f"one of {', '.join(map(str, parameter.values))}"
+        else:
+            assert isinstance(parameter, FixedParameter)
+            allowed = str(parameter.value)
+        found.append(f"{name} is {value}, and should be {allowed}")
+    return "; ".join(found)
 
 
 def _free_names(space: SearchSpace) -> set[str]:
@@ -118,7 +150,7 @@ def _free_names(space: SearchSpace) -> set[str]:
     return {
         name
         for name, parameter in space.parameters.items()
-        if not isinstance(parameter, DerivedParameter)
+        if not isinstance(parameter, FixedParameter | DerivedParameter)
     }
 
 

@@ -10,6 +10,7 @@ from espresso import QUICK_FIT
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.catalogue import catalogue_parameters
+from botorch_pref.ax.reporting.progress import NUM_CANDIDATES, candidate_points
 from botorch_pref.errors import ExperimentError, StorageError
 
 NUM = 12
@@ -114,6 +115,29 @@ def test_ids_alone_are_a_catalogue(tmp_path) -> None:
     question = experiment.ask(options=[3, 7])
     assert question.options == ({"song": "3"}, {"song": "7"})
     assert question.names == ("3", "7")
+
+
+def test_the_report_recommends_by_id_among_rows_alone(tmp_path) -> None:
+    draws = np.random.default_rng(5)
+    table = pd.DataFrame({"x": draws.random(300), "y": draws.random(300)})
+    table.index = [f"design {i}" for i in range(300)]
+    experiment = cellar(tmp_path / "cellar.json", table)
+    experiment.record(["design 3", "design 7"], winner=1)
+    value = experiment.report().summary["value"]
+    assert value["recommended of those shown"] == "design 7"
+    best = experiment.recommend(anywhere=True)
+    assert table.loc[value["recommended of all"]].to_dict() == best
+    adapter = experiment.fitted_adapter()
+    candidates = candidate_points(
+        experiment.experiment, experiment.settings, adapter, best
+    )
+    scaled = (table - table.min()) / (table.max() - table.min())
+    rows = torch.tensor(scaled[list(adapter.parameters)].to_numpy())
+    nearest = torch.cdist(candidates, rows, p=1).min(-1)
+    assert nearest.values.max() < 1e-9
+    # So many different ones as are taken, the best and the two that were judged.
+    assert len(candidates) == NUM_CANDIDATES + 3
+    assert len(set(nearest.indices[:NUM_CANDIDATES].tolist())) == NUM_CANDIDATES
 
 
 def test_a_changed_row_is_found(tmp_path) -> None:

@@ -147,7 +147,7 @@ def option_space(
     place = {column: i for i, column in enumerate(columns)}
     found = []
     for name, parameter in search_space.tunable_parameters.items():
-        values = _values(parameter)
+        values = values_of(parameter)
         encoded = _encoded(transforms, name, values or [_some_number(parameter)])
         at = sorted(place[column] for column in encoded[0])
         table = [[features[columns[i]] for i in at] for features in encoded]
@@ -169,8 +169,12 @@ def satisfied(points: Tensor, constraints: Sequence[Constraint]) -> Tensor:
     return kept
 
 
-def _values(parameter: Parameter) -> list[TParamValue] | None:
-    """All values of a parameter; None where they are too many."""
+def values_of(parameter: Parameter) -> list[TParamValue] | None:
+    """All values of a parameter; None where they are too many.
+
+    Args:
+        parameter: Ax's, one that varies.
+    """
     if isinstance(parameter, ChoiceParameter):
         return list(parameter.values)
     assert isinstance(parameter, RangeParameter)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice, product
+from math import prod
 from typing import Any
 
 import torch
@@ -14,7 +16,9 @@ from torch import Tensor
 from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import fitted_sobol_spec
+from botorch_pref.ax.generation.option_space import MAX_DESIGNS, values_of
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.own_options import whole_design
 from botorch_pref.ax.reporting.points import points_of
 from botorch_pref.ax.reporting.recommendation import best_shown
 from botorch_pref.ax.settings import Settings
@@ -84,17 +88,34 @@ def candidate_points(
         anywhere: The best design of the whole space, as far as the answers tell.
 
     Returns:
-        ``n x d``: that design, all that were judged, and the rows of a catalogue if
-        they are `NUM_CANDIDATES` or fewer, else those of so many designs of a Sobol
-        sequence that satisfy the search space.
+        ``n x d``: that design, all that were judged, and `NUM_CANDIDATES` more: where
+        designs can be counted, all of them or so many drawn without replacement, else
+        those of a Sobol sequence that satisfy the search space.
     """
-    catalogue = Catalogue.of(experiment)
-    if catalogue is not None and len(catalogue.rows) <= NUM_CANDIDATES:
-        arms = [Arm(parameters=dict(row)) for row in catalogue.rows.values()]
-    else:
+    arms = _drawn(experiment, settings)
+    if arms is None:
         arms = _spread(experiment, settings)
     points = points_of(adapter, [*arms, Arm(parameters=anywhere)])
     return torch.cat([points, adapter.datapoints])
+
+
+def _drawn(experiment: Experiment, settings: Settings) -> list[Arm] | None:
+    """Different designs of a catalogue or a finite space; None of other spaces."""
+    space, catalogue = experiment.search_space, Catalogue.of(experiment)
+    if catalogue is not None:
+        chosen: Any = [*catalogue.rows.values()]
+    else:
+        values = [values_of(p) for p in space.tunable_parameters.values()]
+        listed = [each for each in values if each is not None]
+        if len(listed) < len(values) or prod(map(len, listed)) > MAX_DESIGNS:
+            return None
+        names = [*space.tunable_parameters]
+        chosen = [dict(zip(names, each, strict=True)) for each in product(*listed)]
+    seed = derived_seed(settings, len(experiment.trials))
+    order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(seed))
+    designs = (whole_design(space, chosen[i]) for i in order.tolist())
+    allowed = (design for design in designs if space.check_membership(design))
+    return [Arm(parameters=design) for design in islice(allowed, NUM_CANDIDATES)]
 
 
 def _spread(experiment: Experiment, settings: Settings) -> list[Arm]:

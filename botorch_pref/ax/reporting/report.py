@@ -20,6 +20,7 @@ from pandas import DataFrame
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.invalid import Invalid
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
+from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.reporting.baseline import baseline_rows, differences
 from botorch_pref.ax.reporting.near_copies import representatives
@@ -55,11 +56,12 @@ class Report:
 
     Attributes:
         summary: The column ``value`` has numbers of questions and answers; what is
-            recommended; the expected gain (in units of utility) of knowing the best
-            option of the search space over the best one shown; whether to ``stop``, and
-            the ``chance of regret`` in what the person would notice; how often repeated
-            questions were answered alike; and into how many parts the comparisons join
-            the options. The column ``meaning`` has what to make of a value.
+            recommended, of a catalogue its id; the expected gain (in units of utility)
+            of knowing the best option of the search space over the best one shown;
+            whether to ``stop``, and the ``chance of regret`` in what the person would
+            notice; how often repeated questions were answered alike; and into how many
+            parts the comparisons join the options. The column ``meaning`` has what to
+            make of a value.
         options: A row for each option that was judged or could have been, the largest
             posterior mean first: its parameters; its utility's posterior ``mean`` and
             95 % interval from ``lower`` to ``upper``; the probability that it is the
@@ -102,9 +104,9 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
     shown, anywhere = best_shown(adapter), best_anywhere(experiment, settings, adapter)
     values = {
         **_counts(experiment),
-        "recommended of those shown": _text(shown),
-        "recommended of all": _text(anywhere),
-        **_baseline_rows(settings, adapter, shown),
+        "recommended of those shown": _text(experiment, shown),
+        "recommended of all": _text(experiment, anywhere),
+        **_baseline_rows(experiment, settings, adapter, shown),
         **progress(experiment, settings, adapter, anywhere),
         **rater_rows(experiment, adapter),
         "pairs asked about again": agreement.repeated,
@@ -125,12 +127,15 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
 
 
 def _baseline_rows(
-    settings: Settings, adapter: PreferenceAdapter, shown: TParameterization
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    shown: TParameterization,
 ) -> dict[str, Any]:
     if settings.baseline is None:
         return {}
     rows = baseline_rows(adapter, shown, settings.baseline)
-    return {"baseline": _text(settings.baseline), **rows}
+    return {"baseline": _text(experiment, settings.baseline), **rows}
 
 
 def preferred(
@@ -246,8 +251,14 @@ def _agreement(adapter: PreferenceAdapter) -> AnswerAgreement:
     return AnswerAgreement(0, math.nan)
 
 
-def _text(option: TParameterization) -> str:
-    return ", ".join(f"{name} = {_short(value)}" for name, value in option.items())
+def _text(experiment: Experiment, option: TParameterization) -> str:
+    """An option as people know it: the id of a row, or its values."""
+    catalogue = Catalogue.of(experiment)
+    if catalogue is not None and (name := catalogue.id_of(option)) is not None:
+        return name
+    # Three digits would be another design than the one that was valued.
+    values = ((k, f"{v:g}" if isinstance(v, float) else v) for k, v in option.items())
+    return ", ".join(f"{name} = {value}" for name, value in values)
 
 
 def _short(value: object) -> object:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.observation import ObservationFeatures
 from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
@@ -185,8 +186,68 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
 def test_recommendations_are_in_words(judged, found) -> None:
     best = judged.recommend(anywhere=True)
     text = found.summary["value"]["recommended of all"]
-    assert text == f"a = {best['a']:.3g}, b = {best['b']:.3g}"
+    assert text == f"a = {best['a']:g}, b = {best['b']:g}"
     assert found.summary["value"]["recommended of those shown"] != text
+
+
+def test_what_is_recommended_can_be_set_by_the_report(tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "grams",
+        parameters=[
+            RangeParameterConfig(
+                name="grams", parameter_type="float", bounds=(1000, 2000)
+            )
+        ],
+        storage=tmp_path / "grams.json",
+    )
+    experiment.record([{"grams": 1234.5}, {"grams": 1800}], winner=0)
+    value = experiment.report().summary["value"]
+    assert value["recommended of those shown"] == "grams = 1234.5"
+
+
+@pytest.mark.parametrize("constraints", [[], ["dose + shots <= 6"]])
+def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> None:
+    kind = {"bean": "str", "cup": "int"}
+    choices = {"bean": ["a", "b", "c"], "cup": [60]}
+    experiment = PreferenceExperiment.create(
+        "finite",
+        parameters=[
+            *(
+                RangeParameterConfig(name=name, parameter_type="int", bounds=(0, 5))
+                for name in ("dose", "shots")
+            ),
+            *(
+                ChoiceParameterConfig(
+                    name=name,
+                    parameter_type=kind[name],
+                    values=values,
+                    is_ordered=False,
+                )
+                for name, values in choices.items()
+            ),
+        ],
+        parameter_constraints=constraints,
+        storage=tmp_path / "finite.json",
+    )
+    first = {"dose": 1, "shots": 2, "bean": "a"}
+    experiment.record([first, {**first, "bean": "b"}], winner=0)
+    adapter = experiment.fitted_adapter()
+    candidates = candidate_points(
+        experiment.experiment, experiment.settings, adapter, experiment.recommend()
+    )
+    expected = {
+        (dose / 5, shots / 5, *map(float, bean))
+        for dose in range(6)
+        for shots in range(6)
+        for bean in torch.eye(3).tolist()
+        if not constraints or dose + shots <= 6
+    }
+    beans = sorted(c for c in adapter.parameters if c.startswith("bean"))
+    order = [adapter.parameters.index(c) for c in ("dose", "shots", *beans)]
+    found = [tuple(round(x, 9) for x in row) for row in candidates[:, order].tolist()]
+    assert set(found) == expected
+    # The recommended one and the two that were judged are there once more.
+    assert len(found) == len(expected) + 3
 
 
 @pytest.mark.slow
