@@ -9,6 +9,9 @@ import torch
 from gpytorch.constraints import GreaterThan, Positive
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from gpytorch.priors import LogNormalPrior
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
 
 _IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
 _LENGTHSCALE_SPREAD = 0.4
@@ -57,6 +60,26 @@ class DuelKernel(ScaleKernel):
             outputscale_constraint=Positive(**_IN_LOGS),
         )
         self.outputscale = _SCALE
+
+    def forward(self, x1: Tensor, x2: Tensor, *args: Any, **params: Any) -> Any:
+        """Covariances of utilities; see base class.
+
+        Args:
+            x1: ``batch_shape x n x d``.
+            x2: ``batch_shape x m x d``.
+            *args: See base class.
+            **params: See base class.
+
+        Raises:
+            FeedbackError: There are more or fewer features than lengthscales.
+        """
+        dim = self.base_kernel.ard_num_dims
+        if x1.shape[-1] != dim:
+            raise FeedbackError(
+                f"The points have {x1.shape[-1]} features and DuelKernel {dim}; make "
+                f"it with dim={x1.shape[-1]}."
+            )
+        return super().forward(x1, x2, *args, **params)
 
 
 def _around(mode: float, spread: float) -> LogNormalPrior:

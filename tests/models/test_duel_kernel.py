@@ -12,8 +12,20 @@ from botorch_pref import (
     EPPreferenceGP,
     PreferenceMarginalLogLikelihood,
 )
+from botorch_pref.errors import FeedbackError
 
 DOUBLE = torch.float64
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_points_of_other_dimensions_are_refused(dim: int) -> None:
+    """One lengthscale would broadcast, three would fail without a name."""
+    points = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    model = EPPreferenceGP(
+        points, torch.tensor([[0, 1]]), covar_module=DuelKernel(dim).double()
+    )
+    with pytest.raises(FeedbackError, match=f"2 features and DuelKernel {dim}"):
+        model.posterior(points)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 6])
