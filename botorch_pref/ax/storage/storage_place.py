@@ -30,6 +30,10 @@ def storage_at(place: str | Path) -> Storage:
         return SqlStorage(str(place))
     # Of the folder of this moment, and never the name of a database in memory.
     path = Path(place).absolute()
+    if path.is_dir():
+        raise StorageError(f"{path} is a folder; name a file in it.")
+    if not path.parent.is_dir():
+        raise StorageError(f"There is no folder {path.parent}; make it first.")
     if path.suffix == ".json":
         return JsonStorage(path)
     return SqlStorage(URL.create("sqlite", database=str(path)))

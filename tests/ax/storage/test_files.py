@@ -37,6 +37,15 @@ def test_the_mode_is_kept(name, mode, tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("name", STORES)
+def test_a_place_that_can_hold_no_file_is_named(name, tmp_path) -> None:
+    with pytest.raises(StorageError, match=f"There is no folder {tmp_path}/away; make"):
+        triangle(tmp_path / "away" / name)
+    (tmp_path / name).mkdir()
+    with pytest.raises(StorageError, match=f"{name} is a folder; name a file in it"):
+        triangle(tmp_path / name)
+
+
 def test_a_new_file_has_the_mode_of_new_files(tmp_path) -> None:
     (tmp_path / "plain").touch()
     triangle(tmp_path / "triangle.json").write_log(tmp_path / "log.csv")
