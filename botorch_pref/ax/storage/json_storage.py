@@ -136,6 +136,10 @@ def write_json(experiment: Experiment, path: Path) -> None:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
+    except FileNotFoundError as error:
+        raise StorageError(
+            f"There is no file {path}; create the experiment first."
+        ) from error
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
 

@@ -41,6 +41,8 @@ def test_the_mode_is_kept(name, mode, tmp_path) -> None:
 def test_a_place_that_can_hold_no_file_is_named(name, tmp_path) -> None:
     with pytest.raises(StorageError, match=f"There is no folder {tmp_path}/away; make"):
         triangle(tmp_path / "away" / name)
+    with pytest.raises(StorageError, match=f"There is no file .*{name}; create the"):
+        resumed(tmp_path / name)
     (tmp_path / name).mkdir()
     with pytest.raises(StorageError, match=f"{name} is a folder; name a file in it"):
         triangle(tmp_path / name)
