@@ -36,6 +36,8 @@ def serve(argv: Sequence[str]) -> None:
         SystemExit: With status 2, by argparse, for arguments that it refuses.
     """
     given = _make_parser().parse_args(argv)
+    # What Ax notes in passing, from its import on, is not for who serves a page.
+    logging.disable(logging.INFO)
     try:
         import uvicorn
 
@@ -45,8 +47,6 @@ def serve(argv: Sequence[str]) -> None:
             f"serve needs {error.name}: pip install 'botorch-pref[ax,web]'"
         ) from error
     torch.set_num_threads(1)
-    # What Ax notes in passing is not for who serves a page.
-    logging.disable(logging.INFO)
     experiment = _experiment(given)
     token = _token(given.storage)
     show = NumberTable(_pairs(given.unit)) if given.show is None else _shown(given.show)

@@ -41,7 +41,9 @@ def few(storage: Path) -> PreferenceExperiment:
 
 
 @pytest.mark.slow
-def test_a_process_chooses_refuses_and_is_done_without(tmp_path: Path) -> None:
+def test_a_process_chooses_refuses_and_is_done_without(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     experiment = create(tmp_path / "tea.json", initial=1)
     experiment.tell(experiment.ask(), winner=0)
     source = QuestionSource(experiment, 2)
@@ -66,6 +68,7 @@ def test_a_process_chooses_refuses_and_is_done_without(tmp_path: Path) -> None:
     assert source.ask("bob", num_raters=2) == experiment.pending[-1]
     assert source._process is None
     assert len(experiment.pending) == 4
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.slow

@@ -1,6 +1,9 @@
 """The command that serves, up to where it serves."""
 
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,22 @@ def test_parameters_make_an_experiment_and_find_it_again(
     assert stored(place).pending == [question]
     assert serve(place, "--parameter=cups=1:5") == 2
     assert len(served) == 2
+
+
+@pytest.mark.slow
+def test_nothing_is_said_beside_the_reason(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "botorch_pref", "serve", "tea.json"]
+    found = subprocess.run(
+        [*command, "--name", "tea"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        check=False,
+    )
+    (line,) = found.stderr.splitlines()
+    assert line.startswith("botorch_pref: error: There is no file")
+    assert found.stdout == ""
 
 
 def address(capsys: pytest.CaptureFixture[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import subprocess
@@ -116,6 +117,8 @@ def choose_for_ever() -> None:
     # What libraries print is no message.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # What Ax notes in passing would be in the terminal of who serves.
+    logging.disable(logging.INFO)
     import torch
 
     import botorch_pref.ax  # noqa: F401
