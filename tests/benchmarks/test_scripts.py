@@ -244,8 +244,11 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "regret": (
-        {"regret.NUM_RANDOM": 1, "regret.NUM_CHOSEN": 1},
-        ["--starts", "1", "--model", "laplace", "--problem", "sixhumpcamel"],
+        {},
+        [
+            *("--starts", "2", "--chosen", "1", "--jobs", "1", "--model", "laplace"),
+            *("--problem", "sixhumpcamel", "--judge", "probit", "--noise", "0.2"),
+        ],
     ),
     "skewgp_figure_4": (
         {"skewgp_figure_4.ROUNDS": 2, "skewgp_figure_4.GRID": 21},
