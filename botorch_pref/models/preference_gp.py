@@ -40,6 +40,7 @@ from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_arguments import (
     check_training_inputs,
     warn_of_single_precision,
+    warn_of_unequal_scales,
 )
 from botorch_pref.models.data.training_set import (
     TrainingSet,
@@ -70,7 +71,8 @@ class PreferenceGP(UtilityModel, GP):
         input_transform: Applied to all inputs, as everywhere in BoTorch.
 
     Warns:
-        InputDataWarning: Of datapoints in single precision, as all of BoTorch's models.
+        InputDataWarning: Of datapoints in single precision, as all of BoTorch's models,
+            and of features of unequal scale under the default kernel.
 
     Raises:
         FeedbackError: Data that cannot mean anything.
@@ -112,7 +114,10 @@ class PreferenceGP(UtilityModel, GP):
             self.to(datapoints)
             with torch.no_grad():
                 # A transform that learns from the data does so in train mode only.
-                features = self.transform_inputs(datapoints).shape[-1]
+                transformed = self.transform_inputs(datapoints)
+            features = transformed.shape[-1]
+            if covar_module is None:
+                warn_of_unequal_scales(transformed)
         elif blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
         batch = self.batch_shape

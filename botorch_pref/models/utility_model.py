@@ -18,7 +18,7 @@ from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.models.data.copy_of_modules import copy_of_modules
@@ -320,6 +320,18 @@ class UtilityModel(Model, FantasizeMixin):
     def comparisons(self) -> Tensor | None:
         """``batch_shape x m x 2``, winner first, where there are any."""
         return self.train_targets
+
+    @property
+    def unconsolidated_comparisons(self) -> Tensor:
+        """What the objective of `PairwiseGP` asks its model for.
+
+        Raises:
+            UnsupportedFeedbackError: Always: the objective of these models is another.
+        """
+        raise UnsupportedFeedbackError(
+            "PairwiseLaplaceMarginalLogLikelihood is of PairwiseGP; "
+            f"fit {type(self).__name__} with PreferenceMarginalLogLikelihood."
+        )
 
     @property
     def feedback(self) -> tuple[Feedback, ...]:

@@ -43,14 +43,16 @@ from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.utils.transforms import is_ensemble, is_fully_bayesian
-from gpytorch.kernels import LinearKernel
+from gpytorch.kernels import LinearKernel, RBFKernel, ScaleKernel
 from registry import ENGINES
 from torch import Tensor
 
 from botorch_pref import (
+    FeedbackError,
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
+    UnsupportedFeedbackError,
 )
 
 BOUNDS = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
@@ -397,6 +399,31 @@ def test_single_precision_warns(cls: Any) -> None:
     x = points().float()
     with pytest.warns(InputDataWarning, match="double precision"):
         cls(x, duels(x))
+
+
+def test_features_of_unequal_scale_warn_under_the_default_kernel(cls: Any) -> None:
+    """Ranges of 1, 500 and 0.001; a transform mends it, and a kernel is one's own."""
+    x = points() * torch.tensor([1.0, 500.0, 0.001]).to(points())
+    with pytest.warns(InputDataWarning, match="ranges from .* to .*Normalize"):
+        cls(x, duels(x))
+    cls(x, duels(x), input_transform=Normalize(3))
+    cls(x, duels(x), covar_module=ScaleKernel(RBFKernel(ard_num_dims=3)))
+    # In the cube a narrow range may be meant, and outside of it equal ones are no harm.
+    for narrow in (x / 500.0, 500.0 * points()):
+        cls(narrow, duels(narrow))
+
+
+def test_arrays_are_refused_by_what_makes_tensors_of_them(cls: Any) -> None:
+    array = points().numpy()
+    with pytest.raises(FeedbackError, match=r"got ndarray; use torch\.as_tensor\("):
+        cls(array, duels(points()))
+
+
+def test_the_objective_of_pairwise_gp_names_ours(cls: Any) -> None:
+    model = cls(points(), duels(points()))
+    theirs = PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model)
+    with pytest.raises(UnsupportedFeedbackError, match="PreferenceMarginalLogLik"):
+        fit_gpytorch_mll(theirs)
 
 
 @pytest.mark.parametrize("batch", [(), (2,)], ids=["single", "batch"])

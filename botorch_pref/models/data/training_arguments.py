@@ -10,6 +10,9 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 
+_UNEQUAL = 10.0
+_CUBE_EDGE = 0.01
+
 
 def check_training_inputs(
     inputs: tuple[Tensor, ...], own: tuple[Tensor, ...]
@@ -65,6 +68,31 @@ def warn_of_single_precision(datapoints: Tensor) -> None:
     if datapoints.dtype == torch.float32:
         text = _get_single_precision_warning(str(datapoints.dtype))
         warnings.warn(text, InputDataWarning, stacklevel=3)
+
+
+def warn_of_unequal_scales(points: Tensor) -> None:
+    """Warns of features whose ranges differ much, of which one leaves the unit cube.
+
+    The lengthscales of the default kernel start equal, and their prior is for a cube:
+    from ranges of 1, 500 and 0.001 a fit finds nothing. In the cube a small range may
+    be meant.
+
+    Args:
+        points: ``batch_shape x n x d``, after any input transform.
+    """
+    points = points.detach().flatten(0, -2)
+    low, high = points.amin(0), points.amax(0)
+    ranges = (high - low)[high > low]
+    outside = bool((low < -_CUBE_EDGE).any() or (high > 1 + _CUBE_EDGE).any())
+    if outside and len(ranges) > 1 and ranges.amax() > _UNEQUAL * ranges.amin():
+        warnings.warn(
+            f"The features have ranges from {float(ranges.amin()):.3g} to "
+            f"{float(ranges.amax()):.3g}, and the default kernel is for the unit cube; "
+            "pass input_transform=Normalize(d, bounds=...) of "
+            "botorch.models.transforms.input, or a covar_module of your own.",
+            InputDataWarning,
+            stacklevel=3,
+        )
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:

@@ -157,10 +157,12 @@ def _join_batches(batch: torch.Size, block: Feedback) -> torch.Size:
 
 def _check_datapoints(datapoints: object) -> None:
     if not isinstance(datapoints, Tensor) or not datapoints.is_floating_point():
-        kind = getattr(datapoints, "dtype", type(datapoints).__name__)
+        kind = type(datapoints).__name__
+        if isinstance(datapoints, Tensor):
+            kind = f"a tensor of {datapoints.dtype}"
         raise FeedbackError(
-            f"datapoints must be a floating point tensor, got {kind}; "
-            "use for example datapoints.double()."
+            f"datapoints must be a floating point tensor, got {kind}; use "
+            "torch.as_tensor(datapoints, dtype=torch.float64)."
         )
     if datapoints.dim() < 2 or 0 in datapoints.shape:
         raise FeedbackError(
