@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 from ax.core.experiment import Experiment
@@ -16,6 +16,7 @@ from botorch_pref.ax.smallest_difference import (
     SmallestDifference,
 )
 from botorch_pref.errors import ExperimentError, StorageError
+from botorch_pref.models.duel_kernel import DuelKernel
 from botorch_pref.models.preference_gp import PreferenceGP
 
 VERSION = 2
@@ -44,7 +45,9 @@ class Settings:
         acquisition: The name of an acquisition function.
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
-        model_options: Further arguments of the model.
+        model_options: Further arguments of the model. If there is no ``covar_module``
+            among them, `create` takes a `DuelKernel`; of models that average over
+            hyper-parameters or share raters the kernel is theirs.
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
@@ -114,6 +117,8 @@ class Settings:
     def from_arguments(cls, given: dict[str, Any]) -> Self:
         """Settings from arguments; classes count as their names.
 
+        Where no kernel is named, one that is fitted is a `DuelKernel`.
+
         Args:
             given: By name.
 
@@ -126,7 +131,18 @@ class Settings:
                 f"There is no setting {', '.join(unknown)}; there are "
                 f"{', '.join(names)}."
             )
-        return cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
+        chosen = cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
+        if chosen._one_fitted_kernel:
+            options = {"covar_module": DuelKernel.__name__, **chosen.model_options}
+            chosen = replace(chosen, model_options=options)
+        return chosen
+
+    @property
+    def _one_fitted_kernel(self) -> bool:
+        """Whether the model has one kernel whose parameters are fitted."""
+        model_class = class_named(self.model, model_classes(), "model")
+        one = issubclass(model_class, PreferenceGP) and not model_class._is_ensemble
+        return one and self.raters == POOL
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:

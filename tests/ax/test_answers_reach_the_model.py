@@ -7,6 +7,7 @@ from ax.api.configs import RangeParameterConfig
 from botorch_pref import (
     Choices,
     Comparisons,
+    DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
     OrdinalRatings,
@@ -53,6 +54,7 @@ def play(storage, answers, **settings) -> tuple[PreferenceExperiment, list[Quest
 def check(experiment, engine, datapoints, feedback, **options) -> None:
     fitted = experiment.fitted_adapter().botorch_model
     assert type(fitted) is engine
+    options["covar_module"] = DuelKernel(datapoints.shape[-1])
     by_hand = engine(datapoints, feedback=feedback, **options)
     mll = PreferenceMarginalLogLikelihood(by_hand.likelihood, by_hand)
     with torch.no_grad():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 
-_UNEQUAL = 10.0
+_UNEQUAL = 100.0
 _CUBE_EDGE = 0.01
 
 

@@ -16,7 +16,7 @@ from botorch.fit import fit_gpytorch_mll
 from scipy.stats import norm
 from showing import A, B, C, D, E, show, tell, triangle
 
-from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref import DuelKernel, EPPreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.settings import Settings
@@ -40,7 +40,7 @@ def win_probability_by_hand(train, winner, loser) -> float:
     points = list(dict.fromkeys(p for pair in train for p in reversed(pair)))
     X = torch.tensor(points, dtype=torch.float64) / 2
     index = torch.tensor([[points.index(p) for p in pair] for pair in train])
-    model = EPPreferenceGP(X, index)
+    model = EPPreferenceGP(X, index, covar_module=DuelKernel(X.shape[-1]))
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     pair = torch.tensor([winner, loser], dtype=torch.float64) / 2
     with torch.no_grad():
