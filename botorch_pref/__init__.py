@@ -5,6 +5,7 @@ What is for those who write their own stays with its part, and so do raters.
 """
 
 from botorch_pref.acquisition import (
+    ChanceConstrained,
     DistinctOptions,
     DuelingBALD,
     DuelingEIIG,
@@ -75,6 +76,7 @@ __all__ = [
     "AffineProbitLikelihood",
     "BetaRatingLikelihood",
     "BotorchPrefError",
+    "ChanceConstrained",
     "Choices",
     "Comparisons",
     "DistinctOptions",

@@ -59,6 +59,7 @@ PROMISED = {
 
 # Beyond the design's list.
 MORE = {
+    "ChanceConstrained",
     "DistinctOptions",
     "DuelKernel",
     "DuelSampler",

@@ -10,6 +10,7 @@ from botorch.models.model import Model, ModelList
 from torch import Tensor
 
 from botorch_pref import (
+    ChanceConstrained,
     DistinctOptions,
     DuelingEUBO,
     FeasibilityWeighted,
@@ -55,6 +56,7 @@ def test_every_exported_function_of_duels_is_registered() -> None:
     }
     found = registered_acquisitions()
     assert {entry.acquisition_class for entry in found} == functions - {
+        ChanceConstrained,
         DistinctOptions,
         FeasibilityWeighted,
     }

@@ -29,8 +29,10 @@ TAKEN = {
     "LaplacePreferenceGP": ALL - {"best", "ranking"},
     "VariationalPreferenceGP": SETS,
     "PlackettLuceRegression": SETS,
-    "FullyBayesianEPPreferenceGP": SETS | {"invalid"},
-    "FullyBayesianLaplacePreferenceGP": {"winner", "invalid", "cannot_compare"},
+    "FullyBayesianEPPreferenceGP": SETS | {"invalid", "ratings", "strength"},
+    "FullyBayesianLaplacePreferenceGP": {
+        *("winner", "invalid", "cannot_compare", "ratings", "strength"),
+    },
 }
 
 
