@@ -323,7 +323,7 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def unconsolidated_comparisons(self) -> Tensor:
-        """What the objective of `PairwiseGP` asks its model for.
+        """Comparisons that the objective of `PairwiseGP` asks its model for.
 
         Raises:
             UnsupportedFeedbackError: Always: the objective of these models is another.
