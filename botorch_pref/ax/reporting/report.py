@@ -264,7 +264,10 @@ def _text(experiment: Experiment, option: TParameterization) -> str:
 def _short(value: object) -> object:
     if not isinstance(value, float):
         return value
-    return "" if math.isnan(value) else f"{value:.3g}"
+    if math.isnan(value):
+        return ""
+    # Prices and grams in full; three digits of them would be powers of ten.
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def _markdown(table: DataFrame) -> str:

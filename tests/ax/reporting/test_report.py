@@ -201,8 +201,10 @@ def test_what_is_recommended_can_be_set_by_the_report(tmp_path) -> None:
         storage=tmp_path / "grams.json",
     )
     experiment.record([{"grams": 1234.5}, {"grams": 1800}], winner=0)
-    value = experiment.report().summary["value"]
-    assert value["recommended of those shown"] == "grams = 1234.5"
+    found = experiment.report()
+    assert found.summary["value"]["recommended of those shown"] == "grams = 1234.5"
+    assert "| 1800 " in str(found)
+    assert "e+03" not in str(found)
 
 
 @pytest.mark.parametrize("constraints", [[], ["dose + shots <= 6"]])
