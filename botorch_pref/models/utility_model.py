@@ -323,7 +323,7 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def unconsolidated_comparisons(self) -> Tensor:
-        """Comparisons that the objective of `PairwiseGP` asks its model for.
+        """Comparisons in the form that the objective of `PairwiseGP` wants.
 
         Raises:
             UnsupportedFeedbackError: Always: the objective of these models is another.
