@@ -14,10 +14,9 @@ from ax.storage.json_store.encoder import object_to_json
 
 from botorch_pref.ax.storage.part_of_experiment import part_of_experiment
 
-CHECKSUM = "preference_file"
-"""The property of a stored experiment that holds the checksum of its file."""
-
-_START = f'{{"properties": {{"{CHECKSUM}": "'.encode()
+# Beside the time of creation, of which Ax reads the value and nothing else: as a property
+# it would be part of the experiment, which would then differ from what was written.
+_START = b'{"time_created": {"preference_file": "'
 _AFTER = len(_START) + 64
 
 
@@ -82,13 +81,12 @@ class ExperimentText:
             experiment: Ax's, whose trials and data are in this text.
         """
         encoded = object_to_json(part_of_experiment(experiment))
-        # Settings are never left out, so that there is something to put it before.
-        properties = json.dumps(encoded.pop("properties")).encode()
+        created = json.dumps(encoded.pop("time_created")).encode()
         del encoded["trials"], encoded["data_by_trial"]
         after = b"".join(
             [
                 b'", ',
-                properties[1:],
+                created[1:],
                 b', "trials": {',
                 b", ".join(self.trials.values()),
                 b'}, "data_by_trial": {',

@@ -14,7 +14,7 @@ from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
 from ax.storage.json_store.decoder import object_from_json
 
-from botorch_pref.ax.storage.experiment_text import CHECKSUM, ExperimentText, is_whole
+from botorch_pref.ax.storage.experiment_text import ExperimentText, is_whole
 from botorch_pref.ax.storage.storage import Storage, another_wrote
 from botorch_pref.ax.storage.storage_warnings import hidden_storage_warnings
 from botorch_pref.ax.storage.stored_expressions import expressions_are_data
@@ -154,7 +154,6 @@ def _decoded(whole: bytes, path: Path) -> tuple[Experiment, ExperimentText]:
         text = ExperimentText.of_stored(stored)
         with hidden_storage_warnings(), expressions_are_data():
             experiment = object_from_json(stored)
-        experiment._properties.pop(CHECKSUM, None)
     except StorageError:
         raise
     except Exception as error:
