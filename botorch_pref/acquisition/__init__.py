@@ -1,7 +1,5 @@
 """Acquisition functions of duels: with the best point so far, or of new points."""
 
-from botorch_pref.acquisition.chance_constrained import ChanceConstrained
-from botorch_pref.acquisition.distinct_options import DistinctOptions
 from botorch_pref.acquisition.dueling_acquisition import (
     DifferenceAcquisition,
     DuelingAcquisition,
@@ -16,8 +14,6 @@ from botorch_pref.acquisition.dueling_muc import DuelingMUC
 from botorch_pref.acquisition.dueling_tailed_ei import DuelingTailedEI
 from botorch_pref.acquisition.dueling_thompson import DuelingThompson
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
-from botorch_pref.acquisition.feasibility_weighted import FeasibilityWeighted
-from botorch_pref.acquisition.hallucinated_model import HallucinatedModel
 from botorch_pref.acquisition.reference.incumbent import (
     incumbent,
     incumbent_index,
@@ -27,6 +23,10 @@ from botorch_pref.acquisition.reference.observed_points import (
     champion_index,
 )
 from botorch_pref.acquisition.registration.registry import register_acquisition
+from botorch_pref.acquisition.wrappers.chance_constrained import ChanceConstrained
+from botorch_pref.acquisition.wrappers.distinct_options import DistinctOptions
+from botorch_pref.acquisition.wrappers.feasibility_weighted import FeasibilityWeighted
+from botorch_pref.acquisition.wrappers.hallucinated_model import HallucinatedModel
 
 __all__ = [
     "ChanceConstrained",

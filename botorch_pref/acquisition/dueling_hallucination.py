@@ -7,9 +7,9 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
 from botorch_pref.acquisition.dueling_ucb import DuelingUCB
-from botorch_pref.acquisition.hallucinated_model import HallucinatedModel
 from botorch_pref.acquisition.reference.incumbent import incumbent
 from botorch_pref.acquisition.registration.registry import register_acquisition
+from botorch_pref.acquisition.wrappers.hallucinated_model import HallucinatedModel
 
 
 @register_acquisition("hbei", reference=incumbent)

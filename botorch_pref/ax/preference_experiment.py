@@ -14,18 +14,18 @@ from botorch_pref.ax.answers.answer_table import table_rows
 from botorch_pref.ax.answers.circumstances import checked_rater
 from botorch_pref.ax.answers.recorded_answer import RecordedAnswer, recorded_answers
 from botorch_pref.ax.answers.taken_answers import check_taken
-from botorch_pref.ax.catalogue import catalogue_parameters, check_alone
 from botorch_pref.ax.experiment_view import ExperimentView
 from botorch_pref.ax.generation.checked_options import check_options
 from botorch_pref.ax.generation.chosen_question import chosen_question
 from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.kept_experiment import checked_load
 from botorch_pref.ax.one_at_a_time import one_at_a_time
-from botorch_pref.ax.own_options import own_options
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
 from botorch_pref.ax.setup import ParameterConfig, check_same_space, new_experiment
+from botorch_pref.ax.space.catalogue import catalogue_parameters, check_alone
+from botorch_pref.ax.space.own_options import own_options
 from botorch_pref.ax.storage.log_head import LogHead
 from botorch_pref.ax.storage.storage_place import storage_at
 

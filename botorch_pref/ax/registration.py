@@ -41,8 +41,8 @@ from botorch_pref.ax.generation.whole_numbers import (
     NearestIntegers,
     WholeNumbers,
 )
-from botorch_pref.ax.likelihood_names import model_arguments
-from botorch_pref.ax.names import acquisition_classes, model_classes
+from botorch_pref.ax.naming.likelihood_names import model_arguments
+from botorch_pref.ax.naming.names import acquisition_classes, model_classes
 from botorch_pref.ax.shared_raters import fit_group, group_arguments
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset

@@ -10,8 +10,8 @@ from botorch.models.model import Model
 
 from botorch_pref.ax.given_options import given_options
 from botorch_pref.ax.given_values import given_integer, is_share
-from botorch_pref.ax.names import class_named, duel_classes, model_classes
-from botorch_pref.ax.smallest_difference import (
+from botorch_pref.ax.naming.names import class_named, duel_classes, model_classes
+from botorch_pref.ax.space.smallest_difference import (
     DEFAULT_SHARE,
     SmallestDifference,
 )

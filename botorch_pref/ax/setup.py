@@ -21,13 +21,13 @@ from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.catalogue import PROPERTY as CATALOGUE
-from botorch_pref.ax.catalogue import Catalogue
-from botorch_pref.ax.feasible_space import check_feasible
 from botorch_pref.ax.given_values import given_integer
-from botorch_pref.ax.own_options import own_design
 from botorch_pref.ax.settings import PROPERTY, Settings
-from botorch_pref.ax.smallest_difference import check_smallest_difference
+from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
+from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.feasible_space import check_feasible
+from botorch_pref.ax.space.own_options import own_design
+from botorch_pref.ax.space.smallest_difference import check_smallest_difference
 from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig

@@ -8,8 +8,8 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import ProductKernel
 
-from botorch_pref.ax.likelihood_names import model_arguments
-from botorch_pref.ax.names import class_named, model_classes
+from botorch_pref.ax.naming.likelihood_names import model_arguments
+from botorch_pref.ax.naming.names import class_named, model_classes
 from botorch_pref.models import (
     GroupUtility,
     PreferenceMarginalLogLikelihood,

@@ -33,7 +33,7 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref.acquisition.feasibility_weighted import (
+from botorch_pref.acquisition.wrappers.feasibility_weighted import (
     FeasibilityWeighted,
     failing_value,
 )

@@ -21,7 +21,7 @@ from botorch_pref.ax import (
     Settings,
     preference_generation_strategy,
 )
-from botorch_pref.ax.names import (
+from botorch_pref.ax.naming.names import (
     acquisition_classes,
     duel_classes,
     model_classes,

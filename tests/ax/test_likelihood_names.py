@@ -13,7 +13,7 @@ from botorch_pref import (
     Rankings,
     Ratings,
 )
-from botorch_pref.ax.likelihood_names import (
+from botorch_pref.ax.naming.likelihood_names import (
     likelihoods_named,
     with_likelihoods,
 )

@@ -17,7 +17,7 @@ from botorch_pref.ax.answers.answer import Answer, checked_answer
 from botorch_pref.ax.answers.circumstances import Circumstances
 from botorch_pref.ax.answers.kinds.metric_data import DECIMALS
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
-from botorch_pref.ax.catalogue import Catalogue
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.storage.events import (
     ASKED,
     TOLD,

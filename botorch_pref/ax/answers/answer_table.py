@@ -11,7 +11,7 @@ from ax.core.search_space import SearchSpace
 from pandas import DataFrame, isna, read_csv
 from pandas.errors import ParserError
 
-from botorch_pref.ax.catalogue import Catalogue
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
 
 SIDES = ("winner", "loser")

@@ -16,8 +16,8 @@ from botorch_pref.ax.answers.answer_table import TableRow
 from botorch_pref.ax.answers.circumstances import Circumstances, check_told_apart
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
-from botorch_pref.ax.own_options import own_options
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.own_options import own_options
 from botorch_pref.errors import ExperimentError
 
 

@@ -10,8 +10,8 @@ from botorch.utils.transforms import is_fully_bayesian
 from botorch_pref.ax.answers.answer import Answer
 from botorch_pref.ax.answers.feedback_data import feedback_blocks
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.likelihood_names import model_arguments
-from botorch_pref.ax.names import class_named, model_classes
+from botorch_pref.ax.naming.likelihood_names import model_arguments
+from botorch_pref.ax.naming.names import class_named, model_classes
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset

@@ -18,9 +18,9 @@ from botorch_pref.ax.answers.answer import Answer, checked_answer
 from botorch_pref.ax.answers.circumstances import Circumstances, check_told_apart
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
-from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.storage.events import (
     ASKED,
     PERSON,

@@ -10,7 +10,7 @@ from ax.core.search_space import SearchSpace
 
 from botorch_pref.ax.generation.generation_strategy import SPREAD
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.smallest_difference import squared_difference
+from botorch_pref.ax.space.smallest_difference import squared_difference
 
 
 def beside_baseline(

@@ -12,7 +12,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from torch import Tensor
 
-from botorch_pref.ax.catalogue import Catalogue
+from botorch_pref.ax.space.catalogue import Catalogue
 
 
 class CatalogueRows(Transform):

@@ -11,7 +11,7 @@ from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.utils.transforms import is_fully_bayesian
 
-from botorch_pref.ax.names import class_named, duel_classes, model_classes
+from botorch_pref.ax.naming.names import class_named, duel_classes, model_classes
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import EPPreferenceGP

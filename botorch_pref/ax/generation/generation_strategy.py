@@ -16,12 +16,12 @@ from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.generation.whole_numbers import TO_EVEN_UNIT_CUBE
-from botorch_pref.ax.names import class_named, duel_classes, model_classes
+from botorch_pref.ax.naming.names import class_named, duel_classes, model_classes
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.shared_raters import OF_RATERS, RATER
+from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 
 SPREAD = "spread"

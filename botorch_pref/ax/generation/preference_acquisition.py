@@ -15,9 +15,9 @@ from botorch.generation.sampling import SamplingStrategy
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_pref.ax.generation.option_space import Constraint, OptionSpace
-from botorch_pref.ax.generation.question_search import QuestionSearch
-from botorch_pref.ax.generation.told_apart import ToldApart
+from botorch_pref.ax.generation.search.option_space import Constraint, OptionSpace
+from botorch_pref.ax.generation.search.question_search import QuestionSearch
+from botorch_pref.ax.generation.search.told_apart import ToldApart
 
 
 @dataclass(frozen=True, eq=False)

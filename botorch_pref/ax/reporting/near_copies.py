@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from ax.core.arm import Arm
 from ax.core.search_space import SearchSpace
 
-from botorch_pref.ax.smallest_difference import SmallestDifference, squared_difference
+from botorch_pref.ax.space.smallest_difference import (
+    SmallestDifference,
+    squared_difference,
+)
 
 
 def representatives(

@@ -13,15 +13,15 @@ from ax.core.types import TParameterization
 from ax.utils.common.random import with_rng_seed
 from torch import Tensor
 
-from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import fitted_sobol_spec
-from botorch_pref.ax.generation.option_space import MAX_DESIGNS, values_of
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
-from botorch_pref.ax.own_options import whole_design
+from botorch_pref.ax.generation.search.option_space import MAX_DESIGNS, values_of
 from botorch_pref.ax.reporting.points import points_of
 from botorch_pref.ax.reporting.recommendation import best_shown
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.own_options import whole_design
 from botorch_pref.evaluation.progress.remaining_gain import remaining_gain
 from botorch_pref.evaluation.progress.stopping import (
     CONFIDENCE,

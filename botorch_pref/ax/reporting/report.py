@@ -20,7 +20,6 @@ from pandas import DataFrame
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.invalid import Invalid
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
-from botorch_pref.ax.catalogue import Catalogue
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.reporting.baseline import baseline_rows, differences
 from botorch_pref.ax.reporting.near_copies import representatives
@@ -33,7 +32,8 @@ from botorch_pref.ax.reporting.recommendation import (
     fitted_adapter,
 )
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.smallest_difference import SmallestDifference
+from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.smallest_difference import SmallestDifference
 from botorch_pref.ax.storage.events import (
     REPEATS,
     WITHDRAWN,

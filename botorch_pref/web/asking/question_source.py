@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.asking_elsewhere import ask_chosen, packed_state
-from botorch_pref.ax.names import acquisition_classes, model_classes
+from botorch_pref.ax.naming.names import acquisition_classes, model_classes
 from botorch_pref.web.asking.answer_history import answered_questions
 from botorch_pref.web.asking.choosing_process import ChoosingProcess
 

@@ -18,7 +18,7 @@ from botorch_pref.ax.generation.generation_strategy import (
     next_run,
     preference_generation_strategy,
 )
-from botorch_pref.ax.names import duel_classes
+from botorch_pref.ax.naming.names import duel_classes
 from botorch_pref.ax.reporting.recommendation import fitted_adapter
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.events import events_of

@@ -10,7 +10,7 @@ from gpytorch import constraints, priors
 from gpytorch.constraints import Interval
 from gpytorch.priors import Prior
 
-from botorch_pref.ax.names import class_named, public_classes
+from botorch_pref.ax.naming.names import class_named, public_classes
 from botorch_pref.errors import ExperimentError
 
 T = TypeVar("T")

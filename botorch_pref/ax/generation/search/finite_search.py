@@ -18,7 +18,7 @@ from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from botorch_pref.acquisition.reference.incumbent import incumbent
-from botorch_pref.ax.generation.told_apart import ToldApart, can_be_told
+from botorch_pref.ax.generation.search.told_apart import ToldApart, can_be_told
 from botorch_pref.posteriors.difference import difference_mixture
 
 MAX_QUESTIONS = 20_000

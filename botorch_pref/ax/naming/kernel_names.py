@@ -8,8 +8,8 @@ from typing import Any
 from gpytorch import kernels
 from gpytorch.kernels import Kernel
 
-from botorch_pref.ax.names import public_classes
-from botorch_pref.ax.objects_by_name import class_and_options, made, plain_option
+from botorch_pref.ax.naming.names import public_classes
+from botorch_pref.ax.naming.objects_by_name import class_and_options, made, plain_option
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import DuelKernel
 

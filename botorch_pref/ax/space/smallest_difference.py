@@ -17,7 +17,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from pandas.api.types import is_bool, is_number
 
-from botorch_pref.acquisition.distinct_options import SMALLEST_DIFFERENCE
+from botorch_pref.acquisition.wrappers.distinct_options import SMALLEST_DIFFERENCE
 from botorch_pref.errors import ExperimentError
 
 SmallestDifference = float | Mapping[str, float]

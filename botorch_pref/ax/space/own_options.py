@@ -21,7 +21,7 @@ from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 from pandas.api.types import is_bool, is_number
 
-from botorch_pref.ax.catalogue import Catalogue
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
 
 

@@ -9,7 +9,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from botorch_pref.ax.generation.told_apart import ToldApart
+from botorch_pref.ax.generation.search.told_apart import ToldApart
 
 _MARGIN = 1.25
 """The price begins here, in smallest differences, so that the best options above it

@@ -15,10 +15,14 @@ from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from botorch_pref.ax.generation.finite_search import best_of_designs
-from botorch_pref.ax.generation.option_space import Constraint, Coordinate, OptionSpace
-from botorch_pref.ax.generation.question_value import QuestionValue
-from botorch_pref.ax.generation.told_apart import ToldApart, can_be_told
+from botorch_pref.ax.generation.search.finite_search import best_of_designs
+from botorch_pref.ax.generation.search.option_space import (
+    Constraint,
+    Coordinate,
+    OptionSpace,
+)
+from botorch_pref.ax.generation.search.question_value import QuestionValue
+from botorch_pref.ax.generation.search.told_apart import ToldApart, can_be_told
 
 _MAX_STEPS = 20
 """Whole numbers of up to so many values are tried one by one."""

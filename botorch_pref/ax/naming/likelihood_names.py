@@ -7,9 +7,9 @@ from typing import Any
 
 from botorch.utils.datasets import SupervisedDataset
 
-from botorch_pref.ax.kernel_names import kernel_named
-from botorch_pref.ax.names import class_named
-from botorch_pref.ax.objects_by_name import class_and_options, made, plain_option
+from botorch_pref.ax.naming.kernel_names import kernel_named
+from botorch_pref.ax.naming.names import class_named
+from botorch_pref.ax.naming.objects_by_name import class_and_options, made, plain_option
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods.registry import registered_likelihoods
 from botorch_pref.likelihoods.resolve import AnyLikelihood

@@ -1,0 +1,1 @@
+"""Classes and objects by the names that experiments store."""

@@ -1,0 +1,1 @@
+"""The designs of an experiment, and how they are told apart."""
