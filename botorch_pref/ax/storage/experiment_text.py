@@ -14,8 +14,9 @@ from ax.storage.json_store.encoder import object_to_json
 
 from botorch_pref.ax.storage.part_of_experiment import part_of_experiment
 
-# Beside the time of creation, of which Ax reads the value and nothing else: as a property
-# it would be part of the experiment, which would then differ from what was written.
+# Beside the time of creation, of which Ax reads the value and nothing else. As a
+# property it would be part of the experiment, which would differ from
+# the one that was written.
 _START = b'{"time_created": {"preference_file": "'
 _AFTER = len(_START) + 64
 
