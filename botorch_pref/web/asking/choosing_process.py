@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 import subprocess
@@ -17,6 +16,13 @@ _LENGTH = 8
 """Bytes that say how long the message is that follows."""
 
 
+# What Ax notes in passing, from its import on, would be in the terminal of who serves.
+_COMMAND = (
+    "import logging; logging.disable(logging.WARNING); "
+    f"from {__name__} import choose_for_ever; choose_for_ever()"
+)
+
+
 class ChoosingProcess:
     """Process that chooses questions from states of an experiment.
 
@@ -26,7 +32,7 @@ class ChoosingProcess:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-c", _COMMAND],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # It finds what this process finds.
@@ -117,8 +123,6 @@ def choose_for_ever() -> None:
     # What libraries print is no message.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    # What Ax notes in passing would be in the terminal of who serves.
-    logging.disable(logging.INFO)
     import torch
 
     import botorch_pref.ax  # noqa: F401
@@ -140,7 +144,3 @@ def _choice(state: bytes, size: int, rater: str | None) -> bytes | BotorchPrefEr
         return packed_choice(state, size, rater)
     except BotorchPrefError as error:
         return error
-
-
-if __name__ == "__main__":
-    choose_for_ever()
