@@ -10,6 +10,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from botorch_pref.acquisition.point_arguments import takes_points
+from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
 from botorch_pref.models.predictions.validity_probability import (
     log_validity_probability,
 )
@@ -18,7 +19,7 @@ from botorch_pref.models.preference_gp import PreferenceGP
 _SLOPE = 0.3
 
 
-class ChanceConstrained(AcquisitionFunction):
+class ChanceConstrained(WrappedAcquisition):
     r"""The worth of points that are valid with at least a given probability.
 
     With :math:`P` the least probability among the ``q`` points that the point is valid,
@@ -54,25 +55,14 @@ class ChanceConstrained(AcquisitionFunction):
         feasibility_model: PreferenceGP,
         level: float = 0.9,
     ) -> None:
-        super().__init__(model=acquisition.model)
+        super().__init__(acquisition)
         if not 0.0 < level < 1.0:
             raise ValueError(
                 f"level is {level}; give the least probability of a valid trial, "
                 "between 0 and 1, such as 0.9."
             )
-        self.acquisition = acquisition
         self.feasibility_model = feasibility_model
         self.level = level
-        super().set_X_pending(getattr(acquisition, "X_pending", None))
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Hands pending points to the acquisition function.
-
-        Args:
-            X_pending: ``n x d``, or None.
-        """
-        self.acquisition.set_X_pending(X_pending)
-        super().set_X_pending(X_pending)
 
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]

@@ -10,13 +10,14 @@ from torch import Tensor
 from botorch_pref.acquisition.dueling_acquisition import append_points, new_duels
 from botorch_pref.acquisition.point_arguments import takes_points
 from botorch_pref.acquisition.reference.observed_points import observed_points
+from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
 from botorch_pref.errors import FeedbackError
 
 SMALLEST_DIFFERENCE = 0.01
 """A hundredth of the range of each input."""
 
 
-class DistinctOptions(AcquisitionFunction):
+class DistinctOptions(WrappedAcquisition):
     r"""An acquisition function with a penalty on options that are nearly the same.
 
     Two options are distinct where their distance in units of the smallest difference,
@@ -52,7 +53,7 @@ class DistinctOptions(AcquisitionFunction):
         acquisition: AcquisitionFunction,
         smallest_difference: float | Tensor = SMALLEST_DIFFERENCE,
     ) -> None:
-        super().__init__(model=acquisition.model)
+        super().__init__(acquisition)
         points = observed_points(acquisition.model)
         difference = torch.as_tensor(smallest_difference).to(points)
         if not bool((difference.isfinite() & (difference > 0)).all()):
@@ -60,24 +61,13 @@ class DistinctOptions(AcquisitionFunction):
                 f"smallest_difference is {smallest_difference}; give a positive number "
                 "for all inputs, or one for each."
             )
-        self.acquisition = acquisition
         self.register_buffer("smallest_difference", difference)
         self.register_buffer("weight", self._spread(points))
-        super().set_X_pending(getattr(acquisition, "X_pending", None))
 
     @property
     def X_ref(self) -> Tensor | None:
         """The reference point of the acquisition function, if it has one."""
         return getattr(self.acquisition, "X_ref", None)
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Hands pending points to the acquisition function, and keeps apart from them.
-
-        Args:
-            X_pending: ``n x d``, or None.
-        """
-        self.acquisition.set_X_pending(X_pending)
-        super().set_X_pending(X_pending)
 
     def _spread(self, points: Tensor) -> Tensor:
         """Largest less smallest value over observed points, or over pairs of them."""

@@ -19,13 +19,14 @@ from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
 from botorch_pref.acquisition.dueling_exploring_eiig import DuelingExploringEIIG
 from botorch_pref.acquisition.point_arguments import takes_points
 from botorch_pref.acquisition.registration.input_constructors import utility_model
+from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
 from botorch_pref.models.predictions.validity_probability import (
     log_validity_probability,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
 
 
-class FeasibilityWeighted(AcquisitionFunction):
+class FeasibilityWeighted(WrappedAcquisition):
     r"""The worth of a trial that may fail, with a model of its own for failing.
 
     Valid need not mean good: where trials crash for reasons that have nothing to do
@@ -73,9 +74,9 @@ class FeasibilityWeighted(AcquisitionFunction):
         feasibility_model: PreferenceGP,
         failure_value: float = 0.0,
     ) -> None:
-        super().__init__(model=acquisition.model)
         if isinstance(acquisition, DuelingExploringEIIG):
             acquisition = acquisition.chosen
+        super().__init__(acquisition)
         in_logs = acquisition._log or isinstance(acquisition, DuelingEIIG)
         if in_logs and failure_value != 0:
             raise ValueError(
@@ -83,20 +84,9 @@ class FeasibilityWeighted(AcquisitionFunction):
                 "counts in logarithms of probabilities or improvements, where a "
                 "failure is worth 0 probability; leave it out."
             )
-        self.acquisition = acquisition
         self.feasibility_model = feasibility_model
         self.failure_value = failure_value
         self._log = acquisition._log
-        super().set_X_pending(getattr(acquisition, "X_pending", None))
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Hands pending points to the weighted acquisition function.
-
-        Args:
-            X_pending: ``n x d``, or None.
-        """
-        self.acquisition.set_X_pending(X_pending)
-        super().set_X_pending(X_pending)
 
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]

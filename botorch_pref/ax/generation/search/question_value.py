@@ -9,6 +9,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
 from botorch_pref.ax.generation.search.told_apart import ToldApart
 
 _MARGIN = 1.25
@@ -16,7 +17,7 @@ _MARGIN = 1.25
 differ by one."""
 
 
-class QuestionValue(AcquisitionFunction):
+class QuestionValue(WrappedAcquisition):
     r"""Value of the options of a question, found by their coordinates.
 
     .. math:: \alpha(x) - 2 c \, \Big( \frac{(1.25^2 - r^2)_+}{1.25^2 - 1} \Big)^2
@@ -41,21 +42,10 @@ class QuestionValue(AcquisitionFunction):
         apart: ToldApart | None,
         draws: Tensor,
     ) -> None:
-        super().__init__(acquisition.model)
-        super().set_X_pending(getattr(acquisition, "X_pending", None))
-        self.acquisition = acquisition
+        super().__init__(acquisition)
         self._features = features
         self._apart = apart
         self._price = 0.0 if apart is None else 2 * self._spread(draws, apart)
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """See base class.
-
-        Args:
-            X_pending: ``k x d``.
-        """
-        super().set_X_pending(X_pending)
-        self.acquisition.set_X_pending(X_pending)
 
     def forward(self, X: Tensor) -> Tensor:
         """The value, less the price.
