@@ -15,11 +15,12 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.suite.cell import Rule, Setting, Study
+from benchmarks.suite.cell import Rule, Setting
 from benchmarks.suite.judges import JUDGES
 from benchmarks.suite.players import check_rule
 from benchmarks.suite.schedule import run_cells
 from benchmarks.suite.store import read_runs
+from benchmarks.suite.study import Study
 from benchmarks.suite.tables import markdown, table_of
 from botorch_pref.simulation.problems import PROBLEM_NAMES
 

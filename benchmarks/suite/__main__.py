@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.suite.cell import Cell, Study
+from benchmarks.suite.cell import Cell
 from benchmarks.suite.players import check_rule
 from benchmarks.suite.schedule import run_cells
 from benchmarks.suite.studies import STUDIES
+from benchmarks.suite.study import Study
 
 RUNS = Path("benchmarks/results/suite")
 RECORDS = Path("benchmarks/records")
@@ -143,9 +144,9 @@ def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
         options.page.write_text(page, encoding="utf-8")
         return 0
     for study in studies:
-        runs = read_record(study.name, options.records)
+        runs = read_record(study.record, options.records)
         if options.uncollected:
-            runs = read_runs(options.runs, study.name)
+            runs = read_runs(options.runs, study.record)
         if len(runs):
             print(f"## {study.name}\n\n{study.asks}\n")
             print(markdown(table_of(study, runs)))

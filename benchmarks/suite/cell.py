@@ -1,8 +1,7 @@
-"""One run of a study, and the study."""
+"""One run of a study: problem and judge, rule, seed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -60,46 +59,3 @@ class Cell:
         setting, rule = self.setting, self.rule
         who = f"{setting.problem}_{setting.judge}-{setting.noise:g}"
         return f"{who}_{rule.model}_{rule.acquisition}_{self.seed:04d}"
-
-
-@dataclass(frozen=True)
-class Study:
-    """A question and the runs that answer it: settings times rules times seeds.
-
-    Attributes:
-        name: Its name.
-        asks: The question, in a sentence.
-        settings: Problems and judges.
-        rules: Models and acquisition functions.
-        reference: The rule that the others are compared with.
-        num_seeds: Runs of each rule in each setting.
-        num_random: Duels that start a run.
-        num_chosen: Duels that follow.
-    """
-
-    name: str
-    asks: str
-    settings: tuple[Setting, ...]
-    rules: tuple[Rule, ...]
-    reference: Rule
-    num_seeds: int = 50
-    num_random: int = 5
-    num_chosen: int = 25
-
-    def cells(self) -> Iterator[Cell]:
-        """All runs: every rule from one seed before the next seed.
-
-        An interrupted study then has the same starts for all rules, and what a run
-        takes is known of all of them early.
-        """
-        for seed in range(self.num_seeds):
-            for setting in self.settings:
-                for rule in self.rules:
-                    yield Cell(
-                        self.name,
-                        setting,
-                        rule,
-                        seed,
-                        self.num_random,
-                        self.num_random + self.num_chosen,
-                    )

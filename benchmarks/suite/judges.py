@@ -54,3 +54,6 @@ The noise is of ``probit`` the deviation per presented item, of ``logistic`` the
 of ``lapses`` the share of duels that a coin decides while the better point wins the
 others, of ``ties`` the difference of utilities up to which both are the same to her.
 """
+
+ERRING = ("lapses", "logistic", "probit")
+"""Judges who name the worse point at times."""

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.suite.cell import Study
+from benchmarks.suite.claims import table_of_claims
 from benchmarks.suite.figures import draw_regrets
 from benchmarks.suite.store import read_record
+from benchmarks.suite.study import Study
 from benchmarks.suite.tables import SETTING, markdown, table_of
 
 _HEAD = """# Benchmarks
@@ -28,6 +29,11 @@ questions of two points nearer than 0.05 in the unit cube; *unclear early* are
 questions, before the last third of the duels, of two points that the judge tells apart
 less than 55 % of the time; *repeated* ones were asked before. Seconds are of the
 processor, for one proposal and one fit.
+
+A claim is held against all pairs of runs from the same start, over all settings:
+*better in* is the share of pairs in which its rule has less regret, ties a half, with
+its standard error; no problem's scale enters. More than two standard errors from a half
+decide. Claims of how fast a rule converges compare the mean regret over all duels.
 """
 
 _AUDIT = """
@@ -51,7 +57,7 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
     """
     parts, missing = [_HEAD, _audit(records)], []
     for study in studies:
-        runs = read_record(study.name, records)
+        runs = read_record(study.record, records)
         if len(runs):
             parts.append(_section(study, runs, figures))
         else:
@@ -70,15 +76,34 @@ def _section(study: Study, runs: pd.DataFrame, figures: Path | None) -> str:
     reference = study.reference
     settings = f"{study.num_random} random and {study.num_chosen} chosen duels"
     against = f"reference: {reference.model}, {reference.acquisition}"
-    parts = [f"\n## {study.name}\n\n{study.asks}\n\n{settings}; {against}.\n"]
-    drawn = [] if figures is None else draw_regrets(runs, figures)
     table = table_of(study, runs)
+    parts = [f"\n## {study.name}\n\n{study.asks}\n\n{settings}; {against}. "]
+    parts.append(_what_was_run(study, table))
+    claims = table_of_claims(study.claims, runs)
+    if len(claims):
+        parts.append(f"\n{markdown(claims)}\n")
+    drawn = [] if figures is None or study.runs_of else draw_regrets(runs, figures)
     groups = table.groupby(SETTING, sort=False)
     for (problem, judge, noise), of_setting in groups:
         who = judge if noise == 0 else f"{judge} judge, {noise:g}"
         parts.append(f"\n### {problem}, {who}\n\n{markdown(readable(of_setting))}\n")
     parts += [f"\n![{path.stem}](figures/{path.name})\n" for path in drawn]
     return "".join(parts)
+
+
+def _what_was_run(study: Study, table: pd.DataFrame) -> str:
+    """How much of what is declared there are runs of."""
+    if study.runs_of:
+        return f"The runs are those of `{study.runs_of}`.\n"
+    runs, rows = table["runs"], len(study.settings) * len(study.rules)
+    each = (
+        f"{runs.min()}" if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"
+    )
+    return (
+        f"Declared are {study.num_seeds} starts of {len(study.rules)} rules in "
+        f"{len(study.settings)} settings; run were {each} starts of "
+        f"{len(table)} of these {rows} pairs.\n"
+    )
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:

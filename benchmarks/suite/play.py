@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Cell
-from benchmarks.suite.judges import JUDGES
+from benchmarks.suite.judges import ERRING, JUDGES
 from benchmarks.suite.players import make_player
 from botorch_pref.simulation.duel_loop import run_duels
 from botorch_pref.simulation.problems import Problem, make_problem
@@ -85,7 +85,8 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
     problem = make_problem(setting.problem)
     judge = JUDGES[setting.judge](problem.utility, setting.noise, seed)
     generator = Generator().manual_seed(seed)
-    player = make_player(cell.rule, problem.dim, cell.num_random, generator)
+    errs = setting.judge in ERRING
+    player = make_player(cell.rule, problem.dim, errs, cell.num_random, generator)
     who = cell.study, setting.problem, setting.judge, f"{setting.noise:g}"
     what = cell.rule.model, cell.rule.acquisition, str(seed)
     rows, asked = [], torch.empty(0, 2, problem.dim, dtype=torch.double)

@@ -25,7 +25,7 @@ from botorch_pref.acquisition import (
     champion,
 )
 from botorch_pref.commands.registry import ACQUISITIONS as REGISTERED
-from botorch_pref.commands.registry import make_fit
+from botorch_pref.commands.registry import HUMAN_NOISE, NOISE, distinct, make_fit
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
@@ -116,7 +116,7 @@ def fit_apart(
     place = torch.full((len(datapoints),), -1)
     place[seen] = torch.arange(len(seen))
     compared = comparisons.map_tensors(lambda block: place[block])
-    model = MODELS["ep"](datapoints[seen], compared)
+    model = make_fit("ep")(datapoints[seen], compared)
     feasibility = EPPreferenceGP(datapoints, feedback=[validity])
     fit_gpytorch_mll(
         PreferenceMarginalLogLikelihood(feasibility.likelihood, feasibility)
@@ -152,9 +152,9 @@ def fit_default_prior(datapoints: Tensor, comparisons: Comparisons) -> Model:
     return model
 
 
+LEARNING = ("ep", "laplace", "skew")
+
 MODELS: dict[str, Fit] = {
-    **{name: make_fit(name) for name in ("ep", "laplace", "skew")},
-    **{f"{name}-human": make_fit(name, 1.0) for name in ("ep", "laplace", "skew")},
     "ep-known": known_fit(EPPreferenceGP),
     "laplace-known": known_fit(LaplacePreferenceGP),
     "skew-known": known_fit(SkewPreferenceGP),
@@ -162,20 +162,38 @@ MODELS: dict[str, Fit] = {
     "ep-rival-prior": fit_rival_prior,
     "pairwise-gp": fit_pairwise_gp,
 }
-"""Models by name. Those without a suffix take answers at their word, with the noise of
-the command line, ``-human`` ones have the library's default noise of 1, ``-known`` ones
-do not learn."""
+"""Models by name, beside those of `LEARNING`, which are as the command line makes them:
+with the noise of a judge who never errs, or of one who does. ``-known`` ones do not
+learn their hyper-parameters."""
 
-ACQUISITIONS: dict[str, MakeAcquisition] = {
+
+def make_model(name: str, errs: bool) -> Fit | FitTrials:
+    """The function that fits the model of a name.
+
+    Args:
+        name: One of `LEARNING`, `MODELS` or `TRIALS`.
+        errs: Whether the judge errs.
+    """
+    if name in LEARNING:
+        return make_fit(name, HUMAN_NOISE if errs else NOISE)
+    return (MODELS | TRIALS)[name]
+
+
+_OURS: dict[str, MakeAcquisition] = {
     **REGISTERED,
     "eiig-0.1": partial(DuelingEIIG, k=0.1),
     "eiig-0.5": partial(DuelingEIIG, k=0.5),
     "eiig-weighted": weighted,
     "eiig-constrained": constrained,
     "hbei-own-best": best_under_the_draw,
+}
+
+ACQUISITIONS: dict[str, MakeAcquisition] = {
+    **{name: distinct(make) for name, make in _OURS.items()},
     "qeubo": qeubo,
 }
-"""Those of the command line, and more."""
+"""Those of the command line, and more, with its smallest difference; BoTorch's as it
+is."""
 
 RANDOM = "random"
 """Random points meet the incumbent."""
@@ -199,12 +217,15 @@ class Player:
     hears_validity: bool = False
 
 
-def make_player(rule: Rule, dim: int, num_random: int, generator: Generator) -> Player:
+def make_player(
+    rule: Rule, dim: int, errs: bool, num_random: int, generator: Generator
+) -> Player:
     """Makes the player of a rule.
 
     Args:
         rule: Its names.
         dim: Number of inputs `d`.
+        errs: Whether the judge errs.
         num_random: How many duels start the run at random.
         generator: Source of the random duels, which are its first draws under every
             rule, and of all that is drawn later.
@@ -218,9 +239,8 @@ def make_player(rule: Rule, dim: int, num_random: int, generator: Generator) -> 
     else:
         make = ACQUISITIONS[rule.acquisition]
         propose = ChosenDuels(dim, num_random, rule.acquisition, make, generator)
-    if rule.model in TRIALS:
-        return Player(propose, TRIALS[rule.model], hears_validity=True)
-    return Player(propose, MODELS[rule.model])
+    fit = make_model(rule.model, errs)
+    return Player(propose, fit, hears_validity=rule.model in TRIALS)
 
 
 def check_rule(rule: Rule) -> None:
@@ -232,7 +252,7 @@ def check_rule(rule: Rule) -> None:
     if rule == OPTUNA:
         return
     tables: tuple[tuple[str, str, Callable[[], list[str]]], ...] = (
-        ("model", rule.model, lambda: sorted(MODELS | TRIALS)),
+        ("model", rule.model, lambda: sorted([*LEARNING, *MODELS, *TRIALS])),
         ("acquisition", rule.acquisition, lambda: sorted([*ACQUISITIONS, RANDOM])),
     )
     for what, name, known in tables:

@@ -50,7 +50,7 @@ def read_runs(folder: Path, study: str) -> pd.DataFrame:
 
 
 def read_record(study: str, records: Path) -> pd.DataFrame:
-    """The committed runs of a study; none where there is no file of it."""
+    """The committed runs of a name; none where there is no file of it."""
     path = records / f"{study}.csv.gz"
     return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
 

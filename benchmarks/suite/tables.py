@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from benchmarks.suite.cell import Rule, Study
+from benchmarks.suite.cell import Rule
+from benchmarks.suite.claims import SETTING
+from benchmarks.suite.study import Study
 
 WRONG = 0.05
 """Regret at the top of the hill of the recommendation from which it is a wrong one."""
@@ -17,7 +19,6 @@ UNCLEAR = 0.55
 """A judge tells two points apart less often than this: not worth a question early."""
 
 RESAMPLES = 2000
-SETTING = ["problem", "judge", "noise"]
 RULE = ["model", "acquisition"]
 
 
@@ -42,6 +43,8 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         reference = _ends_of(ends, study.reference)
         for (model, acquisition), of_rule in of_setting.groupby(RULE, sort=False):
             rule = Rule(model, acquisition)
+            if rule not in study.rules:
+                continue
             row = dict(zip(SETTING, setting, strict=True))
             row |= dict(zip(RULE, rule_names(rule), strict=True))
             row |= _regrets(_ends_of(ends, rule), reference)

@@ -14,6 +14,7 @@ from botorch_pref.commands.registry import (
     ACQUISITIONS,
     HUMAN_NOISE,
     NOISE,
+    distinct,
     make_fit,
 )
 from botorch_pref.errors import BotorchPrefError
@@ -59,7 +60,7 @@ def optimise(settings: RunSettings, out: Path) -> None:
         dim=problem.dim,
         num_random=settings.random_duels,
         acquisition=settings.acquisition,
-        make_acquisition=ACQUISITIONS[settings.acquisition],
+        make_acquisition=distinct(ACQUISITIONS[settings.acquisition]),
         generator=for_duels,
     )
     judge = ProbitJudge(problem.utility, settings.noise, for_judge)

@@ -10,7 +10,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
-from botorch_pref.acquisition import incumbent
+from botorch_pref.acquisition import DistinctOptions, incumbent
 from botorch_pref.acquisition.registration.registry import (
     RegisteredAcquisition,
     registered_acquisitions,
@@ -75,6 +75,16 @@ ACQUISITIONS: dict[str, MakeAcquisition] = {
     for name, make in _ways(entry).items()
 }
 """Those named ``-pair`` choose both points of a duel."""
+
+
+def distinct(make: MakeAcquisition) -> MakeAcquisition:
+    """A way to make an acquisition function that keeps options apart.
+
+    Args:
+        make: Makes the acquisition function that `DistinctOptions` keeps from options
+            that nobody could tell apart.
+    """
+    return lambda model, X_ref: DistinctOptions(make(model, X_ref))
 
 
 def make_fit(name: str, noise: float = NOISE) -> Fit:

@@ -12,9 +12,11 @@ import torch
 
 from benchmarks.suite.__main__ import main
 from benchmarks.suite.calibration import probit_deviation, tie_threshold
-from benchmarks.suite.cell import Cell, Rule, Setting, Study
+from benchmarks.suite.cell import Cell, Rule, Setting
+from benchmarks.suite.claims import Claim, table_of_claims, verdict
 from benchmarks.suite.figures import draw_regrets
 from benchmarks.suite.judges import JUDGES
+from benchmarks.suite.own_studies import ERRORS
 from benchmarks.suite.page import make_page
 from benchmarks.suite.play import COLUMNS, basin_regret, is_repeated, play
 from benchmarks.suite.players import ACQUISITIONS, MODELS, OPTUNA, check_rule
@@ -28,13 +30,14 @@ from benchmarks.suite.store import (
     read_runs,
     run_path,
 )
-from benchmarks.suite.studies import ERRORS, STUDIES
+from benchmarks.suite.studies import STUDIES
+from benchmarks.suite.study import Study
 from benchmarks.suite.tables import bootstrap_median, markdown, table_of
 from botorch_pref.feedback import Comparisons
 from botorch_pref.simulation.problems import make_problem
 
 SETTING = Setting("branin", "probit", 5.0)
-RANDOM, UCB = Rule("laplace-human", "random"), Rule("laplace-human", "ucb")
+RANDOM, UCB = Rule("laplace", "random"), Rule("laplace", "ucb")
 STUDY = Study("tiny", "?", (SETTING,), (RANDOM, UCB), RANDOM, 2, 2, 2)
 CELLS = list(STUDY.cells())
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
@@ -181,6 +184,44 @@ def test_the_figures_of_a_table() -> None:
     assert "| ucb |" in markdown(table_of(STUDY, runs))
 
 
+def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
+    # From the same start UCB is better, worse, the same, better: 2.5 of 4 pairs. A run
+    # without its pair does not count.
+    ends = {RANDOM: [3.0, 1.0, 8.0, 2.0, 0.0], UCB: [1.0, 2.0, 8.0, 1.5]}
+    runs = pd.DataFrame(
+        row(rule, seed, duel, regret - (duel == 0) * 10 * (rule == RANDOM))
+        for rule, regrets in ends.items()
+        for seed, regret in enumerate(regrets)
+        for duel in range(2)
+    )
+    ways = "end", "way", "seconds"
+    table = table_of_claims([Claim(of, UCB, RANDOM, of) for of in ways], runs)
+    error = 100 * np.std([1, 0, 0.5, 1], ddof=1) / 2
+    assert list(table["pairs"]) == [4, 4, 4]
+    assert table["better in"][0] == f"62 ± {error:.0f} %"
+    # Regret on the way is the mean of both duels, with ten less for random's first.
+    assert list(table["better in"][1:]) == ["0 ± 0 %", "50 ± 0 %"]
+    assert list(table["lower median in"]) == ["1 of 1", "0 of 1", "0 of 1"]
+    assert list(table["so it"]) == ["is not decided", "is wrong here", "is not decided"]
+    assert verdict(0.61, 0.05) == "holds"
+    assert verdict(0.59, 0.05) == "is not decided"
+    assert table_of_claims([Claim("?", UCB, OPTUNA)], runs).empty
+
+
+def test_one_studys_runs_may_answer_another_question() -> None:
+    assert not list(STUDIES["inference"].cells())
+    assert set(STUDIES["inference"].rules) <= set(STUDIES["default"].rules)
+    ends = {RANDOM: [3.0, 1.0], UCB: [1.0, 2.0]}
+    runs = pd.DataFrame(
+        row(rule, seed, 0, regret)
+        for rule, regrets in ends.items()
+        for seed, regret in enumerate(regrets)
+    )
+    table = table_of(replace(STUDY, rules=(UCB,)), runs)
+    assert list(table["acquisition"]) == ["ucb"]
+    assert table["against reference"][0] == -0.5
+
+
 def test_without_the_reference_there_is_no_comparison() -> None:
     runs = pd.DataFrame([row(UCB, seed, 0, 1.0) for seed in range(2)])
     (only,) = table_of(STUDY, runs).to_dict("records")
@@ -237,7 +278,9 @@ def test_software_without_ties_hears_one_win_of_each() -> None:
 def test_all_that_studies_name_is_there(study: Study) -> None:
     cells = list(study.cells())
     assert len({cell.key for cell in cells}) == len(cells)
-    for rule in (*study.rules, study.reference):
+    claimed = [rule for c in study.claims for rule in (c.better, c.worse)]
+    assert {*claimed, study.reference} <= set(study.rules)
+    for rule in study.rules:
         check_rule(rule)
     for setting in study.settings:
         problem = make_problem(setting.problem)
@@ -251,7 +294,7 @@ def test_unknown_names_are_told_with_the_known_ones() -> None:
         check_rule(Rule("nobody", "ucb"))
     with pytest.raises(ValueError, match=r"unknown acquisition 'guess': .*random"):
         check_rule(Rule("ep", "guess"))
-    assert {"ep", "ep-human", "pairwise-gp"} <= set(MODELS)
+    assert {"ep-rival-prior", "pairwise-gp"} <= set(MODELS)
     assert {"eiig", "qeubo"} <= set(ACQUISITIONS)
 
 
@@ -270,7 +313,7 @@ def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
     text = make_page([STUDY], tmp_path, tmp_path / "figures")
     ends = read_record("tiny", tmp_path).query("duel == 3")
     median = ends.query("acquisition == 'ucb'")["regret_recommended"].median()
-    (row,) = re.findall(r"\| laplace-human, ucb \| 2 \| (\S+) \(", text)
+    (row,) = re.findall(r"\| laplace, ucb \| 2 \| (\S+) \(", text)
     assert float(row) == pytest.approx(median, rel=1e-2)
     assert "### branin, probit judge, 5" in text
     (figure,) = re.findall(r"\]\((figures/\S+)\)", text)
@@ -291,14 +334,14 @@ def test_the_commands(
     assert "1 of 1 runs" in capsys.readouterr().out
     figures = ["--figures", str(tmp_path / "figures")]
     assert main(["report", *folder, *figures, "--uncollected"]) == 0
-    assert "| laplace-human | random | 1 |" in capsys.readouterr().out
+    assert "| laplace | random | 1 |" in capsys.readouterr().out
     assert main(["run", *folder, "--problem", "none"]) == 2
 
     folder += ["--records", str(tmp_path / "records")]
     assert main(["collect", *folder]) == 0
     assert "tiny: 1 runs" in capsys.readouterr().out
     assert main(["report", *folder, *figures]) == 0
-    assert "| laplace-human | random | 1 |" in capsys.readouterr().out
+    assert "| laplace | random | 1 |" in capsys.readouterr().out
     # Again to the same figures, unless a figure on record is another.
     assert main(["check", *folder]) == 0
     assert "0 duels differ" in capsys.readouterr().out

@@ -1,0 +1,94 @@
+"""Claims that one rule is better than another, held against paired runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from benchmarks.suite.cell import Rule
+
+SETTING = ["problem", "judge", "noise"]
+_START = [*SETTING, "seed"]
+
+DECIDED = 2.0
+"""Standard errors from a half at which runs decide."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, and the two rules whose runs from the same starts decide it.
+
+    Attributes:
+        says: The sentence.
+        better: The rule that is claimed to be better.
+        worse: The other.
+        of: What is less under the better one: regret at the ``end``, its mean over all
+            duels on the ``way``, or the ``seconds`` of the processor.
+    """
+
+    says: str
+    better: Rule
+    worse: Rule
+    of: str = "end"
+
+
+def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each claim that has runs.
+
+    Args:
+        claims: What is held against the runs.
+        runs: Rows by `play.COLUMNS`.
+
+    Returns:
+        The claim; the number of pairs of runs from the same start; the share of them in
+        which the rule is better, ties a half, with its standard error, which no
+        problem's scale enters; the settings in which its median is lower; and what
+        follows: more than `DECIDED` standard errors from a half decide.
+    """
+    rows = []
+    for claim in claims:
+        better = _figures(runs, claim.better, claim.of)
+        pairs = pd.concat(
+            {"better": better, "worse": _figures(runs, claim.worse, claim.of)}, axis=1
+        ).dropna()
+        if len(pairs) < 2:
+            continue
+        score = (pairs["better"] < pairs["worse"]) + 0.5 * (
+            pairs["better"] == pairs["worse"]
+        )
+        share, error = score.mean(), score.std(ddof=1) / len(score) ** 0.5
+        medians = pairs.groupby(SETTING, sort=False).median()
+        lower = int((medians["better"] < medians["worse"]).sum())
+        rows.append(
+            {
+                "claim": claim.says,
+                "pairs": len(pairs),
+                "better in": f"{100 * share:.0f} ± {100 * error:.0f} %",
+                "lower median in": f"{lower} of {len(medians)}",
+                "so it": verdict(share, error),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def verdict(share: float, error: float) -> str:
+    """What follows from a share of better runs and its standard error."""
+    if share - 0.5 > DECIDED * error:
+        return "holds"
+    if 0.5 - share > DECIDED * error:
+        return "is wrong here"
+    return "is not decided"
+
+
+def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:
+    """What is compared of each run of a rule, by setting and seed."""
+    mine = runs[
+        (runs["model"] == rule.model) & (runs["acquisition"] == rule.acquisition)
+    ]
+    if of == "end":
+        last = mine.groupby(_START)["duel"].transform("max")
+        return mine[mine["duel"] == last].set_index(_START)["regret_recommended"]
+    column = {"way": "regret_recommended", "seconds": "seconds"}[of]
+    return mine.groupby(_START)[column].mean()

@@ -1,0 +1,36 @@
+"""Rules that many studies have, and what is claimed of them."""
+
+from __future__ import annotations
+
+import itertools
+
+from benchmarks.suite.cell import Rule
+from benchmarks.suite.claims import Claim
+from benchmarks.suite.players import OPTUNA
+
+PEERS = (Rule("ep", "random"), Rule("pairwise-gp", "qeubo"), OPTUNA)
+"""What every table has: chance, BoTorch and optuna-dashboard."""
+
+DEFAULT = Rule("ep", "exploring-eiig")
+"""What the library asks where nobody says otherwise."""
+
+
+BESIDE_PEERS = (
+    Claim("The default is better than optuna-dashboard's sampler.", DEFAULT, OPTUNA),
+    Claim(
+        "The default is better than `PairwiseGP` with qEUBO.",
+        DEFAULT,
+        Rule("pairwise-gp", "qeubo"),
+    ),
+    Claim(
+        "The default is better than random challengers.", DEFAULT, Rule("ep", "random")
+    ),
+)
+
+
+def all_rules(
+    models: tuple[str, ...], acquisitions: tuple[str, ...]
+) -> tuple[Rule, ...]:
+    """Every model with every acquisition function."""
+    pairs = itertools.product(models, acquisitions)
+    return tuple(Rule(model, name) for model, name in pairs)

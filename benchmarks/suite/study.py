@@ -1,0 +1,64 @@
+"""A question, and the runs that answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.suite.cell import Cell, Rule, Setting
+from benchmarks.suite.claims import Claim
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question and the runs that answer it: settings times rules times seeds.
+
+    Attributes:
+        name: Its name.
+        asks: The question, in a sentence.
+        settings: Problems and judges.
+        rules: Models and acquisition functions.
+        reference: The rule that the others are compared with.
+        num_seeds: Runs of each rule in each setting.
+        num_random: Duels that start a run.
+        num_chosen: Duels that follow.
+        claims: Of the source, or ours, that the runs decide.
+        runs_of: Name of another study with the same settings, whose runs answer this
+            question too; empty for a study with runs of its own.
+    """
+
+    name: str
+    asks: str
+    settings: tuple[Setting, ...]
+    rules: tuple[Rule, ...]
+    reference: Rule
+    num_seeds: int = 50
+    num_random: int = 5
+    num_chosen: int = 25
+    claims: tuple[Claim, ...] = ()
+    runs_of: str = ""
+
+    @property
+    def record(self) -> str:
+        """Name of the study whose runs are tabled."""
+        return self.runs_of or self.name
+
+    def cells(self) -> Iterator[Cell]:
+        """All runs: every rule from one seed before the next seed.
+
+        An interrupted study then has the same starts for all rules, and what a run
+        takes is known of all of them early. None where the runs are another study's.
+        """
+        if self.runs_of:
+            return
+        for seed in range(self.num_seeds):
+            for setting in self.settings:
+                for rule in self.rules:
+                    yield Cell(
+                        self.name,
+                        setting,
+                        rule,
+                        seed,
+                        self.num_random,
+                        self.num_random + self.num_chosen,
+                    )
