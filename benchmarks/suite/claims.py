@@ -82,11 +82,15 @@ def verdict(share: float, error: float) -> str:
     return "is not decided"
 
 
+def runs_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one rule."""
+    model, acquisition = runs["model"], runs["acquisition"]
+    return runs[(model == rule.model) & (acquisition == rule.acquisition)]
+
+
 def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:
     """What is compared of each run of a rule, by setting and seed."""
-    mine = runs[
-        (runs["model"] == rule.model) & (runs["acquisition"] == rule.acquisition)
-    ]
+    mine = runs_of(rule, runs)
     if of == "end":
         last = mine.groupby(_START)["duel"].transform("max")
         return mine[mine["duel"] == last].set_index(_START)["regret_recommended"]

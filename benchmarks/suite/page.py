@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from benchmarks.suite.claims import table_of_claims
 from benchmarks.suite.figures import draw_regrets
+from benchmarks.suite.screening import screening_section
 from benchmarks.suite.store import read_record
 from benchmarks.suite.study import Study
-from benchmarks.suite.tables import SETTING, markdown, table_of
+from benchmarks.suite.tables import SETTING, joined, markdown, side_by_side, table_of
 
 _HEAD = """# Benchmarks
 
@@ -55,7 +56,7 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
         records: Folder of the committed records.
         figures: Folder for the figures, beside the page; None to draw none.
     """
-    parts, missing = [_HEAD, _audit(records)], []
+    parts, missing = [_HEAD, _audit(records), screening_section(records)], []
     for study in studies:
         runs = read_record(study.record, records)
         if len(runs):
@@ -108,29 +109,16 @@ def _what_was_run(study: Study, table: pd.DataFrame) -> str:
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of one setting with figures and their errors side by side."""
-
-    def joined(pattern: str, names: Sequence[str]) -> list[str]:
-        rows = table[list(names)].itertuples(index=False)
-        return [
-            "" if any(pd.isna(v) for v in row) else pattern.format(*row) for row in rows
-        ]
-
     shown = {
-        "rule": joined("{}, {}", ("model", "acquisition")),
-        "runs": list(table["runs"]),
-        "median": joined("{:.3g} ({:.3g} to {:.3g})", ("median", "from", "to")),
-        "mean": joined("{:.3g} ± {:.2g}", ("mean", "error")),
-        "against the reference": joined(
-            "{:.2g} ± {:.2g}", ("against reference", "its error")
-        ),
-        "better in": list(table["better in"]),
+        "rule": joined(table, "{}, {}", "model", "acquisition"),
+        **side_by_side(table),
         "wrong optimum": list(table["wrong optimum"]),
     }
     shares = ("near copies %", "unclear early %", "repeated %")
-    shown |= {name: joined("{:.0f}", (name,)) for name in shares}
+    shown |= {name: joined(table, "{:.0f}", name) for name in shares}
     if (table["invalid"] > 0).any():
-        shown["invalid shown"] = joined("{:.1f}", ("invalid",))
-    return pd.DataFrame(shown | {"seconds": joined("{:.2f}", ("seconds",))})
+        shown["invalid shown"] = joined(table, "{:.1f}", "invalid")
+    return pd.DataFrame(shown | {"seconds": joined(table, "{:.2f}", "seconds")})
 
 
 def _audit(records: Path) -> str:

@@ -47,7 +47,7 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
                 continue
             row = dict(zip(SETTING, setting, strict=True))
             row |= dict(zip(RULE, rule_names(rule), strict=True))
-            row |= _regrets(_ends_of(ends, rule), reference)
+            row |= regrets(_ends_of(ends, rule), reference)
             rows.append(row | _questions(of_rule))
     table = pd.DataFrame(rows)
     return table.sort_values([*SETTING, "median"], ignore_index=True)
@@ -65,7 +65,13 @@ def _ends_of(ends: pd.Series, rule: Rule) -> pd.Series:
     return ends.loc[rule_names(rule)]
 
 
-def _regrets(ends: pd.Series, reference: pd.Series) -> dict[str, float]:
+def regrets(ends: pd.Series, reference: pd.Series) -> dict[str, float]:
+    """Figures of the regrets at the end of a rule's runs, and of the reference's.
+
+    Args:
+        ends: Of the rule, by seed.
+        reference: Of the reference, by seed.
+    """
     low, high = bootstrap_median(ends.to_numpy())
     gap = (ends - reference).dropna()
     return {
@@ -94,17 +100,43 @@ def bootstrap_median(values: np.ndarray) -> tuple[float, float]:
 
 
 def _questions(of_rule: pd.DataFrame) -> dict[str, float]:
-    num_duels = of_rule["duel"].max() + 1
     chosen = of_rule[of_rule["chosen"] == 1]
-    early = chosen[chosen["duel"] < num_duels * 2 / 3]
     after_start = of_rule[of_rule["duel"] > 0]
     return {
         "wrong optimum": int((of_rule["basin_regret"] > WRONG).sum()),
         "near copies %": 100 * (chosen["distance"] < NEAR).mean(),
         "repeated %": 100 * chosen["repeated"].mean(),
-        "unclear early %": 100 * (early["told_apart"] < UNCLEAR).mean(),
+        "unclear early %": 100 * unclear_early(of_rule),
         "invalid": of_rule["invalid"].sum() / of_rule["seed"].nunique(),
         "seconds": after_start["seconds"].mean(),
+    }
+
+
+def unclear_early(runs: pd.DataFrame) -> float:
+    """Share of unclear duels among those chosen before the last third."""
+    chosen = runs[runs["chosen"] == 1]
+    early = chosen[chosen["duel"] < (runs["duel"].max() + 1) * 2 / 3]
+    return float((early["told_apart"] < UNCLEAR).mean())
+
+
+def joined(table: pd.DataFrame, pattern: str, *names: str) -> list[str]:
+    """Figures of some columns in one cell a row; nothing where one is missing."""
+    rows = table[list(names)].itertuples(index=False)
+    return [
+        "" if any(pd.isna(v) for v in row) else pattern.format(*row) for row in rows
+    ]
+
+
+def side_by_side(table: pd.DataFrame) -> dict[str, list[str]]:
+    """Columns of the figures of `regrets` with their errors."""
+    return {
+        "runs": joined(table, "{}", "runs"),
+        "median": joined(table, "{:.3g} ({:.3g} to {:.3g})", "median", "from", "to"),
+        "mean": joined(table, "{:.3g} ± {:.2g}", "mean", "error"),
+        "against the reference": joined(
+            table, "{:.2g} ± {:.2g}", "against reference", "its error"
+        ),
+        "better in": joined(table, "{}", "better in"),
     }
 
 

@@ -22,6 +22,7 @@ from benchmarks.suite.play import COLUMNS, basin_regret, is_repeated, play
 from benchmarks.suite.players import ACQUISITIONS, MODELS, OPTUNA, check_rule
 from benchmarks.suite.rivals import decided
 from benchmarks.suite.schedule import run_cells
+from benchmarks.suite.screening import screening_section
 from benchmarks.suite.store import (
     collect,
     differences,
@@ -306,10 +307,31 @@ def test_the_page_is_the_one_that_the_records_make() -> None:
     assert made == without_figures, "python -m benchmarks.suite report --page ..."
 
 
+def test_rules_screened_and_other_software_from_the_same_starts(
+    tmp_path: Path,
+) -> None:
+    """Regrets 3 and 1 of the default, 1 and 2 of EIIG, 5 of the peer's one start."""
+    lines = ["prior,rule,problem,deviation,start,regret,unclear"]
+    for rule, regrets in (("exploring-eiig", (3, 1)), ("eiig", (1, 2))):
+        lines += [f"duel,{rule},p,0.0,{i},{r},0.25" for i, r in enumerate(regrets)]
+    (tmp_path / "screen_rules.csv").write_text("\n".join(lines) + "\n")
+    peer = pd.DataFrame([row(OPTUNA, 1, duel, 5.0) for duel in range(3)])
+    elsewhere = peer.assign(problem="another")
+    pd.concat([peer, elsewhere]).to_csv(tmp_path / "default.csv.gz", index=False)
+    text = screening_section(tmp_path)
+    assert "another" not in text.replace("another hump", "")
+    assert (
+        "| DuelKernel, eiig | 2 | 1.5 (1 to 2) | 1.5 ± 0.5 | -0.5 ± 1.5 | 1 |" in text
+    )
+    (peer_row,) = re.findall(r"\| optuna, sampler .*", text)
+    assert peer_row == "| optuna, sampler | 1 | 5 (5 to 5) |  |  | 0 | 1 |  |"
+
+
 def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
     run_cells(CELLS, tmp_path, jobs=1)
     collect(tmp_path, "tiny", tmp_path)
-    shutil.copy(RECORDS / "accuracy_audit.csv", tmp_path)
+    for name in ("accuracy_audit.csv", "screen_rules.csv"):
+        shutil.copy(RECORDS / name, tmp_path)
     text = make_page([STUDY], tmp_path, tmp_path / "figures")
     ends = read_record("tiny", tmp_path).query("duel == 3")
     median = ends.query("acquisition == 'ucb'")["regret_recommended"].median()
