@@ -20,7 +20,10 @@ from botorch_pref.acquisition.point_arguments import (
     reference_point,
     takes_points,
 )
+from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.likelihoods.links.probit_link import ProbitLink
+from botorch_pref.models.predictions.awaited_answers import awaiting_answers
 from botorch_pref.models.predictions.model_link import model_link
 from botorch_pref.posteriors.difference import difference_mixture
 
@@ -28,16 +31,28 @@ from botorch_pref.posteriors.difference import difference_mixture
 class DuelingAcquisition(AcquisitionFunction):
     r"""Mean worth of the duels that new points bring.
 
-    Of the ``q`` points of ``X``, the pending points, picked for duels that nobody has
-    answered yet, and the reference point if there is one, any two may meet. Counted are
-    the duels of at least one new point,
+    Of the options of a question, which are the ``q`` points of ``X``, those of the
+    pending points that were picked for the same question, and the reference point if
+    there is one, any two may meet. Counted are the duels of at least one new point,
 
     .. math:: \alpha(X) = \frac{1}{|P|} \sum_{\{i, j\} \in P} \alpha(x_i, x_j), \qquad
         P = \big\{\{i, j\} : i \in X, \;
-        j \in X \cup X_{pending} \cup \{x_r\}, \; i \ne j \big\},
+        j \in X \cup X_{same} \cup \{x_r\}, \; i \ne j \big\},
 
     so that one challenger of a reference (``q = 1``) is worth its duel with it, and a
-    pair without one (``q = 2``) its own duel. Batches chosen one by one
+    pair without one (``q = 2``) its own duel.
+
+    **Pending points** of a function with a reference are options of the same question,
+    :math:`X_{same}`, and so they are where one point is chosen at a time. But where all
+    options are chosen jointly, without a reference and ``q`` at a time, every ``q``
+    pending points, in their order, are a question of their own that is open: its
+    options will not meet the new ones. Its answers leave the mean and reduce the
+    covariance of the utilities under which :math:`\alpha` is evaluated, as
+    `awaiting_answers` has it, so that another question becomes the better one. What is
+    left over of them, the last ones, belongs to the same question. An answer for which
+    the model has no link is expected to be free of noise.
+
+    Batches chosen one by one
     (``sequential=True``) or jointly spread: a point dueling with itself teaches nothing
     and improves on nothing. (The hardest opponent instead of the mean would put kinks
     where gradient-based optimisers stop.) Where a challenger's part differs from its
@@ -95,13 +110,38 @@ class DuelingAcquisition(AcquisitionFunction):
         """Values of several duels of points of one joint posterior.
 
         Args:
-            posterior: Over new points, pending points and the reference, in this order.
+            posterior: Over new points, pending points of the same question and the
+                reference, in this order; others may follow.
             first: Positions of the challengers, ``num_duels``.
             second: Positions of their opponents.
 
         Returns:
             ``num_duels x batch_shape``.
         """
+
+    @property
+    def _pending_link(self) -> DuelLink:
+        """Link of the answers to open questions."""
+        try:
+            return self.link
+        except UnsupportedFeedbackError:
+            return ProbitLink(0.0)
+
+    def _split_pending(self, size: int) -> tuple[Tensor | None, Tensor | None]:
+        """Pending options of the same question, and those of other open questions.
+
+        Args:
+            size: How many options are new.
+
+        Returns:
+            ``m x d`` and ``k * size x d``; None for none.
+        """
+        pending = self.X_pending
+        if pending is None or self.X_ref is not None or size == 1:
+            return pending, None
+        others = pending.shape[-2] // size * size
+        same, asked = pending[..., others:, :], pending[..., :others, :]
+        return same if same.shape[-2] else None, asked if others else None
 
     def value_alone(self, posterior: Posterior) -> Tensor:
         """Value of one new point that nothing can meet, ``batch_shape``."""
@@ -114,6 +154,21 @@ class DuelingAcquisition(AcquisitionFunction):
     def _posterior(self, points: Tensor) -> Posterior:
         """Joint posterior of the points that may meet."""
         return self.model.posterior(points)
+
+    def _awaiting(self, points: Tensor, asked: Tensor, size: int) -> Posterior:
+        """The same, once the questions that are open have been answered.
+
+        Args:
+            points: ``batch_shape x n x d``.
+            asked: ``k * size x d``, the options of each question one after the other.
+            size: How many options a question has.
+        """
+        posterior = self._posterior(append_points(points, asked))
+        start, stop = points.shape[-2], points.shape[-2] + asked.shape[-2]
+        options = torch.arange(start, stop, device=points.device).view(-1, size)
+        first, second = torch.triu_indices(size, size, offset=1, device=points.device)
+        duels = options[:, first].flatten(), options[:, second].flatten()
+        return awaiting_answers(posterior, self._pending_link, *duels)
 
     @takes_points
     @t_batch_mode_transform()
@@ -131,12 +186,16 @@ class DuelingAcquisition(AcquisitionFunction):
             UnsupportedError: If a single point has no opponent and is worth nothing
                 alone.
         """
+        same, asked = self._split_pending(X.shape[-2])
         points = X
-        for others in (self.X_pending, self.X_ref):
+        for others in (same, self.X_ref):
             if others is not None:
                 points = append_points(points, others)
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
-        posterior = self._posterior(points)
+        if asked is None:
+            posterior = self._posterior(points)
+        else:
+            posterior = self._awaiting(points, asked, X.shape[-2])
         if len(first) == 0:
             return self.value_alone(posterior)
         values = self.duel_values(posterior, first, second)

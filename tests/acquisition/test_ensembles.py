@@ -67,6 +67,19 @@ def test_values_are_the_mean_over_members(kind: Acquisition) -> None:
     torch.testing.assert_close(value(model), alone, rtol=1e-4, atol=1e-5)
 
 
+@each(pairs=True)
+def test_open_questions_are_those_of_each_member(kind: Acquisition) -> None:
+    model, X, pending = ensemble(), points(5, 2, seed=6), points(3, seed=8)
+
+    def value(one: EPPreferenceGP) -> Tensor:
+        acquisition = kind(one)
+        acquisition.set_X_pending(pending)
+        return acquisition(X)
+
+    alone = torch.stack([value(member) for member in members(model)]).mean(0)
+    torch.testing.assert_close(value(model), alone, rtol=1e-4, atol=1e-5)
+
+
 def test_there_is_one_best_point() -> None:
     model, X = ensemble(), points(4)
     # The third point won all of its duels.

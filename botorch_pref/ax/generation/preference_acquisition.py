@@ -15,6 +15,7 @@ from botorch.generation.sampling import SamplingStrategy
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_pref.acquisition.dueling_acquisition import DuelingAcquisition
 from botorch_pref.ax.generation.search.option_space import Constraint, OptionSpace
 from botorch_pref.ax.generation.search.question_search import QuestionSearch
 from botorch_pref.ax.generation.search.told_apart import ToldApart
@@ -64,6 +65,12 @@ class PreferenceAcquisition(Acquisition):
             botorch_acqf_class, botorch_acqf_options, model
         )
         self.X_pending = pending
+        question = self.options.get(QuestionToFind.OPTION)
+        chooses_all = isinstance(acqf, DuelingAcquisition) and acqf.X_ref is None
+        if chooses_all and question is not None and question.apart is not None:
+            # Whole questions, also where an option of theirs was seen before.
+            asked = question.apart.pending.flatten(0, 1)
+            pending = asked if len(asked) else None
         # BoTorch's analytic functions take none.
         if pending is not None and not isinstance(acqf, AnalyticAcquisitionFunction):
             acqf.set_X_pending(pending)

@@ -44,14 +44,21 @@ def win_and_information(
         :math:`\log E[g(u)]` and :math:`IG`, each ``batch_shape``. The latter is in
         [0, log 2] up to the link's stated error.
     """
-    log_win = _log_mean(link.log_win_probability(means, variance))
-    log_loss = _log_mean(link.log_win_probability(-means, variance))
+    log_win = log_mean(link.log_win_probability(means, variance))
+    log_loss = log_mean(link.log_win_probability(-means, variance))
     remaining = link.expected_entropy(means, variance).mean(0)
     return log_win, binary_entropy(log_win, log_loss) - remaining
 
 
-def _log_mean(log_values: Tensor) -> Tensor:
-    """Logarithm of the mean over the first dimension."""
+def log_mean(log_values: Tensor) -> Tensor:
+    """Logarithm of the mean over the first dimension.
+
+    Args:
+        log_values: ``num_components x batch_shape``, logarithms of what is averaged.
+
+    Returns:
+        ``batch_shape``.
+    """
     if log_values.shape[0] == 1:
         return log_values[0]
     return log_values.logsumexp(0) - math.log(log_values.shape[0])

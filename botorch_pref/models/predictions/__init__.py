@@ -1,1 +1,1 @@
-"""Predictions from models: probabilities of answers, and function draws."""
+"""Predictions from models: answers, what they will leave open, function draws."""

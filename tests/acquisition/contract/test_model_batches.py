@@ -42,11 +42,20 @@ def test_pairs_of_a_batch_of_models(kind: Acquisition) -> None:
     datapoints, X = points(2, 4), points(5, 2)
     likelihood = PairwiseProbitLikelihood(noise=0.5)
     batch = EPPreferenceGP(datapoints, pairs, likelihood=likelihood)
-    together = kind(batch)(X.unsqueeze(-3))
-    assert together.shape == (5, 2)
-    for i in range(2):
-        alone = EPPreferenceGP(datapoints[i], pairs[i], likelihood=likelihood)
-        torch.testing.assert_close(together[:, i], kind(alone)(X), rtol=1e-5, atol=1e-6)
+    for pending in (None, points(3, seed=8)):
+
+        def value(model: Model, X: Tensor, pending: Tensor | None = pending) -> Tensor:
+            acquisition = kind(model)
+            acquisition.set_X_pending(pending)
+            return acquisition(X)
+
+        together = value(batch, X.unsqueeze(-3))
+        assert together.shape == (5, 2)
+        for i in range(2):
+            alone = EPPreferenceGP(datapoints[i], pairs[i], likelihood=likelihood)
+            torch.testing.assert_close(
+                together[:, i], value(alone, X), rtol=1e-5, atol=1e-6
+            )
 
 
 @each(pairs=True)

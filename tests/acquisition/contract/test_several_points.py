@@ -1,11 +1,17 @@
 """Several new points and pending points, against every duel on its own."""
 
+import math
 from itertools import combinations
 
+import pytest
 import torch
 from acquisition.contract.closed_forms import CLOSE, X_REF, each, points
 from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
 from entries import Acquisition
+from gpytorch.distributions import MultivariateNormal
+from linear_operator import to_linear_operator
+from scipy.stats import norm, truncnorm
 from torch import Tensor
 
 from botorch_pref.acquisition import (
@@ -55,6 +61,100 @@ def test_challengers_meet_the_reference_each_other_and_pending_points(
     torch.testing.assert_close(acquisition(new), expected, **CLOSE)
     one = acquisition(new[:, :1])
     torch.testing.assert_close(one, torch.stack(across[:3]).mean(0), **CLOSE)
+
+
+class Observed(Model):
+    """A Gaussian model that has seen differences of utilities, equal to their means."""
+
+    num_outputs = 1
+
+    def __init__(self, model: Model, options: Tensor, noise: Tensor) -> None:
+        super().__init__()
+        self.model, self.options, self.noise = model, options, noise
+        self.likelihood = model.likelihood
+
+    def posterior(self, X: Tensor, **_: object) -> GPyTorchPosterior:
+        options = self.options.expand(*X.shape[:-2], *self.options.shape)
+        joint = self.model.posterior(torch.cat([X, options], dim=-2))
+        mean, C = joint.mean.squeeze(-1), joint.distribution.covariance_matrix
+        q = X.shape[-2]
+        cross = C[..., q::2] - C[..., q + 1 :: 2]
+        seen = cross[..., q::2, :] - cross[..., q + 1 :: 2, :] + self.noise.diag()
+        left = C - cross @ torch.linalg.solve(seen, cross.mT)
+        normal = MultivariateNormal(
+            mean[..., :q], to_linear_operator(left[..., :q, :q])
+        )
+        return GPyTorchPosterior(normal)
+
+
+def noise_of_answers(model: Model, options: Tensor, noise: float) -> Tensor:
+    """Noise with which a difference is as well known as after its answer.
+
+    Means and variances given a win and a loss are those of truncated normals.
+    """
+    joint = model.posterior(options)
+    mean, C = joint.mean.squeeze(-1).detach(), joint.distribution.covariance_matrix
+    means = mean[::2] - mean[1::2]
+    C = (C[::2] - C[1::2]).T
+    variances = (C[::2] - C[1::2]).diagonal().detach()
+    left = []
+    for m, v in zip(means.tolist(), variances.tolist(), strict=True):
+        heard = math.sqrt(v + 2 * noise)
+        share = v / heard**2
+        expected = 0.0
+        for sign in (1, -1):
+            law = truncnorm(-sign * m / heard, math.inf)
+            p = norm.cdf(sign * m / heard)
+            expected += p * (share * 2 * noise + (share * heard) ** 2 * law.var())
+        left.append(1 / (1 / expected - 1 / v))
+    return torch.tensor(left, dtype=torch.double)
+
+
+@each(pairs=True)
+def test_open_questions_count_by_their_answers(
+    kind: Acquisition, gaussian_model: Model
+) -> None:
+    """Of every two pending points, in order; a last one is of the same question."""
+    new, asked, last = points(4, 2), points(4, seed=8), points(1, seed=9)
+    after = Observed(
+        gaussian_model, asked, noise_of_answers(gaussian_model, asked, 1.0)
+    )
+    acquisition = kind(gaussian_model)
+    acquisition.set_X_pending(asked)
+    torch.testing.assert_close(acquisition(new), kind(after)(new), **CLOSE)
+    acquisition.set_X_pending(torch.cat([asked, last]))
+    expected = kind(after)
+    expected.set_X_pending(last)
+    torch.testing.assert_close(acquisition(new), expected(new), **CLOSE)
+    acquisition.set_X_pending(asked[[2, 3, 1, 0]])
+    torch.testing.assert_close(acquisition(new), kind(after)(new), **CLOSE)
+
+
+@each(pairs=True)
+def test_the_same_question_is_worth_less_while_it_is_open(
+    kind: Acquisition, model: Model
+) -> None:
+    """Less still with two answers to come; but where no answer changes the choice."""
+    acquisition = kind.cls(model)
+    for pair in points(4, 2):
+        values = []
+        for times in (0, 1, 2):
+            acquisition.set_X_pending(pair.repeat(times, 1) if times else None)
+            values.append(acquisition(pair).detach())
+        falls = -torch.cat(values).diff()
+        assert bool((falls > 1e-3).all() if kind.level else (falls > -1e-12).all())
+        assert float(falls[0]) > 1e-3 or float(values[0]) < 1e-2
+
+
+def test_answers_without_a_link_are_free_of_noise(linear_utility) -> None:
+    """Half a normal distribution has 1 - 2 / pi of its variance."""
+    x = torch.tensor([[[0.2], [0.8]]], dtype=torch.double)
+    acquisition = DuelingEUBO(linear_utility(torch.zeros(1, 1, dtype=torch.double)))
+    alone = acquisition(x)
+    assert float(alone) == pytest.approx(0.6 / math.sqrt(2 * math.pi))
+    acquisition.set_X_pending(x[0])
+    left = math.sqrt(1 - 2 / math.pi)
+    torch.testing.assert_close(acquisition(x), left * alone)
 
 
 def test_utilities_of_challengers_are_counted_from_the_reference(model: Model) -> None:

@@ -200,6 +200,26 @@ def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
 
 
 @pytest.mark.slow
+def test_open_questions_are_whole_where_all_options_are_chosen(
+    answered, tmp_path
+) -> None:
+    """One option was answered already, and a question of another size is no pair."""
+    storage = shutil.copy(answered, tmp_path)
+    experiment = PreferenceExperiment.resume("espresso", storage=storage)
+    seen = experiment.experiment.trials[0].arms[0].parameters
+    question = experiment.ask(options=[seen, {**seen, "dose": 15.5}])
+    experiment.ask(options=[{**seen, "dose": dose} for dose in (16.5, 17.5, 18.5)])
+    adapter = fitted_adapter(
+        experiment.experiment, experiment.settings, duel_classes()["DuelingEUBO"]
+    )
+    adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
+    pending = adapter.generator._acquisition.acqf.X_pending
+    dose = adapter.parameters.index("dose")
+    expected = [(option["dose"] - 14) / 8 for option in question.options]
+    assert pending[:, dose].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("initial", [3, 4])
 def test_questions_are_those_of_the_strategy(initial, answered) -> None:
     experiment = PreferenceExperiment.resume("espresso", storage=answered)
