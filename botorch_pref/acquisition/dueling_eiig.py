@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+
+import torch
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -58,3 +61,18 @@ class DuelingEIIG(DifferenceAcquisition):
         """See base class."""
         log_win, information = win_and_information(self.link, means, variance)
         return self.k * log_win + information
+
+    def feasible_value(self, X: Tensor, log_valid: Tensor) -> Tensor:
+        r"""Value of points that may fail, :math:`k \log (P \, P(win)) + P \, IG`.
+
+        To improve, a trial must be valid and win; a failed one answers no question.
+
+        Args:
+            X: New points, ``batch_shape x q x d``.
+            log_valid: :math:`\log P`, that all are valid, ``batch_shape``.
+        """
+        information = copy(self)
+        information.k = 0.0
+        missed = -torch.expm1(log_valid) * information(X)
+        value: Tensor = self(X)
+        return value + self.k * log_valid - missed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
@@ -66,6 +68,11 @@ class DuelingExploringEIIG(AcquisitionFunction):
     def X_ref(self) -> Tensor | None:
         """The reference point."""
         return self.chosen.X_ref
+
+    @property
+    def feasible_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """`feasible_value` of the function that was drawn; None where it has none."""
+        return getattr(self.chosen, "feasible_value", None)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Hands pending points to the function that was drawn.

@@ -18,6 +18,7 @@ from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from botorch_pref import (
     AffineProbitLikelihood,
@@ -236,6 +237,26 @@ def test_optimize_acqf_in_sequence(model: Model) -> None:
     with torch.no_grad():
         best = weighted(grid.unsqueeze(1)).max()
     assert float(values[0]) > float(best) - 1e-3
+
+
+class Frugal(DuelingUCB):
+    """A function of a user's own that pays for every trial that may fail."""
+
+    def feasible_value(self, X: Tensor, log_valid: Tensor) -> Tensor:
+        return self(X) + 3 * torch.expm1(log_valid)
+
+
+def test_a_function_says_itself_how_it_is_weighed(
+    model: Model, feasibility: Model
+) -> None:
+    function = Frugal(model, X_REF)
+    weighted = FeasibilityWeighted(function, feasibility)
+    weighted.set_X_pending(POINTS[0])
+    p = log_validity_probability(feasibility, POINTS).squeeze(-1).exp()
+    expected = function(POINTS) - 3 * (1 - p)
+    torch.testing.assert_close(weighted(POINTS), expected)
+    with pytest.raises(ValueError, match="says itself what a failure is worth"):
+        FeasibilityWeighted(function, feasibility, failure_value=1.0)
 
 
 def test_by_name(model: Model, feasibility: Model) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,7 +16,6 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
-from botorch_pref.acquisition.dueling_exploring_eiig import DuelingExploringEIIG
 from botorch_pref.acquisition.point_arguments import takes_points
 from botorch_pref.acquisition.registration.input_constructors import utility_model
 from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
@@ -35,7 +34,9 @@ class FeasibilityWeighted(WrappedAcquisition):
 
     - an acquisition function :math:`\log \beta` in log space (BoTorch's ``Log...``)
       becomes :math:`\log \beta + \log P`, the logarithm of :math:`P \beta`;
-    - `DuelingEIIG`, :math:`k \log P(x \succ x_r) + IG`, becomes
+    - one that has a method ``feasible_value(X, log_valid)`` becomes what that returns,
+      ``batch_shape``, for the points and for :math:`\log P`. `DuelingEIIG`,
+      :math:`k \log P(x \succ x_r) + IG`, has
       :math:`k \log \big(P \, P(x \succ x_r)\big) + P \, IG`: to improve, the trial must
       be valid and win, and a failed one answers no question;
     - any other, :math:`\alpha`, becomes
@@ -44,7 +45,7 @@ class FeasibilityWeighted(WrappedAcquisition):
       :math:`P \alpha + (1 - P) \alpha_0` of a trial that is worth :math:`\alpha_0` if
       it fails. Below, where that would reward failing, :math:`(2 - P) g` penalises it.
 
-    All three are continuous, never decrease in :math:`P` nor in :math:`\alpha` at a
+    All of ours are continuous, never decrease in :math:`P` nor in :math:`\alpha` at a
     given :math:`P` (for EIIG: in either of its terms), and leave the acquisition
     function as it is where :math:`P = 1`.
 
@@ -63,8 +64,8 @@ class FeasibilityWeighted(WrappedAcquisition):
             incumbent.
 
     Raises:
-        ValueError: A failure value for a function that has none: `DuelingEIIG` or one
-            in log space.
+        ValueError: A failure value for a function that has none: `DuelingEIIG`, another
+            one with ``feasible_value``, or one in log space.
         UnsupportedFeedbackError: The model knows nothing of validity.
     """
 
@@ -74,19 +75,21 @@ class FeasibilityWeighted(WrappedAcquisition):
         feasibility_model: PreferenceGP,
         failure_value: float = 0.0,
     ) -> None:
-        if isinstance(acquisition, DuelingExploringEIIG):
-            acquisition = acquisition.chosen
         super().__init__(acquisition)
-        in_logs = acquisition._log or isinstance(acquisition, DuelingEIIG)
-        if in_logs and failure_value != 0:
+        if failure_value != 0 and (acquisition._log or self._own_value is not None):
             raise ValueError(
                 f"failure_value is {failure_value}, but {type(acquisition).__name__} "
-                "counts in logarithms of probabilities or improvements, where a "
-                "failure is worth 0 probability; leave it out."
+                "counts in logarithms of probabilities or improvements, or says "
+                "itself what a failure is worth; leave it out."
             )
         self.feasibility_model = feasibility_model
         self.failure_value = failure_value
         self._log = acquisition._log
+
+    @property
+    def _own_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """`feasible_value` of the acquisition function; None where it has none."""
+        return getattr(self.acquisition, "feasible_value", None)
 
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
@@ -100,14 +103,11 @@ class FeasibilityWeighted(WrappedAcquisition):
             ``batch_shape``, broadcast with the batches of both models.
         """
         log_valid = log_validity_probability(self.feasibility_model, X).sum(-1)
+        if self._own_value is not None:
+            return self._own_value(X, log_valid)
         value = self.acquisition(X)
         if self.acquisition._log:
             return value + log_valid
-        if isinstance(self.acquisition, DuelingEIIG):
-            information = copy(self.acquisition)
-            information.k = 0.0
-            missed = -torch.expm1(log_valid) * information(X)
-            return value + self.acquisition.k * log_valid - missed
         return failing_value(value, log_valid, self.failure_value)
 
 
