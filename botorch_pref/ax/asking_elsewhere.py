@@ -25,6 +25,16 @@ def packed_state(experiment: PreferenceExperiment) -> bytes:
     return pickle.dumps((experiment.experiment, experiment.settings))
 
 
+def unpacked_state(state: bytes) -> tuple[Experiment, Settings]:
+    """Ax's experiment, and how its questions are chosen.
+
+    Args:
+        state: See `packed_state`.
+    """
+    experiment, settings = pickle.loads(state)
+    return experiment, settings
+
+
 def packed_choice(state: bytes, size: int, rater: str | None) -> bytes:
     """Choice of the next question, which is that of ``ask`` in the same state.
 
@@ -36,9 +46,7 @@ def packed_choice(state: bytes, size: int, rater: str | None) -> bytes:
     Raises:
         ExperimentError: There are not so many options to show.
     """
-    experiment: Experiment
-    settings: Settings
-    experiment, settings = pickle.loads(state)
+    experiment, settings = unpacked_state(state)
     return pickle.dumps(chosen_question(experiment, settings, size, rater))
 
 

@@ -48,12 +48,15 @@ def serve(argv: Sequence[str]) -> None:
         ) from error
     torch.set_num_threads(1)
     experiment = _experiment(given)
+    notes = _note_warnings(given.storage, given.name)
     token = _token(given.storage)
     show = NumberTable(_pairs(given.unit)) if given.show is None else _shown(given.show)
     kinds = None if given.kinds is None else given.kinds.split(",")
     app = make_app(experiment, show=show, token=token, kinds=kinds, size=given.size)
     listening = _listening(given.host, given.port)
     _print_address(given.host, listening.getsockname()[1], token)
+    print(f"warnings:  {notes}, where models have any, and with the findings")
+    print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
     # An access log would have the token in it.
     config = uvicorn.Config(app, log_level="warning", access_log=False)
     uvicorn.Server(config).run(sockets=[listening])
@@ -152,6 +155,23 @@ def _token(storage: str) -> str:
     return path.read_text(encoding="utf-8").strip() or fresh
 
 
+def _note_warnings(storage: str, name: str) -> Path:
+    """The file in which warnings of models are noted instead of the terminal.
+
+    Beside the storage; for a database with a URL in this folder.
+    """
+    from botorch_pref.web.modelling.model_notes import LOGGER
+
+    plain = "".join(c if c.isalnum() else "_" for c in name)
+    path = Path(f"{plain if '://' in storage else storage}.log")
+    # Made when there is something to note.
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    LOGGER.addHandler(handler)
+    LOGGER.propagate = False
+    return path
+
+
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
@@ -180,7 +200,6 @@ def _print_address(host: str, port: int, token: str) -> None:
     print(f"findings:  http://{name}:{port}/report?{query}")
     if host not in EVERYWHERE:
         print("For phones in your network: --host 0.0.0.0")
-    print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
 
 
 def _own_address() -> str:

@@ -10,6 +10,7 @@ import traitlets
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.web.asking.ask_error import AskError
 from botorch_pref.web.asking.preference_service import CALLS, PreferenceService
 from botorch_pref.web.showing.content import Media
 from botorch_pref.web.showing.number_table import NumberTable
@@ -44,7 +45,7 @@ class QuestionWidget(anywidget.AnyWidget):
     def close(self) -> None:
         """Ends the widget and its threads; what was answered is kept."""
         self._calls.shutdown(wait=False, cancel_futures=True)
-        self._service.desk.close()
+        self._service.close()
         super().close()
 
     def _called(self, widget: Any, message: Any, buffers: Any) -> None:
@@ -58,6 +59,8 @@ class QuestionWidget(anywidget.AnyWidget):
             if call is None:
                 raise ExperimentError(f"There is no call {message.get('call')!r}.")
             reply["found"] = call(self._service, dict(message.get("given") or {}))
+        except AskError as error:
+            reply |= {"error": str(error), **error.details}
         except BotorchPrefError as error:
             reply["error"] = str(error)
         # A script that hears nothing would wait for ever.

@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from calling import ask, post
 from starlette.testclient import TestClient
 from tea import OWN, create, log, stored
 
@@ -14,21 +15,9 @@ from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.storage.events import events
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.asking import question_desk
+from botorch_pref.web.modelling.model_worker import ModelWorker
 
 Serve = Callable[..., TestClient]
-
-
-def ask(client: TestClient, rater: str | None = None) -> dict[str, Any]:
-    given = {} if rater is None else {"rater": rater}
-    reply = client.get("/api/question", params=given)
-    assert reply.status_code == 200, reply.text
-    return reply.json()
-
-
-def post(client: TestClient, call: str, status: int = 200, **given: Any) -> Any:
-    reply = client.post(f"/api/{call}", json=given)
-    assert reply.status_code == status, reply.text
-    return reply.json()
 
 
 def test_twelve_answers_are_stored_as_they_were_given(
@@ -247,7 +236,11 @@ def test_history_and_form_say_what_there_is(
     assert [event.what.get("seconds") for event in told] == [None, 2.5]
 
 
-def test_findings_are_those_of_the_report(tmp_path: Path, served: Serve) -> None:
+def test_findings_are_those_of_the_report(
+    tmp_path: Path, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another process finds the same, in seconds more.
+    monkeypatch.setattr(ModelWorker, "start", lambda worker: None)
     experiment = create(tmp_path / "tea.json")
     client = served(experiment)
     assert client.get("/api/findings").status_code == 400
@@ -335,3 +328,53 @@ def test_what_another_process_wrote_loses_no_answer(
     told = [(kind, index) for kind, index, _ in log(stored(tmp_path / "tea.json"))]
     assert ("told", first) in told
     assert len(told) == 2
+
+
+def test_a_stored_answer_is_acknowledged_whatever_hinders_the_next_question(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    def show(option: dict[str, Any]) -> str:
+        if option not in first.options:
+            raise ValueError("no picture")
+        return "a cup"
+
+    first = experiment.ask()
+    client = served(experiment, show=show)
+    reply = post(client, "answer", question=ask(client)["question"], winner=0)
+    assert reply == {"stored": 0, "next": None}
+    assert "no picture" in client.get("/api/question").json()["error"]
+
+
+def test_a_question_that_was_answered_meanwhile_is_not_skipped(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    """In another tab, after this one was displayed."""
+    client = served(experiment)
+    index = ask(client)["question"]
+    experiment.tell(index, winner=0)
+    post(client, "skip", question=index)
+    assert log(experiment) == [("told", index, {"winner": 0, "rater": None})]
+    assert ask(client)["question"] != index
+
+
+def test_an_answer_about_another_experiment_is_refused(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    """One that waited in a browser, at an address that serves another one now."""
+    client = served(experiment)
+    asked = ask(client)
+    given = {"question": asked["question"], "winner": 0}
+    assert (
+        "coffee" in post(client, "answer", 400, experiment="coffee", **given)["error"]
+    )
+    assert log(experiment) == []
+    post(client, "answer", experiment=asked["experiment"], **given)
+
+
+def test_text_that_no_file_can_hold_is_refused(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    index = ask(client)["question"]
+    post(client, "answer", 400, question=index, winner=0, note="half \ud800")
+    assert log(experiment) == []

@@ -191,12 +191,14 @@ def test_two_raters_and_two_tabs_lose_and_double_nothing(
         driver.switch_to.new_window("tab")
         one = Visitor(driver, PHONE)
         one.visit(address)
+        nameless = one.index()
         one.menu("My name")
         name = driver.switch_to.active_element
         name.send_keys("bob", Keys.ENTER)
         until(lambda: "bob" in one.text())
         bob = one.index()
-        assert bob != ann
+        # What was on display without a name is so with it.
+        assert bob == nameless != ann
         assert one.answer("B is better") == bob
         # Her question, in a second tab of hers: the first answer counts.
         one.visit(f"{address}/?rater=ann")
@@ -213,6 +215,25 @@ def test_two_raters_and_two_tabs_lose_and_double_nothing(
         ("told", bob, {"winner": 1, "rater": "bob"}),
         ("told", ann, {"winner": 0, "rater": "ann"}),
     ]
+
+
+def test_a_question_that_cannot_be_shown_is_skipped(
+    driver: WebDriver, tmp_path: Path
+) -> None:
+    experiment = create(tmp_path / "tea.json")
+    first = experiment.ask()
+
+    def show(option: dict[str, Any]) -> str:
+        return "a cup" if option not in first.options else option["colour"]
+
+    with serving(make_app(experiment, show=show)) as address:
+        driver.get(address)
+        one = Visitor(driver, PHONE)
+        until(lambda: "KeyError: 'colour'" in one.text())
+        assert one.small_targets() == []
+        one.click("Skip this question")
+        assert one.index() != first.index
+    assert kept(experiment) == [("withdrawn", first.index, {})]
 
 
 def test_an_answer_outlives_the_server_that_was_to_store_it(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tea import OWN, create
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web import NumberTable, make_app
+from botorch_pref.web.showing import presenter
 from botorch_pref.web.showing.number_table import named_unit, step, written
 
 Serve = Callable[..., TestClient]
@@ -95,9 +97,10 @@ def test_a_unit_of_no_parameter_is_refused(
 def test_media_come_from_addresses_of_their_own(
     experiment: PreferenceExperiment, served: Serve, tmp_path: Path
 ) -> None:
+    path = tmp_path / "picture.gif"
+    path.write_bytes(b"GIF89a of a file")
+
     def show(option: dict[str, Any]) -> list[Any]:
-        path = tmp_path / "picture.gif"
-        path.write_bytes(b"GIF89a of a file")
         return ["text", f"GIF89a {option['cups']}".encode(), path]
 
     client = served(experiment, show=show, token="right&strange")
@@ -111,6 +114,8 @@ def test_media_come_from_addresses_of_their_own(
         assert reply.content == f"GIF89a {option['cups']}".encode()
         assert client.get(f"/{file['src']}").content == b"GIF89a of a file"
         assert client.get("/" + given["src"].partition("?")[0]).status_code == 403
+    path.unlink()
+    assert client.get(f"/{file['src']}").status_code == 404
     for absent in ("0/0/0", "0/0/9", "0/9/0", "9/0/0"):
         assert client.get(f"/media/{absent}", headers=bearer).status_code == 404
 
@@ -122,6 +127,75 @@ def test_a_function_that_fails_says_for_which_option(
     said = client.get("/api/question").json()["error"]
     assert "KeyError: 'dose'" in said
     assert "leaf (g)" in said
+
+
+def test_a_question_that_cannot_be_shown_can_be_skipped(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    def show(option: dict[str, Any]) -> str:
+        if option in asked.options and not mended:
+            raise SystemExit("a script's end")
+        return "a cup"
+
+    asked, mended = experiment.ask(), False
+    client = served(experiment, show=show)
+    reply = client.get("/api/question")
+    assert (reply.status_code, reply.json()["question"]) == (400, 0)
+    assert "SystemExit: a script's end" in reply.json()["error"]
+    # It is tried again each time.
+    mended = True
+    assert client.get("/api/question").status_code == 200
+    reply = client.post("/api/skip", json={"question": 0})
+    assert reply.json()["skipped"] == 0
+    assert client.get("/api/question").json()["question"] != 0
+
+
+def test_a_function_that_takes_long_holds_up_no_answer_and_is_called_once_ahead(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    free, begun, calls = Event(), Event(), []
+
+    def show(option: dict[str, Any]) -> str:
+        calls.append(option)
+        if option not in asked.options:
+            begun.set()
+            free.wait(60)
+        return "a cup"
+
+    asked = experiment.ask()
+    client = served(experiment, show=show)
+    first = client.get("/api/question").json()
+    # The second is drawn while the first is on display, of which all still works.
+    assert begun.wait(60)
+    reply = client.post("/api/answer", json={"question": 0, "winner": 0})
+    assert reply.json() == {"stored": 0, "next": None}
+    assert client.get("/api/question?patience=0").status_code == 202
+    free.set()
+    second = client.get("/api/question").json()
+    assert (first["question"], second["question"]) == (0, 1)
+    assert [option for option in calls if option in second["options"]] == list(
+        second["options"]
+    )
+
+
+def test_an_option_that_cannot_be_shown_any_more_leaves_the_others_in_the_history(
+    experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presenter, "_KEPT", 0)
+
+    def show(option: dict[str, Any]) -> str:
+        if experiment.experiment.trials[0].status.is_completed:
+            raise OSError("disk is gone")
+        return "a cup"
+
+    client = served(experiment, show=show)
+    assert client.get("/api/question").json()["question"] == 0
+    client.post("/api/answer", json={"question": 0, "winner": 0})
+    (answer,) = client.get("/api/history").json()["answers"]
+    assert [part[0]["text"].endswith("disk is gone") for part in answer["shown"]] == [
+        True,
+        True,
+    ]
 
 
 KINDS = {"winner", "tie", "strength", "cannot_compare", "invalid", "ratings"}

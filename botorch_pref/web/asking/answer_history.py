@@ -8,7 +8,8 @@ from typing import Any
 from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 
-from botorch_pref.ax import Question
+from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.one_at_a_time import one_at_a_time
 from botorch_pref.ax.storage.events import standing_event
 
 
@@ -58,3 +59,20 @@ def is_answered(experiment: Experiment, index: int) -> bool:
     """
     trial = experiment.trials.get(index)
     return trial is not None and standing_event(trial) is not None
+
+
+@one_at_a_time
+def withdraw_unanswered(experiment: PreferenceExperiment, question: Question) -> bool:
+    """Withdraws a question, unless somebody has answered it by now.
+
+    Args:
+        experiment: Whose question it is.
+        question: On somebody's display.
+
+    Returns:
+        Whether it is withdrawn.
+    """
+    if is_answered(experiment.experiment, question.index):
+        return False
+    experiment.withdraw(question)
+    return True

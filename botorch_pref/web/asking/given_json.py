@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -11,7 +12,10 @@ from botorch_pref.errors import ExperimentError
 
 _LONGEST_NAME = 100
 _LONGEST_NOTE = 2000
-_ABOUT = ("question", "rater", "token")
+_NO_NAME = ("Cc", "Cs", "Zl", "Zp")
+"""Categories of Unicode that are in no name: control characters, halves of others, and
+what ends lines. Joiners and blanks of all kinds are in names."""
+_ABOUT = ("question", "rater", "token", "experiment")
 _KEYWORDS = (*(one.name for one in fields(Answer)), "note", "seconds")
 
 
@@ -32,9 +36,10 @@ def given_rater(given: Mapping[str, Any]) -> str | None:
             f"rater is {str(rater)[:_LONGEST_NAME]!r}; give a name of at most "
             f"{_LONGEST_NAME} characters."
         )
-    if not rater.isprintable():
+    if any(unicodedata.category(character) in _NO_NAME for character in rater):
         raise ExperimentError(f"rater is {rater!r}; give a name that can be printed.")
-    return rater.strip() or None
+    # Phones differ in how they write an accent, and names in their blanks.
+    return " ".join(unicodedata.normalize("NFC", rater).split()) or None
 
 
 def given_index(given: Mapping[str, Any]) -> int:
@@ -92,6 +97,8 @@ def given_keywords(given: Mapping[str, Any]) -> dict[str, Any]:
     note = said.get("note")
     if isinstance(note, str) and len(note) > _LONGEST_NOTE:
         raise ExperimentError(f"The note is longer than {_LONGEST_NOTE} characters.")
+    if isinstance(note, str) and any(unicodedata.category(c) == "Cs" for c in note):
+        raise ExperimentError(f"The note {note[:_LONGEST_NAME]!r} is no text.")
     return said
 
 

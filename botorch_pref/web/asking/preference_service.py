@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.errors import ExperimentError
-from botorch_pref.web.asking.answer_history import AnsweredQuestion
+from botorch_pref.ax.answers.telling import batch
+from botorch_pref.ax.settings import SHARE
+from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.web.asking.ask_error import AskError
 from botorch_pref.web.asking.design_form import design_form
-from botorch_pref.web.asking.experiment_findings import experiment_findings
 from botorch_pref.web.asking.given_json import (
     given_index,
     given_keywords,
@@ -19,7 +21,10 @@ from botorch_pref.web.asking.given_json import (
 )
 from botorch_pref.web.asking.offered_kinds import offered_kinds
 from botorch_pref.web.asking.question_desk import QuestionDesk
-from botorch_pref.web.showing.content import Content, Media
+from botorch_pref.web.asking.question_renderer import MediaAddress, QuestionRenderer
+from botorch_pref.web.modelling.model_worker import ModelWorker
+from botorch_pref.web.modelling.question_source import QuestionSource
+from botorch_pref.web.showing.content import Media
 from botorch_pref.web.showing.number_table import NumberTable
 from botorch_pref.web.showing.presenter import Presenter, Show
 
@@ -27,8 +32,6 @@ PATIENCE = 8.0
 """Seconds after which a call for a question says that it is still being chosen."""
 
 JSON = dict[str, Any]
-MediaAddress = Callable[[int, int, int, Media], str]
-"""Address of a part of an option of a question, by their numbers."""
 
 
 class PreferenceService:
@@ -55,15 +58,17 @@ class PreferenceService:
         size: int = 2,
     ) -> None:
         space = experiment.experiment.search_space
-        self._address = address
-        self._presenter = Presenter(space, show)
-        self._kinds = {size: offered_kinds(experiment, size, kinds)}
-        self._num_levels = experiment.num_levels
+        presenter = Presenter(space, show)
+        offered = {size: offered_kinds(experiment, size, kinds)}
+        self._renderer = QuestionRenderer(experiment, presenter, address, offered)
         self._initial = experiment.settings.initial
         units = show.units if isinstance(show, NumberTable) else {}
         self._form = design_form(space, units)
         self.name = experiment.experiment.name
-        self.desk = QuestionDesk(experiment, size)
+        self._names_needed = experiment.settings.raters == SHARE
+        self._worker = ModelWorker(experiment)
+        source = QuestionSource(experiment, self._worker, size)
+        self.desk = QuestionDesk(experiment, source, presenter.prepare)
 
     def question(self, given: Mapping[str, Any]) -> JSON:
         """The question that a rater is asked now.
@@ -74,21 +79,51 @@ class PreferenceService:
         Returns:
             ``question``, its number, ``options``, their parameters, ``shown``, what is
             shown of each, and ``kinds``; or ``question`` None and ``waited`` in seconds
-            while it is being chosen.
+            while it is being chosen or drawn.
+
+        Raises:
+            AskError: It needs a name, or cannot be shown.
         """
-        rater, patience = given_rater(given), given_patience(given, PATIENCE)
-        return self._asked(rater, self.desk.question(rater, patience))
+        rater, patience = self._asker(given), given_patience(given, PATIENCE)
+        until = time.monotonic() + patience
+        question = self.desk.question(rater, patience)
+        return self._asked(rater, question, until - time.monotonic())
+
+    def claim(self, given: Mapping[str, Any]) -> JSON:
+        """Hands a rater what was asked before the name was known.
+
+        Args:
+            given: ``rater``.
+
+        Returns:
+            See `question`.
+
+        Raises:
+            ExperimentError: There is no name.
+        """
+        rater = given_rater(given)
+        if rater is None:
+            raise ExperimentError("rater is missing; give the name that was entered.")
+        self.desk.claim(rater)
+        return self._asked(rater, self.desk.question(rater, patience=0.0))
 
     def answer(self, given: Mapping[str, Any]) -> JSON:
         """Stores an answer.
 
         Args:
-            given: ``question``, ``rater``, and keywords of ``tell``.
+            given: ``question``, ``rater``, and keywords of ``tell``; and perhaps the
+                name of the ``experiment``, which must be this one then.
 
         Returns:
             ``stored``, the number of the question, and ``next``, see `question`.
         """
         rater, index = given_rater(given), given_index(given)
+        about = given.get("experiment", self.name)
+        if about != self.name:
+            raise ExperimentError(
+                f"This answer is about the experiment {str(about)[:100]!r}, and asked "
+                f"is about {self.name!r}."
+            )
         self.desk.answer(rater, index, given_keywords(given))
         return {"stored": index, "next": self._next(rater)}
 
@@ -115,7 +150,7 @@ class PreferenceService:
             See `question`.
         """
         rater = given_rater(given)
-        return self._asked(rater, self.desk.undo(rater))
+        return self._asked(rater, self.desk.undo(rater), PATIENCE)
 
     def own(self, given: Mapping[str, Any]) -> JSON:
         """A question about designs of a rater's own.
@@ -126,8 +161,9 @@ class PreferenceService:
         Returns:
             See `question`.
         """
-        rater = given_rater(given)
-        return self._asked(rater, self.desk.ask_own(rater, given_options(given)))
+        rater = self._asker(given)
+        own = self.desk.ask_own(rater, given_options(given))
+        return self._asked(rater, own, PATIENCE)
 
     def progress(self, given: Mapping[str, Any]) -> JSON:
         """Progress of the experiment.
@@ -163,7 +199,7 @@ class PreferenceService:
         """
         answers = self.desk.answers()
         mine = [one for one in answers if one.rater == given_rater(given)]
-        return {"answers": [self._answered(one) for one in mine[:50]]}
+        return {"answers": [self._renderer.answered(one) for one in mine[:50]]}
 
     def form(self, given: Mapping[str, Any]) -> JSON:
         """The form for a design of one's own.
@@ -179,7 +215,7 @@ class PreferenceService:
         Args:
             given: Nothing.
         """
-        return experiment_findings(self.desk.experiment)
+        return self._worker.findings()
 
     def media(self, index: int, option: int, part: int) -> Media:
         """A picture, a sound or a film of a question.
@@ -193,61 +229,48 @@ class PreferenceService:
             ExperimentError: There is no such thing.
         """
         trial = self.desk.experiment.experiment.trials.get(index)
-        if trial is not None:
-            contents = self._presenter.contents(Question.of_trial(trial))  # type: ignore[arg-type]
-            if option < len(contents) and part < len(contents[option]):
-                found = contents[option][part]
-                if isinstance(found, Media):
-                    return found
-        raise ExperimentError("There is no such picture, sound or film.")
+        question = None if trial is None else Question.of_trial(batch(trial))
+        found = question and self._renderer.media(question, option, part)
+        if not found:
+            raise ExperimentError("There is no such picture, sound or film.")
+        return found
+
+    def close(self) -> None:
+        """Ends what chooses questions and what draws options."""
+        self.desk.close()
+        self._worker.close()
+        self._renderer.close()
+
+    def _asker(self, given: Mapping[str, Any]) -> str | None:
+        """Name of who is asked."""
+        rater = given_rater(given)
+        if rater is None and self._names_needed:
+            raise AskError("Everybody here is asked under a name.", needs="name")
+        return rater
 
     def _next(self, rater: str | None) -> JSON | None:
         """The next question if it is there at once; else None."""
-        question = self.desk.question(rater, patience=0.0)
-        return None if question is None else self._asked(rater, question)
+        try:
+            found = self._asked(rater, self.desk.question(rater, patience=0.0))
+            return None if found["question"] is None else found
+        # What was sent is stored; who asks for the question hears what is wrong.
+        except BotorchPrefError:
+            return None
 
-    def _asked(self, rater: str | None, question: Question | None) -> JSON:
-        if question is None:
+    def _asked(
+        self, rater: str | None, question: Question | None, patience: float = 0.0
+    ) -> JSON:
+        asked = None if question is None else self._renderer.asked(question, patience)
+        if asked is None:
             return {"question": None, "waited": round(self.desk.waited(rater), 1)}
-        size = len(question.options)
-        if size not in self._kinds:
-            self._kinds[size] = offered_kinds(self.desk.experiment, size)
-        return {
-            "question": question.index,
-            "rater": rater,
-            "options": list(question.options),
-            "shown": self._shown(question),
-            "kinds": self._kinds[size],
-            "levels": self._num_levels,
-        }
-
-    def _shown(self, question: Question) -> list[list[JSON]]:
-        """Contents of each option, as the page takes them."""
-
-        def part(option: int, place: int, content: Content) -> JSON:
-            return content.to_json(
-                lambda media: self._address(question.index, option, place, media)
-            )
-
-        return [
-            [part(option, place, content) for place, content in enumerate(contents)]
-            for option, contents in enumerate(self._presenter.contents(question))
-        ]
-
-    def _answered(self, answered: AnsweredQuestion) -> JSON:
-        return {
-            "question": answered.question.index,
-            "options": list(answered.question.options),
-            "shown": self._shown(answered.question),
-            "said": answered.said,
-            "time": answered.time,
-        }
+        return {**asked, "rater": rater}
 
 
 CALLS: dict[str, Callable[[PreferenceService, Mapping[str, Any]], JSON]] = {
     "question": PreferenceService.question,
     "answer": PreferenceService.answer,
     "skip": PreferenceService.skip,
+    "claim": PreferenceService.claim,
     "undo": PreferenceService.undo,
     "own": PreferenceService.own,
     "progress": PreferenceService.progress,

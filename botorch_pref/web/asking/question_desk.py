@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Condition
 from typing import Any
@@ -16,9 +16,10 @@ from botorch_pref.web.asking.answer_history import (
     AnsweredQuestion,
     answered_questions,
     is_answered,
+    withdraw_unanswered,
 )
-from botorch_pref.web.asking.question_source import QuestionSource
 from botorch_pref.web.asking.rater_place import RaterPlace
+from botorch_pref.web.modelling.question_source import QuestionSource
 
 AHEAD = 1
 """Questions asked for a rater beyond the one on display."""
@@ -37,17 +38,24 @@ class QuestionDesk:
 
     Args:
         experiment: Whose questions they are. Those that are pending come first.
-        size: How many options a question shows.
+        source: Of further ones.
+        prepare: Called with each of them before it is on the desk.
     """
 
-    def __init__(self, experiment: PreferenceExperiment, size: int = 2) -> None:
+    def __init__(
+        self,
+        experiment: PreferenceExperiment,
+        source: QuestionSource,
+        prepare: Callable[[Question], object],
+    ) -> None:
         self.experiment = experiment
-        self._source = QuestionSource(experiment, size)
+        self._source = source
+        self._prepare = prepare
         self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
         self._unowned: deque[Question] = deque()
         self._changed = Condition()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="ask")
-        self._at_work = False
+        self._at_work = self._closing = False
         for question in experiment.pending:
             owned = question.rater is not None
             queue = self._places[question.rater].questions if owned else self._unowned
@@ -68,12 +76,7 @@ class QuestionDesk:
             ExperimentError: There are `MAX_RATERS` others.
         """
         with self._changed:
-            if rater not in self._places and len(self._places) >= MAX_RATERS:
-                raise ExperimentError(
-                    f"{MAX_RATERS} people answer already; serve the page again for "
-                    "others."
-                )
-            place = self._places[rater]
+            place = self._place(rater)
             if not place.questions and self._unowned:
                 place.questions.append(self._unowned.popleft())
             if not place.questions and place.waiting_since is None:
@@ -96,7 +99,7 @@ class QuestionDesk:
             rater: Who waits.
         """
         with self._changed:
-            since = self._places[rater].waiting_since
+            since = self._place(rater).waiting_since
             return 0.0 if since is None else time.monotonic() - since
 
     def answer(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
@@ -113,8 +116,10 @@ class QuestionDesk:
             StorageError: It could not be stored.
         """
         with self._changed:
-            others = (p for owner, p in self._places.items() if owner != rater)
-            if any(index in other.indices for other in others):
+            place = self._place(rater)
+            on_desk = [q for p in self._places.values() for q in p.questions]
+            # What nobody in particular was asked is for whoever answers first.
+            if any(q.index == index and q.rater not in (None, rater) for q in on_desk):
                 raise AnswerConflictError(
                     f"Question {index} was asked of somebody else."
                 )
@@ -123,16 +128,43 @@ class QuestionDesk:
         except ExperimentError as error:
             if not is_answered(self.experiment.experiment, index):
                 raise
-            self._put_away(rater, index)
+            self._put_away(index)
             raise AnswerConflictError(str(error)) from error
         with self._changed:
-            self._places[rater].skipped.clear()
-        self._put_away(rater, index)
+            place.present.skipped.clear()
+        self._put_away(index)
 
-    def _put_away(self, rater: str | None, index: int) -> None:
+    def claim(self, rater: str) -> None:
+        """Hands a rater the questions that were asked before the name was known.
+
+        Whoever has one of them on display without a name may still answer it: the first
+        answer counts.
+
+        Args:
+            rater: Whose page was without a name until now.
+
+        Raises:
+            ExperimentError: There are `MAX_RATERS` others.
+        """
+        with self._changed:
+            place, nameless = self._place(rater), self._places.pop(None, None)
+            if nameless is not None:
+                place.take_over(nameless)
+            self._ask_ahead()
+
+    def _place(self, rater: str | None) -> RaterPlace:
+        """The place of a rater, made if there is room; the lock is held."""
+        if rater not in self._places and len(self._places) >= MAX_RATERS:
+            raise ExperimentError(
+                f"{MAX_RATERS} people answer already; serve the page again for others."
+            )
+        return self._places[rater]
+
+    def _put_away(self, index: int) -> None:
         """Takes a question off the desk, and sees to it that others are asked."""
         with self._changed:
-            self._places[rater].remove(index)
+            for place in self._places.values():
+                place.remove(index)
             self._unowned = deque(q for q in self._unowned if q.index != index)
             self._ask_ahead()
 
@@ -151,15 +183,15 @@ class QuestionDesk:
             index: The number of the question; nothing happens if it is not theirs.
         """
         with self._changed:
-            place = self._places[rater]
+            place = self._place(rater)
             found = [q for q in place.questions if q.index == index]
         for question in found:
-            self.experiment.withdraw(question)
+            skipped = withdraw_unanswered(self.experiment, question)
             with self._changed:
                 # Two taps at once skip it once.
-                if index in place.indices:
+                if skipped and index in place.indices:
                     place.skipped.append(question)
-            self._put_away(rater, index)
+            self._put_away(index)
 
     def undo(self, rater: str | None) -> Question:
         """Takes back what a rater did last: an answer or a skipped question.
@@ -174,7 +206,7 @@ class QuestionDesk:
             ExperimentError: The rater has answered and skipped nothing.
         """
         with self._changed:
-            place = self._places[rater]
+            place = self._place(rater)
             if place.skipped:
                 question = place.skipped.pop()
                 place.questions.appendleft(question)
@@ -186,6 +218,7 @@ class QuestionDesk:
             )
         question = self.experiment.undo(rater=rater)
         with self._changed:
+            place = place.present
             place.remove(question.index)
             place.questions.appendleft(question)
             self._changed.notify_all()
@@ -203,9 +236,11 @@ class QuestionDesk:
         Raises:
             ExperimentError: The search space has no such designs.
         """
+        with self._changed:
+            place = self._place(rater)
         question = self.experiment.ask(options=options, rater=rater)
         with self._changed:
-            self._places[rater].questions.appendleft(question)
+            place.present.questions.appendleft(question)
             self._changed.notify_all()
         return question
 
@@ -215,12 +250,14 @@ class QuestionDesk:
 
     def close(self) -> None:
         """Waits for the question that is being chosen, and asks no more."""
+        self._closing = True
         self._worker.shutdown(cancel_futures=True)
-        self._source.close()
 
     def _ask_ahead(self) -> None:
         """Sets the worker to work, if there is any; the lock is held."""
         self._changed.notify_all()
+        if self._closing:
+            return
         if not self._at_work and self._in_need() is not None:
             self._at_work = True
             self._worker.submit(self._ask)
@@ -245,19 +282,20 @@ class QuestionDesk:
         while True:
             with self._changed:
                 found = self._in_need()
-                if found is None:
+                if found is None or self._closing:
                     self._at_work = False
                     return
             rater, place = found
             try:
                 question = self._source.ask(rater, len(self._places))
+                self._prepare(question)
             # Whoever waits is told; nobody waits for this thread.
             except Exception as error:
                 with self._changed:
-                    place.error = error
+                    place.present.error = error
                     self._changed.notify_all()
                 continue
             with self._changed:
-                place.questions.append(question)
-                place.waiting_since = None
+                place.present.questions.append(question)
+                place.present.waiting_since = None
                 self._changed.notify_all()

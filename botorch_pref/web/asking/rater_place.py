@@ -18,12 +18,19 @@ class RaterPlace:
         waiting_since: When the rater began to wait for a question, by a clock that
             never goes back; None while there is one.
         error: Why the last one could not be asked; None if it could.
+        heir: The place that took this one over; None while it stands.
     """
 
     questions: deque[Question] = field(default_factory=deque)
     skipped: list[Question] = field(default_factory=list)
     waiting_since: float | None = None
     error: Exception | None = None
+    heir: RaterPlace | None = None
+
+    @property
+    def present(self) -> RaterPlace:
+        """The place that stands for this one now."""
+        return self if self.heir is None else self.heir.present
 
     @property
     def indices(self) -> list[int]:
@@ -37,3 +44,13 @@ class RaterPlace:
             index: Its number.
         """
         self.questions = deque(q for q in self.questions if q.index != index)
+
+    def take_over(self, other: RaterPlace) -> None:
+        """Takes all that another place has, and what will come to it.
+
+        Args:
+            other: What is on display there is on display here.
+        """
+        self.questions.extendleft(reversed(other.questions))
+        self.skipped.extend(other.skipped)
+        other.heir = self

@@ -22,6 +22,7 @@ from starlette.staticfiles import StaticFiles
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.asking.answer_conflict import AnswerConflictError
+from botorch_pref.web.asking.ask_error import AskError
 from botorch_pref.web.asking.given_json import given_patience
 from botorch_pref.web.asking.preference_service import (
     CALLS,
@@ -38,7 +39,7 @@ _PAUSE = 0.1
 """Seconds between looks whether a question is there."""
 
 _READS = ("progress", "history", "form", "findings")
-_WRITES = ("answer", "skip", "undo", "own")
+_WRITES = ("answer", "skip", "undo", "own", "claim")
 
 
 def make_app(
@@ -53,9 +54,9 @@ def make_app(
 
     ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call,
     in JSON, ``GET /api/question``, ``/api/progress``, ``/api/history``, ``/api/form``
-    and ``/api/findings``, and ``POST /api/answer``, ``/api/skip``, ``/api/undo`` and
-    ``/api/own``; see `PreferenceService`. ``rater`` is a parameter of each. Errors are
-    ``{"error": ...}``.
+    and ``/api/findings``, and ``POST /api/answer``, ``/api/skip``, ``/api/undo``,
+    ``/api/own`` and ``/api/claim``; see `PreferenceService`. ``rater`` is one parameter
+    of each. Errors are ``{"error": ...}``.
 
     Args:
         experiment: Of the process that serves; the questions that are pending come
@@ -84,7 +85,7 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        service.desk.close()
+        service.close()
 
     calls = [
         Route("/api/question", _question(service)),
@@ -164,6 +165,8 @@ async def _called(
         found = await run_in_threadpool(CALLS[name], service, given)
     except AnswerConflictError as error:
         return refused(409, str(error))
+    except AskError as error:
+        return refused(400, str(error), **error.details)
     except ExperimentError as error:
         return refused(400, str(error))
     except BotorchPrefError as error:
@@ -181,6 +184,8 @@ def _media(service: PreferenceService) -> Callable[..., Any]:
         except ExperimentError as error:
             return refused(404, str(error))
         if isinstance(found.data, Path):
+            if not found.data.is_file():
+                return refused(404, f"There is no {found.data.name} any more.")
             return FileResponse(found.data, media_type=found.mime)
         return Response(found.data, media_type=found.mime)
 

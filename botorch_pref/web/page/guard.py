@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections import OrderedDict
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -113,11 +114,12 @@ class Guard:
         return allowed
 
 
-def refused(status: int, why: str) -> JSONResponse:
+def refused(status: int, why: str, **details: Any) -> JSONResponse:
     """Answer that says in JSON what was wrong.
 
     Args:
         status: Of HTTP.
         why: What was wrong, and what to do.
+        details: What a page needs to know beside it.
     """
-    return JSONResponse({"error": why}, status)
+    return JSONResponse({"error": why, **details}, status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
@@ -19,12 +20,15 @@ from botorch_pref.web.showing.number_table import NumberTable
 Show = Callable[[dict[str, Any]], Any]
 """A user's function, from the parameters of an option to what is shown of it."""
 
-_KEPT = 64
+_KEPT = 128
 """Questions whose contents are kept, so that pictures are not drawn twice."""
 
 
 class Presenter:
     """Contents of options, by a user's function or as a table of numbers.
+
+    One thread calls the function, for one option after the other: nothing else waits
+    for it, and it need not be made for several threads.
 
     Args:
         space: Ax's search space.
@@ -45,26 +49,57 @@ class Presenter:
             )
         self._space = space
         self._show: Show | NumberTable = NumberTable() if show is None else show
-        self._kept: OrderedDict[int, list[Contents]] = OrderedDict()
+        self._kept: OrderedDict[int, Future[list[Contents]]] = OrderedDict()
         self._lock = Lock()
+        # Drawing by pyplot, say, is not for several threads.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="show")
 
-    def contents(self, question: Question) -> list[Contents]:
-        """Contents of each option of a question.
+    def prepare(self, question: Question) -> Future[list[Contents]]:
+        """Contents of each option, in the making.
 
         Args:
             question: Of the experiment.
-
-        Raises:
-            ExperimentError: The user's function failed, or returned what cannot be
-                shown.
         """
         with self._lock:
             found = self._kept.get(question.index)
             if found is None:
-                found = self._kept[question.index] = self._made(question)
-                if len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
+                found = self._thread.submit(self._made, question)
+                self._kept[question.index] = found
+            self._kept.move_to_end(question.index)
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
             return found
+
+    def contents(
+        self, question: Question, patience: float | None = None
+    ) -> list[Contents] | None:
+        """Contents of each option of a question.
+
+        Args:
+            question: Of the experiment.
+            patience: How many seconds to wait for them; None for as long as it takes.
+
+        Returns:
+            The contents; None if they are still in the making.
+
+        Raises:
+            ExperimentError: The user's function failed, or returned what cannot be
+                shown. The next call tries again.
+        """
+        made = self.prepare(question)
+        try:
+            return made.result(patience)
+        except TimeoutError:
+            return None
+        except Exception:
+            with self._lock:
+                if self._kept.get(question.index) is made:
+                    del self._kept[question.index]
+            raise
+
+    def close(self) -> None:
+        """Draws no more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _made(self, question: Question) -> list[Contents]:
         if isinstance(self._show, NumberTable):
@@ -75,8 +110,8 @@ class Presenter:
                 made.append(contents_of(self._show(dict(option))))
             except ExperimentError:
                 raise
-            # Whatever a user's function raises.
-            except Exception as error:
+            # Whatever a user's function raises; what ends a script ends no server.
+            except (Exception, SystemExit) as error:
                 raise ExperimentError(
                     f"show failed for {option}: {type(error).__name__}: {error}"
                 ) from error

@@ -4,6 +4,7 @@
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const RETRY_SECONDS = [1, 2, 4, 8];
 const TOAST_SECONDS = 6;
+const REPLY_SECONDS = 30;
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with properties, attributes (a-b), listeners (onx) and children. */
@@ -34,9 +35,11 @@ const letter = (place) => LETTERS[place] ?? `${place + 1}`;
 
 /** A call that was refused (status of HTTP), or did not arrive (0). */
 class CallError extends Error {
-  constructor(message, status) {
+  constructor(message, status, { question = null, needs = null } = {}) {
     super(message);
     this.status = status;
+    this.question = question;
+    this.needs = needs;
   }
 
   /** Whether the same call can succeed later. */
@@ -45,7 +48,7 @@ class CallError extends Error {
   }
 }
 
-const WRITES = new Set(["answer", "skip", "undo", "own"]);
+const WRITES = new Set(["answer", "skip", "undo", "own", "claim"]);
 
 class HttpTransport {
   constructor(token) {
@@ -56,6 +59,8 @@ class HttpTransport {
     const known = Object.entries(given).filter(([, v]) => v !== null && v !== undefined);
     let url = `api/${name}`;
     const request = { headers: { ...this.headers }, cache: "no-store" };
+    // A phone that slept, or has changed its network, may wait for a reply for ever.
+    if (name !== "findings") request.signal = AbortSignal.timeout?.(1000 * REPLY_SECONDS);
     if (WRITES.has(name)) {
       request.method = "POST";
       request.headers["Content-Type"] = "application/json";
@@ -68,7 +73,7 @@ class HttpTransport {
     } catch {
       throw new CallError("No connection to the experiment.", reply?.ok ? 502 : 0);
     }
-    if (!reply.ok) throw new CallError(found.error ?? reply.statusText, reply.status);
+    if (!reply.ok) throw new CallError(found.error ?? reply.statusText, reply.status, found);
     return found;
   }
 }
@@ -78,11 +83,11 @@ class WidgetTransport {
     this.model = model;
     this.open = new Map();
     this.last = 0;
-    model.on("msg:custom", ({ id, found, error }) => {
+    model.on("msg:custom", ({ id, found, error, ...details }) => {
       const waiting = this.open.get(id);
       this.open.delete(id);
       if (error === undefined) waiting?.done(found);
-      else waiting?.failed(new CallError(error, 400));
+      else waiting?.failed(new CallError(error, 400, details));
     });
   }
 
@@ -96,14 +101,15 @@ class WidgetTransport {
   }
 }
 
-/** The one answer that is on its way, which survives a reload. */
+/** Answers that are on their way. With a key they survive a reload, and tabs share them. */
 class Outbox {
   constructor(key) {
     this.key = key;
-    this.kept = null;
+    this.kept = [];
   }
 
-  get held() {
+  get all() {
+    if (this.key === null) return this.kept;
     try {
       return JSON.parse(localStorage.getItem(this.key)) ?? this.kept;
     } catch {
@@ -112,9 +118,19 @@ class Outbox {
   }
 
   put(given) {
-    this.kept = given;
+    this.#keep([...this.all, given]);
+  }
+
+  remove(given) {
+    const same = (one) => one.question === given.question && one.rater === given.rater;
+    this.#keep(this.all.filter((one) => !same(one)));
+  }
+
+  #keep(all) {
+    this.kept = all;
+    if (this.key === null) return;
     try {
-      if (given) localStorage.setItem(this.key, JSON.stringify(given));
+      if (all.length) localStorage.setItem(this.key, JSON.stringify(all));
       else localStorage.removeItem(this.key);
     } catch {
       // A browser without storage still sends while the page is open.
@@ -251,17 +267,20 @@ class QuestionView {
     this.watch = new Stopwatch();
     this.ended = new AbortController();
     this.place = page ? location.origin + location.pathname : "widget";
-    this.outbox = new Outbox(`botorch_pref outbox ${this.place}`);
+    this.outbox = new Outbox(page ? `botorch_pref answers ${this.place}` : null);
+    this.loads = 0;
     this.rater = this.#knownRater();
     this.#build();
     this.#listen();
   }
 
   async start() {
-    if (this.page && this.outbox.held) {
-      this.busy = true;
-      await this.#send();
-    } else await this.load();
+    this.busy = true;
+    for (const given of this.outbox.all) {
+      const { refusal } = await this.#deliver(given);
+      if (refusal) return this.#complain(refusal);
+    }
+    return this.load();
   }
 
   stop() {
@@ -283,6 +302,7 @@ class QuestionView {
   }
 
   #setRater(name) {
+    const before = this.rater;
     this.rater = name || null;
     if (this.page) {
       const url = new URL(location.href);
@@ -297,11 +317,24 @@ class QuestionView {
         // The address has it.
       }
     }
-    this.load();
+    // An answer that is on its way is that of who gave it; what follows is not.
+    if (!this.sending) this.#loadAfter(before);
   }
 
-  call(name, given = {}) {
-    return this.transport.call(name, { rater: this.rater, ...given });
+  /** Loads a question; a name that is new takes over what nobody in particular was asked. */
+  #loadAfter(before) {
+    return this.load(before === null && this.rater !== null ? "claim" : "question");
+  }
+
+  async call(name, given = {}) {
+    // A page calls again; a notebook's kernel answers when its cells are done.
+    const silence = () => this.#warn("No reply so far: the notebook is busy with its cells, or its kernel is gone.");
+    const timer = this.page ? null : setTimeout(silence, 1000 * REPLY_SECONDS);
+    try {
+      return await this.transport.call(name, { rater: this.rater, ...given });
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   // ----------------------------------------------------------------- skeleton
@@ -329,7 +362,8 @@ class QuestionView {
     this.live = make("p", { class: "bp-live", role: "status", "aria-live": "polite" });
     this.alert = make("p", { class: "bp-alert", role: "alert", hidden: true });
     this.root.replaceChildren(
-      make("div", { class: "bp", tabindex: this.page ? null : "-1" },
+      // What is typed in a notebook's output is no command of the notebook.
+      make("div", { class: this.page ? "bp" : "bp bp-widget", tabindex: this.page ? null : "-1", "data-lm-suppress-shortcuts": "true" },
         make("header", { class: "bp-head" },
           make("div", { class: "bp-names" }, this.title, this.counts), this.chip, this.menuButton, this.menu),
         this.alert, this.main, this.toast, this.live),
@@ -370,21 +404,26 @@ class QuestionView {
   // ---------------------------------------------------------------- questions
 
   /** Shows the question that is asked now; waits for it, and says so. */
-  async load() {
+  async load(call = "question") {
+    const load = ++this.loads;
+    const begun = performance.now();
     this.busy = true;
     this.#counts();
     this.#waiting();
     for (let failures = 0; ; ) {
       try {
-        const asked = await this.call("question");
+        const asked = await this.call(call);
+        // Somebody else answers by now.
+        if (load !== this.loads) return;
         this.#connected(true);
         failures = 0;
+        call = "question";
         if (asked.question !== null) return this.show(asked);
-        this.#waiting(asked.waited);
+        this.#waiting((performance.now() - begun) / 1000);
       } catch (error) {
-        if (!error.passes) return this.#complain(error.message);
-        if (error.status === 503 || error.status === 500) this.#warn(error.message);
-        else this.#connected(false);
+        if (load !== this.loads) return;
+        if (!error.passes) return this.#complain(error);
+        this.#noReply(error);
         await wait(RETRY_SECONDS[Math.min(failures++, RETRY_SECONDS.length - 1)]);
       }
     }
@@ -607,37 +646,51 @@ class QuestionView {
     const extras = said.cannot_compare ? {} : this.#extras();
     const note = this.note?.value.trim() || undefined;
     const whole = { ...extras, ...said };
-    this.outbox.put({ question: this.asked.question, rater: this.rater, ...whole, note, seconds: this.watch.seconds });
+    const { question, experiment } = this.asked;
+    const given = { question, experiment, rater: this.rater, ...whole, note, seconds: this.watch.seconds };
+    this.outbox.put(given);
     this.main.setAttribute("aria-busy", "true");
     for (const place of firstPlaces(whole)) this.cards[place].classList.add("bp-chosen");
     this.main.classList.add("bp-sending");
-    await this.#send(saidWords(whole));
+    await this.#send(given, saidWords(whole));
   }
 
-  /** Sends the answer in the outbox until it is stored or refused. */
-  async #send(words = "your answer") {
+  /** Sends an answer, and shows what follows. */
+  async #send(given, words) {
+    const { next, refusal } = await this.#deliver(given, words);
+    this.main.classList.remove("bp-sending", "bp-ranking");
+    if (refusal) return this.#complain(refusal);
+    if (this.rater !== given.rater) return this.#loadAfter(given.rater);
+    return next ? this.show(next) : this.load();
+  }
+
+  /** Sends an answer until it is stored or refused; the next question, or the refusal. */
+  async #deliver(given, words = "your answer") {
+    this.sending = true;
     for (let failures = 0; ; ) {
       try {
-        const { next } = await this.call("answer", this.outbox.held);
-        this.outbox.put(null);
+        const { next } = await this.call("answer", given);
         this.#connected(true);
         this.#say(`Saved: ${words}`, true);
-        this.main.classList.remove("bp-sending", "bp-ranking");
-        return next ? this.show(next) : this.load();
+        return this.#delivered(given, { next });
       } catch (error) {
+        // The address is an old one; with the new one the answer is sent after all.
+        if (error.status === 403) return this.#delivered(null, { refusal: error });
         if (!error.passes) {
-          this.main.classList.remove("bp-sending", "bp-ranking");
-          // The address is an old one; with the new one the answer is sent after all.
-          if (error.status === 403) return this.#complain(error.message);
-          this.outbox.put(null);
           this.#say(error.status === 409 ? "This question had an answer already." : error.message);
-          return this.load();
+          return this.#delivered(given, {});
         }
-        this.#connected(false, "Your answer is kept here, and sent as soon as there is one.");
+        this.#noReply(error, "Your answer is kept here, and sent as soon as it can be.");
         const pause = wait(RETRY_SECONDS[Math.min(failures++, RETRY_SECONDS.length - 1)]);
         await Promise.race([pause, new Promise((done) => addEventListener("online", done, { once: true }))]);
       }
     }
+  }
+
+  #delivered(given, found) {
+    if (given) this.outbox.remove(given);
+    this.sending = false;
+    return found;
   }
 
   async undo() {
@@ -653,8 +706,10 @@ class QuestionView {
   async #act(name, given, words) {
     if (this.busy) return;
     this.busy = true;
+    const { rater } = this;
     try {
       const found = await this.call(name, given);
+      if (rater !== this.rater) return;
       this.#say(words, name === "skip");
       const next = "next" in found ? found.next : found;
       if (next && next.question !== null) this.show(next);
@@ -687,6 +742,12 @@ class QuestionView {
     this.#warn(yes ? "" : `No connection to the experiment. ${more}`.trim());
   }
 
+  /** Says why a call has to be repeated. */
+  #noReply(error, more = "") {
+    if (error.status === 503 || error.status === 500) this.#warn(`${error.message} ${more}`.trim());
+    else this.#connected(false, more);
+  }
+
   #waiting(waited = 0) {
     this.main.setAttribute("aria-busy", "true");
     const words = waited > 1 ? `The next question is being chosen, for ${Math.round(waited)} seconds so far. Your answers are safe.` : "The next question …";
@@ -696,12 +757,16 @@ class QuestionView {
     this.main.replaceChildren(note, make("div", { class: "bp-options bp-of-2 bp-numbers" }, ghost(), ghost()));
   }
 
-  #complain(words) {
+  /** Says why there is no question, and what can be done about it. */
+  #complain({ message, question, needs }) {
     this.busy = false;
     this.asked = null;
     this.main.setAttribute("aria-busy", "false");
-    this.main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, words),
-      make("button", { type: "button", class: "bp-save", onclick: () => this.start() }, "Try again")));
+    const button = (text, act) => make("button", { type: "button", class: "bp-save", onclick: act }, text);
+    const skip = question === null ? null : button("Skip this question", () => this.#act("skip", { question }, "Skipped"));
+    const name = needs === "name" ? button("Enter my name", () => this.#askName()) : null;
+    this.main.replaceChildren(make("div", { class: "bp-empty" },
+      make("p", { role: "alert" }, message), name ?? button("Try again", () => this.start()), ...(skip ? [skip] : [])));
   }
 
   // --------------------------------------------------------------------- keys
@@ -817,8 +882,9 @@ class QuestionView {
       try {
         const asked = await this.call("own", { options: pair });
         dialog.close();
-        this.show(asked);
         this.#say("Your own design is among these.");
+        if (asked.question === null) await this.load();
+        else this.show(asked);
       } catch (error) {
         problem.textContent = error.message;
         problem.hidden = false;
@@ -877,7 +943,7 @@ class ReportView {
     try {
       const found = await this.transport.call("findings", {});
       document.title = "What was learned";
-      main.replaceChildren(this.#best(found), this.#summary(found.summary), this.#figure(found), this.#table(found));
+      main.replaceChildren(this.#best(found), this.#summary(found.summary), this.#figure(found), this.#table(found), this.#warnings(found.warnings));
     } catch (error) {
       main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, error.message)));
     }
@@ -905,6 +971,15 @@ class ReportView {
   #summary(summary) {
     const rows = summary.filter(([name]) => !name.startsWith("recommended"));
     return make("section", {}, make("h2", {}, "Answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, this.#number(value))])));
+  }
+
+  #warnings(warnings) {
+    const title = make("h2", {}, "Warnings of the models");
+    const none = "None since this was started.";
+    if (!warnings.length) return make("section", {}, title, make("p", { class: "bp-legend" }, none));
+    const rows = warnings.map(({ text, times }) => make("li", {}, make("strong", {}, `${times} ×`), " ", make("code", {}, text)));
+    const when = "Since this was started, while questions were chosen and this page was made; all of them are in the log.";
+    return make("section", {}, title, make("ul", { class: "bp-warnings" }, ...rows), make("p", { class: "bp-legend" }, when));
   }
 
   /** Utilities with their intervals, and beside them who was better than whom. */

@@ -10,16 +10,27 @@ from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 from pandas import DataFrame
 
-from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.reporting.report import preferred
+from botorch_pref.ax.asking_elsewhere import unpacked_state
+from botorch_pref.ax.reporting.report import preference_report, preferred
+from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.events import options_shown, standing_answer
 
 
-def experiment_findings(experiment: PreferenceExperiment) -> dict[str, Any]:
+def findings_of(state: bytes) -> dict[str, Any]:
+    """Findings from the state of an experiment, see `experiment_findings`.
+
+    Args:
+        state: See `packed_state`.
+    """
+    return experiment_findings(*unpacked_state(state))
+
+
+def experiment_findings(experiment: Experiment, settings: Settings) -> dict[str, Any]:
     """Findings of an experiment as JSON.
 
     Args:
-        experiment: With one answer at least.
+        experiment: Ax's, with one answer at least.
+        settings: Of the experiment.
 
     Returns:
         ``summary``, names and values; ``options``, the rows of the report's table;
@@ -29,8 +40,8 @@ def experiment_findings(experiment: PreferenceExperiment) -> dict[str, Any]:
     Raises:
         ExperimentError: There is no answer yet.
     """
-    report = experiment.report()
-    space = experiment.experiment.search_space
+    report = preference_report(experiment, settings)
+    space = experiment.search_space
     return {
         "summary": [
             [str(name), _plain(value)]
@@ -38,7 +49,7 @@ def experiment_findings(experiment: PreferenceExperiment) -> dict[str, Any]:
         ],
         "options": _rows(report.options),
         "parameters": [name for name in space.parameters if name in report.options],
-        "duels": duels(experiment.experiment),
+        "duels": duels(experiment),
     }
 
 

@@ -1,0 +1,1 @@
+"""The next question and the findings, as models see them."""

@@ -1,0 +1,142 @@
+"""Worker that fits the models of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import Any, ParamSpec, TypeVar
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.asking_elsewhere import packed_state
+from botorch_pref.ax.naming.names import acquisition_classes, model_classes
+from botorch_pref.ax.storage.events import standing_event
+from botorch_pref.ax.storage.log_head import LogHead
+from botorch_pref.web.modelling.experiment_findings import (
+    experiment_findings,
+    findings_of,
+)
+from botorch_pref.web.modelling.model_notes import ModelNotes, run_noted
+from botorch_pref.web.modelling.model_process import ModelProcess
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class ModelWorker:
+    """Worker that fits models, in a process of its own: answers wait for no fit.
+
+    Models and acquisition functions of a user's own, which another process does not
+    know, are at work here, and so is everything where no other process can be started.
+    What they warn of is noted.
+
+    Threads may use it at once.
+
+    Args:
+        experiment: Whose models they are.
+    """
+
+    def __init__(self, experiment: PreferenceExperiment) -> None:
+        self.experiment = experiment
+        self._notes = ModelNotes()
+        self._process: ModelProcess | None = None
+        self._lock = Lock()
+        self._findings_turn = Lock()
+        self._found: tuple[str, dict[str, Any]] | None = None
+        settings = experiment.settings
+        classes = (
+            model_classes()[settings.model],
+            acquisition_classes()[settings.acquisition],
+        )
+        modules = [one.__module__.partition(".")[0] for one in classes]
+        self._can_move = modules == [_PACKAGE, _PACKAGE]
+
+    @property
+    def num_answers(self) -> int:
+        """Number of answers that stand."""
+        trials = list(self.experiment.experiment.trials.values())
+        return sum(standing_event(trial) is not None for trial in trials)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the other process waits for work."""
+        return self._process is not None and self._process.ready
+
+    def start(self) -> ModelProcess | None:
+        """Starts the other process if there is none; None if there cannot be one."""
+        with self._lock:
+            if self._process is None and self._can_move:
+                self._process = ModelProcess()
+            return self._process
+
+    def elsewhere(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of a job in the other process, once that is ready.
+
+        Args:
+            job: A function of a module of this package.
+            args: Of the function.
+            kwargs: Of the function.
+
+        Raises:
+            BotorchPrefError: Of the job.
+            EOFError: There is no other process, or it has ended.
+        """
+        process = self.start()
+        notes: list[str] = []
+        try:
+            if process is None or not process.started():
+                raise EOFError("There is no process that fits models.")
+            return process.run(notes, job, *args, **kwargs)
+        except EOFError:
+            self._can_move = False
+            self.close()
+            raise
+        finally:
+            self._notes.add(notes)
+
+    def here(self, job: Callable[[], T]) -> T:
+        """The result of a job in this process.
+
+        Args:
+            job: Fits models, or asks what they say.
+        """
+        notes: list[str] = []
+        try:
+            return run_noted(notes, job)
+        finally:
+            self._notes.add(notes)
+
+    def findings(self) -> dict[str, Any]:
+        """Findings from the answers so far, see `experiment_findings`.
+
+        Returns:
+            Also ``warnings``: what models warned of since the start, each a ``text``
+            and how many ``times``.
+
+        Raises:
+            ExperimentError: There is no answer yet.
+        """
+        # Who asks at the same time gets the same.
+        with self._findings_turn:
+            now = LogHead.of(self.experiment.experiment).checksum
+            if self._found is None or self._found[0] != now:
+                self._found = (now, self._new_findings())
+            return {**self._found[1], "warnings": self._notes.to_json()}
+
+    def _new_findings(self) -> dict[str, Any]:
+        if self.num_answers:
+            with suppress(EOFError):
+                return self.elsewhere(findings_of, packed_state(self.experiment))
+        experiment = self.experiment
+        return self.here(
+            lambda: experiment_findings(experiment.experiment, experiment.settings)
+        )
+
+    def close(self) -> None:
+        """Ends the other process if there is one."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.close()

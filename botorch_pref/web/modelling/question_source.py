@@ -1,0 +1,46 @@
+"""Source of the questions of an experiment."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.asking_elsewhere import ask_chosen, packed_choice, packed_state
+from botorch_pref.web.modelling.model_worker import ModelWorker
+
+
+class QuestionSource:
+    """Source of questions: the spread's from here, the model's from the worker.
+
+    Args:
+        experiment: Whose questions they are.
+        worker: Of the experiment.
+        size: How many options a question shows.
+    """
+
+    def __init__(
+        self, experiment: PreferenceExperiment, worker: ModelWorker, size: int
+    ) -> None:
+        self._experiment = experiment
+        self._worker = worker
+        self._size = size
+
+    def ask(self, rater: str | None, num_raters: int) -> Question:
+        """The next question.
+
+        Args:
+            rater: Who is asked.
+            num_raters: How many people answer.
+
+        Raises:
+            BotorchPrefError: There is none, or it cannot be kept.
+        """
+        # It starts while the last questions of the spread are answered.
+        if self._worker.num_answers + num_raters >= self._experiment.settings.initial:
+            self._worker.start()
+        if self._worker.ready:
+            with suppress(EOFError):
+                state = packed_state(self._experiment)
+                choice = self._worker.elsewhere(packed_choice, state, self._size, rater)
+                return ask_chosen(self._experiment, choice, rater)
+        return self._worker.here(lambda: self._experiment.ask(self._size, rater=rater))

@@ -1,0 +1,148 @@
+"""What another process chooses and finds is what would be chosen and found here."""
+
+import json
+import pickle
+import warnings
+from pathlib import Path
+
+import pytest
+from ax.api.configs import RangeParameterConfig
+from tea import OWN, create, stored
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.asking_elsewhere import ask_chosen, packed_choice, packed_state
+from botorch_pref.errors import ExperimentError, InferenceWarning
+from botorch_pref.web.modelling.experiment_findings import findings_of
+from botorch_pref.web.modelling.model_notes import LOGGER
+from botorch_pref.web.modelling.model_process import ModelProcess
+from botorch_pref.web.modelling.model_worker import ModelWorker
+from botorch_pref.web.modelling.question_source import QuestionSource
+
+
+@pytest.mark.parametrize("answers", [0, 3])
+def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
+    """With no answer that of the spread, with three that of the model."""
+    experiment = create(tmp_path / "tea.db", initial=3)
+    for _ in range(answers):
+        experiment.tell(experiment.ask(), winner=0)
+    twin = stored(tmp_path / "tea.db")
+    chosen = ask_chosen(twin, packed_choice(packed_state(twin), 2, "ann"), rater="ann")
+    assert chosen.rater == "ann"
+    assert [question.options for question in twin.pending] == [chosen.options]
+    assert chosen.options == create_like(tmp_path / "other.db", answers)
+
+
+def create_like(storage: Path, answers: int) -> tuple[dict[str, object], ...]:
+    experiment = create(storage, initial=3)
+    for _ in range(answers):
+        experiment.tell(experiment.ask(), winner=0)
+    return experiment.ask().options
+
+
+def few(storage: Path) -> PreferenceExperiment:
+    """An experiment of two options."""
+    whole = RangeParameterConfig(name="x", parameter_type="int", bounds=(0, 1))
+    return PreferenceExperiment.create("few", parameters=[whole], storage=storage)
+
+
+def warn(number: int) -> int:
+    """Something that models do."""
+    warnings.warn(f"did not converge {number}", InferenceWarning, stacklevel=2)
+    return number
+
+
+def test_warnings_are_counted_and_logged_and_not_printed(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = ModelWorker(create(tmp_path / "tea.json"))
+
+    def fails() -> None:
+        warn(2)
+        raise ExperimentError("after that")
+
+    # In tests warnings are errors.
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert [worker.here(lambda: warn(1)) for _ in range(3)] == [1, 1, 1]
+        with pytest.raises(ExperimentError, match="after that"):
+            worker.here(fails)
+    worker.experiment.record(OWN, winner=0)
+    worker._can_move = False
+    assert worker.findings()["warnings"] == [
+        {"text": "InferenceWarning: did not converge 1", "times": 3},
+        {"text": "InferenceWarning: did not converge 2", "times": 1},
+    ]
+    logged = [one.getMessage() for one in caplog.records if one.name == LOGGER.name]
+    assert len(logged) == 4
+    assert "converge" not in "".join(capsys.readouterr())
+
+
+def test_findings_of_the_same_answers_are_computed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, calls = ModelWorker(create(tmp_path / "tea.json")), []
+    monkeypatch.setattr(
+        worker, "_new_findings", lambda: {"found": calls.append(0) or len(calls)}
+    )
+    assert [worker.findings()["found"] for _ in range(3)] == [1, 1, 1]
+    worker.experiment.record(OWN, winner=0)
+    assert [worker.findings()["found"] for _ in range(2)] == [2, 2]
+
+
+@pytest.mark.slow
+def test_a_process_chooses_finds_refuses_and_is_done_without(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    experiment = create(tmp_path / "tea.json", initial=2)
+    worker = ModelWorker(experiment)
+    source = QuestionSource(experiment, worker, 2)
+    # The first question is far from those that a model chooses.
+    experiment.tell(source.ask("ann", num_raters=1), winner=0)
+    assert worker._process is None
+    source.ask("ann", num_raters=1)
+    process = worker._process
+    assert isinstance(process, ModelProcess)
+    assert process.started()
+    experiment.tell(experiment.pending[0], rater="ann", winner=0)
+    state, notes = packed_state(experiment), []
+    there = process.run(notes, packed_choice, state, 2, None)
+    (run, order), (same, same_order) = (
+        pickle.loads(there),
+        pickle.loads(packed_choice(state, 2, None)),
+    )
+    assert run.arm_signatures == same.arm_signatures
+    assert order == same_order
+    assert repr(worker.findings()) == repr({**findings_of(state), "warnings": []})
+    with pytest.raises(ExperimentError, match="options"):
+        process.run(
+            notes, packed_choice, packed_state(few(tmp_path / "few.json")), 3, None
+        )
+    with pytest.raises(RuntimeError, match="JSONDecodeError"):
+        process.run(notes, json.loads, "{")
+    assert process.run(notes, json.loads, "1") == 1
+    assert notes == []
+    assert process.run(notes, warnings.warn, "did not converge") is None
+    assert notes == ["UserWarning: did not converge"]
+    question = source.ask("bob", num_raters=2)
+    assert experiment.pending[-1] == question
+    process._process.kill()
+    process._process.wait()
+    assert source.ask("bob", num_raters=2) == experiment.pending[-1]
+    assert worker._process is None
+    assert len(experiment.pending) == 2
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_a_process_that_cannot_start_is_no_reason_not_to_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    worker = ModelWorker(create(tmp_path / "tea.json", initial=1))
+    source = QuestionSource(worker.experiment, worker, 2)
+    assert source.ask(None, num_raters=1) == worker.experiment.pending[0]
+    worker.experiment.tell(0, winner=0)
+    assert dict(worker.findings()["summary"])["answers"] == 1
+    assert worker._process is None
