@@ -10,6 +10,7 @@ from torch import Tensor
 from botorch_pref.acquisition.dueling_acquisition import append_points, new_duels
 from botorch_pref.acquisition.point_arguments import takes_points
 from botorch_pref.acquisition.reference.observed_points import observed_points
+from botorch_pref.acquisition.wrappers.nearness import nearness
 from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
 from botorch_pref.errors import FeedbackError
 
@@ -108,4 +109,4 @@ class DistinctOptions(WrappedAcquisition):
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
         scaled = points / self.smallest_difference
         square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)
-        return (1 - square).clamp_min(0.0).square().sum(-1)
+        return nearness(square).sum(-1)

@@ -9,6 +9,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from botorch_pref.acquisition.wrappers.nearness import nearness
 from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
 from botorch_pref.ax.generation.search.told_apart import ToldApart
 
@@ -62,8 +63,7 @@ class QuestionValue(WrappedAcquisition):
             return value
         apart = replace(self._apart, others=self.X_pending)
         gap = torch.minimum(apart.smallest_gap(options), apart.novelty(options))
-        short = (_MARGIN**2 - gap).clamp_min(0.0) / (_MARGIN**2 - 1)
-        return value - self._price * short.square()
+        return value - self._price * nearness(gap, free=_MARGIN**2, full=1.0)
 
     def _spread(self, draws: Tensor, apart: ToldApart) -> float:
         """Distance of the largest value from that of a middling question."""
