@@ -44,6 +44,7 @@ from botorch_pref.ax.generation.whole_numbers import (
 from botorch_pref.ax.naming.likelihood_names import model_arguments
 from botorch_pref.ax.naming.names import acquisition_classes, model_classes
 from botorch_pref.ax.shared_raters import fit_group, group_arguments
+from botorch_pref.ax.space.parsed_constraints import parse_constraints_once
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 
@@ -136,6 +137,7 @@ def _register() -> None:
     fit_botorch_model.register(GroupUtility)(_fit_group)
     submodel_input_constructor.register(GroupUtility)(_group_inputs)
     register_classes()
+    parse_constraints_once()
 
 
 _register()

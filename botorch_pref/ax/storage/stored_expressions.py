@@ -79,6 +79,11 @@ def _loading() -> Iterator[None]:
         _state.loads = before
 
 
+def loads_expressions() -> bool:
+    """Whether this thread loads, so that nothing but arithmetic is evaluated."""
+    return _state.loads
+
+
 def _is_arithmetic(expression: object) -> bool:
     try:
         tree = ast.parse(str(expression).strip(), mode="eval")
