@@ -99,6 +99,19 @@ def test_the_reference_itself_is_not_asked(
     assert float(((candidate - best) / difference).norm()) > 0.95
 
 
+def test_more_steps_of_the_line_search_lead_to_the_foot_of_the_wall(
+    model: Model,
+) -> None:
+    """With 20 of them `optimize_acqf` warns, which is an error here."""
+    torch.manual_seed(0)
+    options = {"num_restarts": 4, "raw_samples": 64}
+    best, _ = optimize_acqf(PosteriorMean(model), BOUNDS, q=1, **options)
+    distinct = DistinctOptions(DuelingEIIG(model, best, k=5.0))
+    more = {"sample_around_best": True, "maxls": 60}
+    candidate, _ = optimize_acqf(distinct, BOUNDS, q=1, options=more, **options)
+    assert float((candidate - best).norm()) / 0.01 == pytest.approx(1.0, abs=1e-3)
+
+
 def test_gradients_are_those_of_differences(model: Model) -> None:
     best = incumbent(model)
     distinct = DistinctOptions(DuelingUCB(model, best), DIFFERENCE)

@@ -37,6 +37,11 @@ class DistinctOptions(WrappedAcquisition):
     worth hardly changes beside :math:`s`, so that where the best question is one of
     options too near each other, what is found has :math:`r` close to 1.
 
+    There the penalty is a wall, for its slope is a hundred times that of what it is
+    added to, and L-BFGS-B's line search may end before its 20 steps have led to the
+    foot of it: `optimize_acqf` then warns of ``ABNORMAL`` and begins again from other
+    points. ``options={"maxls": 60}`` gives it the steps that it needs.
+
     Args:
         acquisition: Any, with or without a reference point ``X_ref``.
         smallest_difference: :math:`\delta`, positive: one for all inputs, or ``d``.
