@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from ax.api.configs import RangeParameterConfig
 from calling import ask, post
 from starlette.testclient import TestClient
 from tea import OWN, create, log, stored
@@ -378,3 +379,19 @@ def test_text_that_no_file_can_hold_is_refused(
     index = ask(client)["question"]
     post(client, "answer", 400, question=index, winner=0, note="half \ud800")
     assert log(experiment) == []
+
+
+def test_raters_of_a_single_pair_are_asked_about_it_again_and_again(
+    served: Serve, tmp_path: Path
+) -> None:
+    """Nothing can be asked ahead there, which is no reason to refuse the next one."""
+    cups = RangeParameterConfig(name="cups", parameter_type="int", bounds=(1, 2))
+    experiment = PreferenceExperiment.create(
+        "two", parameters=[cups], storage=tmp_path / "two.json", initial=10_000
+    )
+    client = served(experiment)
+    for rater in ("ann", None, "ann"):
+        question = ask(client, rater)
+        assert {option["cups"] for option in question["options"]} == {1, 2}
+        post(client, "answer", question=question["question"], rater=rater, winner=0)
+    assert len(log(experiment)) == 3

@@ -95,7 +95,7 @@ def test_findings_of_the_same_answers_are_computed_once(
 def test_a_process_chooses_finds_refuses_and_is_done_without(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    experiment = create(tmp_path / "tea.json", initial=2)
+    experiment = create(tmp_path / "tea.json", initial=7)
     worker = ModelWorker(experiment)
     source = QuestionSource(experiment, worker, 2)
     # The first question is far from those that a model chooses.
@@ -104,8 +104,9 @@ def test_a_process_chooses_finds_refuses_and_is_done_without(
     source.ask("ann", num_raters=1)
     process = worker._process
     assert isinstance(process, ModelProcess)
+    for cups in (1, 2, 3, 4, 1, 2):
+        experiment.record([OWN[0], {**OWN[1], "cups": cups}], winner=cups % 2)
     assert process.started()
-    experiment.tell(experiment.pending[0], rater="ann", winner=0)
     state, notes = packed_state(experiment), []
     there = process.run(notes, packed_choice, state, 2, None)
     (run, order), (same, same_order) = (
@@ -131,7 +132,7 @@ def test_a_process_chooses_finds_refuses_and_is_done_without(
     process._process.wait()
     assert source.ask("bob", num_raters=2) == experiment.pending[-1]
     assert worker._process is None
-    assert len(experiment.pending) == 2
+    assert len(experiment.pending) == 3
     assert capfd.readouterr().err == ""
 
 

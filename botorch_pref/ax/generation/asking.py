@@ -24,6 +24,7 @@ from botorch_pref.ax.generation.generation_strategy import (
 from botorch_pref.ax.generation.search.repetition import question_again
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.smallest_difference import squared_difference
+from botorch_pref.ax.storage.events import asked_rater
 from botorch_pref.errors import ExperimentError
 
 _ATTEMPTS = 4
@@ -40,7 +41,8 @@ def next_options(
     Rounding under constraints can leave them, and points that are spread can fall
     together. Then the strategy is asked again with another seed; after a few times,
     Sobol points take the place of what cannot be shown, and the run is Sobol's by
-    name.
+    name. Where all that is left is pending with other raters, one of theirs is asked:
+    a table of few rows may have fewer questions than people.
 
     A generator is made anew for each question, and its seed derived from the question's
     number: a restart changes nothing.
@@ -76,7 +78,7 @@ def next_options(
         if found and _can_be_shown(experiment, settings, run, size):
             return run
         kept = run
-    return _filled_up(experiment, settings, kept, size, position)
+    return _filled_up(experiment, settings, kept, size, position, rater)
 
 
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
@@ -109,8 +111,15 @@ def shown_order(experiment: Experiment, settings: Settings, size: int) -> list[i
 def _can_be_shown(
     experiment: Experiment, settings: Settings, run: GeneratorRun, size: int
 ) -> bool:
+    is_question = _is_question(experiment, settings, run, size)
+    return is_question and not _pending(experiment, run)
+
+
+def _is_question(
+    experiment: Experiment, settings: Settings, run: GeneratorRun, size: int
+) -> bool:
+    """Whether the options are in the space and can be told apart."""
     space, options = experiment.search_space, [arm.parameters for arm in run.arms]
-    running = experiment.trials_by_status[TrialStatus.RUNNING]
     return (
         len(options) == size
         and all(map(space.check_membership, options))
@@ -118,22 +127,28 @@ def _can_be_shown(
             squared_difference(space, settings.smallest_difference, *pair) >= 1 - 1e-6
             for pair in combinations(options, 2)
         )
-        and not _is_among(experiment, run, running)
     )
 
 
+def _pending(experiment: Experiment, run: GeneratorRun) -> list[BaseTrial]:
+    """Questions about the same options that are not answered."""
+    running = experiment.trials_by_status[TrialStatus.RUNNING]
+    return _about(experiment, run, running)
+
+
 def _was_asked(experiment: Experiment, run: GeneratorRun) -> bool:
-    return _is_among(experiment, run, experiment.trials.values())
+    return bool(_about(experiment, run, experiment.trials.values()))
 
 
-def _is_among(
+def _about(
     experiment: Experiment, run: GeneratorRun, trials: Iterable[BaseTrial]
-) -> bool:
+) -> list[BaseTrial]:
+    """Questions about the same options, among some."""
     known = experiment.arms_by_signature
     if not run.arm_signatures <= known.keys():
-        return False
+        return []
     names = {known[signature].name for signature in run.arm_signatures}
-    return any(names == trial.arms_by_name.keys() for trial in trials)
+    return [trial for trial in trials if names == trial.arms_by_name.keys()]
 
 
 def _filled_up(
@@ -142,28 +157,39 @@ def _filled_up(
     run: GeneratorRun,
     size: int,
     position: int,
+    rater: str | None,
 ) -> GeneratorRun:
-    """The first option that can be shown, and Sobol points for the others."""
+    """The first option that can be shown, and Sobol points for the others.
+
+    In the end for all of them: every question with the first one may be pending.
+    """
     space = experiment.search_space
     first = [arm for arm in run.arms if space.check_membership(arm.parameters)][:1]
     spec = fitted_sobol_spec(experiment, settings, position + _ATTEMPTS * size)
     asked: GeneratorRun | None = None
-    for _ in range(15 * _ATTEMPTS):
+    elsewhere: GeneratorRun | None = None
+    rounds = 15 * _ATTEMPTS
+    for turn in range(rounds):
         # Goes on in the sequence where it was.
         spread = spec.gen(n=size)
-        points = spread.arms
+        kept = first if 2 * turn < rounds else []
         filled = GeneratorRun(
-            arms=[*first, *points[: size - len(first)]],
+            arms=[*kept, *spread.arms[: size - len(kept)]],
             generator_key=Generators.SOBOL.value,
             # Where the sequence goes on.
             generator_state_after_gen=spread._generator_state_after_gen,
         )
-        if _can_be_shown(experiment, settings, filled, size):
-            if not _was_asked(experiment, filled):
-                return filled
+        if not _is_question(experiment, settings, filled, size):
+            continue
+        if pending := _pending(experiment, filled):
+            if all(asked_rater(trial) != rater for trial in pending):
+                elsewhere = elsewhere or filled
+        elif _was_asked(experiment, filled):
             asked = asked or filled
-    if asked is not None:
-        return asked
+        else:
+            return filled
+    if found := asked or elsewhere:
+        return found
     raise ExperimentError(
         f"No {size} options were found that differ, satisfy the constraints and are "
         "not asked about already; answer what is pending, or ask about fewer options."

@@ -56,6 +56,7 @@ class QuestionDesk:
         self._changed = Condition()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
+        self._put_away_so_far = 0
         for question in experiment.pending:
             owned = question.rater is not None
             queue = self._places[question.rater].questions if owned else self._unowned
@@ -165,6 +166,9 @@ class QuestionDesk:
         with self._changed:
             for place in self._places.values():
                 place.remove(index)
+                # What could not be asked beside this question may be now.
+                place.error = None
+            self._put_away_so_far += 1
             self._unowned = deque(q for q in self._unowned if q.index != index)
             self._ask_ahead()
 
@@ -256,21 +260,13 @@ class QuestionDesk:
     def _ask_ahead(self) -> None:
         """Sets the worker to work, if there is any; the lock is held."""
         self._changed.notify_all()
-        if self._closing:
-            return
-        if not self._at_work and self._in_need() is not None:
+        if not self._at_work and not self._closing and self._in_need() is not None:
             self._at_work = True
             self._worker.submit(self._ask)
 
     def _in_need(self) -> tuple[str | None, RaterPlace] | None:
         """The rater who has waited longest, or else one with too few questions."""
-        needy = [
-            (rater, place)
-            for rater, place in self._places.items()
-            if place.error is None
-            and len(place.questions) <= AHEAD
-            and (place.questions or place.waiting_since is not None)
-        ]
+        needy = [one for one in self._places.items() if one[1].lacks(1 + AHEAD)]
         return min(
             needy,
             key=lambda one: (len(one[1].questions), one[1].waiting_since or 0.0),
@@ -285,6 +281,7 @@ class QuestionDesk:
                 if found is None or self._closing:
                     self._at_work = False
                     return
+                before = self._put_away_so_far
             rater, place = found
             try:
                 question = self._source.ask(rater, len(self._places))
@@ -292,7 +289,8 @@ class QuestionDesk:
             # Whoever waits is told; nobody waits for this thread.
             except Exception as error:
                 with self._changed:
-                    place.present.error = error
+                    if before == self._put_away_so_far:
+                        place.present.error = error
                     self._changed.notify_all()
                 continue
             with self._changed:

@@ -37,6 +37,15 @@ class RaterPlace:
         """The numbers of the questions."""
         return [question.index for question in self.questions]
 
+    def lacks(self, number: int) -> bool:
+        """Whether a question more is to be asked for it.
+
+        Args:
+            number: How many there should be.
+        """
+        asked = self.questions or self.waiting_since is not None
+        return self.error is None and len(self.questions) < number and bool(asked)
+
     def remove(self, index: int) -> None:
         """Removes a question if it is there.
 

@@ -59,20 +59,26 @@ class ModelWorker:
         trials = list(self.experiment.experiment.trials.values())
         return sum(standing_event(trial) is not None for trial in trials)
 
-    @property
-    def ready(self) -> bool:
-        """Whether the other process waits for work."""
-        return self._process is not None and self._process.ready
-
     def start(self) -> ModelProcess | None:
         """Starts the other process if there is none; None if there cannot be one."""
         with self._lock:
             if self._process is None and self._can_move:
-                self._process = ModelProcess()
+                try:
+                    self._process = ModelProcess()
+                except OSError:
+                    self._can_move = False
             return self._process
 
+    def awaited(self) -> bool:
+        """Whether the other process is ready, once that is known."""
+        process = self.start()
+        if process is None or process.started():
+            return process is not None
+        self._give_up()
+        return False
+
     def elsewhere(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of a job in the other process, once that is ready.
+        """The result of a job in the other process, which was `awaited`.
 
         Args:
             job: A function of a module of this package.
@@ -83,15 +89,13 @@ class ModelWorker:
             BotorchPrefError: Of the job.
             EOFError: There is no other process, or it has ended.
         """
-        process = self.start()
-        notes: list[str] = []
+        process, notes = self._process, list[str]()
         try:
-            if process is None or not process.started():
+            if process is None:
                 raise EOFError("There is no process that fits models.")
             return process.run(notes, job, *args, **kwargs)
         except EOFError:
-            self._can_move = False
-            self.close()
+            self._give_up()
             raise
         finally:
             self._notes.add(notes)
@@ -126,13 +130,18 @@ class ModelWorker:
             return {**self._found[1], "warnings": self._notes.to_json()}
 
     def _new_findings(self) -> dict[str, Any]:
-        if self.num_answers:
+        if self.num_answers and self.awaited():
             with suppress(EOFError):
                 return self.elsewhere(findings_of, packed_state(self.experiment))
         experiment = self.experiment
         return self.here(
             lambda: experiment_findings(experiment.experiment, experiment.settings)
         )
+
+    def _give_up(self) -> None:
+        """Goes on without another process."""
+        self._can_move = False
+        self.close()
 
     def close(self) -> None:
         """Ends the other process if there is one."""

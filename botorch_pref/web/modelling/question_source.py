@@ -8,6 +8,9 @@ from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.asking_elsewhere import ask_chosen, packed_choice, packed_state
 from botorch_pref.web.modelling.model_worker import ModelWorker
 
+_LEAD = 5
+"""Answers before the model chooses at which its process starts, which takes seconds."""
+
 
 class QuestionSource:
     """Source of questions: the spread's from here, the model's from the worker.
@@ -35,10 +38,10 @@ class QuestionSource:
         Raises:
             BotorchPrefError: There is none, or it cannot be kept.
         """
-        # It starts while the last questions of the spread are answered.
-        if self._worker.num_answers + num_raters >= self._experiment.settings.initial:
+        answers, initial = self._worker.num_answers, self._experiment.settings.initial
+        if answers + num_raters + _LEAD >= initial:
             self._worker.start()
-        if self._worker.ready:
+        if answers >= initial and self._worker.awaited():
             with suppress(EOFError):
                 state = packed_state(self._experiment)
                 choice = self._worker.elsewhere(packed_choice, state, self._size, rater)

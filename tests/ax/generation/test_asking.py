@@ -157,6 +157,30 @@ def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
         experiment.ask(3)
 
 
+@pytest.mark.parametrize("initial", [1, 9])
+def test_the_only_duel_is_asked_of_everybody_once_at_a_time(initial, tmp_path) -> None:
+    """Ten people who taste two teas are not to wait for one of them."""
+    experiment = little(tmp_path / "two.db", ["green", "black"], initial=initial)
+    experiment.tell(experiment.ask(rater="ann"), winner=0)
+    questions = [experiment.ask(rater=rater) for rater in ("ann", "bob", None)]
+    shown = [{option["tea"] for option in question.options} for question in questions]
+    assert shown == [{"green", "black"}] * 3
+    with pytest.raises(ExperimentError, match="answer what is pending"):
+        experiment.ask(rater="ann")
+    experiment.tell(questions[0], winner=0)
+    assert experiment.ask(rater="ann").rater == "ann"
+
+
+def test_what_nobody_is_asked_goes_before_what_others_are(tmp_path) -> None:
+    experiment = little(tmp_path / "three.db", ["green", "black", "white"], initial=9)
+    shown = [
+        frozenset(option["tea"] for option in experiment.ask(rater=rater).options)
+        for rater in "abcde"
+    ]
+    assert len(set(shown[:3])) == 3
+    assert set(shown[3:]) <= set(shown[:3])
+
+
 def test_sobol_points_that_stand_in_go_on_where_they_were(
     tmp_path, monkeypatch
 ) -> None:
