@@ -1,6 +1,6 @@
 """Duels of many runs at once by the rule of the command line, with a judge of choice.
 
-For `lapse_rates.py`. `DuelingExploringEIIG` asks; its formulas
+For `lapse_rates.py` and `stopping_errors.py`. `DuelingExploringEIIG` asks; its formulas
 are those of `screen_rules.py`, which without lapses draws the same duels and errors.
 """
 
@@ -23,7 +23,7 @@ MakeModels = Callable[[Prior, Tensor, Tensor, BatchedDuels | None], BatchedDuels
 
 @dataclass(frozen=True)
 class Answers:
-    """What decides the answers of each run, drawn beforehand.
+    """Noise and lapses behind the answers of each run, drawn beforehand.
 
     Attributes:
         noise: Added to utilities, ``num_runs x num_duels x 2``.

@@ -1,4 +1,4 @@
-"""Regret with a lapse rate in the likelihood of duels, and without.
+"""Regret with and without a lapse rate in the likelihood of duels.
 
     python benchmarks/lapse_rates.py [--starts 50] [--setting hartmann6:0.3:0.1]
         [--model "lapse 0.1"] [--record FILE.csv]
@@ -61,7 +61,7 @@ Setting = tuple[str, float, float]
 
 
 def models(deviation: float, lapses: float) -> dict[str, Errors]:
-    """What is believed of a judge, by name, with the noise that she is thought to have.
+    """Beliefs about a judge, by name, with the noise that she is thought to have.
 
     Args:
         deviation: Of the judge, per item.

@@ -34,7 +34,7 @@ _GRID = torch.linspace(0, 9, 400, dtype=torch.double)
 
 @dataclass(frozen=True)
 class Errors:
-    """What a model believes of a person's errors.
+    """Beliefs of a model about a person's errors.
 
     Attributes:
         noise: Variance per item, or where it starts.
@@ -185,7 +185,7 @@ class LapsingDuels(BatchedDuels):
         self._prepare()
 
     def _prepare(self) -> None:
-        """What predictions need."""
+        """Precomputed matrices for predictions."""
         everyone = torch.arange(self.runs)
         with torch.no_grad():
             covar = self._between_duels(self.logs, everyone)
