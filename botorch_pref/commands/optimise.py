@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Generator
 from tqdm import tqdm
 
@@ -19,6 +18,7 @@ from botorch_pref.commands.registry import (
 )
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress.stopping import TOLERANCE, stopping_advice
+from botorch_pref.evaluation.progress.stopping_candidates import stopping_candidates
 from botorch_pref.plotting.run_figure import draw_run
 from botorch_pref.simulation.duel_loop import Duel, Fit, fit_answers, run_duels
 from botorch_pref.simulation.judge import ProbitJudge
@@ -38,7 +38,7 @@ FIGURE_NAME = "run.png"
 REPLAY_TOLERANCE = 1e-6
 """Two machines round differently; a different model differs by far more."""
 
-NUM_CANDIDATES = 1024
+NUM_CANDIDATES = 512
 """How many points of the unit cube stand for all of it in the advice to stop."""
 
 
@@ -158,9 +158,9 @@ def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel])
     answers = [(duel.proposal, duel.challenger_won) for duel in duels]
     model = fit_answers(answers, _fit(settings))
     cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
-    grid = draw_sobol_samples(cube, NUM_CANDIDATES, 1, seed=0)
     best = duels[-1].incumbent.unsqueeze(0)
-    advice = stopping_advice(model, grid.squeeze(-2).to(best), recommended=best)
+    candidates = stopping_candidates(best, cube, NUM_CANDIDATES)
+    advice = stopping_advice(model, candidates, recommended=best)
     return (
         f"chance of regret {advice.chance_of_regret:.2f} (that the best point there is "
         f"would be preferred), below {TOLERANCE} with probability "

@@ -52,6 +52,7 @@ from botorch_pref.evaluation.progress.remaining_gain import (
     remaining_gain,
 )
 from botorch_pref.evaluation.progress.stopping import StoppingAdvice, stopping_advice
+from botorch_pref.evaluation.progress.stopping_candidates import stopping_candidates
 from botorch_pref.evaluation.ranking.leaderboard import leaderboard
 
 __all__ = [
@@ -89,5 +90,6 @@ __all__ = [
     "predictive_log_probability",
     "remaining_gain",
     "stopping_advice",
+    "stopping_candidates",
     "top_k_value",
 ]

@@ -251,6 +251,19 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
             *("--record", "{folder}/runs.csv"),
         ],
     ),
+    "stopping_errors": (
+        {
+            "stopping_errors.NUM_RANDOM": 2,
+            "stopping_errors.NUM_SPREAD": 8,
+            "stopping_errors.FIRST": 3,
+            "stopping_errors.EVERY": 1,
+        },
+        [
+            *("--starts", "2", "--setting", "sixhumpcamel-narrow:0.2"),
+            *("--duels", "4", "--candidates", "spread"),
+            *("--record", "{folder}/advices.csv"),
+        ],
+    ),
     "regret": (
         {},
         [

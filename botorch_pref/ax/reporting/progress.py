@@ -17,6 +17,7 @@ from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import fitted_sobol_spec
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.generation.search.option_space import MAX_DESIGNS, values_of
+from botorch_pref.ax.reporting.near_designs import near_designs
 from botorch_pref.ax.reporting.points import points_of
 from botorch_pref.ax.reporting.recommendation import best_shown
 from botorch_pref.ax.settings import Settings
@@ -90,11 +91,15 @@ def candidate_points(
     Returns:
         ``n x d``: that design, all that were judged, and `NUM_CANDIDATES` more: where
         designs can be counted, all of them or so many drawn without replacement, else
-        those of a Sobol sequence that satisfy the search space.
+        those of a Sobol sequence, and as many around the best one shown, that satisfy
+        the search space.
     """
     arms = _drawn(experiment, settings)
     if arms is None:
+        seed = derived_seed(settings, len(experiment.trials))
+        near = best_shown(adapter), NUM_CANDIDATES, seed
         arms = _spread(experiment, settings)
+        arms += near_designs(experiment.search_space, *near)
     points = points_of(adapter, [*arms, Arm(parameters=anywhere)])
     return torch.cat([points, adapter.datapoints])
 

@@ -66,8 +66,11 @@ def stopping_advice(
 
     It is measured in what the person could notice, whatever the unit of utility. As
     good as the model: one that is sure of a wrong optimum stops there. Candidates stand
-    for the space, and leave out what lies between them: fill it, and add its best
-    point.
+    for the space, and leave out what lies between them: take those of
+    :func:`.stopping_candidates`, of which a half is near the recommended one. Among 256
+    points all over the cube alone, 22 of 50 runs with a judge who never errs were told
+    to stop below the top of a hill in six dimensions
+    (``benchmarks/stopping_errors.py``).
 
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
