@@ -35,7 +35,7 @@ class QuestionWidget(anywidget.AnyWidget):
     def __init__(
         self, experiment: PreferenceExperiment, show: Show | NumberTable | None = None
     ) -> None:
-        service = PreferenceService(experiment, _address, show=show)
+        service = PreferenceService(experiment, _address, show=show, apart=False)
         super().__init__(name=service.name)
         self._service = service
         # Cells run while a question is chosen.

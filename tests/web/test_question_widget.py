@@ -1,5 +1,6 @@
 """The widget, by the messages that its script sends and hears."""
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Queue
@@ -9,6 +10,7 @@ import pytest
 from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import InferenceWarning
 from botorch_pref.web import QuestionWidget
 
 
@@ -80,4 +82,25 @@ def test_the_script_and_the_style_are_those_of_the_page(
     widget = QuestionWidget(experiment)
     for name, content in (("question.js", widget._esm), ("question.css", widget._css)):
         assert str(content) == (folder / name).read_text(encoding="utf-8")
+    widget.close()
+
+
+def test_a_widget_fits_its_models_in_the_notebook_and_hides_no_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process would stay with every cell that is run again."""
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    experiment = create(tmp_path / "tea.json", initial=1)
+    experiment.record(OWN, winner=0)
+
+    def ask(*args: Any, **options: Any) -> Any:
+        warnings.warn("did not converge", InferenceWarning, stacklevel=1)
+
+    monkeypatch.setattr(experiment, "ask", ask)
+    widget = QuestionWidget(experiment)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        widget._service.desk._source.ask(None, num_raters=2)
+    assert [str(one.message) for one in caught] == ["did not converge"]
+    assert widget._service._worker._process is None
     widget.close()

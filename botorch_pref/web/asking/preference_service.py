@@ -43,6 +43,7 @@ class PreferenceService:
         show: See `Presenter`.
         kinds: See `offered_kinds`.
         size: How many options a question shows.
+        apart: Whether models are fitted in a process of their own, see `ModelWorker`.
 
     Raises:
         ExperimentError: The model does not take one of the kinds.
@@ -56,6 +57,7 @@ class PreferenceService:
         show: Show | NumberTable | None = None,
         kinds: Collection[str] | None = None,
         size: int = 2,
+        apart: bool = True,
     ) -> None:
         space = experiment.experiment.search_space
         presenter = Presenter(space, show)
@@ -66,7 +68,7 @@ class PreferenceService:
         self._form = design_form(space, units)
         self.name = experiment.experiment.name
         self._names_needed = experiment.settings.raters == SHARE
-        self._worker = ModelWorker(experiment)
+        self._worker = ModelWorker(experiment, apart)
         source = QuestionSource(experiment, self._worker, size)
         self.desk = QuestionDesk(experiment, source, presenter.prepare)
 

@@ -36,10 +36,13 @@ class ModelWorker:
 
     Args:
         experiment: Whose models they are.
+        apart: Whether to do so. In a notebook cells run beside it, and warnings are
+            theirs as well: all work is done there as if by a cell.
     """
 
-    def __init__(self, experiment: PreferenceExperiment) -> None:
+    def __init__(self, experiment: PreferenceExperiment, apart: bool = True) -> None:
         self.experiment = experiment
+        self._apart = apart
         self._notes = ModelNotes()
         self._process: ModelProcess | None = None
         self._lock = Lock()
@@ -51,7 +54,7 @@ class ModelWorker:
             acquisition_classes()[settings.acquisition],
         )
         modules = [one.__module__.partition(".")[0] for one in classes]
-        self._can_move = modules == [_PACKAGE, _PACKAGE]
+        self._can_move = apart and modules == [_PACKAGE, _PACKAGE]
 
     @property
     def num_answers(self) -> int:
@@ -106,6 +109,8 @@ class ModelWorker:
         Args:
             job: Fits models, or asks what they say.
         """
+        if not self._apart:
+            return job()
         notes: list[str] = []
         try:
             return run_noted(notes, job)

@@ -362,8 +362,7 @@ class QuestionView {
     this.live = make("p", { class: "bp-live", role: "status", "aria-live": "polite" });
     this.alert = make("p", { class: "bp-alert", role: "alert", hidden: true });
     this.root.replaceChildren(
-      // What is typed in a notebook's output is no command of the notebook.
-      make("div", { class: this.page ? "bp" : "bp bp-widget", tabindex: this.page ? null : "-1", "data-lm-suppress-shortcuts": "true" },
+      make("div", { class: this.page ? "bp" : "bp bp-widget", tabindex: this.page ? null : "-1" },
         make("header", { class: "bp-head" },
           make("div", { class: "bp-names" }, this.title, this.counts), this.chip, this.menuButton, this.menu),
         this.alert, this.main, this.toast, this.live),
@@ -772,7 +771,10 @@ class QuestionView {
   // --------------------------------------------------------------------- keys
 
   #key(event) {
-    if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    // To a notebook letters are commands: x would cut the cell.
+    if (!this.page) event.stopPropagation();
+    if (event.repeat) return;
     if (event.key === "Escape" && !this.menu.hidden) {
       this.#menu(false);
       return this.menuButton.focus();
