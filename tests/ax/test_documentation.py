@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from ax.core.types import TParameterization
 from botorch.optim import optimize
+from espresso import QUICK_FIT
+
+from botorch_pref.ax import registration
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,13 +23,19 @@ def prefers_bean_b(first: TParameterization, second: TParameterization) -> int:
 
 @pytest.fixture(autouse=True)
 def _anywhere(tmp_path, monkeypatch) -> None:
-    """Files go elsewhere; a loop of a few iterations is one that runs."""
+    """Files go elsewhere; loops of a few iterations are loops that run."""
     monkeypatch.chdir(tmp_path)
     original = optimize.gen_candidates_scipy
     monkeypatch.setattr(
         optimize,
         "gen_candidates_scipy",
         lambda *args, **kwargs: original(*args, **kwargs | {"options": {"maxiter": 2}}),
+    )
+    fit = registration.fit_gpytorch_mll
+    monkeypatch.setattr(
+        registration,
+        "fit_gpytorch_mll",
+        lambda mll, **options: fit(mll, **QUICK_FIT | options),
     )
 
 

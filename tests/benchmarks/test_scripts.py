@@ -8,9 +8,12 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import botorch.fit
+import jax
 import pytest
 import torch
 from scipy import integrate, stats
@@ -294,10 +297,21 @@ ELSEWHERE = {"botorch_suite", "truth"}
 
 @pytest.fixture(autouse=True)
 def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The folder on the path, as when a script is run, and its modules for a test."""
+    """The folder on the path, as when a script is run, and its modules for a test.
+
+    They fit in a few iterations, and sample in short steps of a sampler that is not
+    compiled.
+    """
     monkeypatch.syspath_prepend(str(FOLDER))
+    few = partial(
+        botorch.fit.fit_gpytorch_mll, optimizer_kwargs={"options": {"maxiter": 3}}
+    )
+    monkeypatch.setattr(botorch.fit, "fit_gpytorch_mll", few)
+    short = partial(botorch.fit.fit_fully_bayesian_model_nuts, max_tree_depth=1)
+    monkeypatch.setattr(botorch.fit, "fit_fully_bayesian_model_nuts", short)
     before, threads = set(sys.modules), torch.get_num_threads()
-    yield
+    with jax.disable_jit():
+        yield
     torch.set_num_threads(threads)
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None)

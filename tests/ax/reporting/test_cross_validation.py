@@ -17,10 +17,13 @@ from scipy.stats import norm
 from showing import A, B, C, D, E, show, tell, triangle
 
 from botorch_pref import DuelKernel, EPPreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, registration
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
+from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
+    FullyBayesianPreferenceGP,
+)
 
 DUELS = [(A, B), (C, D), (A, E), (B, C), (E, B)]
 
@@ -146,18 +149,23 @@ def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
         duels.cross_validate(num_folds)
 
 
-FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
+def two_draws(model: FullyBayesianPreferenceGP, **_options: object) -> None:
+    """Hyper-parameters where they start and a little away from there."""
+    model.load_mcmc_samples(
+        {
+            name: torch.stack([p.detach(), p.detach() + 0.5])
+            for name, p in model.named_parameters()
+            if p.requires_grad
+        }
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("uncompiled")
-def test_an_ensemble_averages_over_its_members(duels) -> None:
+def test_an_ensemble_averages_over_its_members(duels, monkeypatch) -> None:
+    monkeypatch.setattr(registration, "fit_fully_bayesian_model_nuts", two_draws)
     ensemble = PreferenceExperiment(
         duels.experiment,
-        Settings(
-            model="FullyBayesianLaplacePreferenceGP",
-            fit_options=FEW_DRAWS,
-        ),
+        Settings(model="FullyBayesianLaplacePreferenceGP"),
         duels._kept._storage,
     )
     row = ensemble.cross_validate(num_folds=2).loc["duels"]
