@@ -74,7 +74,7 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
 
 
 def verdict(share: float, error: float) -> str:
-    """What follows from a share of better runs and its standard error."""
+    """Verdict from a share of better runs and its standard error."""
     if share - 0.5 > DECIDED * error:
         return "holds"
     if 0.5 - share > DECIDED * error:
@@ -89,7 +89,7 @@ def runs_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:
-    """What is compared of each run of a rule, by setting and seed."""
+    """Figures of the runs of a rule that are compared, by setting and seed."""
     mine = runs_of(rule, runs)
     if of == "end":
         last = mine.groupby(_START)["duel"].transform("max")

@@ -93,7 +93,7 @@ def _section(study: Study, runs: pd.DataFrame, figures: Path | None) -> str:
 
 
 def _what_was_run(study: Study, table: pd.DataFrame) -> str:
-    """How much of what is declared there are runs of."""
+    """Sentence of how much of what is declared was run."""
     if study.runs_of:
         return f"The runs are those of `{study.runs_of}`.\n"
     runs, rows = table["runs"], len(study.settings) * len(study.rules)

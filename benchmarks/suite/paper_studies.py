@@ -11,7 +11,7 @@ from benchmarks.suite.study import Study
 def _skew_against_laplace(
     suffix: str, *acquisitions: tuple[str, str]
 ) -> tuple[Claim, ...]:
-    """What Benavoli et al. say of the exact posterior, with each rule."""
+    """Claims of Benavoli et al. for the exact posterior, with each rule."""
     return tuple(
         Claim(
             f"SkewGP is better than Laplace with {name}.",
