@@ -137,7 +137,7 @@ def sampled() -> FullyBayesianPreferenceGP:
     states = torch.random.get_rng_state(), str(np.random.get_state())  # noqa: NPY002
     fit_fully_bayesian_model_nuts(
         model,
-        max_tree_depth=3,
+        max_tree_depth=2,
         warmup_steps=48,
         num_samples=NUM_SAMPLES,
         thinning=1,
