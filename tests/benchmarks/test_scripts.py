@@ -239,6 +239,16 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"question_distances.NUM_RANDOM": 2},
         ["--starts", "1", "--duels", "4"],
     ),
+    "questions_at_once": (
+        {
+            "questions_at_once.NOISES": (1.0,),
+            "questions_at_once.AT_ONCE": 2,
+            "questions_at_once.NUM_RESTARTS": 1,
+            "questions_at_once.RAW_SAMPLES": 4,
+            "questions_at_once.RULES": Only("EUBO, pairs"),
+        },
+        ["--starts", "1"],
+    ),
     "screen_rules": (
         {"screen_rules.NUM_RANDOM": 2, "screen_rules.NUM_CHOSEN": 4},
         [
