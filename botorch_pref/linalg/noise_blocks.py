@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from botorch_pref.linalg.joint_shape import joint_shape
+
 
 @dataclass(frozen=True)
 class NoiseBlocks:
@@ -45,7 +47,7 @@ class NoiseBlocks:
             blocks: ``batch_shape x num_blocks x k x c``.
             values: ``batch_shape x m x c``.
         """
-        batch = torch.broadcast_shapes(blocks.shape[:-3], values.shape[:-2])
+        batch = joint_shape(blocks.shape[:-3], values.shape[:-2])
         out = pad(values, (0, 0, 0, 1)).expand(*batch, -1, -1).clone()
         flat = blocks.expand(*batch, *blocks.shape[-3:]).flatten(-3, -2)
         return out.index_copy(-2, self.rows.flatten(), flat)[..., :-1, :]

@@ -8,19 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-
-def _joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
-    """Both shapes broadcast; torch's own function takes as long as a product."""
-    if not second or first == second:
-        return first
-    return torch.broadcast_shapes(first, second) if first else second
+from botorch_pref.linalg.joint_shape import joint_shape
 
 
 def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
     """Rows of a matrix by indices that may carry batch dimensions (``batch x m``)."""
     if indices.dim() == 1:
         return values.index_select(-2, indices)
-    batch = torch.broadcast_shapes(values.shape[:-2], indices.shape[:-1])
+    batch = joint_shape(values.shape[:-2], indices.shape[:-1])
     index = indices.unsqueeze(-1).expand(*batch, -1, values.shape[-1])
     return values.expand(*batch, *values.shape[-2:]).gather(-2, index)
 
@@ -74,7 +69,7 @@ class SparseDesign:
         if not batch:
             taken = values.index_select(-1, index)
         else:
-            batch = _joint_shape(values.shape[:-1], batch)
+            batch = joint_shape(values.shape[:-1], batch)
             index = index.expand(*batch, -1)
             taken = values.expand(*batch, -1).gather(-1, index)
         taken = taken.unflatten(-1, self.indices.shape[-2:])
@@ -105,7 +100,7 @@ class SparseDesign:
             ``batch_shape x n``.
         """
         terms = (self.coefficients * values.unsqueeze(-1)).flatten(-2)
-        batch = _joint_shape(terms.shape[:-1], self.indices.shape[:-2])
+        batch = joint_shape(terms.shape[:-1], self.indices.shape[:-2])
         out = values.new_zeros(*batch, self.num_points)
         index = self.indices.flatten(-2)
         if index.dim() == 1:
@@ -122,7 +117,7 @@ class SparseDesign:
         Returns:
             ``batch_shape x n x k``.
         """
-        batch = _joint_shape(values.shape[:-2], self.indices.shape[:-2])
+        batch = joint_shape(values.shape[:-2], self.indices.shape[:-2])
         out = values.new_zeros(*batch, self.num_points, values.shape[-1])
         for index, coefficient in self._terms:
             term = (coefficient.unsqueeze(-1) * values).expand(*batch, -1, -1)
@@ -165,7 +160,7 @@ class SparseDesign:
             ``batch_shape x n x n``.
         """
         n = self.num_points
-        batch = torch.broadcast_shapes(precisions.shape[:-1], self.indices.shape[:-2])
+        batch = joint_shape(precisions.shape[:-1], self.indices.shape[:-2])
         where = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
         c = self.coefficients
         values = precisions[..., None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)

@@ -17,6 +17,7 @@ from botorch_pref.likelihoods.factors.joint_factors import JointFactors
 from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
 from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
 from botorch_pref.likelihoods.factors.stage_items import in_some_element
+from botorch_pref.linalg.joint_shape import joint_shape
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, stack_rows
 
 
@@ -76,7 +77,7 @@ class JointBound(Bound):
 
 
 def _join(parts: Sequence[Tensor]) -> Tensor:
-    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    batch = joint_shape(*(part.shape[:-1] for part in parts))
     return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
 

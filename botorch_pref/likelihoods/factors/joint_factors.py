@@ -18,13 +18,14 @@ from botorch_pref.likelihoods.factors.factors import (
     LogPartition,
     ScalarFactors,
 )
+from botorch_pref.linalg.joint_shape import joint_shape
 from botorch_pref.linalg.noise_blocks import NoiseBlocks, stack_noise_blocks
 from botorch_pref.linalg.sparse_design import stack_rows
 
 
 def _join(parts: Sequence[Tensor]) -> Tensor:
     """Blocks of rows, one after the other, with broadcast batches."""
-    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    batch = joint_shape(*(part.shape[:-1] for part in parts))
     return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
 
