@@ -59,7 +59,9 @@ def serve(argv: Sequence[str]) -> None:
     print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
     # An access log would have the token in it.
     config = uvicorn.Config(app, log_level="warning", access_log=False)
-    uvicorn.Server(config).run(sockets=[listening])
+    # As it was told to: uvicorn has shut everything down, and says again what for.
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def _make_parser() -> argparse.ArgumentParser:

@@ -18,6 +18,7 @@ from tea import create
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.web import make_app
+from botorch_pref.web.modelling.model_notes import LOGGER
 
 OLD_PANDAS = "ignore::pandas.errors.Pandas4Warning"
 
@@ -27,6 +28,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(OLD_PANDAS))
+
+
+@pytest.fixture(autouse=True)
+def logger_as_it_was() -> Iterator[None]:
+    """The command that serves sends warnings to a file, for the whole process."""
+    before = list(LOGGER.handlers)
+    yield
+    for handler in set(LOGGER.handlers) - set(before):
+        LOGGER.removeHandler(handler)
+        handler.close()
+    LOGGER.propagate = True
 
 
 @pytest.fixture

@@ -233,6 +233,14 @@ def test_a_question_that_cannot_be_shown_is_skipped(
         assert one.small_targets() == []
         one.click("Skip this question")
         assert one.index() != first.index
+        # A name that cannot be, in an address that somebody has made.
+        driver.get(f"{address}/?rater={'x' * 10_000}")
+        until(lambda: "at most 100 characters" in one.text())
+        one.click("Enter my name")
+        name = driver.switch_to.active_element
+        name.clear()
+        name.send_keys("ann", Keys.ENTER)
+        assert one.index() != first.index
     assert kept(experiment) == [("withdrawn", first.index, {})]
 
 

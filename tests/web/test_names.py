@@ -141,5 +141,6 @@ def test_what_is_no_name_is_refused(
     experiment: PreferenceExperiment, served: Serve, name: str
 ) -> None:
     client = served(experiment)
-    assert "rater" in post(client, "claim", 400, rater=name)["error"]
+    reply = post(client, "claim", 400, rater=name)
+    assert ("rater" in reply["error"], reply["needs"]) == (True, "name")
     assert not experiment.pending

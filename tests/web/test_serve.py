@@ -14,6 +14,7 @@ from tea import create, log, stored
 from botorch_pref.__main__ import main
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.commands.given_parameters import given_parameters
+from botorch_pref.web.modelling.model_notes import ModelNotes
 
 
 @pytest.fixture
@@ -68,6 +69,35 @@ def test_nothing_is_said_beside_the_reason(tmp_path: Path) -> None:
     (line,) = found.stderr.splitlines()
     assert line.startswith("botorch_pref: error: There is no file")
     assert found.stdout == ""
+
+
+def test_stopping_it_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Uvicorn ends with the interrupt that it was ended by."""
+    create(tmp_path / "tea.json")
+
+    def run(server: uvicorn.Server, sockets: list[Any]) -> None:
+        for one in sockets:
+            one.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    assert serve(tmp_path / "tea.json") == 0
+    assert "Stop with Ctrl-C" in capsys.readouterr().out
+
+
+def test_warnings_of_models_go_to_a_file_beside_the_storage(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    create(tmp_path / "tea.json")
+    assert serve(tmp_path / "tea.json") == 0
+    log_file = tmp_path / "tea.json.log"
+    assert f"warnings:  {log_file}" in capsys.readouterr().out
+    assert not log_file.exists()
+    ModelNotes().add(["InferenceWarning: did not converge"])
+    assert log_file.read_text().endswith("InferenceWarning: did not converge\n")
+    assert capsys.readouterr().err == ""
 
 
 def address(capsys: pytest.CaptureFixture[str]) -> str:

@@ -1,4 +1,4 @@
-"""Error of a question that cannot be shown."""
+"""Error with a remedy for the page to offer."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from botorch_pref.errors import ExperimentError
 
 
 class AskError(ExperimentError):
-    """Error of a question that cannot be shown, and what can be done about it.
+    """Error with a remedy for the page to offer.
 
     Args:
         why: What is wrong.

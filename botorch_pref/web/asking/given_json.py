@@ -9,6 +9,7 @@ from typing import Any
 
 from botorch_pref.ax import Answer
 from botorch_pref.errors import ExperimentError
+from botorch_pref.web.asking.ask_error import AskError
 
 _LONGEST_NAME = 100
 _LONGEST_NOTE = 2000
@@ -26,18 +27,21 @@ def given_rater(given: Mapping[str, Any]) -> str | None:
         given: With ``rater``, or without.
 
     Raises:
-        ExperimentError: It is no text, or too long.
+        AskError: It is no text, or too long, or cannot be printed.
     """
     rater = given.get("rater")
     if rater is None:
         return None
     if not isinstance(rater, str) or len(rater) > _LONGEST_NAME:
-        raise ExperimentError(
+        raise AskError(
             f"rater is {str(rater)[:_LONGEST_NAME]!r}; give a name of at most "
-            f"{_LONGEST_NAME} characters."
+            f"{_LONGEST_NAME} characters.",
+            needs="name",
         )
     if any(unicodedata.category(character) in _NO_NAME for character in rater):
-        raise ExperimentError(f"rater is {rater!r}; give a name that can be printed.")
+        raise AskError(
+            f"rater is {rater!r}; give a name that can be printed.", needs="name"
+        )
     # Phones differ in how they write an accent, and names in their blanks.
     return " ".join(unicodedata.normalize("NFC", rater).split()) or None
 

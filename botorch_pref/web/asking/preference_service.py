@@ -69,8 +69,12 @@ class PreferenceService:
         self.name = experiment.experiment.name
         self._names_needed = experiment.settings.raters == SHARE
         self._worker = ModelWorker(experiment, apart)
-        source = QuestionSource(experiment, self._worker, size)
-        self.desk = QuestionDesk(experiment, source, presenter.prepare)
+        self._source = QuestionSource(experiment, self._worker, size)
+        self.desk = QuestionDesk(experiment, self._source, presenter.prepare)
+
+    def open(self) -> None:
+        """Prepares what the first rater would wait for."""
+        self._source.prepare(num_raters=1)
 
     def question(self, given: Mapping[str, Any]) -> JSON:
         """The question that a rater is asked now.
@@ -240,7 +244,6 @@ class PreferenceService:
     def close(self) -> None:
         """Ends what chooses questions and what draws options."""
         self.desk.close()
-        self._worker.close()
         self._renderer.close()
 
     def _asker(self, given: Mapping[str, Any]) -> str | None:

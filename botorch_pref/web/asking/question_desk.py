@@ -253,8 +253,9 @@ class QuestionDesk:
         return answered_questions(self.experiment.experiment)
 
     def close(self) -> None:
-        """Waits for the question that is being chosen, and asks no more."""
+        """Asks no more, once the question that is being chosen is there."""
         self._closing = True
+        self._source.close()
         self._worker.shutdown(cancel_futures=True)
 
     def _ask_ahead(self) -> None:

@@ -77,7 +77,7 @@ class ModelWorker:
         process = self.start()
         if process is None or process.started():
             return process is not None
-        self._give_up()
+        self.close()
         return False
 
     def elsewhere(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,7 +98,7 @@ class ModelWorker:
                 raise EOFError("There is no process that fits models.")
             return process.run(notes, job, *args, **kwargs)
         except EOFError:
-            self._give_up()
+            self.close()
             raise
         finally:
             self._notes.add(notes)
@@ -143,14 +143,10 @@ class ModelWorker:
             lambda: experiment_findings(experiment.experiment, experiment.settings)
         )
 
-    def _give_up(self) -> None:
-        """Goes on without another process."""
-        self._can_move = False
-        self.close()
-
     def close(self) -> None:
-        """Ends the other process if there is one."""
+        """Ends the other process if there is one, and goes on without."""
         with self._lock:
+            self._can_move = False
             process, self._process = self._process, None
         if process is not None:
             process.close()

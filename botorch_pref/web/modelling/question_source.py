@@ -28,6 +28,16 @@ class QuestionSource:
         self._worker = worker
         self._size = size
 
+    def prepare(self, num_raters: int) -> None:
+        """Starts the worker's process in time for the first question of the model.
+
+        Args:
+            num_raters: How many people answer.
+        """
+        initial = self._experiment.settings.initial
+        if self._worker.num_answers + num_raters + _LEAD >= initial:
+            self._worker.start()
+
     def ask(self, rater: str | None, num_raters: int) -> Question:
         """The next question.
 
@@ -38,12 +48,15 @@ class QuestionSource:
         Raises:
             BotorchPrefError: There is none, or it cannot be kept.
         """
-        answers, initial = self._worker.num_answers, self._experiment.settings.initial
-        if answers + num_raters + _LEAD >= initial:
-            self._worker.start()
-        if answers >= initial and self._worker.awaited():
+        self.prepare(num_raters)
+        due = self._worker.num_answers >= self._experiment.settings.initial
+        if due and self._worker.awaited():
             with suppress(EOFError):
                 state = packed_state(self._experiment)
                 choice = self._worker.elsewhere(packed_choice, state, self._size, rater)
                 return ask_chosen(self._experiment, choice, rater)
         return self._worker.here(lambda: self._experiment.ask(self._size, rater=rater))
+
+    def close(self) -> None:
+        """Ends the worker's process: who waits for it goes on without."""
+        self._worker.close()

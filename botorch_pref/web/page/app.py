@@ -84,6 +84,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        service.open()
         yield
         service.close()
 

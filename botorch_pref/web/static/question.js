@@ -344,7 +344,7 @@ class QuestionView {
       make("button", { type: "button", role: "menuitem", onclick: () => { this.#menu(false); act(); } }, text);
     this.title = make("h1", { class: "bp-title" });
     this.counts = make("p", { class: "bp-counts" });
-    this.chip = make("button", { type: "button", class: "bp-chip", onclick: () => this.#askName() });
+    this.chip = make("button", { type: "button", class: "bp-chip", hidden: true, onclick: () => this.#askName() });
     this.menuButton = make("button", {
       type: "button", class: "bp-icon", "aria-label": "Menu", "aria-haspopup": "menu",
       "aria-expanded": "false", onclick: () => this.#menu(this.menu.hidden),
