@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from espresso import QUICK_FIT
 from showing import A, B, C, D, triangle
 
 from botorch_pref import EPPreferenceGP
@@ -97,7 +98,7 @@ def test_the_report_is_of_all_raters(judged) -> None:
 @pytest.mark.parametrize("acquisition", sorted(duel_classes()))
 def test_questions_are_for_whom_they_are_asked_of(acquisition, tmp_path) -> None:
     path = tmp_path / "triangle.db"
-    experiment = answered(path, acquisition=acquisition)
+    experiment = answered(path, acquisition=acquisition, fit_options=QUICK_FIT)
     asked = [experiment.ask(rater="ann"), experiment.ask(rater="new"), experiment.ask()]
     again = PreferenceExperiment.resume("triangle", storage=path)
     assert again.pending == asked

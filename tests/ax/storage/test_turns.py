@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
+from espresso import QUICK_FIT
 from showing import triangle
 
 from botorch_pref.ax import PreferenceExperiment, Question
@@ -38,7 +39,7 @@ def larger(question: Question) -> int:
 
 def play(path: Path, seed: int, questions: int = 4) -> list[Question]:
     """Questions of an experiment that is loaded anew for each."""
-    triangle(path, seed=seed, initial=3)
+    triangle(path, seed=seed, initial=3, fit_options=QUICK_FIT)
     asked = []
     for _ in range(questions):
         asked.append(resumed(path).ask())
