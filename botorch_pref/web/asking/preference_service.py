@@ -73,7 +73,7 @@ class PreferenceService:
         self.desk = QuestionDesk(experiment, self._source, presenter.prepare)
 
     def open(self) -> None:
-        """Prepares what the first rater would wait for."""
+        """Prepares the process that the first rater would await."""
         self._source.prepare(num_raters=1)
 
     def question(self, given: Mapping[str, Any]) -> JSON:

@@ -144,7 +144,7 @@ class ModelWorker:
         )
 
     def close(self) -> None:
-        """Ends the other process if there is one, and goes on without."""
+        """Ends the other process if there is one; further work is done here."""
         with self._lock:
             self._can_move = False
             process, self._process = self._process, None

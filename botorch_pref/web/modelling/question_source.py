@@ -58,5 +58,5 @@ class QuestionSource:
         return self._worker.here(lambda: self._experiment.ask(self._size, rater=rater))
 
     def close(self) -> None:
-        """Ends the worker's process: who waits for it goes on without."""
+        """Ends the worker's process, also for who waits for it now."""
         self._worker.close()
