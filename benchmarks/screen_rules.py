@@ -88,6 +88,9 @@ RULES: dict[str, Callable[[BatchedDuels, Generator], Value]] = {
     "hbei": believing,
     "tailed-ei": lambda model, generator: tailed,
 }
+RANDOM = "random"
+"""Rule whose challengers are random points."""
+
 PRIORS = {"duel": Prior.of_duel_kernel, "default": Prior.of_default_kernel}
 
 
@@ -100,7 +103,7 @@ def run(
         problem: What is optimised.
         deviation: Of the judge, per item.
         prior: One of `PRIORS`.
-        rule: One of `RULES`.
+        rule: One of `RULES`, or `RANDOM`.
         starts: How many.
 
     Returns:
@@ -152,6 +155,8 @@ def question(
 ) -> tuple[Tensor, Tensor]:
     """The next challengers and the incumbents that they meet."""
     best = model.incumbent()
+    if rule == RANDOM:
+        return torch.rand(best.shape, generator=generator, dtype=best.dtype), best
     value = RULES[rule](model, generator)
     challenger = maximise(value, model, best.unsqueeze(1), generator)
     model.forget()
@@ -164,7 +169,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=50)
     parser.add_argument("--setting", action="append", help="PROBLEM:DEVIATION")
     parser.add_argument("--prior", action="append", choices=tuple(PRIORS))
-    parser.add_argument("--rule", action="append", choices=tuple(RULES))
+    parser.add_argument("--rule", action="append", choices=(*RULES, RANDOM))
     parser.add_argument("--record", type=Path, help="a table to add the runs to")
     options = parser.parse_args()
     settings = SETTINGS
@@ -176,7 +181,7 @@ def main() -> None:
     for problem_name, deviation in settings:
         problem = make_problem(problem_name)
         for prior in options.prior or PRIORS:
-            for rule in options.rule or RULES:
+            for rule in options.rule or (*RULES, RANDOM):
                 found = run(problem, deviation, prior, rule, options.starts)
                 what = prior, rule, problem_name, deviation
                 if options.record:
