@@ -17,6 +17,8 @@ settings.load_profile("reproducible")
 # So many cases of a test that is not slow are quick.
 _QUICK_CASES = 2
 
+_LONGEST = {"test_tutorials.py", "test_adversary.py", "test_resume.py"}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How many random problems the adversary tries, and which."""
@@ -32,9 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks as quick a few cases of every test, spread over its parameters.
 
-    The notebooks come first: nothing as long is left when one of two processes is done.
+    The longest come first: nothing as long is left when one of two processes is done,
+    and none of their fixtures is made by both.
     """
-    items.sort(key=lambda item: item.path.name != "test_tutorials.py")
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
     cases = defaultdict(list)
     for item in items:
         if item.get_closest_marker("slow") is None:
