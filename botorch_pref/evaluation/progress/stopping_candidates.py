@@ -39,16 +39,25 @@ def stopping_candidates(
         ``n x d``: points of a scrambled Sobol sequence, then those of `near_points`.
 
     Raises:
-        BotorchPrefError: Fewer than two candidates.
+        BotorchPrefError: Fewer than two candidates, or no point of the box.
     """
     if num_candidates < 2:
         raise BotorchPrefError(
             f"num_candidates is {num_candidates}; give at least 2, one all over the "
             "box and one nearby."
         )
+    box = bounds.to(recommended)
+    # What was brought back from another scale may be off by rounding.
+    slack = 1e-6 * (box[1] - box[0])
+    inside = (recommended >= box[0] - slack) & (recommended <= box[1] + slack)
+    if recommended.shape != (1, bounds.shape[-1]) or not inside.all():
+        raise BotorchPrefError(
+            f"recommended is {recommended.tolist()}; give one point, 1 x "
+            f"{bounds.shape[-1]}, within the bounds {bounds.tolist()}."
+        )
     far = num_candidates // 2
-    spread = draw_sobol_samples(bounds.to(recommended), far, 1, seed=seed).squeeze(-2)
-    near = near_points(recommended, bounds, num_candidates - far, seed)
+    spread = draw_sobol_samples(box, far, 1, seed=seed).squeeze(-2)
+    near = near_points(recommended, box, num_candidates - far, seed)
     return torch.cat([spread, near])
 
 
@@ -76,4 +85,5 @@ def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Te
             for count, deviation in zip(counts, NEAR, strict=True)
             if count > 0
         ]
-    return torch.cat(rings)
+    # An input whose range is one value has no share of it to move by.
+    return torch.cat(rings).clamp(box[0], box[1])

@@ -70,3 +70,18 @@ def test_fewer_than_two_are_refused() -> None:
     assert stopping_candidates(best, BOUNDS, 2).shape == (2, 3)
     with pytest.raises(BotorchPrefError, match="num_candidates is 1"):
         stopping_candidates(best, BOUNDS, 1)
+
+
+@pytest.mark.parametrize("shift", [[2.0, 0.0, 0.0], [0.0, 0.0, -6.0], [math.nan] * 3])
+def test_what_is_recommended_is_one_point_of_the_box(shift: list[float]) -> None:
+    best = BOUNDS.mean(0, keepdim=True)
+    with pytest.raises(BotorchPrefError, match="recommended is"):
+        stopping_candidates(best + torch.tensor(shift), BOUNDS)
+    with pytest.raises(BotorchPrefError, match="give one point, 1 x 3"):
+        stopping_candidates(BOUNDS, BOUNDS)
+
+
+def test_an_input_of_one_value_keeps_it() -> None:
+    bounds = BOUNDS.clone()
+    bounds[:, 1] = 5.0
+    assert bool((stopping_candidates(bounds[:1], bounds)[:, 1] == 5).all())
