@@ -3,6 +3,7 @@
 import json
 import pickle
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,51 @@ def test_a_process_chooses_finds_refuses_and_is_done_without(
     assert worker._process is None
     assert len(experiment.pending) == 3
     assert capfd.readouterr().err == ""
+
+
+class Dying:
+    """A process that ends as soon as it has something to do."""
+
+    def __init__(self, before: Callable[[], None]) -> None:
+        self.before = before
+
+    def started(self) -> bool:
+        return True
+
+    def run(self, *job: object) -> None:
+        self.before()
+        raise EOFError
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_end_of_the_process_is_noted_unless_it_was_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = ModelWorker(create(tmp_path / "tea.json"))
+    monkeypatch.setattr(worker, "_process", Dying(lambda: None))
+    with pytest.raises(EOFError):
+        worker.elsewhere(findings_of, b"")
+    (note,) = worker._notes.to_json()
+    assert note["text"].startswith("The process that fits models has ended")
+    assert note["times"] == 1
+    monkeypatch.setattr(worker, "_process", Dying(worker.close))
+    with pytest.raises(EOFError):
+        worker.elsewhere(findings_of, b"")
+    assert worker._notes.to_json() == [note]
+
+
+def test_what_is_being_chosen_when_all_is_closed_is_not_chosen_here_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = ModelWorker(create(tmp_path / "tea.json", initial=1))
+    worker.experiment.record(OWN, winner=0)
+    source = QuestionSource(worker.experiment, worker, 2)
+    monkeypatch.setattr(worker, "_process", Dying(source.close))
+    with pytest.raises(ExperimentError, match="closed"):
+        source.ask(None, num_raters=1)
+    assert worker.experiment.pending == []
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from tea import create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.web.asking import question_desk
+from botorch_pref.web.asking.preference_service import PreferenceService
 
 Serve = Callable[..., TestClient]
 
@@ -61,6 +62,23 @@ def test_a_question_in_the_making_is_for_the_name_that_is_entered_meanwhile(
     free.set()
     assert ask(client, "bob")["question"] == 0
     assert experiment.pending[0].rater is None
+
+
+def test_what_is_skipped_while_the_name_is_entered_can_be_undone_under_it(
+    experiment: PreferenceExperiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = PreferenceService(experiment, lambda *part: "", apart=False)
+    withdraw = question_desk.withdraw_unanswered
+
+    def slow(*args: Any) -> bool:
+        service.claim({"rater": "bob"})
+        return withdraw(*args)
+
+    monkeypatch.setattr(question_desk, "withdraw_unanswered", slow)
+    asked = service.question({})["question"]
+    service.skip({"question": asked})
+    assert service.undo({"rater": "bob"})["question"] == asked
+    service.close()
 
 
 def test_who_still_has_the_question_on_display_may_answer_it_and_the_first_counts(

@@ -272,3 +272,25 @@ def test_only_the_kinds_that_are_wanted_are_offered(
 ) -> None:
     client = served(experiment, kinds=["tie", "winner"])
     assert client.get("/api/question").json()["kinds"] == ["winner", "tie"]
+
+
+def test_what_is_being_drawn_is_not_drawn_again_however_many_wait(
+    experiment: PreferenceExperiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, drawn = Event(), []
+
+    def slow(option: dict[str, Any]) -> str:
+        free.wait(60)
+        drawn.append(option)
+        return "a cup"
+
+    monkeypatch.setattr(presenter, "_KEPT", 1)
+    drawing = presenter.Presenter(experiment.experiment.search_space, slow)
+    questions = [experiment.ask() for _ in range(2)]
+    for question in questions * 2:
+        assert drawing.contents(question, patience=0.0) is None
+    free.set()
+    for question in questions:
+        assert drawing.contents(question)
+    drawing.close()
+    assert drawn == [option for question in questions for option in question.options]

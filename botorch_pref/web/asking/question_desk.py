@@ -33,7 +33,6 @@ class QuestionDesk:
 
     Questions are asked ahead in a thread, so that the next one is there at once. What
     is told is stored before the call returns; telling it again changes nothing.
-
     Threads may use it at once.
 
     Args:
@@ -193,8 +192,8 @@ class QuestionDesk:
             skipped = withdraw_unanswered(self.experiment, question)
             with self._changed:
                 # Two taps at once skip it once.
-                if skipped and index in place.indices:
-                    place.skipped.append(question)
+                if skipped and index in place.present.indices:
+                    place.present.skipped.append(question)
             self._put_away(index)
 
     def undo(self, rater: str | None) -> Question:
@@ -253,8 +252,9 @@ class QuestionDesk:
         return answered_questions(self.experiment.experiment)
 
     def close(self) -> None:
-        """Asks no more, once the question that is being chosen is there."""
-        self._closing = True
+        """Asks no more; what is chosen by another process is given up."""
+        with self._changed:
+            self._closing = True
         self._source.close()
         self._worker.shutdown(cancel_futures=True)
 

@@ -23,6 +23,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _PACKAGE = __name__.partition(".")[0]
+_LOST = (
+    "The process that fits models has ended, as for want of memory; from now on they "
+    "are fitted in the one that serves, and answers may wait for them."
+)
 
 
 class ModelWorker:
@@ -77,7 +81,7 @@ class ModelWorker:
         process = self.start()
         if process is None or process.started():
             return process is not None
-        self.close()
+        self._do_without(process)
         return False
 
     def elsewhere(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,7 +102,7 @@ class ModelWorker:
                 raise EOFError("There is no process that fits models.")
             return process.run(notes, job, *args, **kwargs)
         except EOFError:
-            self.close()
+            self._do_without(process)
             raise
         finally:
             self._notes.add(notes)
@@ -142,6 +146,12 @@ class ModelWorker:
         return self.here(
             lambda: experiment_findings(experiment.experiment, experiment.settings)
         )
+
+    def _do_without(self, process: ModelProcess | None) -> None:
+        """Does further work here; what was not closed has ended by itself."""
+        if process is not None and self._process is process:
+            self._notes.add([_LOST])
+        self.close()
 
     def close(self) -> None:
         """Ends the other process if there is one; further work is done here."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.asking_elsewhere import ask_chosen, packed_choice, packed_state
+from botorch_pref.errors import ExperimentError
 from botorch_pref.web.modelling.model_worker import ModelWorker
 
 _LEAD = 5
@@ -27,6 +28,7 @@ class QuestionSource:
         self._experiment = experiment
         self._worker = worker
         self._size = size
+        self._closed = False
 
     def prepare(self, num_raters: int) -> None:
         """Starts the worker's process in time for the first question of the model.
@@ -46,7 +48,8 @@ class QuestionSource:
             num_raters: How many people answer.
 
         Raises:
-            BotorchPrefError: There is none, or it cannot be kept.
+            BotorchPrefError: There is none, or it cannot be kept, or the source was
+                closed meanwhile.
         """
         self.prepare(num_raters)
         due = self._worker.num_answers >= self._experiment.settings.initial
@@ -55,8 +58,11 @@ class QuestionSource:
                 state = packed_state(self._experiment)
                 choice = self._worker.elsewhere(packed_choice, state, self._size, rater)
                 return ask_chosen(self._experiment, choice, rater)
+        if self._closed:
+            raise ExperimentError("No more questions are asked: this is being closed.")
         return self._worker.here(lambda: self._experiment.ask(self._size, rater=rater))
 
     def close(self) -> None:
         """Ends the worker's process, also for who waits for it now."""
+        self._closed = True
         self._worker.close()

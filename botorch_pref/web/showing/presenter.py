@@ -66,8 +66,7 @@ class Presenter:
                 found = self._thread.submit(self._made, question)
                 self._kept[question.index] = found
             self._kept.move_to_end(question.index)
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            self._forget()
             return found
 
     def contents(
@@ -100,6 +99,15 @@ class Presenter:
     def close(self) -> None:
         """Draws no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _forget(self) -> None:
+        """Forgets what was not asked for longest, but nothing that is in the making.
+
+        Whoever waits for that would have it drawn anew, over and over.
+        """
+        made = [index for index, one in self._kept.items() if one.done()]
+        for index in made[: max(0, len(self._kept) - _KEPT)]:
+            del self._kept[index]
 
     def _made(self, question: Question) -> list[Contents]:
         if isinstance(self._show, NumberTable):
