@@ -22,6 +22,7 @@ from torch import Tensor
 
 from botorch_pref import (
     AffineProbitLikelihood,
+    DistinctOptions,
     DuelingBALD,
     DuelingEIIG,
     DuelingHBEI,
@@ -244,6 +245,16 @@ class Frugal(DuelingUCB):
 
     def feasible_value(self, X: Tensor, log_valid: Tensor) -> Tensor:
         return self(X) + 3 * torch.expm1(log_valid)
+
+
+def test_what_is_wrapped_in_log_space_stays_there(
+    model: Model, feasibility: Model
+) -> None:
+    sampler = SobolQMCNormalSampler(torch.Size([64]), seed=0)
+    distinct = DistinctOptions(qLogExpectedImprovement(model, 0.5, sampler=sampler))
+    weighted = FeasibilityWeighted(distinct, feasibility)
+    log_valid = log_validity_probability(feasibility, POINTS).squeeze(-1)
+    assert torch.allclose(weighted(POINTS), distinct(POINTS) + log_valid, rtol=1e-12)
 
 
 def test_a_function_says_itself_how_it_is_weighed(

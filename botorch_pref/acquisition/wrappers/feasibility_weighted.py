@@ -84,7 +84,6 @@ class FeasibilityWeighted(WrappedAcquisition):
             )
         self.feasibility_model = feasibility_model
         self.failure_value = failure_value
-        self._log = acquisition._log
 
     @property
     def _own_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:

@@ -10,12 +10,14 @@ class WrappedAcquisition(AcquisitionFunction):
     """Acquisition function that values points by another one, and changes the value.
 
     Args:
-        acquisition: What is wrapped; its pending points are those of the wrapper.
+        acquisition: What is wrapped; its pending points are those of the wrapper, which
+            is in log space where it is.
     """
 
     def __init__(self, acquisition: AcquisitionFunction) -> None:
         super().__init__(model=acquisition.model)
         self.acquisition = acquisition
+        self._log = acquisition._log
         super().set_X_pending(getattr(acquisition, "X_pending", None))
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
