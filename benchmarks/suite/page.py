@@ -33,8 +33,9 @@ processor, for one proposal and one fit.
 
 A claim is held against all pairs of runs from the same start, over all settings:
 *better in* is the share of pairs in which its rule has less regret, ties a half, with
-its standard error; no problem's scale enters. More than two standard errors from a half
-decide. Claims of how fast a rule converges compare the mean regret over all duels.
+its standard error (with two pairs won and two lost added, Agresti and Coull 1998); no
+problem's scale enters. More than two standard errors from a half decide. Claims of how
+fast a rule converges compare the mean regret over all duels.
 """
 
 _AUDIT = """

@@ -29,6 +29,7 @@ from botorch_pref.commands.registry import HUMAN_NOISE, NOISE, distinct, make_fi
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
+    DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceGP,
@@ -95,12 +96,20 @@ def best_under_the_draw(model: PreferenceGP, X_ref: Tensor) -> DuelingEUBO:
 def mixed_fit(model_class: type[PreferenceGP]) -> FitTrials:
     """One utility, valid above zero (Benavoli et al. 2021, section 3.2).
 
+    Kernel and noise of comparisons are those of the models that hear of a penalty.
+
     Args:
         model_class: The engine.
     """
 
     def fit(datapoints: Tensor, comparisons: Comparisons, validity: Validity) -> Model:
-        model = model_class(datapoints, comparisons, feedback=[validity])
+        model = model_class(
+            datapoints,
+            comparisons,
+            feedback=[validity],
+            likelihood={Comparisons: PairwiseProbitLikelihood(NOISE)},
+            covar_module=DuelKernel(datapoints.shape[-1]),
+        )
         fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
         return model
 
