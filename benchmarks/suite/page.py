@@ -14,7 +14,10 @@ from benchmarks.suite.store import read_record
 from benchmarks.suite.study import Study
 from benchmarks.suite.tables import SETTING, joined, markdown, side_by_side, table_of
 
-_HEAD = """# Benchmarks
+FEWEST = 4
+"""Starts from which on regrets are drawn over duels."""
+
+_HEAD = f"""# Benchmarks
 
 Made by `python -m benchmarks.suite report --page docs/benchmarks.md` from what lies in
 `benchmarks/records`; nothing here is written by hand. The
@@ -35,7 +38,8 @@ A claim is held against all pairs of runs from the same start, over all settings
 *better in* is the share of pairs in which its rule has less regret, ties a half, with
 its standard error (with two pairs won and two lost added, Agresti and Coull 1998); no
 problem's scale enters. More than two standard errors from a half decide. Claims of how
-fast a rule converges compare the mean regret over all duels.
+fast a rule converges compare the mean regret over all duels. Regrets are drawn over
+duels from {FEWEST} starts on.
 """
 
 _AUDIT = """
@@ -84,7 +88,8 @@ def _section(study: Study, runs: pd.DataFrame, figures: Path | None) -> str:
     claims = table_of_claims(study.claims, runs)
     if len(claims):
         parts.append(f"\n{markdown(claims)}\n")
-    drawn = [] if figures is None or study.runs_of else draw_regrets(runs, figures)
+    few = study.runs_of or table["runs"].max() < FEWEST
+    drawn = [] if figures is None or few else draw_regrets(runs, figures)
     groups = table.groupby(SETTING, sort=False)
     for (problem, judge, noise), of_setting in groups:
         who = judge if noise == 0 else f"{judge} judge, {noise:g}"

@@ -331,7 +331,10 @@ def test_rules_screened_and_other_software_from_the_same_starts(
     assert peer_row == "| optuna, sampler | 1 | 5 (5 to 5) |  |  | 0 | 1 |  |"
 
 
-def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
+def test_a_section_has_a_table_for_each_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.suite.page.FEWEST", 2)
     run_cells(CELLS, tmp_path, jobs=1)
     collect(tmp_path, "tiny", tmp_path)
     for name in ("accuracy_audit.csv", "screen_rules.csv"):
