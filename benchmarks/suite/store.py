@@ -83,7 +83,9 @@ def _sorted(table: pd.DataFrame) -> pd.DataFrame:
 def differences(
     record: pd.DataFrame, cell: Cell, rows: Iterable[tuple[str, ...]]
 ) -> list[int]:
-    """Duels of a run whose figures are not those on record; seconds do not count.
+    """Duels of a run whose figures are not those on record.
+
+    Seconds do not count, nor do warnings, which some libraries give once a process.
 
     Args:
         record: The committed runs of the study.
@@ -101,8 +103,9 @@ def differences(
     text = io.StringIO()
     csv.writer(text).writerows([COLUMNS, *rows])
     text.seek(0)
-    again = pd.read_csv(text).set_index("duel").drop(columns="seconds")
-    before = kept.set_index("duel").drop(columns="seconds")
+    apart = ["seconds", "warnings"]
+    again = pd.read_csv(text).set_index("duel").drop(columns=apart)
+    before = kept.set_index("duel").drop(columns=apart)
     again = again.reindex(before.index)
     same = (again == before) | (again.isna() & before.isna())
     return list(before.index[~same.all(axis=1)])
