@@ -31,7 +31,7 @@ import torch
 from batched_duels import BatchedDuels, Prior
 from batched_play import play
 from lapsing_duels import Errors, LapsingDuels
-from report import print_table, start
+from report import chosen_settings, print_table, start
 from screen_rules import EXACT_NOISE, FAR, HUMAN_NOISE
 from torch import Tensor
 from torch.distributions import Bernoulli
@@ -185,12 +185,8 @@ def main() -> None:
         with options.read.open(encoding="utf-8", newline="") as file:
             _print_tables(list(csv.DictReader(file)))
         return
-    settings = SETTINGS
-    if options.setting:
-        parts = [text.split(":") for text in options.setting]
-        settings = tuple((name, float(a), float(b)) for name, a, b in parts)
     rows = []
-    for setting in settings:
+    for setting in chosen_settings(options.setting, SETTINGS):
         for name, errors in models(*setting[1:]).items():
             if not options.model or name in options.model:
                 found = _played(setting, name, errors, options.starts)

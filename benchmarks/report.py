@@ -10,6 +10,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import botorch
 import gpytorch
@@ -29,6 +30,21 @@ def start(title: str) -> None:
         f"gpytorch {gpytorch.__version__}, Python {platform.python_version()}"
     )
     print(f"{_processor()}, {torch.get_num_threads()} thread, processor seconds\n")
+
+
+def chosen_settings(
+    given: Sequence[str] | None, default: Sequence[tuple[Any, ...]]
+) -> Sequence[tuple[Any, ...]]:
+    """Settings of the command line, ``PROBLEM:NUMBER`` and more numbers.
+
+    Args:
+        given: As they were written; None for none.
+        default: Those to take then.
+    """
+    if given is None:
+        return default
+    parts = [text.split(":") for text in given]
+    return [(name, *map(float, numbers)) for name, *numbers in parts]
 
 
 def _processor() -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 from batched_duels import BatchedDuels, Prior, improvement_in_logs, maximise
-from report import print_table, start
+from report import chosen_settings, print_table, start
 from torch import Generator, Tensor
 
 from botorch_pref.likelihoods.links.probit_link import ProbitLink
@@ -172,13 +172,9 @@ def main() -> None:
     parser.add_argument("--rule", action="append", choices=(*RULES, RANDOM))
     parser.add_argument("--record", type=Path, help="a table to add the runs to")
     options = parser.parse_args()
-    settings = SETTINGS
-    if options.setting:
-        parts = [text.split(":") for text in options.setting]
-        settings = tuple((name, float(deviation)) for name, deviation in parts)
     start(f"regret after {NUM_RANDOM} random and {NUM_CHOSEN} chosen duels")
     rows = []
-    for problem_name, deviation in settings:
+    for problem_name, deviation in chosen_settings(options.setting, SETTINGS):
         problem = make_problem(problem_name)
         for prior in options.prior or PRIORS:
             for rule in options.rule or (*RULES, RANDOM):

@@ -30,7 +30,7 @@ from batched_duels import BatchedDuels, Prior
 from batched_play import play
 from botorch.models.model import Model
 from botorch.utils.sampling import draw_sobol_samples
-from report import print_table, start
+from report import chosen_settings, print_table, start
 from screen_rules import EXACT_NOISE, FAR, HUMAN_NOISE, SETTINGS
 from torch import Tensor
 
@@ -162,12 +162,8 @@ def main() -> None:
         with options.read.open(encoding="utf-8", newline="") as file:
             _print_tables(list(csv.DictReader(file)))
         return
-    settings = SETTINGS
-    if options.setting:
-        parts = [text.split(":") for text in options.setting]
-        settings = tuple((name, float(deviation)) for name, deviation in parts)
     rows: list[dict[str, str]] = []
-    for name, deviation in settings:
+    for name, deviation in chosen_settings(options.setting, SETTINGS):
         counts = options.starts, options.duels, options.candidates
         found = advices(make_problem(name), deviation, *counts)
         what = {"problem": name, "deviation": str(deviation)}

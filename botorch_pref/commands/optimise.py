@@ -18,7 +18,10 @@ from botorch_pref.commands.registry import (
 )
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress.stopping import TOLERANCE, stopping_advice
-from botorch_pref.evaluation.progress.stopping_candidates import stopping_candidates
+from botorch_pref.evaluation.progress.stopping_candidates import (
+    NUM_CANDIDATES,
+    stopping_candidates,
+)
 from botorch_pref.plotting.run_figure import draw_run
 from botorch_pref.simulation.duel_loop import Duel, Fit, fit_answers, run_duels
 from botorch_pref.simulation.judge import ProbitJudge
@@ -37,9 +40,6 @@ LOG_NAME = "run.jsonl"
 FIGURE_NAME = "run.png"
 REPLAY_TOLERANCE = 1e-6
 """Two machines round differently; a different model differs by far more."""
-
-NUM_CANDIDATES = 512
-"""How many points of the unit cube stand for all of it in the advice to stop."""
 
 
 def optimise(settings: RunSettings, out: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from ax.core.arm import Arm
 from ax.core.base_trial import BaseTrial
-from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from pandas import DataFrame
@@ -38,8 +37,8 @@ from botorch_pref.ax.storage.events import (
     REPEATS,
     WITHDRAWN,
     events_of,
-    options_shown,
     standing_answer,
+    standing_answers,
 )
 from botorch_pref.evaluation.progress.answer_agreement import (
     AnswerAgreement,
@@ -226,12 +225,7 @@ def _wins_and_losses(experiment: Experiment, arms: list[Arm]) -> DataFrame:
         index=[arm.name for arm in arms],
         columns=["wins", "losses", "ties", "failed"],
     )
-    for trial in experiment.trials.values():
-        answer = standing_answer(trial)
-        if answer is None:
-            continue
-        assert isinstance(trial, BatchTrial)
-        names = [arm.name for arm in options_shown(trial)]
+    for names, answer in standing_answers(experiment):
         decided, tied = preferred(answer, len(names))
         said = [
             *(((better, "wins"), (worse, "losses")) for better, worse in decided),

@@ -221,3 +221,21 @@ def options_shown(trial: BatchTrial) -> list[Arm]:
         f"The log of trial {trial.index} does not say which options it showed; it is "
         "no question that PreferenceExperiment.ask asked, or it was changed."
     )
+
+
+def standing_answers(
+    experiment: Experiment,
+) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Answers that stand, after the names of the options in the order they were shown.
+
+    Args:
+        experiment: Ax's.
+
+    Raises:
+        StorageError: The log does not say what was shown.
+    """
+    for trial in experiment.trials.values():
+        answer = standing_answer(trial)
+        if answer is not None:
+            assert isinstance(trial, BatchTrial)
+            yield [arm.name for arm in options_shown(trial)], answer

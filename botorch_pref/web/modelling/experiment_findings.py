@@ -6,14 +6,13 @@ import math
 from collections import Counter
 from typing import Any
 
-from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 from pandas import DataFrame
 
 from botorch_pref.ax.asking_elsewhere import unpacked_state
 from botorch_pref.ax.reporting.report import preference_report, preferred
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.storage.events import options_shown, standing_answer
+from botorch_pref.ax.storage.events import standing_answers
 
 
 def findings_of(state: bytes) -> dict[str, Any]:
@@ -81,12 +80,7 @@ def duels(experiment: Experiment) -> list[dict[str, Any]]:
     """
     decided: Counter[tuple[str, str]] = Counter()
     equal: Counter[tuple[str, str]] = Counter()
-    for trial in experiment.trials.values():
-        answer = standing_answer(trial)
-        if answer is None:
-            continue
-        assert isinstance(trial, BatchTrial)
-        names = [arm.name for arm in options_shown(trial)]
+    for names, answer in standing_answers(experiment):
         won, tied = preferred(answer, len(names))
         decided.update((names[better], names[worse]) for better, worse in won)
         equal.update((names[first], names[second]) for first, second in tied)
