@@ -22,7 +22,7 @@ from botorch_pref.acquisition import (
     DuelingEIIG,
     DuelingExploringEIIG,
 )
-from botorch_pref.commands.registry import HUMAN_NOISE, make_fit
+from botorch_pref.commands.registry import make_fit
 from botorch_pref.simulation.duel_loop import run_duels
 from botorch_pref.simulation.judge import ProbitJudge
 from botorch_pref.simulation.problems import make_problem
@@ -58,7 +58,7 @@ def distances(rule: str, seed: int, num_duels: int) -> tuple[list[float], float]
     judge = ProbitJudge(
         problem.utility, DEVIATION**2, Generator().manual_seed(2**40 + seed)
     )
-    duels = list(run_duels(propose, judge, make_fit("ep", HUMAN_NOISE), num_duels))
+    duels = list(run_duels(propose, judge, make_fit("ep", errs=True), num_duels))
     apart = [
         float(torch.dist(duel.proposal.challenger, duel.proposal.opponent))
         for duel in duels[NUM_RANDOM:]

@@ -22,6 +22,7 @@ DEFAULTS = Study(
     ),
     rules=(
         *all_rules(("ep", "skew", "laplace"), ("exploring-eiig", "eiig")),
+        Rule("laplace-little-noise", "eiig"),
         *all_rules(("ep",), ("tailed-ei", "eubo", "eubo-pair", "hbei", "ucb")),
         # A believer's challengers against the best point of the draw.
         Rule("ep", "hbei-own-best"),
@@ -68,15 +69,26 @@ INFERENCE = replace(
     DEFAULTS,
     name="inference",
     asks="What is better inference worth in regret, with the same rule?",
-    rules=all_rules(("laplace", "ep", "skew"), ("exploring-eiig", "eiig")),
+    rules=(
+        *all_rules(("laplace", "ep", "skew"), ("exploring-eiig", "eiig")),
+        Rule("laplace-little-noise", "eiig"),
+    ),
     reference=Rule("laplace", "exploring-eiig"),
-    claims=tuple(
-        Claim(f"{better_name} is better than {worse_name} with {rule}.", *rules)
-        for rule, acquisition in (("the default", "exploring-eiig"), ("EIIG", "eiig"))
-        for better_name, worse_name, rules in (
-            ("EP", "Laplace", (Rule("ep", acquisition), Rule("laplace", acquisition))),
-            ("SkewGP", "EP", (Rule("skew", acquisition), Rule("ep", acquisition))),
-        )
+    claims=(
+        *(
+            Claim(f"{names} with {rule}.", Rule(better, ask), Rule(worse, ask))
+            for ask, rule in (("exploring-eiig", "the default"), ("eiig", "EIIG"))
+            for names, better, worse in (
+                ("EP is better than Laplace", "ep", "laplace"),
+                ("SkewGP is better than Laplace", "skew", "laplace"),
+                ("SkewGP is better than EP", "skew", "ep"),
+            )
+        ),
+        Claim(
+            "Of exact answers Laplace is better with a noise of 1 than of 0.001.",
+            Rule("laplace", "eiig"),
+            Rule("laplace-little-noise", "eiig"),
+        ),
     ),
     runs_of="default",
 )

@@ -147,7 +147,7 @@ TAKENO = Study(
             ("ep",), ("eubo", "hbei", "hbucb", "muc", "eiig", "thompson", "eubo-pair")
         ),
         # Expected improvement of a challenger is EUBO with a reference.
-        Rule("laplace", "eubo"),
+        *all_rules(("laplace", "laplace-little-noise"), ("eubo",)),
         *PEERS,
     ),
     reference=Rule("ep", "hbei"),
@@ -158,6 +158,12 @@ TAKENO = Study(
             "A believer's improvement is better than improvement under Laplace.",
             Rule("ep", "hbei"),
             Rule("laplace", "eubo"),
+            "way",
+        ),
+        Claim(
+            "The same where Laplace has as little noise as the believer.",
+            Rule("ep", "hbei"),
+            Rule("laplace-little-noise", "eubo"),
             "way",
         ),
         *(

@@ -25,7 +25,7 @@ from botorch_pref.acquisition import (
     champion,
 )
 from botorch_pref.commands.registry import ACQUISITIONS as REGISTERED
-from botorch_pref.commands.registry import HUMAN_NOISE, NOISE, distinct, make_fit
+from botorch_pref.commands.registry import NOISE, distinct, fit_with_noise, make_fit
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
@@ -166,6 +166,7 @@ LEARNING = ("ep", "laplace", "skew")
 MODELS: dict[str, Fit] = {
     "ep-known": known_fit(EPPreferenceGP),
     "laplace-known": known_fit(LaplacePreferenceGP),
+    "laplace-little-noise": fit_with_noise(LaplacePreferenceGP, NOISE),
     "skew-known": known_fit(SkewPreferenceGP),
     "ep-default-prior": fit_default_prior,
     "ep-rival-prior": fit_rival_prior,
@@ -173,7 +174,8 @@ MODELS: dict[str, Fit] = {
 }
 """Models by name, beside those of `LEARNING`, which are as the command line makes them:
 with the noise of a judge who never errs, or of one who does. ``-known`` ones do not
-learn their hyper-parameters."""
+learn their hyper-parameters; ``laplace-little-noise`` has the noise that the command
+line gives the others for a judge who never errs."""
 
 
 def make_model(name: str, errs: bool) -> Fit | FitTrials:
@@ -184,7 +186,7 @@ def make_model(name: str, errs: bool) -> Fit | FitTrials:
         errs: Whether the judge errs.
     """
     if name in LEARNING:
-        return make_fit(name, HUMAN_NOISE if errs else NOISE)
+        return make_fit(name, errs=errs)
     return (MODELS | TRIALS)[name]
 
 

@@ -11,8 +11,6 @@ from tqdm import tqdm
 
 from botorch_pref.commands.registry import (
     ACQUISITIONS,
-    HUMAN_NOISE,
-    NOISE,
     distinct,
     make_fit,
 )
@@ -70,8 +68,7 @@ def optimise(settings: RunSettings, out: Path) -> None:
 
 def _fit(settings: RunSettings) -> Fit:
     """Fits models for a judge who errs, or does not."""
-    noise = HUMAN_NOISE if settings.noise > 0 else NOISE
-    return make_fit(settings.model, noise)
+    return make_fit(settings.model, errs=settings.noise > 0)
 
 
 def replay(log: Path, out: Path) -> None:

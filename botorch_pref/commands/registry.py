@@ -19,6 +19,7 @@ from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
     DuelKernel,
+    LaplacePreferenceGP,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
@@ -87,16 +88,31 @@ def distinct(make: MakeAcquisition) -> MakeAcquisition:
     return lambda model, X_ref: DistinctOptions(make(model, X_ref))
 
 
-def make_fit(name: str, noise: float = NOISE) -> Fit:
+def make_fit(name: str, *, errs: bool = False) -> Fit:
     """The function that fits a model of a name to points and comparisons.
+
+    A tie threshold is learned where there are ties.
 
     Args:
         name: One of `MODELS`.
-        noise: Of the likelihood, per presented item. A tie threshold is learned where
-            there are ties.
+        errs: Whether the judge errs at times.
     """
-    make: Callable[..., PreferenceGP] = MODELS[name]
-    if make is SkewPreferenceGP:
+    model_class = MODELS[name]
+    # Laplace's method is far from exact where answers leave little room: with little
+    # noise its rules ask the same question again and again (`docs/benchmarks.md`).
+    little_noise = not errs and model_class is not LaplacePreferenceGP
+    return fit_with_noise(model_class, NOISE if little_noise else HUMAN_NOISE)
+
+
+def fit_with_noise(model_class: type[PreferenceGP], noise: float) -> Fit:
+    """The function that fits a model with a likelihood whose noise is given.
+
+    Args:
+        model_class: The model.
+        noise: Per presented item.
+    """
+    make: Callable[..., PreferenceGP] = model_class
+    if model_class is SkewPreferenceGP:
         make = partial(SkewPreferenceGP, num_draws=LOOP_DRAWS)
 
     def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
