@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+import pandas as pd
 import torch
 from evidence_accuracy import tilting
 from known_models import known_kernel, known_model
@@ -36,6 +37,7 @@ from reference_posterior import (
     utilities_given_rows,
 )
 from report import print_table, start
+from suite.audit_figure import draw_errors
 from synthetic_problems import ComparisonProblem, synthetic_comparisons
 from torch import Tensor
 
@@ -275,55 +277,6 @@ def write(rows: Sequence[Row], path: Path) -> None:
             )
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draws errors over the number of answers, a line for each engine and noise."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    shown = {"mean": "mean, prior deviations", "queried": "answered pairs, largest"}
-    shown |= {"evidence": "log evidence, nats"}
-    figure, grid = pyplot.subplots(
-        2, len(shown), figsize=(11, 6), sharex=True, layout="constrained"
-    )
-    colours = dict(zip(("Laplace", "EP", "SkewGP", "variational"), "rbkg", strict=True))
-    styles = dict(zip(NOISES, ("-", "--", ":"), strict=False))
-    for line, answers in zip(grid, ("probit", "logistic"), strict=True):
-        for axes, (what, label) in zip(line, shown.items(), strict=True):
-            for (model, noise), (x, y) in _lines(rows, answers, what).items():
-                axes.plot(
-                    x,
-                    y,
-                    styles[noise],
-                    color=colours[model],
-                    marker=".",
-                    label=f"{model}, {noise:g}",
-                )
-            axes.set(xscale="log", yscale="log", title=f"{answers}: {label}")
-        line[0].legend(fontsize="x-small")
-    figure.supxlabel("answers")
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-
-
-def _lines(
-    rows: Sequence[Row], answers: str, what: str
-) -> dict[tuple[str, float], tuple[list[int], list[float]]]:
-    """Mean absolute errors over seeds, by engine and noise."""
-    lines: dict[tuple[str, float], tuple[list[int], list[float]]] = {}
-    of_law = [row for row in rows if row.answers == answers]
-    for model, noise in dict.fromkeys((row.model, row.noise) for row in of_law):
-        own = [row for row in of_law if (row.model, row.noise) == (model, noise)]
-        sizes = sorted({row.m for row in own})
-        errors = []
-        for m in sizes:
-            found = [abs(getattr(row, what)) for row in own if row.m == m]
-            errors.append(sum(found) / len(found))
-        lines[model, noise] = sizes, errors
-    return lines
-
-
 def main() -> None:
     """Prints, writes and draws."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -337,7 +290,7 @@ def main() -> None:
         [list(asdict(row).values()) for row in rows],
     )
     write(rows, options.out / "accuracy_audit.csv")
-    draw(rows, options.out / "accuracy_audit.png")
+    draw_errors(pd.DataFrame(rows), options.out / "accuracy_audit.png")
     print(f"written: {options.out}/accuracy_audit.csv and .png")
 
 

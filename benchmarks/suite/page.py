@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.suite.accuracy import audit_section, rounds_section
 from benchmarks.suite.claims import table_of_claims
 from benchmarks.suite.figures import draw_regrets
 from benchmarks.suite.screening import screening_section
@@ -42,26 +43,23 @@ fast a rule converges compare the mean regret over all duels. Regrets are drawn 
 duels from {FEWEST} starts on.
 """
 
-_AUDIT = """
-## How far each engine is from exact
-
-`python benchmarks/accuracy_audit.py`: at the hyper-parameters that made the answers,
-means over noises of {noises} per item, beside a kernel of variance 1, of the root mean
-square error of means at new points (in prior deviations), of deviations (relative), of
-the largest error of a probability of a new and of an answered pair, and of the log
-evidence (nats).
+_CLAIMS = """
+## What holds
 """
 
 
 def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> str:
-    """The page: accuracy, a section for each study with results, and what is missing.
+    """The page: what holds, accuracy, each study with results, and what is missing.
 
     Args:
         studies: In their order.
         records: Folder of the committed records.
         figures: Folder for the figures, beside the page; None to draw none.
     """
-    parts, missing = [_HEAD, _audit(records), screening_section(records)], []
+    studies = list(studies)
+    parts = [_HEAD, _what_holds(studies, records), audit_section(records, figures)]
+    parts += [rounds_section(records), screening_section(records)]
+    missing = []
     for study in studies:
         runs = read_record(study.record, records)
         if len(runs):
@@ -76,6 +74,17 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
             + "\n"
         )
     return "".join(parts)
+
+
+def _what_holds(studies: Iterable[Study], records: Path) -> str:
+    """All claims in one table, with the studies that have more of each."""
+    tables = []
+    for study in studies:
+        table = table_of_claims(study.claims, read_record(study.record, records))
+        if len(table):
+            link = f"[{study.name}](#{study.name})"
+            tables.append(table.drop(columns="lower median in").assign(study=link))
+    return f"{_CLAIMS}\n{markdown(pd.concat(tables))}\n" if tables else ""
 
 
 def _section(study: Study, runs: pd.DataFrame, figures: Path | None) -> str:
@@ -125,14 +134,3 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     if (table["invalid"] > 0).any():
         shown["invalid shown"] = joined(table, "{:.1f}", "invalid")
     return pd.DataFrame(shown | {"seconds": joined(table, "{:.2f}", "seconds")})
-
-
-def _audit(records: Path) -> str:
-    rows = pd.read_csv(records / "accuracy_audit.csv")
-    rows["evidence"] = rows["evidence"].abs()
-    columns = ["mean", "deviation", "new_pairs", "queried", "evidence"]
-    means = rows.groupby(["answers", "model", "m"], sort=False)[columns].mean()
-    table = means.reset_index().sort_values(["answers", "model", "m"])
-    table.columns = [name.replace("_", " ") for name in table.columns]
-    noises = ", ".join(f"{noise:g}" for noise in rows["noise"].unique())
-    return f"{_AUDIT.format(noises=noises)}\n{markdown(table)}\n"

@@ -1,0 +1,59 @@
+"""Figure of the accuracy audit: errors of each engine over the number of answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+
+SHOWN = {
+    "mean": "mean, prior deviations",
+    "queried": "answered pairs, largest",
+    "evidence": "log evidence, nats",
+}
+COLOURS = {"Laplace": "r", "EP": "b", "SkewGP": "k", "variational": "g"}
+STYLES = ("-", "--", ":")
+
+
+def draw_errors(rows: pd.DataFrame, path: Path) -> None:
+    """Draws mean absolute errors, a line for each engine and noise.
+
+    Args:
+        rows: Of `benchmarks/accuracy_audit.py`, as it writes them.
+        path: Of the figure.
+    """
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    rows = rows.assign(**rows[list(SHOWN)].abs())
+    laws = rows.groupby("answers", sort=False)
+    figure, grid = pyplot.subplots(
+        len(laws),
+        len(SHOWN),
+        figsize=(12, 6),
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    styles = dict(zip(sorted(rows["noise"].unique()), STYLES, strict=False))
+    lines = {}
+    for line, (law, of_law) in zip(grid, laws, strict=True):
+        for axes, (what, label) in zip(line, SHOWN.items(), strict=True):
+            for (model, noise), errors in of_law.groupby(["model", "noise"]):
+                over_m = errors.groupby("m")[what].mean()
+                style, colour = styles[noise], COLOURS[model]
+                (lines[f"{model}, {noise:g}"],) = axes.plot(
+                    over_m.index, over_m, style, color=colour, marker="."
+                )
+            axes.set(xscale="log", yscale="log", title=f"{law}: {label}")
+    figure.legend(
+        lines.values(),
+        lines,
+        loc="outside right upper",
+        title="engine, noise",
+        handlelength=3,
+    )
+    figure.supxlabel("answers")
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
