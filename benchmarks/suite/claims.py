@@ -42,10 +42,12 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         runs: Rows by `play.COLUMNS`.
 
     Returns:
-        The claim; the number of pairs of runs from the same start; the share of them in
-        which the rule is better, ties a half, with its standard error by `share_of`,
-        which no problem's scale enters; the settings in which its median is lower; and
-        what follows: more than `DECIDED` standard errors from a half decide.
+        The claim; the number of pairs of runs from the same start, and of starts; the
+        share of pairs in which the rule is better, ties a half, with its standard error
+        by `share_of`, which no problem's scale enters; the settings in which its median
+        is lower; and what follows: more than `DECIDED` standard errors from a half
+        decide. Pairs that share problem and seed, and differ in the judge, are alike:
+        they count as one start, with the mean of their scores.
     """
     rows = []
     for claim in claims:
@@ -58,13 +60,15 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         score = (pairs["better"] < pairs["worse"]) + 0.5 * (
             pairs["better"] == pairs["worse"]
         )
-        share, centre, error = share_of(score)
+        starts = score.groupby(["problem", "seed"]).mean()
+        share, centre, error = share_of(starts)
         medians = pairs.groupby(SETTING, sort=False).median()
         lower = int((medians["better"] < medians["worse"]).sum())
         rows.append(
             {
                 "claim": claim.says,
                 "pairs": len(pairs),
+                "starts": len(starts),
                 "better in": f"{100 * share:.0f} ± {100 * error:.0f} %",
                 "lower median in": f"{lower} of {len(medians)}",
                 "so it": verdict(centre, error),

@@ -17,7 +17,6 @@ from benchmarks.suite.tables import SETTING, joined, markdown, side_by_side, tab
 
 FEWEST = 4
 """Starts from which on regrets are drawn over duels."""
-
 _HEAD = f"""# Benchmarks
 
 Made by `python -m benchmarks.suite report --page docs/benchmarks.md` from what lies in
@@ -36,9 +35,11 @@ less than 55 % of the time; *repeated* ones were asked before. Seconds are of th
 processor, for one proposal and one fit.
 
 A claim is held against all pairs of runs from the same start, over all settings:
-*better in* is the share of pairs in which its rule has less regret, ties a half, with
-its standard error (with two pairs won and two lost added, Agresti and Coull 1998); no
-problem's scale enters. More than two standard errors from a half decide. Claims of how
+*better in* is the share of pairs in which its rule has less regret, ties a half; no
+problem's scale enters. Runs of one problem from one seed before several judges are
+alike, and count as one of the *starts*. The standard error is that of as many coins,
+with two won and two lost added (Agresti and Coull 1998), and more than two of them from
+a half decide: of twenty coins about one would be decided. Claims of how
 fast a rule converges compare the mean regret over all duels. Regrets are drawn over
 duels from {FEWEST} starts on.
 """

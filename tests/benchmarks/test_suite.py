@@ -200,6 +200,7 @@ def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
     # With two won and two lost added, shares of 4.5, 2 and 4 of 8.
     errors = [100 * (share * (1 - share) / 8) ** 0.5 for share in (4.5 / 8, 1 / 4, 0.5)]
     assert list(table["pairs"]) == [4, 4, 4]
+    assert list(table["starts"]) == [4, 4, 4]
     # Regret on the way is the mean of both duels, with ten less for random's first.
     assert list(table["better in"]) == [
         f"{share} ± {error:.0f} %"
@@ -211,6 +212,24 @@ def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
     assert verdict(0.61, 0.05) == "holds"
     assert verdict(0.59, 0.05) == "is not decided"
     assert table_of_claims([Claim("?", UCB, OPTUNA)], runs).empty
+
+
+def test_judges_of_one_start_are_no_more_starts() -> None:
+    # UCB wins one start before three judges and loses the other before one.
+    ends = {RANDOM: [2.0, 2.0], UCB: [1.0, 3.0]}
+    runs = pd.concat(
+        pd.DataFrame(
+            row(rule, seed, 0, regret)
+            for rule, both in ends.items()
+            for seed, regret in enumerate(both)
+        ).assign(noise=noise)
+        for noise in (0.0, 1.0, 2.0)
+    )
+    runs = runs[(runs["noise"] == 0.0) | (runs["seed"] == 0)]
+    (told,) = table_of_claims([Claim("?", UCB, RANDOM)], runs).to_dict("records")
+    assert (told["pairs"], told["starts"]) == (4, 2)
+    # Three of six, with two won and two lost added to one of two.
+    assert told["better in"] == f"50 ± {100 * (0.5 * 0.5 / 6) ** 0.5:.0f} %"
 
 
 def test_one_studys_runs_may_answer_another_question() -> None:
