@@ -50,10 +50,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_run_options(command: argparse.ArgumentParser) -> None:
+def _add_cell_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seeds", default=None, help="FIRST:LAST+1, such as 0:10")
     for name in ("problem", "judge", "model", "acquisition"):
         command.add_argument(f"--{name}", action="append", help="only this, or these")
+
+
+def _add_run_options(command: argparse.ArgumentParser) -> None:
+    _add_cell_options(command)
     command.add_argument("--jobs", type=int, default=-1, help="processes; default all")
     command.add_argument("--scheduler", help="address of a Dask scheduler")
     command.add_argument("--list", action="store_true", help="only say what would run")
@@ -70,7 +74,10 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
 
 
 def _add_check_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--sample", type=int, default=3, help="runs of each study")
+    _add_cell_options(command)
+    command.add_argument(
+        "--sample", type=int, default=3, help="runs of each study, drawn; default 3"
+    )
 
 
 _add_options = {
@@ -159,15 +166,19 @@ def _check(studies: Sequence[Study], options: argparse.Namespace) -> int:
     from benchmarks.suite.play import play
     from benchmarks.suite.store import differences, read_record
 
-    status = 0
+    checked = differing = 0
     for study in studies:
         record = read_record(study.name, options.records)
-        cells = [cell for cell in study.cells() if len(differences(record, cell, ()))]
-        for cell in random.Random(0).sample(cells, min(options.sample, len(cells))):
-            differing = differences(record, cell, play(cell).rows)
-            print(f"{study.name} {cell.key}: {len(differing)} duels differ")
-            status |= int(bool(len(differing)))
-    return status
+        chosen = _chosen([study], options)
+        cells = [cell for cell in chosen if len(differences(record, cell, ()))]
+        for cell in random.sample(cells, min(options.sample, len(cells))):
+            duels = differences(record, cell, play(cell).rows)
+            print(f"{study.name} {cell.key}: {len(duels)} duels differ")
+            checked, differing = checked + 1, differing + bool(duels)
+    if not checked:
+        print("no run on record has these names")
+        return 2
+    return int(differing > 0)
 
 
 if __name__ == "__main__":

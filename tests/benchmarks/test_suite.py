@@ -400,6 +400,8 @@ def test_the_commands(
     table.to_csv(record, index=False)
     assert main(["check", *folder]) == 1
     assert "1 duels differ" in capsys.readouterr().out
+    assert main(["check", *folder, "--seeds", "1:2"]) == 2
+    assert "no run on record" in capsys.readouterr().out
 
 
 def test_the_noise_of_a_study_is_what_it_says() -> None:
