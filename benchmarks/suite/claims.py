@@ -25,7 +25,8 @@ class Claim:
         better: The rule that is claimed to be better.
         worse: The other.
         of: What is less under the better one: regret at the ``end``, its mean over all
-            duels on the ``way``, or the ``seconds`` of the processor.
+            duels on the ``way``, ``seconds`` of the processor, or points that are
+            ``invalid``.
     """
 
     says: str
@@ -109,5 +110,5 @@ def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:
     if of == "end":
         last = mine.groupby(_START)["duel"].transform("max")
         return mine[mine["duel"] == last].set_index(_START)["regret_recommended"]
-    column = {"way": "regret_recommended", "seconds": "seconds"}[of]
+    column = "regret_recommended" if of == "way" else of
     return mine.groupby(_START)[column].mean()

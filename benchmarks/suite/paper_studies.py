@@ -103,21 +103,42 @@ FIGURE_8 = Study(
             ("ep-mixed", "skew-mixed"), ("ucb", "thompson", "eiig-0.1", "eiig-0.5")
         ),
         *all_rules(("ep-apart",), ("eiig-weighted", "eiig-constrained")),
+        Rule("ep", "eiig"),
         *PEERS,
     ),
     reference=Rule("skew", "eiig-0.1"),
     num_seeds=20,
     num_random=10,
     num_chosen=90,
-    claims=tuple(
+    claims=(
+        *(
+            Claim(
+                f"{engine}: a mixed model is better than a penalty with {name}.",
+                Rule(f"{model}-mixed", acquisition),
+                Rule(model, acquisition),
+                "way",
+            )
+            for model, engine in (("skew", "SkewGP"), ("ep", "EP"))
+            for acquisition, name in BENAVOLI
+        ),
         Claim(
-            f"{engine}: a mixed model is better than a penalty with {name}.",
-            Rule(f"{model}-mixed", acquisition),
-            Rule(model, acquisition),
+            "A model of validity is better than a penalty.",
+            Rule("ep-apart", "eiig-weighted"),
+            Rule("ep", "eiig"),
             "way",
-        )
-        for model, engine in (("skew", "SkewGP"), ("ep", "EP"))
-        for acquisition, name in BENAVOLI
+        ),
+        Claim(
+            "A model of validity shows fewer invalid trials than a penalty.",
+            Rule("ep-apart", "eiig-weighted"),
+            Rule("ep", "eiig"),
+            "invalid",
+        ),
+        Claim(
+            "A chance constraint shows fewer of them than a weight.",
+            Rule("ep-apart", "eiig-constrained"),
+            Rule("ep-apart", "eiig-weighted"),
+            "invalid",
+        ),
     ),
 )
 

@@ -190,23 +190,27 @@ def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
     # without its pair does not count.
     ends = {RANDOM: [3.0, 1.0, 8.0, 2.0, 0.0], UCB: [1.0, 2.0, 8.0, 1.5]}
     runs = pd.DataFrame(
-        row(rule, seed, duel, regret - (duel == 0) * 10 * (rule == RANDOM))
+        row(
+            *(rule, seed, duel, regret - (duel == 0) * 10 * (rule == RANDOM)),
+            invalid=int(rule == RANDOM),
+        )
         for rule, regrets in ends.items()
         for seed, regret in enumerate(regrets)
         for duel in range(2)
     )
-    ways = "end", "way", "seconds"
+    ways = "end", "way", "seconds", "invalid"
     table = table_of_claims([Claim(of, UCB, RANDOM, of) for of in ways], runs)
-    # With two won and two lost added, shares of 4.5, 2 and 4 of 8.
-    errors = [100 * (share * (1 - share) / 8) ** 0.5 for share in (4.5 / 8, 1 / 4, 0.5)]
-    assert list(table["pairs"]) == [4, 4, 4]
-    assert list(table["starts"]) == [4, 4, 4]
+    # With two won and two lost added, shares of 4.5, 2, 4 and 6 of 8.
+    shares = 4.5 / 8, 1 / 4, 0.5, 3 / 4
+    errors = [100 * (share * (1 - share) / 8) ** 0.5 for share in shares]
+    assert list(table["pairs"]) == [4, 4, 4, 4]
+    assert list(table["starts"]) == [4, 4, 4, 4]
     # Regret on the way is the mean of both duels, with ten less for random's first.
     assert list(table["better in"]) == [
         f"{share} ± {error:.0f} %"
-        for share, error in zip((62, 0, 50), errors, strict=True)
+        for share, error in zip((62, 0, 50, 100), errors, strict=True)
     ]
-    assert list(table["lower median in"]) == ["1 of 1", "0 of 1", "0 of 1"]
+    assert list(table["lower median in"]) == ["1 of 1", "0 of 1", "0 of 1", "1 of 1"]
     assert set(table["so it"]) == {"is not decided"}
     assert verdict(0.39, 0.05) == "is wrong here"
     assert verdict(0.61, 0.05) == "holds"
