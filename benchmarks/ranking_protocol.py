@@ -31,6 +31,7 @@ from ranking_tables import (
     print_against_eta,
     print_positive_ratio,
     print_rules,
+    print_spread,
 )
 from report import seconds, start
 from torch import Generator, Tensor
@@ -309,6 +310,7 @@ def main() -> None:
         print_rules(metrics, ETAS, results, SUSHI_PAPER if "Sushi" in title else {})
         print_against_eta(metrics, ETAS, folds)
         if split is folds_by_sets:
+            print_spread(folds)
             print_positive_ratio(results[0])
 
 

@@ -13,8 +13,8 @@ gain. It is the damping of Levenberg and Marquardt (equation 22 of Jensen and Ni
 2014, where it is printed with the opposite sign), row by row: it needs no factor to be
 tuned and vanishes at a mode, whose covariance and evidence have the true curvature.
 There may be several modes; the one uphill of the start is found. On strengths and
-ratings drawn from the model no other start led higher; with a tenth or a quarter of the
-answers mirrored, 3 of 96 did.
+ratings drawn from the model it is mostly the highest; where many answers contradict the
+others another start may lead higher.
 """
 
 from __future__ import annotations

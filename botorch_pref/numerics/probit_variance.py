@@ -32,7 +32,7 @@ def probit_win_variance(
 
     so that nothing cancels: not where :math:`\tau` vanishes, and the interval with it,
     nor in the tails. Gauss-Legendre quadrature over what the exponential leaves of the
-    interval is right within 1e-12 of itself.
+    interval is right within 1e-11 of itself.
 
     Args:
         mean: :math:`\mu`, any shape.

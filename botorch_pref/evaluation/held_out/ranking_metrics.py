@@ -26,8 +26,8 @@ def ordered_pairs(stages: Tensor) -> Tensor:
 def comparison_auc(win_probability: Tensor) -> float:
     """The area under the ROC curve of comparisons as binary variables.
 
-    Each comparison counts as won by its winner and as not won by its loser (section
-    5.2).
+    Each comparison counts as won by its winner and as not won by its loser (Guo et al.
+    2020, section 5.2).
 
     Args:
         win_probability: ``m``, predicted probabilities that the winners win.
@@ -46,8 +46,8 @@ def comparison_auc(win_probability: Tensor) -> float:
 def item_values(pairs: Tensor, win_probability: Tensor, num_items: int) -> Tensor:
     r"""The share of its comparisons that each item wins.
 
-    The truth, :math:`w_i` of eq. 27, for win probabilities of one; the estimate,
-    :math:`\hat w_i` of eq. 28, for predicted ones.
+    The truth, :math:`w_i` of eq. 27 of Guo et al. (2020), for win probabilities of one;
+    the estimate, :math:`\hat w_i` of eq. 28, for predicted ones.
 
     Args:
         pairs: ``m x 2``, winner first.
@@ -67,7 +67,8 @@ def item_values(pairs: Tensor, win_probability: Tensor, num_items: int) -> Tenso
 def top_k_value(truth: Tensor, estimate: Tensor, k: int) -> float:
     r"""True value of the k items estimated best, relative to the best k.
 
-    :math:`T_K = W(\hat S^+) / \max_{|S| = K} W(S)` (section 5.2).
+    :math:`T_K = W(\hat S^+) / \max_{|S| = K} W(S)` (Guo et al. 2020,
+    section 5.2).
 
     Args:
         truth: ``num_items``, NaN for items that were not seen.

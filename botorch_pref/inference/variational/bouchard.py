@@ -45,7 +45,7 @@ class BouchardBound(Bound):
         return xi, alpha
 
     def best(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; equation 23 at the best alpha."""
+        """See base class; equation 23 of Guo et al. (2020) at the best alpha."""
         alpha = self._best_alpha(mean, variance)
         xi = (variance + (mean - self._items.spread(alpha)).square()).sqrt()
         return torch.cat([xi, alpha], dim=-1)
@@ -71,7 +71,9 @@ class BouchardBound(Bound):
         return 0.5 * (k - 2) + items.total(pull), items.total(curvature)
 
     def _find_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Newton's method in a bracket that shrinks, instead of equations 22 and 23.
+        r"""Newton's method in a bracket that shrinks.
+
+        Instead of equations 22 and 23 of Guo et al. (2020), which are taken by turns.
 
         With the best :math:`\xi` for every alpha the expected bound is concave in it.
         Its slope :math:`(k - 2) / 2 + \sum_j 2 \lambda(\xi_j)(\mu_j - \alpha)` is
@@ -126,7 +128,7 @@ class BouchardBound(Bound):
         return c, SparseDesign(index, coefficients, self.rows.num_points)
 
     def intercept(self, parameters: Tensor) -> Tensor:
-        r"""See base class; :math:`M_l` of equation 25."""
+        r"""See base class; :math:`M_l` of equation 25 of Guo et al. (2020)."""
         xi, alpha = self._split(parameters)
         lowered = bound_curvature(xi) * self._items.spread(alpha).square()
         of_items = (bound_intercept(xi) - lowered) * self._here

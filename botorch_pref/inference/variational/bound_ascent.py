@@ -90,7 +90,7 @@ class BoundStep(Generic[ConditionedT]):
         factor: The conditioned rows.
         mean: Of the rows ``z``, ``batch_shape x m``.
         variance: Of the rows, ``batch_shape x m``.
-        value: The lower bound, ``batch_shape``: equation 25.
+        value: The lower bound, ``batch_shape``: equation 25 of Guo et al. (2020).
         rounding: The rounding error of the prior variances, ``batch_shape x m``.
         target: The best parameters for this Gaussian: step (16b).
         gain: By how much they raise the bound at least, ``batch_shape``.
@@ -137,7 +137,7 @@ class BoundStep(Generic[ConditionedT]):
 def _step(
     solver: Conditioner[ConditionedT], prior: Tensor, bound: Bound, parameters: Tensor
 ) -> BoundStep[ConditionedT]:
-    """Step (16a) and equation 25, with everything relative to the prior mean."""
+    """Step (16a) and equation 25 of Guo et al., relative to the prior mean."""
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
     shift = nu - tau * prior

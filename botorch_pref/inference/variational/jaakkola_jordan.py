@@ -30,7 +30,7 @@ class JaakkolaJordanBound(Bound):
         return values if self._present is None else values * self._present
 
     def best(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; equation 19."""
+        """See base class; equation 19 of Guo et al. (2020)."""
         return (variance + mean.square()).sqrt()
 
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:

@@ -65,5 +65,5 @@ class ProbitLink(DuelLink):
         return inverse * torch.exp(-0.5 * (mean * inverse).square()) * _INV_SQRT_2PI
 
     def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; right within 1e-12 of itself."""
+        """See base class; right within 1e-11 of itself."""
         return probit_win_variance(mean, variance, 2 * self.noise)

@@ -76,7 +76,7 @@ class PlackettLuceRegression(UtilityModel, GP):
     where it states 2.6 % (exact: 7.1 %) and its 90 % regions cover 0 % of 200 data
     sets; Laplace, whose mean is the mode, is 0.9 % off, states 7.1 % and covers 94 %.
     Rankings of ten: 41 %, 1.5 % (exact: 3.9 %), 0 %; Laplace 0.2 %, 3.9 %, 90 %. Pairs:
-    2.8 %, 11 % (exact: 19 %), 55 %; Laplace 5.5 %, 19 %, 91 %.
+    2.8 %, 11 % (exact: 19 %), 55 %; Laplace 5.5 %, 19 %, 90 %.
 
     Args:
         datapoints: ``batch_shape x n x d`` features. The prior is about the origin and
@@ -184,7 +184,9 @@ class PlackettLuceRegression(UtilityModel, GP):
             return self._solve(_ENGINES["laplace"]).terms.mean
 
     def log_evidence(self) -> Tensor:
-        """The log evidence under Laplace, or its variational lower bound (equation 25).
+        """The log evidence under Laplace, or its variational lower bound.
+
+        The latter is equation 25 of Guo et al. (2020).
 
         Returns:
             ``batch_shape``; its gradient in eta is exact.

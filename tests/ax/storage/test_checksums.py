@@ -1,6 +1,7 @@
 """What questions and answers depend on cannot change unnoticed, byte by byte."""
 
 import json
+import logging
 import os
 import random
 import shutil
@@ -94,6 +95,7 @@ def test_no_byte_of_a_database_changes_what_is_loaded(played, tmp_path) -> None:
             assert state(resumed(path)) == original
         except BotorchPrefError:
             refused += 1
+    logging.getLogger(__name__).info("%d of %d refused", refused, FLIPS)
     assert refused > 0
 
 
