@@ -5,25 +5,56 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from benchmarks.suite.cell import Cell
-from benchmarks.suite.players import check_rule
-from benchmarks.suite.schedule import run_cells
+from benchmarks.suite.choice import add_options, chosen
+from benchmarks.suite.judges import make_judge
+from benchmarks.suite.play import play
+from benchmarks.suite.players import check_rule, needs
+from benchmarks.suite.schedule import missing_runs, run_cells
+from benchmarks.suite.store import (
+    collect,
+    differences,
+    on_record,
+    read_record,
+    read_runs,
+)
 from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.study import Study
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.simulation.problems import make_problem
 
 RUNS = Path("benchmarks/results/suite")
 RECORDS = Path("benchmarks/records")
+INSTALL = "pip install 'botorch-pref[benchmarks]' brings it"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit status."""
+    """Runs a command.
+
+    Returns:
+        Exit status: 0; 1 where runs failed or differ; 2 for input that cannot be used;
+        130 where somebody interrupted it.
+
+    Raises:
+        SystemExit: With status 2, by argparse, for arguments that it refuses.
+    """
     options = _parser().parse_args(arguments)
     studies = [STUDIES[name] for name in options.study or STUDIES]
     commands = {"run": _run, "collect": _collect, "report": _report, "check": _check}
-    return commands[options.command](studies, options)
+    try:
+        return commands[options.command](studies, options)
+    except (BotorchPrefError, OSError) as error:
+        print(f"benchmarks.suite: error: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(f"benchmarks.suite: error: {error}; {INSTALL}", file=sys.stderr)
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,15 +81,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_cell_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--seeds", default=None, help="FIRST:LAST+1, such as 0:10")
-    for name in ("problem", "judge", "model", "acquisition"):
-        command.add_argument(f"--{name}", action="append", help="only this, or these")
+def processes(text: str) -> int:
+    """A number of processes, as joblib counts them."""
+    if int(text) == 0:
+        raise argparse.ArgumentTypeError("0 processes run nothing: -1 is all cores")
+    return int(text)
+
+
+def sample_size(text: str) -> int:
+    """A number of runs, at least one."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} runs check nothing: 1 or more")
+    return int(text)
 
 
 def _add_run_options(command: argparse.ArgumentParser) -> None:
-    _add_cell_options(command)
-    command.add_argument("--jobs", type=int, default=-1, help="processes; default all")
+    add_options(command)
+    command.add_argument(
+        "--jobs",
+        type=processes,
+        default=-1,
+        help="processes; default all",
+    )
     command.add_argument("--scheduler", help="address of a Dask scheduler")
     command.add_argument("--list", action="store_true", help="only say what would run")
 
@@ -74,9 +118,12 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
 
 
 def _add_check_options(command: argparse.ArgumentParser) -> None:
-    _add_cell_options(command)
+    add_options(command)
     command.add_argument(
-        "--sample", type=int, default=3, help="runs of each study, drawn; default 3"
+        "--sample",
+        type=sample_size,
+        default=3,
+        help="runs of each study, drawn; default 3",
     )
 
 
@@ -88,60 +135,59 @@ _add_options = {
 }
 
 
-def _chosen(studies: Sequence[Study], options: argparse.Namespace) -> Iterator[Cell]:
-    """The cells of some studies that the options do not leave out."""
-    seeds = None
-    if options.seeds is not None:
-        first, last = options.seeds.split(":")
-        seeds = range(int(first), int(last))
-    for study in studies:
-        for cell in study.cells():
-            named = {
-                "problem": cell.setting.problem,
-                "judge": cell.setting.judge,
-                "model": cell.rule.model,
-                "acquisition": cell.rule.acquisition,
-            }
-            wanted = all(
-                getattr(options, what) is None or name in getattr(options, what)
-                for what, name in named.items()
-            )
-            if wanted and (seeds is None or cell.seed in seeds):
-                yield cell
-
-
 def _run(studies: Sequence[Study], options: argparse.Namespace) -> int:
-    cells = list(_chosen(studies, options))
-    if not cells:
-        print("no run has these names; --list without them shows what there is")
-        return 2
+    cells = _installed(chosen(studies, options))
+    for setting in {cell.setting for cell in cells}:
+        make_judge(setting, make_problem(setting.problem).utility, 0)
     for rule in {cell.rule for cell in cells}:
         check_rule(rule)
     if options.list:
-        for cell in cells:
+        for cell in missing_runs(options.runs, cells):
             print(f"{cell.study} {cell.key}")
         return 0
-    failed = run_cells(
-        cells, options.runs, jobs=options.jobs, scheduler=options.scheduler
-    )
-    print(f"{len(cells) - len(failed)} of {len(cells)} runs are in {options.runs}")
-    return 1 if failed else 0
+    interrupted, failed = False, []
+    try:
+        failed = run_cells(
+            cells, options.runs, jobs=options.jobs, scheduler=options.scheduler
+        )
+    except KeyboardInterrupt:
+        interrupted = True
+        print("interrupted; the same command goes on where this one ends")
+    for reason, number in Counter(outcome.reason for outcome in failed).items():
+        print(f"{number} failed: {reason}")
+    left = len(missing_runs(options.runs, cells))
+    print(f"{len(cells) - left} of {len(cells)} runs are in {options.runs}")
+    return 130 if interrupted else int(bool(failed))
+
+
+def _installed(cells: Sequence[Cell]) -> list[Cell]:
+    """Runs whose rule needs nothing that is not installed; says what is left out."""
+    kept = [cell for cell in cells if not needs(cell.rule)]
+    absent = {needs(cell.rule) for cell in cells} - {""}
+    if absent:
+        number, names = len(cells) - len(kept), ", ".join(sorted(absent))
+        print(f"{number} runs are left out, without {names}; {INSTALL}")
+    return kept
 
 
 def _collect(studies: Sequence[Study], options: argparse.Namespace) -> int:
-    from benchmarks.suite.store import collect, read_runs
+    found = [study for study in studies if len(read_runs(options.runs, study.name))]
+    for study in found:
+        number = collect(options.runs, study.name, options.records)
+        print(f"{study.name}: {number} runs in {options.records}")
+    return 0 if found else _nothing(studies, options.runs)
 
-    for study in studies:
-        if len(read_runs(options.runs, study.name)):
-            number = collect(options.runs, study.name, options.records)
-            print(f"{study.name}: {number} runs in {options.records}")
-    return 0
+
+def _nothing(studies: Sequence[Study], folder: Path) -> int:
+    names = ", ".join(study.name for study in studies)
+    print(f"no such run of {names} is in {folder}", file=sys.stderr)
+    return 2
 
 
 def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
+    # Without matplotlib there is no report, but runs.
     from benchmarks.suite.figures import draw_regrets
     from benchmarks.suite.page import make_page
-    from benchmarks.suite.store import read_record, read_runs
     from benchmarks.suite.tables import markdown, table_of
 
     if options.page is not None:
@@ -150,35 +196,40 @@ def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
         )
         options.page.write_text(page, encoding="utf-8")
         return 0
+    shown = 0
     for study in studies:
-        runs = read_record(study.record, options.records)
         if options.uncollected:
             runs = read_runs(options.runs, study.record)
+        else:
+            runs = read_record(study.record, options.records)
         if len(runs):
+            shown += 1
             print(f"## {study.name}\n\n{study.asks}\n")
             print(markdown(table_of(study, runs)))
             for path in draw_regrets(runs, options.figures):
                 print(f"figure: {path}")
-    return 0
+    folder = options.runs if options.uncollected else options.records
+    return 0 if shown else _nothing(studies, folder)
 
 
 def _check(studies: Sequence[Study], options: argparse.Namespace) -> int:
-    from benchmarks.suite.play import play
-    from benchmarks.suite.store import differences, read_record
-
-    checked = differing = 0
+    cells, differing, checked = chosen(studies, options), 0, 0
     for study in studies:
         record = read_record(study.name, options.records)
-        chosen = _chosen([study], options)
-        cells = [cell for cell in chosen if len(differences(record, cell, ()))]
-        for cell in random.sample(cells, min(options.sample, len(cells))):
-            duels = differences(record, cell, play(cell).rows)
-            print(f"{study.name} {cell.key}: {len(duels)} duels differ")
-            checked, differing = checked + 1, differing + bool(duels)
-    if not checked:
-        print("no run on record has these names")
-        return 2
-    return int(differing > 0)
+        of_study = on_record(record, [c for c in cells if c.study == study.name])
+        for cell in random.sample(of_study, min(options.sample, len(of_study))):
+            checked += 1
+            differing += not _comes_out_again(cell, record)
+    return int(differing > 0) if checked else _nothing(studies, options.records)
+
+
+def _comes_out_again(cell: Cell, record: pd.DataFrame) -> bool:
+    """Whether a run has the figures on record; says so."""
+    outcome = play(cell)
+    duels = [] if outcome.error else differences(record, cell, outcome.rows)
+    says = f"{len(duels)} duels differ" + (f", from {duels[0]} on" if duels else "")
+    print(f"{cell.study} {cell.key}: {outcome.error or says}")
+    return not outcome.error and not duels
 
 
 if __name__ == "__main__":

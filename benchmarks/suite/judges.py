@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from torch import Generator
 
+from benchmarks.suite.cell import Setting
+from benchmarks.suite.errors import SuiteError
 from botorch_pref.simulation.judge import Judge, ProbitJudge, Utility
 from botorch_pref.simulation.lapsing_judge import LapsingJudge
 from botorch_pref.simulation.logistic_judge import LogisticJudge
@@ -20,7 +22,7 @@ def _generator(seed: int, stream: int = 1) -> Generator:
 
 def _exact(utility: Utility, noise: float, seed: int) -> Judge:
     if noise:
-        raise ValueError(f"an exact judge has noise 0, not {noise}")
+        raise SuiteError(f"an exact judge has noise 0, not {noise}")
     return ProbitJudge(utility, 0.0, _generator(seed))
 
 
@@ -57,3 +59,19 @@ others, of ``ties`` the difference of utilities up to which both are the same to
 
 ERRING = ("lapses", "logistic", "probit")
 """Judges who name the worse point at times."""
+
+
+def make_judge(setting: Setting, utility: Utility, seed: int) -> Judge:
+    """Makes the judge of a setting.
+
+    Args:
+        setting: Names her and her noise.
+        utility: Of the setting's problem.
+        seed: Of her draws.
+
+    Raises:
+        SuiteError: There is no judge of this name, or none with this noise.
+    """
+    if setting.judge not in JUDGES:
+        raise SuiteError(f"unknown judge {setting.judge!r}: {', '.join(JUDGES)}")
+    return JUDGES[setting.judge](utility, setting.noise, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 import warnings
@@ -13,7 +14,8 @@ from scipy.optimize import minimize
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Cell
-from benchmarks.suite.judges import ERRING, JUDGES
+from benchmarks.suite.errors import SuiteError
+from benchmarks.suite.judges import ERRING, make_judge
 from benchmarks.suite.players import make_player
 from botorch_pref.simulation.duel_loop import run_duels
 from botorch_pref.simulation.problems import Problem, make_problem
@@ -65,6 +67,11 @@ class Outcome:
     rows: tuple[tuple[str, ...], ...] = ()
     error: str = ""
 
+    @property
+    def reason(self) -> str:
+        """The last line of why it failed."""
+        return self.error.strip().rpartition("\n")[2]
+
 
 def play(cell: Cell) -> Outcome:
     """Runs one cell on one thread; what goes wrong is part of the outcome."""
@@ -83,7 +90,7 @@ def play(cell: Cell) -> Outcome:
 def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
     setting, seed = cell.setting, cell.seed
     problem = make_problem(setting.problem)
-    judge = JUDGES[setting.judge](problem.utility, setting.noise, seed)
+    judge = make_judge(setting, problem.utility, seed)
     generator = Generator().manual_seed(seed)
     errs = setting.judge in ERRING
     player = make_player(cell.rule, problem.dim, errs, cell.num_random, generator)
@@ -109,6 +116,8 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
             len(caught),
         )
         caught.clear()
+        if not all(map(math.isfinite, figures[:2])):
+            raise SuiteError(f"duel {duel.number}: the regret is not a number")
         last = duel.number == cell.num_duels - 1
         basin = f"{basin_regret(problem, duel.incumbent):.6g}" if last else ""
         rows.append(

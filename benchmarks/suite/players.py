@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -15,6 +15,7 @@ from gpytorch.priors import GammaPrior
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
+from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.rivals import OptunaDashboard, fit_pairwise_gp, qeubo
 from botorch_pref.acquisition import (
     ChanceConstrained,
@@ -254,18 +255,25 @@ def make_player(
     return Player(propose, fit, hears_validity=rule.model in TRIALS)
 
 
+def needs(rule: Rule) -> str:
+    """Software that a rule needs and that is not installed; empty if none is."""
+    missing = rule == OPTUNA and find_spec("optuna_dashboard") is None
+    return "optuna-dashboard" if missing else ""
+
+
 def check_rule(rule: Rule) -> None:
     """Checks that the names of a rule are known.
 
     Raises:
-        ValueError: One is not; the message lists those that are.
+        SuiteError: One is not; the message lists those that are.
     """
     if rule == OPTUNA:
         return
-    tables: tuple[tuple[str, str, Callable[[], list[str]]], ...] = (
-        ("model", rule.model, lambda: sorted([*LEARNING, *MODELS, *TRIALS])),
-        ("acquisition", rule.acquisition, lambda: sorted([*ACQUISITIONS, RANDOM])),
+    tables = (
+        ("model", rule.model, [*LEARNING, *MODELS, *TRIALS]),
+        ("acquisition", rule.acquisition, [*ACQUISITIONS, RANDOM]),
     )
     for what, name, known in tables:
-        if name not in known():
-            raise ValueError(f"unknown {what} {name!r}: {', '.join(known())}")
+        if name not in known:
+            names = ", ".join(sorted(known))
+            raise SuiteError(f"unknown {what} {name!r}: there are {names}")

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.play import Outcome, play
-from benchmarks.suite.store import is_done, write_run
+from benchmarks.suite.store import check_writable, is_done, write_run
 
 
 def run_cells(
@@ -31,8 +31,13 @@ def run_cells(
 
     Returns:
         Those that failed.
+
+    Raises:
+        OSError: The folder cannot be made or written, or the scheduler not be reached.
     """
-    left = [cell for cell in cells if not is_done(folder, cell)]
+    left = missing_runs(folder, cells)
+    for study in {cell.study for cell in left}:
+        check_writable(folder / study)
     failed = []
     bar = tqdm(total=len(left), unit="run", smoothing=0.05)
     with bar:
@@ -44,6 +49,11 @@ def run_cells(
                 write_run(folder, outcome)
             bar.update()
     return failed
+
+
+def missing_runs(folder: Path, cells: Iterable[Cell]) -> list[Cell]:
+    """Those of some runs that a folder does not have."""
+    return [cell for cell in cells if not is_done(folder, cell)]
 
 
 def _outcomes(

@@ -5,15 +5,21 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import uuid
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryFile
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.suite.cell import Cell
+from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.play import COLUMNS, Outcome
 
 _RUN = ["problem", "judge", "noise", "model", "acquisition", "seed"]
+_HEAD = ",".join(COLUMNS) + "\n"
 
 
 def run_path(folder: Path, cell: Cell) -> Path:
@@ -22,11 +28,23 @@ def run_path(folder: Path, cell: Cell) -> Path:
 
 
 def is_done(folder: Path, cell: Cell) -> bool:
-    """Whether the file of a run is there, with all its duels."""
+    """Whether the file of a run is there, with all its duels and columns."""
     path = run_path(folder, cell)
     if not path.exists():
         return False
-    return path.read_text(encoding="utf-8").count("\n") == cell.num_duels + 1
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return text.startswith(_HEAD) and text.count("\n") == cell.num_duels + 1
+
+
+def check_writable(folder: Path) -> None:
+    """Makes a folder, and checks that files can be written there.
+
+    Raises:
+        OSError: They cannot.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder):
+        pass
 
 
 def write_run(folder: Path, outcome: Outcome) -> None:
@@ -37,22 +55,75 @@ def write_run(folder: Path, outcome: Outcome) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows(outcome.rows)
-    part = path.with_suffix(".part")
-    part.write_text(text.getvalue(), encoding="utf-8")
+    _write(path, text.getvalue().encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a file, all of it or nothing, whoever else writes it."""
+    part = path.with_suffix(f".{uuid.uuid4().hex}.part")
+    part.write_bytes(content)
     part.replace(path)
 
 
 def read_runs(folder: Path, study: str) -> pd.DataFrame:
-    """All finished runs of a study, as they lie in the folder of runs."""
-    paths = sorted((folder / study).glob("*.csv"))
-    tables = [pd.read_csv(path) for path in paths]
-    return _sorted(pd.concat(tables)) if tables else pd.DataFrame(columns=COLUMNS)
+    """All finished runs of a study, as they lie in the folder of runs.
+
+    Raises:
+        SuiteError: A file is not of a run, or runs do not go together.
+    """
+    tables = [_read(path) for path in sorted((folder / study).glob("*.csv"))]
+    table = pd.concat(tables) if tables else pd.DataFrame(columns=COLUMNS)
+    return _whole(table, f"{folder / study}: {{}}; delete its file and run it again")
 
 
 def read_record(study: str, records: Path) -> pd.DataFrame:
-    """The committed runs of a name; none where there is no file of it."""
+    """The committed runs of a name; none where there is no file of it.
+
+    Raises:
+        SuiteError: The file is damaged, or of other columns.
+    """
     path = records / f"{study}.csv.gz"
-    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
+    table = _read(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
+    return _whole(table, f"{path}: {{}}; take the file back from git")
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """The rows of one file, of which only the columns are known to be right."""
+    again = "delete the file and run it again, or take it back from git"
+    try:
+        table = pd.read_csv(path)
+    except (EOFError, OSError, ValueError, zlib.error) as error:
+        raise SuiteError(f"{path} cannot be read ({error}): {again}") from error
+    differing = sorted(set(table.columns) ^ set(COLUMNS))
+    if differing:
+        named = ", ".join(map(str, differing[:4]))
+        raise SuiteError(f"{path} is of other columns than today's ({named}): {again}")
+    return table[list(COLUMNS)]
+
+
+def _whole(table: pd.DataFrame, says: str) -> pd.DataFrame:
+    """The rows of runs in order, if each has all duels once, and a regret for each.
+
+    Args:
+        table: The rows.
+        says: The message with which others are refused, with a place for the reason.
+    """
+    table = _sorted(table)
+    regrets = table[["regret_recommended", "regret_best_shown"]].to_numpy(float)
+    runs = table.groupby(_RUN)["duel"]
+    numbers = runs.transform("max") + 1
+    reasons = {
+        "has a duel twice or not at all": table["duel"] != runs.cumcount(),
+        "has a regret that is not a number": ~np.isfinite(regrets).all(-1),
+        f"has fewer duels than another, which has {numbers.max()}": (
+            numbers != numbers.max()
+        ),
+    }
+    for reason, wrong in reasons.items():
+        if wrong.any():
+            run = " ".join(map(str, table.loc[wrong, _RUN].iloc[0]))
+            raise SuiteError(says.format(f"the run {run} {reason}"))
+    return table
 
 
 def collect(folder: Path, study: str, records: Path) -> int:
@@ -62,22 +133,45 @@ def collect(folder: Path, study: str, records: Path) -> int:
 
     Returns:
         Number of runs in the record.
+
+    Raises:
+        SuiteError: A file is damaged, or runs do not go together.
     """
     new, old = read_runs(folder, study), read_record(study, records)
     kept = old.merge(new[_RUN].drop_duplicates(), how="left", on=_RUN, indicator=True)
     old = kept.loc[kept["_merge"] == "left_only", list(COLUMNS)]
     parts: Iterable[pd.DataFrame] = [part for part in (old, new) if len(part)]
-    table = _sorted(pd.concat(parts))
+    remedy = "collect under another --records, or run those on record again"
+    says = f"{records / study}.csv.gz with {folder / study}: {{}}; {remedy}"
+    table = _whole(pd.concat(parts), says)
     records.mkdir(parents=True, exist_ok=True)
-    with (records / f"{study}.csv.gz").open("wb") as file:
-        packed = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
-        with packed, io.TextIOWrapper(packed, encoding="utf-8") as text:
-            table.to_csv(text, index=False, lineterminator="\n")
+    packed = io.BytesIO()
+    with gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as file:
+        file.write(table.to_csv(index=False, lineterminator="\n").encode())
+    _write(records / f"{study}.csv.gz", packed.getvalue())
     return len(table[_RUN].drop_duplicates())
 
 
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values([*_RUN, "duel"], ignore_index=True)
+
+
+def on_record(record: pd.DataFrame, cells: Iterable[Cell]) -> list[Cell]:
+    """Those of some runs that a record has.
+
+    Args:
+        record: The committed runs of the study.
+        cells: The runs.
+    """
+    there = set(record[_RUN].itertuples(index=False, name=None))
+    return [cell for cell in cells if _names(cell) in there]
+
+
+def _names(cell: Cell) -> tuple[str | float, ...]:
+    """Values that set a run apart in a record, by `_RUN`."""
+    setting, rule = cell.setting, cell.rule
+    who = setting.problem, setting.judge, setting.noise
+    return *who, rule.model, rule.acquisition, cell.seed
 
 
 def differences(
@@ -89,23 +183,16 @@ def differences(
 
     Args:
         record: The committed runs of the study.
-        cell: The run.
+        cell: The run, which is one of them.
         rows: Its rows as they came out again.
-
-    Returns:
-        Their numbers; all of them where there are no rows.
     """
-    setting, rule = cell.setting, cell.rule
-    values = setting.problem, setting.judge, setting.noise, rule.model
-    kept = record
-    for name, value in zip(_RUN, (*values, rule.acquisition, cell.seed), strict=True):
-        kept = kept[kept[name] == value]
+    of_cell = (record[_RUN] == pd.Series(_names(cell), _RUN)).all(axis=1)
     text = io.StringIO()
     csv.writer(text).writerows([COLUMNS, *rows])
     text.seek(0)
     apart = ["seconds", "warnings"]
     again = pd.read_csv(text).set_index("duel").drop(columns=apart)
-    before = kept.set_index("duel").drop(columns=apart)
+    before = record[of_cell].set_index("duel").drop(columns=apart)
     again = again.reindex(before.index)
     same = (again == before) | (again.isna() & before.isna())
     return list(before.index[~same.all(axis=1)])

@@ -14,11 +14,12 @@ from benchmarks.suite.__main__ import main
 from benchmarks.suite.calibration import probit_deviation, tie_threshold
 from benchmarks.suite.cell import Cell, Rule, Setting
 from benchmarks.suite.claims import Claim, table_of_claims, verdict
+from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.figures import draw_regrets
 from benchmarks.suite.judges import JUDGES
 from benchmarks.suite.own_studies import ERRORS
 from benchmarks.suite.page import make_page
-from benchmarks.suite.play import COLUMNS, basin_regret, is_repeated, play
+from benchmarks.suite.play import COLUMNS, Outcome, basin_regret, is_repeated, play
 from benchmarks.suite.players import ACQUISITIONS, MODELS, OPTUNA, check_rule
 from benchmarks.suite.rivals import decided
 from benchmarks.suite.schedule import run_cells
@@ -27,9 +28,11 @@ from benchmarks.suite.store import (
     collect,
     differences,
     is_done,
+    on_record,
     read_record,
     read_runs,
     run_path,
+    write_run,
 )
 from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.study import Study
@@ -100,6 +103,7 @@ def test_a_run_that_fails_is_told_and_leaves_no_file(tmp_path: Path) -> None:
     broken = replace(CELLS[0], setting=Setting("branin", "exact", 1.0))
     (failed,) = run_cells([broken, CELLS[0]], tmp_path, jobs=1)
     assert "an exact judge has noise 0" in failed.error
+    assert failed.reason.endswith("an exact judge has noise 0, not 1.0")
     assert not is_done(tmp_path, broken)
     assert is_done(tmp_path, CELLS[0])
 
@@ -138,7 +142,7 @@ def test_records_are_the_same_for_the_same_runs_and_take_new_ones(
     assert differences(record, CELLS[0], rows) == []
     changed = [*rows[:2], (*rows[2][:8], "0.5", *rows[2][9:]), *rows[3:]]
     assert differences(record, CELLS[0], changed) == [2]
-    assert differences(record, CELLS[3], ()) == []
+    assert on_record(record, CELLS) == CELLS[:3]
     assert read_record("no such study", tmp_path).empty
 
 
@@ -388,7 +392,9 @@ def test_the_commands(
     figures = ["--figures", str(tmp_path / "figures")]
     assert main(["report", *folder, *figures, "--uncollected"]) == 0
     assert "| laplace | random | 1 |" in capsys.readouterr().out
-    assert main(["run", *folder, "--problem", "none"]) == 2
+    # What is there is not what would run.
+    assert main(["run", *folder, "--seeds", "0:1", "--list"]) == 0
+    assert capsys.readouterr().out.split() == ["tiny", CELLS[1].key]
 
     folder += ["--records", str(tmp_path / "records")]
     assert main(["collect", *folder]) == 0
@@ -405,7 +411,160 @@ def test_the_commands(
     assert main(["check", *folder]) == 1
     assert "1 duels differ" in capsys.readouterr().out
     assert main(["check", *folder, "--seeds", "1:2"]) == 2
-    assert "no run on record" in capsys.readouterr().out
+    assert "no such run of tiny" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--seeds", "abc"], "'abc' should be FIRST:LAST"),
+        (["--seeds", "5:3"], "'5:3' should be FIRST:LAST"),
+        (["--seeds", "7:9"], "no run has a seed from 7 on: the last is 1"),
+        (["--jobs", "0"], "0 processes run nothing: -1 is all cores"),
+        (["--model", "laplace", "--model", "nobody"], "--model nobody: there are lap"),
+        (["--runs", "/dev/null"], "/dev/null"),
+        (["--study", "inference"], "inference has no runs of its own"),
+        (["--study", "nowhere"], "unknown problem 'nowhere'"),
+        (["--study", "unjudged"], "unknown judge 'nobody': exact"),
+        (["--study", "unruly"], "unknown model 'nobody': there are ep"),
+    ],
+)
+def test_what_cannot_run_is_told_before_anything_does(
+    options: list[str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wrong = {
+        "nowhere": replace(STUDY, settings=(Setting("nowhere"),)),
+        "unjudged": replace(STUDY, settings=(Setting("branin", "nobody"),)),
+        "unruly": replace(STUDY, rules=(Rule("nobody", "ucb"),)),
+    }
+    for name, study in {"tiny": STUDY, **wrong}.items():
+        monkeypatch.setitem(STUDIES, name, replace(study, name=name))
+    study_options = [] if "--study" in options else ["--study", "tiny"]
+    try:
+        status = main(["run", *study_options, *options])
+    except SystemExit as refused:
+        status = refused.code
+    assert status == 2
+    assert says in capsys.readouterr().err
+
+
+def test_an_interrupted_run_says_how_it_goes_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(cell: Cell) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(STUDIES, "tiny", STUDY)
+    monkeypatch.setattr("benchmarks.suite.schedule.play", interrupted)
+    command = ["run", "--study", "tiny", "--runs", str(tmp_path), "--jobs", "1"]
+    assert main(command) == 130
+    told = capsys.readouterr().out
+    assert "the same command goes on" in told
+    assert "0 of 4 runs" in told
+
+
+def test_without_a_rival_the_others_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(STUDIES, "tiny", replace(STUDY, rules=(RANDOM, OPTUNA)))
+    monkeypatch.setattr("benchmarks.suite.players.find_spec", lambda name: None)
+    assert main(["run", "--study", "tiny", "--runs", str(tmp_path), "--list"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("2 runs are left out, without optuna-dashboard; pip install")
+    assert told.count("tiny branin") == 2
+
+
+def test_a_regret_that_is_not_a_number_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nowhere = replace(make_problem("branin"), best=np.nan)
+    monkeypatch.setattr("benchmarks.suite.play.make_problem", lambda name: nowhere)
+    assert play(CELLS[0]).reason.endswith("duel 0: the regret is not a number")
+
+
+def written(folder: Path, *rows: dict) -> Path:
+    """The file of a run in the folder of the tiny study's, or some of it."""
+    path = folder / "tiny" / "run.csv"
+    path.parent.mkdir(exist_ok=True)
+    pd.DataFrame(rows, columns=COLUMNS).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([row(UCB, 0, 1, 0.5)], "p exact 0.0 laplace ucb 0 has a duel twice or not"),
+        ([row(UCB, 0, 0, 0.5)] * 2, "has a duel twice or not"),
+        ([row(UCB, 0, 0, np.nan)], "has a regret that is not a number"),
+        (
+            [row(UCB, 0, 0, 0.5), row(UCB, 1, 0, 0.5), row(UCB, 1, 1, 0.5)],
+            "laplace ucb 0 has fewer duels than another, which has 2",
+        ),
+    ],
+)
+def test_runs_that_are_none_are_refused(
+    rows: list[dict], says: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path, *rows)
+    with pytest.raises(SuiteError, match=f"{says}.*run it again"):
+        read_runs(tmp_path, "tiny")
+    pd.read_csv(path).to_csv(tmp_path / "tiny.csv.gz", index=False)
+    with pytest.raises(SuiteError, match=f"tiny.csv.gz.*{says}.*from git"):
+        read_record("tiny", tmp_path)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path, row(UCB, 0, 0, 0.5))
+    whole = path.read_text()
+    record = tmp_path / "tiny.csv.gz"
+    assert collect(tmp_path, "tiny", tmp_path) == 1
+    packed = record.read_bytes()
+    for damaged in (b"", b"study,problem\n", packed[:60], b"\xff\xfe"):
+        record.write_bytes(damaged)
+        with pytest.raises(SuiteError, match=r"tiny\.csv\.gz .*git"):
+            collect(tmp_path, "tiny", tmp_path)
+        assert record.read_bytes() == damaged
+    record.write_bytes(packed)
+    path.write_text("\n".join(line.rpartition(",")[0] for line in whole.splitlines()))
+    with pytest.raises(SuiteError, match=r"run\.csv is of other columns.*basin_regret"):
+        collect(tmp_path, "tiny", tmp_path)
+    path.rename(run_path(tmp_path, replace(CELLS[0], num_duels=1)))
+    assert not is_done(tmp_path, replace(CELLS[0], num_duels=1))
+    assert record.read_bytes() == packed
+
+
+def test_runs_of_another_length_do_not_join_a_record(tmp_path: Path) -> None:
+    written(tmp_path, row(UCB, 0, 0, 0.5))
+    assert collect(tmp_path, "tiny", tmp_path) == 1
+    written(tmp_path, *(row(UCB, 1, duel, 0.5) for duel in range(2)))
+    with pytest.raises(SuiteError, match="fewer duels than another, which has 2"):
+        collect(tmp_path, "tiny", tmp_path)
+    written(tmp_path, *(row(UCB, 0, duel, 0.25) for duel in range(2)))
+    assert collect(tmp_path, "tiny", tmp_path) == 1
+    assert len(read_record("tiny", tmp_path)) == 2
+
+
+def test_two_writers_of_one_run_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other writes the same run while this one has written, and not renamed."""
+    outcome = Outcome(CELLS[0], (("1",) * len(COLUMNS),))
+    rename = Path.replace
+
+    def last(part: Path, path: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", rename)
+        write_run(tmp_path, outcome)
+        return rename(part, path)
+
+    monkeypatch.setattr(Path, "replace", last)
+    write_run(tmp_path, outcome)
+    (path,) = run_path(tmp_path, CELLS[0]).parent.iterdir()
+    assert path == run_path(tmp_path, CELLS[0])
 
 
 def test_the_noise_of_a_study_is_what_it_says() -> None:
