@@ -52,7 +52,7 @@ def run_cells(
 
 
 def missing_runs(folder: Path, cells: Iterable[Cell]) -> list[Cell]:
-    """Those of some runs that a folder does not have."""
+    """Runs, of some, that a folder does not have."""
     return [cell for cell in cells if not is_done(folder, cell)]
 
 

@@ -157,7 +157,7 @@ def _sorted(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def on_record(record: pd.DataFrame, cells: Iterable[Cell]) -> list[Cell]:
-    """Those of some runs that a record has.
+    """Runs, of some, that a record has.
 
     Args:
         record: The committed runs of the study.
