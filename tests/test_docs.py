@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import json
 import re
 import warnings
 from pathlib import Path
@@ -70,3 +71,53 @@ def test_what_the_glossary_refers_to_exists(name: str) -> None:
 def test_names_that_do_not_exist_are_found() -> None:
     assert not _exists("botorch_pref.models.NoSuchModel")
     assert not _exists("botorch_pref.no_such_folder.module")
+
+
+ROOT = DOCS.parent
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    ROOT / "benchmarks" / "README.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted((ROOT / "tutorials").glob("*.ipynb")),
+]
+
+
+def _prose(page: Path) -> str:
+    """The text of a page or of a notebook, without its blocks of code."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        told = (cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+        text = "\n\n".join("".join(lines) for lines in told)
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Names of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", _prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def _dangling(page: Path, text: str) -> list[str]:
+    """Links that lead to no file or to no heading."""
+    links = re.findall(r'\]\(([^)\s]+)\)|src="([^"]+)"', text)
+    lost = []
+    for link in ("".join(found) for found in links):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if link.startswith(("http:", "https:")):
+            continue
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            lost.append(link)
+    return lost
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    assert not _dangling(page, _prose(page))
+
+
+def test_links_that_lead_nowhere_are_found() -> None:
+    text = "[a](models.md#no-such-heading) [b](none.md) [c](models.md#at-the-edges)"
+    lost = _dangling(DOCS / "feedback.md", text)
+    assert lost == ["models.md#no-such-heading", "none.md"]
