@@ -13,7 +13,7 @@ import torch
 from report import print_table, seconds, start
 
 from botorch_pref.acquisition import incumbent
-from botorch_pref.commands.registry import ACQUISITIONS, make_fit
+from botorch_pref.commands.registry import ACQUISITIONS, distinct, make_fit
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import PreferenceGP
 from botorch_pref.simulation.duel_loop import index_pairs
@@ -22,7 +22,7 @@ from botorch_pref.simulation.proposals import ChosenDuels
 
 TO_REACH = {("ep", 30): 0.15, ("skew", 30): 0.3, ("ep", 100): 0.3, ("skew", 100): 0.6}
 TODAYS_BEST = {30: "optuna-dashboard 0.30, Takeno 2.4, SkewGP's code 8.8", 100: "-"}
-ACQUISITION = "eiig"
+ACQUISITION = "exploring-eiig"
 SEEDS = (0, 1, 2)
 
 
@@ -62,7 +62,7 @@ def one_ask(name: str, num_duels: int, seed: int) -> list[float]:
         dim=points.shape[-1],
         num_random=0,
         acquisition=ACQUISITION,
-        make_acquisition=ACQUISITIONS[ACQUISITION],
+        make_acquisition=distinct(ACQUISITIONS[ACQUISITION]),
         generator=torch.Generator().manual_seed(seed),
     )
     both = seconds(lambda: propose(num_duels, model))
