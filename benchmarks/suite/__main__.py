@@ -187,8 +187,7 @@ def _nothing(studies: Sequence[Study], folder: Path) -> int:
 def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
     # Without matplotlib there is no report, but runs.
     from benchmarks.suite.figures import draw_regrets
-    from benchmarks.suite.page import make_page
-    from benchmarks.suite.tables import markdown, table_of
+    from benchmarks.suite.page import make_page, study_section
 
     if options.page is not None:
         page = make_page(
@@ -204,9 +203,8 @@ def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
             runs = read_record(study.record, options.records)
         if len(runs):
             shown += 1
-            print(f"## {study.name}\n\n{study.asks}\n")
-            print(markdown(table_of(study, runs)))
-            for path in draw_regrets(runs, options.figures):
+            print(study_section(study, runs))
+            for path in draw_regrets(study, runs, options.figures):
                 print(f"figure: {path}")
     folder = options.runs if options.uncollected else options.records
     return 0 if shown else _nothing(studies, folder)

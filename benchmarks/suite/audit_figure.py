@@ -55,5 +55,6 @@ def draw_errors(rows: pd.DataFrame, path: Path) -> None:
         handlelength=3,
     )
     figure.supxlabel("answers")
+    figure.supylabel("error")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

@@ -15,6 +15,13 @@ _START = [*SETTING, "seed"]
 DECIDED = 2.0
 """Standard errors from a half at which runs decide."""
 
+_LESS_OF = {
+    "end": "regret at the end",
+    "way": "mean regret of all duels",
+    "seconds": "seconds",
+    "invalid": "invalid points",
+}
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -43,12 +50,13 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         runs: Rows by `play.COLUMNS`.
 
     Returns:
-        The claim; the number of pairs of runs from the same start, and of starts; the
-        share of pairs in which the rule is better, ties a half, with its standard error
-        by `share_of`, which no problem's scale enters; the settings in which its median
-        is lower; and what follows: more than `DECIDED` standard errors from a half
-        decide. Pairs that share problem and seed, and differ in the judge, are alike:
-        they count as one start, with the mean of their scores.
+        The claim; what is compared; the number of pairs of runs from the same start,
+        and of starts; the share of pairs in which the rule is better, ties a half, with
+        the interval of `DECIDED` standard errors around the centre by `share_of`, which
+        no problem's scale enters; the settings in which its median is lower; and what
+        follows: an interval without a half decides. Pairs that share problem and seed,
+        and differ in the judge, are alike: they count as one start, with the mean of
+        their scores.
     """
     rows = []
     for claim in claims:
@@ -65,12 +73,15 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         share, centre, error = share_of(starts)
         medians = pairs.groupby(SETTING, sort=False).median()
         lower = int((medians["better"] < medians["worse"]).sum())
+        low = 100 * max(centre - DECIDED * error, 0.0)
+        high = 100 * min(centre + DECIDED * error, 1.0)
         rows.append(
             {
                 "claim": claim.says,
+                "less": _LESS_OF[claim.of],
                 "pairs": len(pairs),
                 "starts": len(starts),
-                "better in": f"{100 * share:.0f} ± {100 * error:.0f} %",
+                "better in %": f"{100 * share:.0f} ({low:.0f} to {high:.0f})",
                 "lower median in": f"{lower} of {len(medians)}",
                 "so it": verdict(centre, error),
             }

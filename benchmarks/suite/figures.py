@@ -8,14 +8,20 @@ import matplotlib
 import numpy as np
 import pandas as pd
 
+from benchmarks.suite.cell import Rule
+from benchmarks.suite.study import Study
 from benchmarks.suite.tables import RULE, SETTING
 
+FLOOR = 1e-6
+"""Least regret that is drawn, for regrets may be 0 and the axis is logarithmic."""
 
-def draw_regrets(runs: pd.DataFrame, folder: Path) -> list[Path]:
+
+def draw_regrets(study: Study, runs: pd.DataFrame, folder: Path) -> list[Path]:
     """Draws median and quartiles of the regret of the recommendation over duels.
 
     Args:
-        runs: Rows of one study, by `play.COLUMNS`.
+        study: Says which rules are drawn.
+        runs: Rows by `play.COLUMNS`.
         folder: Where a figure for each setting goes; made if needed.
 
     Returns:
@@ -24,28 +30,54 @@ def draw_regrets(runs: pd.DataFrame, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for (problem, judge, noise), of_setting in runs.groupby(SETTING, sort=False):
-        path = folder / f"{of_setting['study'].iloc[0]}-{problem}-{judge}-{noise:g}.png"
-        _draw(of_setting, f"{problem}, judge: {judge} {noise:g}", path)
+        path = folder / f"{study.name}-{problem}-{judge}-{noise:g}.png"
+        curves = {
+            Rule(*names): _quartiles(of_rule)
+            for names, of_rule in of_setting.groupby(RULE, sort=False)
+            if Rule(*names) in study.rules
+        }
+        who = judge if noise == 0 else f"{judge} judge, {noise:g}"
+        _draw(curves, study.num_random, f"{problem}, {who}", path)
         paths.append(path)
     return paths
 
 
-def _draw(of_setting: pd.DataFrame, title: str, path: Path) -> None:
+def _quartiles(of_rule: pd.DataFrame) -> pd.DataFrame:
+    """Quartiles of the regret after each duel, from 1, and the number of starts."""
+    by_duel = of_rule.groupby("duel")["regret_recommended"]
+    shown = by_duel.quantile([0.25, 0.5, 0.75]).unstack()
+    return shown.clip(lower=FLOOR).assign(starts=by_duel.size()).rename(lambda n: n + 1)
+
+
+def _draw(
+    curves: dict[Rule, pd.DataFrame], num_random: int, title: str, path: Path
+) -> None:
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7.0, 4.5), layout="constrained")
-    styles = ["-", "--", ":", "-."]
-    for number, (rule, of_rule) in enumerate(of_setting.groupby(RULE, sort=False)):
-        by_duel = of_rule.groupby("duel")["regret_recommended"]
-        shown = by_duel.quantile([0.25, 0.5, 0.75]).unstack().clip(lower=1e-6)
-        duels = np.asarray(shown.index) + 1
-        style = styles[number // 10 % len(styles)]
-        (line,) = axes.plot(duels, shown[0.5], style, label=", ".join(rule))
+    figure, axes = pyplot.subplots(figsize=(9.0, 4.8), layout="constrained")
+    styles, lines = ["-", "--", ":", "-."], {}
+    for number, (rule, curve) in enumerate(curves.items()):
+        style, name = styles[number // 10], f"{rule.model}, {rule.acquisition}"
+        (line,) = axes.plot(curve.index, curve[0.5], style)
+        colour = line.get_color()
         axes.fill_between(
-            duels, shown[0.25], shown[0.75], alpha=0.08, color=line.get_color()
+            curve.index, curve[0.25], curve[0.75], alpha=0.06, color=colour
         )
-    axes.set(yscale="log", xlabel="duels", ylabel="simple regret", title=title)
-    axes.legend(fontsize="x-small", ncols=2)
+        lines[f"{name} ({curve['starts'].iloc[-1]})"] = line
+    axes.axvline(num_random + 0.5, color="grey", linewidth=0.8, linestyle=":")
+    floored = any((curve <= FLOOR).any(axis=None) for curve in curves.values())
+    label = f"simple regret, at least {FLOOR:g}" if floored else "simple regret"
+    axes.set(yscale="log", xlabel="duels", ylabel=label, title=title)
+    ordered = sorted(
+        lines, key=lambda name: -float(np.asarray(lines[name].get_ydata())[-1])
+    )
+    figure.legend(
+        [lines[name] for name in ordered],
+        ordered,
+        loc="outside right upper",
+        title="rule (starts)",
+        fontsize="small",
+    )
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

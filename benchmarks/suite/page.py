@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -10,42 +10,66 @@ import pandas as pd
 from benchmarks.suite.accuracy import audit_section, rounds_section
 from benchmarks.suite.claims import table_of_claims
 from benchmarks.suite.figures import draw_regrets
+from benchmarks.suite.names import names_section
 from benchmarks.suite.screening import screening_section
 from benchmarks.suite.store import read_record
 from benchmarks.suite.study import Study
-from benchmarks.suite.tables import SETTING, joined, markdown, side_by_side, table_of
+from benchmarks.suite.tables import (
+    FOR_INTERVAL,
+    NEAR,
+    SETTING,
+    UNCLEAR,
+    WRONG,
+    joined,
+    markdown,
+    side_by_side,
+    table_of,
+)
 
 FEWEST = 4
 """Starts from which on regrets are drawn over duels."""
+
 _HEAD = f"""# Benchmarks
 
 Made by `python -m benchmarks.suite report --page docs/benchmarks.md` from what lies in
 `benchmarks/records`; nothing here is written by hand. The
-[suite](../benchmarks/README.md) says how the runs are repeated.
+[suite](../benchmarks/README.md) says how the runs are repeated, [Names](#names) what
+the rules, problems and judges are.
 
-Regret is that of the recommended point (`incumbent`) after the last duel, in units of
-the problem. All rules and rivals of a table start with the same random duels and are
-answered by the same judge. *Median* has its 95 % bootstrap interval, *mean* its
-standard error, *against the reference* the mean difference from the same starts with
-its standard error, negative where the rule is better. A *wrong optimum* is a
-recommendation on a hill whose top is more than 0.05 below the best. *Near copies* are
-questions of two points nearer than 0.05 in the unit cube; *unclear early* are
-questions, before the last third of the duels, of two points that the judge tells apart
-less than 55 % of the time; *repeated* ones were asked before. Seconds are of the
-processor, for one proposal and one fit.
+All rules of a table start with the same random duels from the same seed, and are
+answered by the same judge. Where rows have different numbers of *runs*, those of fewer
+are of the first starts: compare them by the columns *against the reference*.
 
-A claim is held against all pairs of runs from the same start, over all settings:
-*better in* is the share of pairs in which its rule has less regret, ties a half; no
-problem's scale enters. Runs of one problem from one seed before several judges are
-alike, and count as one of the *starts*. The standard error is that of as many coins,
-with two won and two lost added (Agresti and Coull 1998), and more than two of them from
-a half decide: of twenty coins about one would be decided. Claims of how
-fast a rule converges compare the mean regret over all duels. Regrets are drawn over
-duels from {FEWEST} starts on.
+- Regret is that of the recommended point (`incumbent`) after the last duel, in units of
+  the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL} runs on;
+  *mean* its standard error. From {FEWEST} starts on median and quartiles are drawn over
+  duels; the dotted line is where questions begin to be chosen.
+- *Against the reference* is the mean difference from the same starts with its standard
+  error, negative where the rule is better; *better in* the number of these starts with
+  less regret.
+- *Wrong optimum* counts runs that recommend a point on a hill whose top is more than
+  {WRONG:g} below the best.
+- Of the chosen questions, *near copies* are of two points nearer than {NEAR:g} in the
+  unit cube; *repeated* were asked before; *unclear early* are, of those before the last
+  third, of two points that the judge tells apart less than {100 * UNCLEAR:.0f} % of the
+  time. *Invalid shown* are points of a run that are not valid, where some are not.
+- Seconds are of the processor, for one proposal and one fit.
 """
 
 _CLAIMS = """
 ## What holds
+
+A claim is held against all pairs of runs from the same start, over all settings:
+*better in* is the share of pairs in which its rule has *less* of what the claim is of,
+ties a half. No problem's scale enters, nor by how much a rule is better: one that is
+often a little better and at times far off can win here, and has its mean and its wrong
+optima in the tables of the study.
+
+Runs of one problem from one seed before several judges are alike, and count as one of
+the *starts*. The interval, of two standard errors, is that of as many coins, with two
+won and two lost added (Agresti and Coull 1998), and decides where a half is not in it.
+It speaks of other starts on these problems, not of other problems. Of twenty claims
+about rules that are alike, one would be decided.
 """
 
 
@@ -64,7 +88,7 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
     for study in studies:
         runs = read_record(study.record, records)
         if len(runs):
-            parts.append(_section(study, runs, figures))
+            parts.append(study_section(study, runs, figures))
         else:
             missing.append(f"- `{study.name}`: {study.asks}")
     if missing:
@@ -74,21 +98,35 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
             + "\n".join(missing)
             + "\n"
         )
-    return "".join(parts)
+    return "".join([*parts, names_section()])
 
 
-def _what_holds(studies: Iterable[Study], records: Path) -> str:
+def _what_holds(studies: Sequence[Study], records: Path) -> str:
     """All claims in one table, with the studies that have more of each."""
-    tables = []
-    for study in studies:
-        table = table_of_claims(study.claims, read_record(study.record, records))
-        if len(table):
-            link = f"[{study.name}](#{study.name})"
-            tables.append(table.drop(columns="lower median in").assign(study=link))
-    return f"{_CLAIMS}\n{markdown(pd.concat(tables))}\n" if tables else ""
+    tables = {
+        study.name: table_of_claims(study.claims, read_record(study.record, records))
+        for study in studies
+    }
+    linked = [
+        table.assign(study=f"[{name}](#{name})")
+        for name, table in tables.items()
+        if len(table)
+    ]
+    if not linked:
+        return ""
+    held, claims = pd.concat(linked), sum(len(study.claims) for study in studies)
+    rest = f"Of {claims} claims {claims - len(held)} have no pair of runs yet."
+    return f"{_CLAIMS}\n{markdown(held)}\n\n{rest}\n"
 
 
-def _section(study: Study, runs: pd.DataFrame, figures: Path | None) -> str:
+def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None) -> str:
+    """The section of a study: what was run, its claims, a table for each setting.
+
+    Args:
+        study: What is asked.
+        runs: Rows by `play.COLUMNS`, some of which answer it.
+        figures: Folder for the figures, beside the page; None to draw none.
+    """
     reference = study.reference
     settings = f"{study.num_random} random and {study.num_chosen} chosen duels"
     against = f"reference: {reference.model}, {reference.acquisition}"
@@ -99,7 +137,7 @@ def _section(study: Study, runs: pd.DataFrame, figures: Path | None) -> str:
     if len(claims):
         parts.append(f"\n{markdown(claims)}\n")
     few = study.runs_of or table["runs"].max() < FEWEST
-    drawn = [] if figures is None or few else draw_regrets(runs, figures)
+    drawn = [] if figures is None or few else draw_regrets(study, runs, figures)
     groups = table.groupby(SETTING, sort=False)
     for (problem, judge, noise), of_setting in groups:
         who = judge if noise == 0 else f"{judge} judge, {noise:g}"
@@ -119,7 +157,7 @@ def _what_was_run(study: Study, table: pd.DataFrame) -> str:
     return (
         f"Declared are {study.num_seeds} starts of {len(study.rules)} rules in "
         f"{len(study.settings)} settings; run were {each} starts of "
-        f"{len(table)} of these {rows} pairs.\n"
+        f"{len(table)} of these {rows} combinations.\n"
     )
 
 

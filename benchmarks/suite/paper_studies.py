@@ -134,7 +134,7 @@ FIGURE_8 = Study(
             "invalid",
         ),
         Claim(
-            "A chance constraint shows fewer of them than a weight.",
+            "A chance constraint shows fewer invalid trials than a weight.",
             Rule("ep-apart", "eiig-constrained"),
             Rule("ep-apart", "eiig-weighted"),
             "invalid",

@@ -7,6 +7,7 @@ import pandas as pd
 
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.claims import SETTING
+from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.study import Study
 
 WRONG = 0.05
@@ -19,6 +20,10 @@ UNCLEAR = 0.55
 """A judge tells two points apart less often than this: not worth a question early."""
 
 RESAMPLES = 2000
+FOR_INTERVAL = 6
+"""Runs from which on a median has an interval: the range of fewer covers it in less
+than 95 % of cases."""
+
 RULE = ["model", "acquisition"]
 
 
@@ -31,10 +36,14 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         Runs; median, mean and standard error of the regret of the recommendation at the
-        end, a bootstrap interval (95 %) of its median; mean and standard error of its
-        difference from the reference from the same starts, in units of the utility;
+        end, from `FOR_INTERVAL` runs on a bootstrap interval (95 %) of its median; mean
+        and standard error of its difference from the reference from the same starts, in
+        units of the utility, and how many these are, if it is not the reference itself;
         runs that end at a wrong optimum; shares of chosen duels between near copies, of
         repeated questions and of unclear duels before the last third; seconds a duel.
+
+    Raises:
+        SuiteError: No run is of a rule of the study.
     """
     rows = []
     for setting, of_setting in runs.groupby(SETTING, sort=False):
@@ -49,6 +58,8 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
             row |= dict(zip(RULE, rule_names(rule), strict=True))
             row |= regrets(_ends_of(ends, rule), reference)
             rows.append(row | _questions(of_rule))
+    if not rows:
+        raise SuiteError(f"none of these runs is of a rule of the study {study.name}")
     table = pd.DataFrame(rows)
     return table.sort_values([*SETTING, "median"], ignore_index=True)
 
@@ -72,8 +83,12 @@ def regrets(ends: pd.Series, reference: pd.Series) -> dict[str, float]:
         ends: Of the rule, by seed.
         reference: Of the reference, by seed.
     """
-    low, high = bootstrap_median(ends.to_numpy())
+    low, high = np.nan, np.nan
+    if len(ends) >= FOR_INTERVAL:
+        low, high = bootstrap_median(ends.to_numpy())
     gap = (ends - reference).dropna()
+    if ends.equals(reference):
+        gap = gap[:0]
     return {
         "runs": len(ends),
         "median": ends.median(),
@@ -84,6 +99,7 @@ def regrets(ends: pd.Series, reference: pd.Series) -> dict[str, float]:
         "against reference": gap.mean(),
         "its error": _standard_error(gap),
         "better in": int((gap < 0).sum()),
+        "pairs": len(gap),
     }
 
 
@@ -131,12 +147,22 @@ def side_by_side(table: pd.DataFrame) -> dict[str, list[str]]:
     """Columns of the figures of `regrets` with their errors."""
     return {
         "runs": joined(table, "{}", "runs"),
-        "median": joined(table, "{:.3g} ({:.3g} to {:.3g})", "median", "from", "to"),
+        "median": [
+            median + interval
+            for median, interval in zip(
+                joined(table, "{:.3g}", "median"),
+                joined(table, " ({:.3g} to {:.3g})", "from", "to"),
+                strict=True,
+            )
+        ],
         "mean": joined(table, "{:.3g} ± {:.2g}", "mean", "error"),
         "against the reference": joined(
             table, "{:.2g} ± {:.2g}", "against reference", "its error"
         ),
-        "better in": joined(table, "{}", "better in"),
+        "better in": [
+            f"{better} of {pairs}" if pairs else ""
+            for better, pairs in zip(table["better in"], table["pairs"], strict=True)
+        ],
     }
 
 

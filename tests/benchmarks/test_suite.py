@@ -36,7 +36,12 @@ from benchmarks.suite.store import (
 )
 from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.study import Study
-from benchmarks.suite.tables import bootstrap_median, markdown, table_of
+from benchmarks.suite.tables import (
+    bootstrap_median,
+    markdown,
+    side_by_side,
+    table_of,
+)
 from botorch_pref.feedback import Comparisons
 from botorch_pref.simulation.problems import make_problem
 
@@ -179,14 +184,18 @@ def test_the_figures_of_a_table() -> None:
     # Differences of -2, 1 and -5.
     assert ucb["against reference"] == -2.0
     assert ucb["its error"] == pytest.approx(np.std([-2, 1, -5], ddof=1) / 3**0.5)
-    assert (ucb["better in"], ucb["wrong optimum"]) == (2, 2)
+    assert (ucb["better in"], ucb["pairs"], ucb["wrong optimum"]) == (2, 3, 2)
     # 9 duels were chosen, of which 6 were before the last third.
     assert ucb["near copies %"] == pytest.approx(100 * 2 / 9)
     assert ucb["repeated %"] == pytest.approx(100 / 9)
     assert ucb["unclear early %"] == pytest.approx(100 / 2)
     assert ucb["seconds"] == 3.0
-    assert table.loc["random", "against reference"] == 0.0
-    assert "| ucb |" in markdown(table_of(STUDY, runs))
+    assert table.loc["random", "pairs"] == 0
+    assert np.isnan(table.loc["random", "against reference"])
+    # Three runs cannot have an interval of 95 %, and the reference meets others only.
+    shown = markdown(pd.DataFrame(side_by_side(table.reset_index())))
+    assert "| 3 | 2 | 2 ± 0.58 | -2 ± 1.7 | 2 of 3 |" in shown
+    assert "| 3 | 3 | 4 ± 2.1 |  |  |" in shown
 
 
 def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
@@ -204,16 +213,18 @@ def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
     )
     ways = "end", "way", "seconds", "invalid"
     table = table_of_claims([Claim(of, UCB, RANDOM, of) for of in ways], runs)
-    # With two won and two lost added, shares of 4.5, 2, 4 and 6 of 8.
-    shares = 4.5 / 8, 1 / 4, 0.5, 3 / 4
-    errors = [100 * (share * (1 - share) / 8) ** 0.5 for share in shares]
     assert list(table["pairs"]) == [4, 4, 4, 4]
     assert list(table["starts"]) == [4, 4, 4, 4]
     # Regret on the way is the mean of both duels, with ten less for random's first.
-    assert list(table["better in"]) == [
-        f"{share} ± {error:.0f} %"
-        for share, error in zip((62, 0, 50, 100), errors, strict=True)
+    # With two won and two lost added, 4.5, 2, 4 and 6 of 8, and two errors of 0.175,
+    # 0.153, 0.177 and 0.153, within what a share can be.
+    assert list(table["better in %"]) == [
+        "62 (21 to 91)",
+        "0 (0 to 56)",
+        "50 (15 to 85)",
+        "100 (44 to 100)",
     ]
+    assert list(table["less"])[1:3] == ["mean regret of all duels", "seconds"]
     assert list(table["lower median in"]) == ["1 of 1", "0 of 1", "0 of 1", "1 of 1"]
     assert set(table["so it"]) == {"is not decided"}
     assert verdict(0.39, 0.05) == "is wrong here"
@@ -237,7 +248,16 @@ def test_judges_of_one_start_are_no_more_starts() -> None:
     (told,) = table_of_claims([Claim("?", UCB, RANDOM)], runs).to_dict("records")
     assert (told["pairs"], told["starts"]) == (4, 2)
     # Three of six, with two won and two lost added to one of two.
-    assert told["better in"] == f"50 ± {100 * (0.5 * 0.5 / 6) ** 0.5:.0f} %"
+    error = 100 * 2 * (0.5 * 0.5 / 6) ** 0.5
+    assert told["better in %"] == f"50 ({50 - error:.0f} to {50 + error:.0f})"
+
+
+def test_an_interval_of_a_share_ends_at_none_and_all() -> None:
+    runs = pd.DataFrame(row(rule, 0, 0, r) for rule, r in ((RANDOM, 2.0), (UCB, 1.0)))
+    claims = [Claim("?", UCB, RANDOM), Claim("?", RANDOM, UCB)]
+    table = table_of_claims(claims, runs)
+    # Three of five and two of five, two errors of 0.219 away.
+    assert list(table["better in %"]) == ["100 (16 to 100)", "0 (0 to 84)"]
 
 
 def test_one_studys_runs_may_answer_another_question() -> None:
@@ -269,9 +289,15 @@ def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:
     assert sum(covers) >= 200 * 0.95 - 4 * 3.1 - 4
 
 
+def test_runs_of_no_rule_of_a_study_are_told() -> None:
+    runs = pd.DataFrame([row(OPTUNA, 0, 0, 1.0)])
+    with pytest.raises(SuiteError, match="of a rule of the study tiny"):
+        table_of(STUDY, runs)
+
+
 def test_figures_are_drawn_from_the_rows_alone(tmp_path: Path) -> None:
     runs = pd.DataFrame(row(UCB, s, d, 0.1 / (d + 1)) for s in (0, 1) for d in (0, 1))
-    (path,) = draw_regrets(runs, tmp_path / "figures")
+    (path,) = draw_regrets(STUDY, runs, tmp_path / "figures")
     assert path.name == "tiny-p-exact-0.png"
     assert path.stat().st_size > 10_000
 
@@ -351,11 +377,9 @@ def test_rules_screened_and_other_software_from_the_same_starts(
     pd.concat([peer, elsewhere]).to_csv(tmp_path / "default.csv.gz", index=False)
     text = screening_section(tmp_path)
     assert "another" not in text.replace("another hump", "")
-    assert (
-        "| DuelKernel, eiig | 2 | 1.5 (1 to 2) | 1.5 ± 0.5 | -0.5 ± 1.5 | 1 |" in text
-    )
+    assert "| DuelKernel, eiig | 2 | 1.5 | 1.5 ± 0.5 | -0.5 ± 1.5 | 1 of 2 |" in text
     (peer_row,) = re.findall(r"\| optuna, sampler .*", text)
-    assert peer_row == "| optuna, sampler | 1 | 5 (5 to 5) |  |  | 0 | 1 |  |"
+    assert peer_row == "| optuna, sampler | 1 | 5 |  |  | 0 of 1 | 1 |  |"
 
 
 def test_a_section_has_a_table_for_each_setting(
@@ -369,7 +393,7 @@ def test_a_section_has_a_table_for_each_setting(
     text = make_page([STUDY], tmp_path, tmp_path / "figures")
     ends = read_record("tiny", tmp_path).query("duel == 3")
     median = ends.query("acquisition == 'ucb'")["regret_recommended"].median()
-    (row,) = re.findall(r"\| laplace, ucb \| 2 \| (\S+) \(", text)
+    (row,) = re.findall(r"\| laplace, ucb \| 2 \| (\S+) \|", text)
     assert float(row) == pytest.approx(median, rel=1e-2)
     assert "### branin, probit judge, 5" in text
     audit, *regrets = re.findall(r"\]\((figures/\S+)\)", text)
@@ -391,7 +415,7 @@ def test_the_commands(
     assert "1 of 1 runs" in capsys.readouterr().out
     figures = ["--figures", str(tmp_path / "figures")]
     assert main(["report", *folder, *figures, "--uncollected"]) == 0
-    assert "| laplace | random | 1 |" in capsys.readouterr().out
+    assert "| laplace, random | 1 |" in capsys.readouterr().out
     # What is there is not what would run.
     assert main(["run", *folder, "--seeds", "0:1", "--list"]) == 0
     assert capsys.readouterr().out.split() == ["tiny", CELLS[1].key]
@@ -400,7 +424,7 @@ def test_the_commands(
     assert main(["collect", *folder]) == 0
     assert "tiny: 1 runs" in capsys.readouterr().out
     assert main(["report", *folder, *figures]) == 0
-    assert "| laplace | random | 1 |" in capsys.readouterr().out
+    assert "| laplace, random | 1 |" in capsys.readouterr().out
     # Again to the same figures, unless a figure on record is another.
     assert main(["check", *folder]) == 0
     assert "0 duels differ" in capsys.readouterr().out

@@ -1,0 +1,53 @@
+"""Section of the page with the meaning of the names in its tables."""
+
+from __future__ import annotations
+
+from botorch_pref.acquisition.registration.registry import registered_acquisitions
+from botorch_pref.commands.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
+
+_NAMES = """
+## Names
+
+A setting is a problem and a judge. Problems are utilities on the unit cube, of
+`botorch_pref/simulation/problems.py`, which has the domain of each test function. The
+judge is `exact`, or has a number: `probit` ones a normal error of this deviation for
+each option, `logistic` ones a logistic error of this scale for each answer, `lapses`
+answer this share of duels by a coin, `ties` call options the same whose utilities
+differ by no more than this.
+
+A rule is a model and an acquisition function. All models learn their hyper-parameters
+anew after each answer.
+
+- `ep`, `laplace`, `skew`: this package's engines with `DuelKernel`. The likelihood's
+  noise is {HUMAN_NOISE:g} before a judge who errs and {NOISE:g} before one who does
+  not; that of `laplace` always {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}.
+- `-known`: keep the hyper-parameters of Benavoli et al. (2021) instead of learning.
+- `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
+  optuna-dashboard.
+- `-mixed`: hear which trials are valid, as one utility that is above zero there.
+  `ep-apart` has a model of validity of its own. Others hear only of a very low utility.
+- `pairwise-gp` is BoTorch's, and `optuna` optuna-dashboard's model with its `sampler`.
+
+Acquisition functions choose a challenger of the recommended point (`muc` of the point
+with the largest mean), or both points (`-pair`, and `qeubo`, which is BoTorch's):
+{classes}.
+`random` challengers come from the whole cube. `eiig` has `k` of
+{IMPROVEMENT_WEIGHT:g}, `eiig-0.1` and `eiig-0.5` what they say; `eiig-weighted` weighs
+it with the probability of a valid trial, `eiig-constrained` asks only where that is
+0.9; `hbei-own-best` lets a believer's challenger meet the best point of the draw.
+[Acquisition functions](acquisition.md) has what each does.
+"""
+
+
+def names_section() -> str:
+    """The section of the page."""
+    classes = ", ".join(
+        f"`{entry.name}` (`{entry.acquisition_class.__name__}`)"
+        for entry in registered_acquisitions()
+    )
+    return _NAMES.format(
+        classes=classes,
+        HUMAN_NOISE=HUMAN_NOISE,
+        NOISE=NOISE,
+        IMPROVEMENT_WEIGHT=IMPROVEMENT_WEIGHT,
+    )
