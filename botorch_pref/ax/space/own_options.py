@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
-from pandas.api.types import is_bool, is_number
+from pandas.api.types import is_bool, is_integer, is_number
 
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
@@ -157,6 +158,8 @@ def _free_names(space: SearchSpace) -> set[str]:
 def _typed(parameter: Parameter, value: Any) -> Any:
     """A value of the type that Ax has for it, if it is one; otherwise as it is."""
     kind, number = parameter.parameter_type, is_number(value) and not is_bool(value)
+    # No float is as large as an integer can be.
+    number = number and not (is_integer(value) and abs(value) > sys.float_info.max)
     if kind is ParameterType.FLOAT and number:
         return float(value)
     if kind is ParameterType.INT and number and float(value).is_integer():

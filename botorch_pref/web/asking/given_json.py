@@ -75,7 +75,8 @@ def given_patience(given: Mapping[str, Any], most: float) -> float:
     """
     try:
         patience = float(given.get("patience", most))
-    except (TypeError, ValueError) as error:
+    # No float is as large as an integer can be.
+    except (TypeError, ValueError, OverflowError) as error:
         raise ExperimentError(
             f"patience is {given['patience']!r}; give seconds."
         ) from error

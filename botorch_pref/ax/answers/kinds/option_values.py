@@ -49,7 +49,7 @@ class OptionValues(AnswerKind):
         return {place: float(v) for place, v in enumerate(said) if v is not None}
 
 
-def checked_fraction(field: str, given: object) -> float:
+def checked_fraction(field: str, given: Any) -> float:
     """A number strictly between 0 and 1, rounded as Ax stores it.
 
     Args:
@@ -61,7 +61,7 @@ def checked_fraction(field: str, given: object) -> float:
     """
     if not (is_float(given) or is_integer(given)):
         raise ExperimentError(f"{field} holds {given!r}; give a number.")
-    value = round(float(given), DECIMALS)  # type: ignore[arg-type]
-    if not 0 < value < 1:
+    # Not every integer can be a float.
+    if not 0 < given < 1 or not 0 < (value := round(float(given), DECIMALS)) < 1:
         raise ExperimentError(f"{field} holds {given}, which is not between 0 and 1.")
     return value
