@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +79,15 @@ def test_warnings_are_counted_and_logged_and_not_printed(
     logged = [one.getMessage() for one in caplog.records if one.name == LOGGER.name]
     assert len(logged) == 4
     assert "converge" not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_ends_a_script_is_an_error_of_the_model(
+    tmp_path: Path, apart: bool
+) -> None:
+    worker = ModelWorker(create(tmp_path / "tea.json"), apart)
+    with pytest.raises(RuntimeError, match="SystemExit: enough"):
+        worker.here(lambda: sys.exit("enough"))
 
 
 def test_findings_of_the_same_answers_are_computed_once(

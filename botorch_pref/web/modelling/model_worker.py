@@ -112,12 +112,16 @@ class ModelWorker:
 
         Args:
             job: Fits models, or asks what they say.
+
+        Raises:
+            RuntimeError: A user's model would end the process.
         """
-        if not self._apart:
-            return job()
         notes: list[str] = []
         try:
-            return run_noted(notes, job)
+            return run_noted(notes, job) if self._apart else job()
+        # What ends a script ends no server, and no thread that others wait for.
+        except SystemExit as error:
+            raise RuntimeError(f"A model has raised SystemExit: {error}") from error
         finally:
             self._notes.add(notes)
 
