@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -145,4 +146,7 @@ def _variance(text: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    # Threads may still be drawing what nobody will see: Ctrl-C ends them in silence.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(status)

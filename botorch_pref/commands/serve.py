@@ -41,6 +41,7 @@ def serve(argv: Sequence[str]) -> None:
     try:
         import uvicorn
 
+        from botorch_pref.commands.page_server import PageServer
         from botorch_pref.web import NumberTable, make_app
     except ImportError as error:
         raise BotorchPrefError(
@@ -61,7 +62,7 @@ def serve(argv: Sequence[str]) -> None:
     config = uvicorn.Config(app, log_level="warning", access_log=False)
     # As it was told to: uvicorn has shut everything down, and says again what for.
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+        PageServer(config).run(sockets=[listening])
 
 
 def _make_parser() -> argparse.ArgumentParser:

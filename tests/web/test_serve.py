@@ -1,11 +1,17 @@
 """The command that serves, up to where it serves."""
 
 import os
+import runpy
+import signal
+import socket
 import stat
 import subprocess
 import sys
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
@@ -85,6 +91,63 @@ def test_stopping_it_is_no_error(
     monkeypatch.setattr(uvicorn.Server, "run", run)
     assert serve(tmp_path / "tea.json") == 0
     assert "Stop with Ctrl-C" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_second_interrupt_ends_it_at_once_and_in_silence(tmp_path: Path) -> None:
+    """While a page waits for a question whose options are drawn for an hour."""
+    create(tmp_path / "tea.json")
+    drawing = "import time\n\n\ndef draw(option):\n    time.sleep(3600)\n"
+    (tmp_path / "slowly.py").write_text(drawing)
+    command = [sys.executable, "-m", "botorch_pref", "serve", "tea.json"]
+    with subprocess.Popen(
+        [*command, "--name", "tea", "--port", "0", "--show", "slowly:draw"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as server:
+        assert server.stdout is not None
+        try:
+            line = next(one for one in server.stdout if one.startswith("questions: "))
+            place = urlsplit(line.split()[1])
+            with closing(HTTPConnection(place.netloc, timeout=60)) as page:
+                for patience in (0, 8):
+                    asks = f"/api/question?patience={patience}&{place.query}"
+                    page.request("GET", asks)
+                    if not patience:
+                        assert b"waited" in page.getresponse().read()
+                server.send_signal(signal.SIGINT)
+                while is_open(place.port):
+                    pass
+                server.send_signal(signal.SIGINT)
+                _, said = server.communicate(timeout=60)
+        finally:
+            server.kill()
+    assert (server.returncode, said) == (-signal.SIGINT, "")
+
+
+def is_open(port: int | None) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port or 0)) == 0
+
+
+def test_what_is_left_to_do_when_it_has_stopped_is_interrupted_in_silence(
+    tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As what the threads do that the interpreter waits for."""
+    create(tmp_path / "tea.json")
+    given = ["serve", str(tmp_path / "tea.json"), "--name", "tea", "--port", "0"]
+    monkeypatch.setattr(sys, "argv", ["botorch_pref", *given])
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(main.__code__.co_filename, run_name="__main__")
+        assert ended.value.code == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_warnings_of_models_go_to_a_file_beside_the_storage(
