@@ -50,6 +50,8 @@ def serving(app: Any) -> Iterator[str]:
     """The address of an application that is served in a thread."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        # A browser may come before the thread has begun.
+        listening.listen()
         config = uvicorn.Config(app, log_level="warning", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],))
