@@ -15,7 +15,7 @@ from tea import OWN, create, log, stored
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.storage.events import events
 from botorch_pref.errors import ExperimentError
-from botorch_pref.web.asking import question_desk
+from botorch_pref.web.asking import rater_places
 from botorch_pref.web.modelling.model_worker import ModelWorker
 
 Serve = Callable[..., TestClient]
@@ -102,7 +102,7 @@ def test_raters_have_questions_of_their_own(
 def test_names_that_are_made_up_are_not_asked_for_ever(
     experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(question_desk, "MAX_RATERS", 2)
+    monkeypatch.setattr(rater_places, "MAX_RATERS", 2)
     client = served(experiment)
     first = ask(client, "ann")
     ask(client, "bob")
@@ -159,6 +159,75 @@ def test_undo_brings_the_last_question_back(
     ]
 
 
+def answered(client: TestClient, rater: str | None = None) -> int:
+    """The number of a question that was answered."""
+    index = ask(client, rater)["question"]
+    post(client, "answer", question=index, rater=rater, winner=0)
+    return index
+
+
+@pytest.mark.parametrize("rater", ["ann", None])
+def test_the_same_undo_at_once_and_again_undoes_one_answer(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path, rater: str | None
+) -> None:
+    """As a phone does that has not heard the reply, over a restart too."""
+    client = served(experiment)
+    answered(client, rater)
+    last = answered(client, rater)
+    given = {"rater": rater, "question": ask(client, rater)["last"]}
+    with ThreadPoolExecutor(8) as threads:
+        sent = [threads.submit(post, client, "undo", **given) for _ in range(8)]
+        replies = [one.result() for one in sent]
+    assert given["question"] == replies[0]["question"] == last
+    again = served(stored(tmp_path / "tea.json"))
+    for other in (client, again):
+        assert [post(other, "undo", **given), ask(other, rater)] == [replies[0]] * 2
+    assert replies == [replies[0]] * 8
+    assert [kind for kind, *_ in log(experiment)] == ["told", "told", "undone"]
+    # Whoever comes next is asked something else.
+    assert ask(again, "bob")["question"] != last
+
+
+def test_two_undos_take_back_two_answers(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    given = [answered(client) for _ in range(2)]
+    for index in reversed(given):
+        assert ask(client)["last"] == index
+        assert post(client, "undo", question=index)["question"] == index
+    assert ask(client)["last"] is None
+
+
+def test_the_undo_of_a_skip_undoes_no_answer_when_it_is_sent_again(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    client = served(experiment)
+    first, skipped = answered(client), ask(client)["question"]
+    post(client, "skip", question=skipped)
+    assert ask(client)["last"] == skipped
+    for other in (client, client, served(stored(tmp_path / "tea.json"))):
+        undone = post(other, "undo", question=skipped)
+        assert (undone["question"], undone["last"]) == (skipped, first)
+        assert ask(other) == undone
+    assert [kind for kind, *_ in log(experiment)] == ["told", "withdrawn"]
+
+
+def test_an_undo_of_what_is_not_the_last_is_refused(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    """As of a page that has not heard of another one's answer."""
+    client = served(experiment)
+    first, last = answered(client, "ann"), answered(client, "ann")
+    pending = ask(client, "ann")["question"]
+    for question, rater in ((first, "ann"), (pending, "ann"), (last, "bob")):
+        reply = post(client, "undo", 409, question=question, rater=rater)
+        assert f"Question {question} is not" in reply["error"]
+    for nonsense in ("1", True, 10**400):
+        assert "question" in post(client, "undo", 400, question=nonsense)["error"]
+    assert [kind for kind, *_ in log(experiment)] == ["told", "told"]
+
+
 def test_there_is_nothing_to_undo_of_somebody_else(
     experiment: PreferenceExperiment, served: Serve
 ) -> None:
@@ -196,7 +265,7 @@ def test_own_designs_are_asked_at_once_and_kept_as_such(
     assert own["options"] == OWN
     assert ask(client) == own
     post(client, "answer", question=own["question"], winner=1)
-    assert ask(client) == waiting
+    assert ask(client) == {**waiting, "last": own["question"]}
     (asked, _) = [
         e for e in events(experiment.experiment) if e.trial == own["question"]
     ]
@@ -315,6 +384,23 @@ def test_an_ask_that_fails_says_why_and_is_tried_again(
     client = served(experiment)
     reply = client.get("/api/question")
     assert (reply.status_code, reply.json()) == (400, {"error": "no more options"})
+    assert ask(client)["question"] == 0
+
+
+def test_a_model_that_ends_scripts_ends_no_asking(
+    experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures, ask_one = iter([SystemExit("of a script")]), experiment.ask
+
+    def failing(*args: Any, **options: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return ask_one(*args, **options)
+
+    monkeypatch.setattr(experiment, "ask", failing)
+    client = served(experiment)
+    with pytest.raises(RuntimeError, match="SystemExit: of a script"):
+        client.get("/api/question?patience=1")
     assert ask(client)["question"] == 0
 
 

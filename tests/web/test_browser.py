@@ -295,6 +295,37 @@ def stop(server: subprocess.Popen[str]) -> None:
     server.communicate()
 
 
+LOST = """
+    const real = window.fetch;
+    window.fetch = async (url, request) => {
+        const reply = await real(url, request);
+        if (!`${url}`.startsWith("api/undo")) return reply;
+        window.fetch = real;
+        throw new TypeError("The network was changed.");
+    };
+"""
+"""A connection that loses the reply to the next undo."""
+
+
+def test_an_undo_whose_reply_is_lost_undoes_one_answer_when_it_is_tapped_again(
+    driver: WebDriver, tmp_path: Path
+) -> None:
+    place = tmp_path / "tea.json"
+    with serving(make_app(create(place))) as address:
+        one = Visitor(driver, PHONE)
+        one.visit(address)
+        first, last = one.answer("A is better"), one.answer("B is better")
+        driver.execute_script(LOST)
+        one.click("Undo")
+        until(lambda: "No connection" in one.text())
+        one.leave(lambda: one.click("Undo"))
+        assert one.index() == last
+        again = one.answer("A is better")
+    told = [("told", first, {"winner": 0}), ("told", last, {"winner": 1})]
+    redone = [("undone", last, {}), ("told", again, {"winner": 0})]
+    assert kept(stored(place)) == told + redone
+
+
 TEXT = "<img src=x onerror=\"document.title='run'\"> & <b>leaf</b>"
 MARKED = Markup(
     "<em onclick=\"document.title='run'\">marked</em>"

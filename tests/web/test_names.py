@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tea import create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.web.asking import question_desk
+from botorch_pref.web.asking import question_desk, rater_places
 from botorch_pref.web.asking.preference_service import PreferenceService
 
 Serve = Callable[..., TestClient]
@@ -106,7 +106,7 @@ def test_only_a_name_takes_over(
 def test_no_call_makes_room_for_more_than_there_is(
     experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(question_desk, "MAX_RATERS", 1)
+    monkeypatch.setattr(rater_places, "MAX_RATERS", 1)
     client = served(experiment)
     index = ask(client, "ann")["question"]
     for call in ("skip", "claim", "answer", "undo"):

@@ -44,7 +44,9 @@ def test_questions_are_asked_answered_and_undone(
     first = script.call("question")["found"]
     assert first["shown"][0][0]["src"] == "data:image/gif;base64,R0lGODlh"
     script.call("answer", question=first["question"], winner=1)
-    assert script.call("undo")["found"] == first
+    # Sent twice, as from two views of it.
+    for _ in range(2):
+        assert script.call("undo", question=first["question"])["found"] == first
     script.call("answer", question=first["question"], winner=0)
     own = script.call("own", options=OWN)["found"]
     assert own["options"] == OWN
@@ -61,6 +63,9 @@ def test_questions_are_asked_answered_and_undone(
         ("answer", {"question": 0, "winner": 7}, "winner"),
         ("answer", {"winner": 0}, "question"),
         ("erase", {}, "no call"),
+        ("question", {"patience": 10**400}, "patience"),
+        ("own", {"options": [OWN[0], {**OWN[1], "cups": 10**400}]}, "cups"),
+        ("own", {"options": [OWN[0], {**OWN[1], "leaf (g)": -(10**400)}]}, "leaf"),
     ],
 )
 def test_a_wrong_call_gets_a_reason(

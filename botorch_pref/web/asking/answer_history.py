@@ -9,8 +9,15 @@ from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 
 from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.answers.telling import asked_trial
 from botorch_pref.ax.one_at_a_time import one_at_a_time
-from botorch_pref.ax.storage.events import standing_event
+from botorch_pref.ax.storage.events import (
+    UNDONE,
+    WITHDRAWN,
+    events_of,
+    standing_event,
+)
+from botorch_pref.web.asking.answer_conflict import AnswerConflictError
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,22 @@ def answered_questions(experiment: Experiment) -> list[AnsweredQuestion]:
     return sorted(found, key=lambda answered: -answered.number)
 
 
+def last_answered(experiment: Experiment, rater: str | None) -> int | None:
+    """The number of the question whose answer a rater can undo.
+
+    Args:
+        experiment: Ax's.
+        rater: Who answered it.
+
+    Returns:
+        The number; None if there is none, or if `rater` is None and the last answer of
+        all is that of somebody with a name.
+    """
+    answers = answered_questions(experiment)
+    last = next((one for one in answers if rater in (None, one.rater)), None)
+    return last.question.index if last is not None and last.rater == rater else None
+
+
 def is_answered(experiment: Experiment, index: int) -> bool:
     """Whether a question has an answer that stands.
 
@@ -76,3 +99,34 @@ def withdraw_unanswered(experiment: PreferenceExperiment, question: Question) ->
         return False
     experiment.withdraw(question)
     return True
+
+
+@one_at_a_time
+def undo_once(
+    experiment: PreferenceExperiment, rater: str | None, index: int
+) -> Question:
+    """Undoes the last answer of a rater, unless that has been done by now.
+
+    Args:
+        experiment: Whose answer it is.
+        rater: Who answered.
+        index: The number of the question.
+
+    Returns:
+        The question, which has no answer any more. One that was skipped had none.
+
+    Raises:
+        AnswerConflictError: The rater has answered another question since.
+        ExperimentError: There is no such question.
+    """
+    trial = asked_trial(experiment.experiment, index)
+    question = Question.of_trial(trial)
+    taken_back = events_of(trial)[-1].kind in (UNDONE, WITHDRAWN)
+    if taken_back and question.rater in (None, rater):
+        return question
+    if last_answered(experiment.experiment, rater) != index:
+        raise AnswerConflictError(
+            f"Question {index} is not what you answered or skipped last, so that its "
+            "answer is kept; undo what is the last one now."
+        )
+    return experiment.undo(rater=rater)

@@ -84,8 +84,9 @@ class PreferenceService:
 
         Returns:
             ``question``, its number, ``options``, their parameters, ``shown``, what is
-            shown of each, and ``kinds``; or ``question`` None and ``waited`` in seconds
-            while it is being chosen or drawn.
+            shown of each, ``kinds``, and ``last``, the number of the question that
+            ``undo`` would bring back, or None; or ``question`` None and ``waited`` in
+            seconds while it is being chosen or drawn.
 
         Raises:
             AskError: It needs a name, or cannot be shown.
@@ -150,13 +151,19 @@ class PreferenceService:
         """Takes back what a rater did last.
 
         Args:
-            given: ``rater``.
+            given: ``rater``, and ``question``, the number of what was the ``last`` one.
+                Sent again, it undoes nothing more; without ``question`` it does.
 
         Returns:
             See `question`.
+
+        Raises:
+            AnswerConflictError: Another question was answered or skipped since.
         """
         rater = given_rater(given)
-        return self._asked(rater, self.desk.undo(rater), PATIENCE)
+        named = given.get("question") is not None
+        undone = self.desk.undo(rater, given_index(given) if named else None)
+        return self._asked(rater, undone, PATIENCE)
 
     def own(self, given: Mapping[str, Any]) -> JSON:
         """A question about designs of a rater's own.
@@ -268,7 +275,7 @@ class PreferenceService:
         asked = None if question is None else self._renderer.asked(question, patience)
         if asked is None:
             return {"question": None, "waited": round(self.desk.waited(rater), 1)}
-        return {**asked, "rater": rater}
+        return {**asked, "rater": rater, "last": self.desk.last(rater)}
 
 
 CALLS: dict[str, Callable[[PreferenceService, Mapping[str, Any]], JSON]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Condition
@@ -16,16 +15,12 @@ from botorch_pref.web.asking.answer_history import (
     AnsweredQuestion,
     answered_questions,
     is_answered,
+    last_answered,
+    undo_once,
     withdraw_unanswered,
 )
-from botorch_pref.web.asking.rater_place import RaterPlace
+from botorch_pref.web.asking.rater_places import RaterPlaces
 from botorch_pref.web.modelling.question_source import QuestionSource
-
-AHEAD = 1
-"""Questions asked for a rater beyond the one on display."""
-
-MAX_RATERS = 500
-"""People who are asked: a name costs two questions, and anybody can make names up."""
 
 
 class QuestionDesk:
@@ -50,16 +45,11 @@ class QuestionDesk:
         self.experiment = experiment
         self._source = source
         self._prepare = prepare
-        self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
-        self._unowned: deque[Question] = deque()
+        self._places = RaterPlaces(experiment.pending)
         self._changed = Condition()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
         self._put_away_so_far = 0
-        for question in experiment.pending:
-            owned = question.rater is not None
-            queue = self._places[question.rater].questions if owned else self._unowned
-            queue.append(question)
 
     def question(self, rater: str | None, patience: float) -> Question | None:
         """The question that a rater is asked now; the same until it is answered.
@@ -73,12 +63,11 @@ class QuestionDesk:
 
         Raises:
             BotorchPrefError: None can be asked. The next call tries again.
-            ExperimentError: There are `MAX_RATERS` others.
+            ExperimentError: There are too many others.
         """
         with self._changed:
-            place = self._place(rater)
-            if not place.questions and self._unowned:
-                place.questions.append(self._unowned.popleft())
+            place = self._places.of(rater)
+            self._places.give_unowned(place)
             if not place.questions and place.waiting_since is None:
                 place.waiting_since = time.monotonic()
             self._ask_ahead()
@@ -99,7 +88,7 @@ class QuestionDesk:
             rater: Who waits.
         """
         with self._changed:
-            since = self._place(rater).waiting_since
+            since = self._places.of(rater).waiting_since
             return 0.0 if since is None else time.monotonic() - since
 
     def answer(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
@@ -116,10 +105,8 @@ class QuestionDesk:
             StorageError: It could not be stored.
         """
         with self._changed:
-            place = self._place(rater)
-            on_desk = [q for p in self._places.values() for q in p.questions]
-            # What nobody in particular was asked is for whoever answers first.
-            if any(q.index == index and q.rater not in (None, rater) for q in on_desk):
+            place = self._places.of(rater)
+            if self._places.is_of_another(rater, index):
                 raise AnswerConflictError(
                     f"Question {index} was asked of somebody else."
                 )
@@ -144,31 +131,17 @@ class QuestionDesk:
             rater: Whose page was without a name until now.
 
         Raises:
-            ExperimentError: There are `MAX_RATERS` others.
+            ExperimentError: There are too many others.
         """
         with self._changed:
-            place, nameless = self._place(rater), self._places.pop(None, None)
-            if nameless is not None:
-                place.take_over(nameless)
+            self._places.hand_over(rater)
             self._ask_ahead()
-
-    def _place(self, rater: str | None) -> RaterPlace:
-        """The place of a rater, made if there is room; the lock is held."""
-        if rater not in self._places and len(self._places) >= MAX_RATERS:
-            raise ExperimentError(
-                f"{MAX_RATERS} people answer already; serve the page again for others."
-            )
-        return self._places[rater]
 
     def _put_away(self, index: int) -> None:
         """Takes a question off the desk, and sees to it that others are asked."""
         with self._changed:
-            for place in self._places.values():
-                place.remove(index)
-                # What could not be asked beside this question may be now.
-                place.error = None
+            self._places.put_away(index)
             self._put_away_so_far += 1
-            self._unowned = deque(q for q in self._unowned if q.index != index)
             self._ask_ahead()
 
     def _told(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
@@ -186,7 +159,7 @@ class QuestionDesk:
             index: The number of the question; nothing happens if it is not theirs.
         """
         with self._changed:
-            place = self._place(rater)
+            place = self._places.of(rater)
             found = [q for q in place.questions if q.index == index]
         for question in found:
             skipped = withdraw_unanswered(self.experiment, question)
@@ -196,34 +169,48 @@ class QuestionDesk:
                     place.present.skipped.append(question)
             self._put_away(index)
 
-    def undo(self, rater: str | None) -> Question:
-        """Takes back what a rater did last: an answer or a skipped question.
+    def last(self, rater: str | None) -> int | None:
+        """The number of the question that a rater answered or skipped last.
+
+        Args:
+            rater: Who undoes it.
+
+        Returns:
+            The number; None if there is none, or if `rater` is None and the last answer
+            of all is that of somebody with a name.
+        """
+        with self._changed:
+            skipped = self._places.of(rater).skipped
+            if skipped:
+                return skipped[-1].index
+        return last_answered(self.experiment.experiment, rater)
+
+    def undo(self, rater: str | None, index: int | None = None) -> Question:
+        """Takes back what a rater did last, once however often the call arrives.
 
         Args:
             rater: Who undoes.
+            index: The number of the question that was answered or skipped; the `last`
+                one by default, which is another one when this is asked for again.
 
         Returns:
             The question, which is on display again.
 
         Raises:
+            AnswerConflictError: The rater has answered another question since.
             ExperimentError: The rater has answered and skipped nothing.
         """
         with self._changed:
-            place = self._place(rater)
-            if place.skipped:
-                question = place.skipped.pop()
-                place.questions.appendleft(question)
-                return question
-        answers = self.answers()
-        if rater is None and answers and answers[0].rater is not None:
+            place = self._places.of(rater)
+        index = self.last(rater) if index is None else index
+        if index is None:
             raise ExperimentError(
-                "The last answer is that of a rater with a name; undo it there."
+                "There is no answer of yours to undo; one that was given under a name "
+                "is undone under that name."
             )
-        question = self.experiment.undo(rater=rater)
+        question = undo_once(self.experiment, rater, index)
         with self._changed:
-            place = place.present
-            place.remove(question.index)
-            place.questions.appendleft(question)
+            self._places.bring_back(place.present, question)
             self._changed.notify_all()
         return question
 
@@ -240,7 +227,7 @@ class QuestionDesk:
             ExperimentError: The search space has no such designs.
         """
         with self._changed:
-            place = self._place(rater)
+            place = self._places.of(rater)
         question = self.experiment.ask(options=options, rater=rater)
         with self._changed:
             place.present.questions.appendleft(question)
@@ -261,24 +248,16 @@ class QuestionDesk:
     def _ask_ahead(self) -> None:
         """Sets the worker to work, if there is any; the lock is held."""
         self._changed.notify_all()
-        if not self._at_work and not self._closing and self._in_need() is not None:
+        idle = not self._at_work and not self._closing
+        if idle and self._places.in_need() is not None:
             self._at_work = True
             self._worker.submit(self._ask)
-
-    def _in_need(self) -> tuple[str | None, RaterPlace] | None:
-        """The rater who has waited longest, or else one with too few questions."""
-        needy = [one for one in self._places.items() if one[1].lacks(1 + AHEAD)]
-        return min(
-            needy,
-            key=lambda one: (len(one[1].questions), one[1].waiting_since or 0.0),
-            default=None,
-        )
 
     def _ask(self) -> None:
         """Asks until every rater has enough, in the worker's thread."""
         while True:
             with self._changed:
-                found = self._in_need()
+                found = self._places.in_need()
                 if found is None or self._closing:
                     self._at_work = False
                     return

@@ -54,6 +54,16 @@ class RaterPlace:
         """
         self.questions = deque(q for q in self.questions if q.index != index)
 
+    def bring_back(self, question: Question) -> None:
+        """Puts a question that was answered or skipped on display again.
+
+        Args:
+            question: Without an answer by now.
+        """
+        self.remove(question.index)
+        self.questions.appendleft(question)
+        self.skipped = [one for one in self.skipped if one.index != question.index]
+
     def take_over(self, other: RaterPlace) -> None:
         """Takes all that another place has, and what will come to it.
 

@@ -264,6 +264,8 @@ class QuestionView {
     this.page = page;
     this.busy = false;
     this.asked = null;
+    // The question that was answered or skipped last: what undo takes back.
+    this.last = null;
     this.watch = new Stopwatch();
     this.ended = new AbortController();
     this.place = page ? location.origin + location.pathname : "widget";
@@ -434,7 +436,9 @@ class QuestionView {
     try {
       const asked = await this.call("question", { patience: 0 });
       this.#connected(true);
-      if (this.busy || asked.question === this.asked?.question) return;
+      if (this.busy) return;
+      this.last = asked.last;
+      if (asked.question === this.asked?.question) return;
       if (asked.question === null) await this.load();
       else this.show(asked);
     } catch {
@@ -461,6 +465,7 @@ class QuestionView {
 
   show(asked) {
     this.asked = asked;
+    this.last = asked.last;
     this.busy = false;
     this.failed = new Set();
     this.values = { ratings: {}, levels: {} };
@@ -669,6 +674,7 @@ class QuestionView {
     for (let failures = 0; ; ) {
       try {
         const { next } = await this.call("answer", given);
+        this.last = given.question;
         this.#connected(true);
         this.#say(`Saved: ${words}`, true);
         return this.#delivered(given, { next });
@@ -693,7 +699,8 @@ class QuestionView {
   }
 
   async undo() {
-    await this.#act("undo", {}, "Undone: please answer again.");
+    // Named, so that it is undone once where the reply is lost and this is tapped again.
+    await this.#act("undo", { question: this.last }, "Undone: please answer again.");
   }
 
   async skip() {
@@ -709,6 +716,7 @@ class QuestionView {
     try {
       const found = await this.call(name, given);
       if (rater !== this.rater) return;
+      if (name === "skip") this.last = given.question;
       this.#say(words, name === "skip");
       const next = "next" in found ? found.next : found;
       if (next && next.question !== null) this.show(next);
@@ -716,6 +724,8 @@ class QuestionView {
     } catch (error) {
       this.busy = false;
       this.#say(error.message);
+      // Something was done elsewhere, under the same name.
+      if (!error.passes) await this.#refresh();
     }
   }
 
