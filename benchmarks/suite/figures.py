@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.study import Study
-from benchmarks.suite.tables import RULE, SETTING
+from benchmarks.suite.tables import RULE, SETTING, setting_title
 
 FLOOR = 1e-6
 """Least regret that is drawn, for regrets may be 0 and the axis is logarithmic."""
@@ -30,15 +30,16 @@ def draw_regrets(study: Study, runs: pd.DataFrame, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for (problem, judge, noise), of_setting in runs.groupby(SETTING, sort=False):
-        path = folder / f"{study.name}-{problem}-{judge}-{noise:g}.png"
         curves = {
             Rule(*names): _quartiles(of_rule)
             for names, of_rule in of_setting.groupby(RULE, sort=False)
             if Rule(*names) in study.rules
         }
-        who = judge if noise == 0 else f"{judge} judge, {noise:g}"
-        _draw(curves, study.num_random, f"{problem}, {who}", path)
-        paths.append(path)
+        if curves:
+            title = setting_title(problem, judge, noise)
+            path = folder / f"{study.name}-{problem}-{judge}-{noise:g}.png"
+            _draw(curves, study.num_random, title, path)
+            paths.append(path)
     return paths
 
 
@@ -58,7 +59,10 @@ def _draw(
     figure, axes = pyplot.subplots(figsize=(9.0, 4.8), layout="constrained")
     styles, lines = ["-", "--", ":", "-."], {}
     for number, (rule, curve) in enumerate(curves.items()):
-        style, name = styles[number // 10], f"{rule.model}, {rule.acquisition}"
+        style, name = (
+            styles[number // 10 % len(styles)],
+            f"{rule.model}, {rule.acquisition}",
+        )
         (line,) = axes.plot(curve.index, curve[0.5], style)
         colour = line.get_color()
         axes.fill_between(

@@ -22,6 +22,7 @@ from benchmarks.suite.tables import (
     WRONG,
     joined,
     markdown,
+    setting_title,
     side_by_side,
     table_of,
 )
@@ -139,9 +140,9 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     few = study.runs_of or table["runs"].max() < FEWEST
     drawn = [] if figures is None or few else draw_regrets(study, runs, figures)
     groups = table.groupby(SETTING, sort=False)
-    for (problem, judge, noise), of_setting in groups:
-        who = judge if noise == 0 else f"{judge} judge, {noise:g}"
-        parts.append(f"\n### {problem}, {who}\n\n{markdown(readable(of_setting))}\n")
+    for setting, of_setting in groups:
+        title = setting_title(*setting)
+        parts.append(f"\n### {title}\n\n{markdown(readable(of_setting))}\n")
     parts += [f"\n![{path.stem}](figures/{path.name})\n" for path in drawn]
     return "".join(parts)
 

@@ -135,6 +135,11 @@ def unclear_early(runs: pd.DataFrame) -> float:
     return float((early["told_apart"] < UNCLEAR).mean())
 
 
+def setting_title(problem: str, judge: str, noise: float) -> str:
+    """The words for a setting above its table and figure."""
+    return f"{problem}, {judge}" + (f" judge, {noise:g}" if noise else "")
+
+
 def joined(table: pd.DataFrame, pattern: str, *names: str) -> list[str]:
     """Figures of some columns in one cell a row; nothing where one is missing."""
     rows = table[list(names)].itertuples(index=False)

@@ -347,6 +347,18 @@ def test_all_that_studies_name_is_there(study: Study) -> None:
         assert judge.probability(points[0], points[1]) == 0.5
 
 
+def test_a_study_is_declared_as_the_page_says() -> None:
+    readme = Path(__file__).parents[2] / "benchmarks" / "README.md"
+    (code,) = re.findall(r"```python\n(.*?)```", readme.read_text("utf-8"), re.DOTALL)
+    declared: dict = {}
+    exec(code, declared)
+    study = declared["STUDY"]
+    assert len(list(study.cells())) == 20 * 2 * 5
+    assert study.settings[1].noise == ERRORS["branin"][1]
+    for rule in study.rules:
+        check_rule(rule)
+
+
 def test_unknown_names_are_told_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"unknown model 'nobody': .*pairwise-gp"):
         check_rule(Rule("nobody", "ucb"))
