@@ -16,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.suite.cell import Rule, Setting
-from benchmarks.suite.judges import JUDGES
-from benchmarks.suite.players import check_rule
-from benchmarks.suite.schedule import run_cells
-from benchmarks.suite.store import read_runs
-from benchmarks.suite.study import Study
-from benchmarks.suite.tables import markdown, table_of
+from benchmarks.suite.pages.tables import markdown, table_of
+from benchmarks.suite.runs.judges import JUDGES
+from benchmarks.suite.runs.players import check_rule
+from benchmarks.suite.runs.schedule import run_cells
+from benchmarks.suite.runs.store import read_runs
+from benchmarks.suite.studies.study import Study
 from botorch_pref.simulation.problems import PROBLEM_NAMES
 
 _RANDOM = Rule("ep", "random")

@@ -3,6 +3,6 @@
     python -m benchmarks.suite run [--study NAME] [--jobs N | --scheduler ADDRESS]
     python -m benchmarks.suite report
 
-`studies` declares what is run, `play` runs one cell of it, `schedule` runs many,
-`store` keeps what came out, `tables` and `figures` show it.
+`studies` declares what is run, `runs` plays it and keeps what came out, `pages` shows
+it.
 """

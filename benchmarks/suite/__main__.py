@@ -13,11 +13,11 @@ import pandas as pd
 
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.choice import add_options, chosen
-from benchmarks.suite.judges import make_judge
-from benchmarks.suite.play import play
-from benchmarks.suite.players import check_rule, needs
-from benchmarks.suite.schedule import missing_runs, run_cells
-from benchmarks.suite.store import (
+from benchmarks.suite.runs.judges import make_judge
+from benchmarks.suite.runs.play import play
+from benchmarks.suite.runs.players import check_rule, needs
+from benchmarks.suite.runs.schedule import missing_runs, run_cells
+from benchmarks.suite.runs.store import (
     collect,
     differences,
     on_record,
@@ -25,7 +25,7 @@ from benchmarks.suite.store import (
     read_runs,
 )
 from benchmarks.suite.studies import STUDIES
-from benchmarks.suite.study import Study
+from benchmarks.suite.studies.study import Study
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation.problems import make_problem
 
@@ -186,8 +186,8 @@ def _nothing(studies: Sequence[Study], folder: Path) -> int:
 
 def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
     # Without matplotlib there is no report, but runs.
-    from benchmarks.suite.figures import draw_regrets
-    from benchmarks.suite.page import make_page, study_section
+    from benchmarks.suite.pages.figures import draw_regrets
+    from benchmarks.suite.pages.page import make_page, study_section
 
     if options.page is not None:
         page = make_page(

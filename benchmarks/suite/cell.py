@@ -11,8 +11,8 @@ class Setting:
 
     Attributes:
         problem: Name of the problem, of `botorch_pref.simulation`.
-        judge: Name of the judge, of `benchmarks.suite.judges`.
-        noise: The judge's one parameter: what `benchmarks.suite.judges` makes of it.
+        judge: Name of the judge, of `benchmarks.suite.runs.judges`.
+        noise: The judge's one parameter: what `JUDGES` there makes of it.
     """
 
     problem: str
@@ -25,12 +25,16 @@ class Rule:
     """Model that learns from the answers, and the acquisition function that asks.
 
     Attributes:
-        model: Name of the model, of `benchmarks.suite.players`.
-        acquisition: Name of the acquisition function, of `benchmarks.suite.players`.
+        model: Name of the model, of `benchmarks.suite.runs.models`.
+        acquisition: Its name, of `benchmarks.suite.runs.acquisitions`.
     """
 
     model: str
     acquisition: str
+
+
+OPTUNA = Rule("optuna", "sampler")
+"""optuna-dashboard, which is model and acquisition function in one."""
 
 
 @dataclass(frozen=True)

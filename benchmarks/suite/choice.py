@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.study import Study
+from benchmarks.suite.studies.study import Study
 
 NAMED = ("problem", "judge", "model", "acquisition")
 

@@ -11,20 +11,26 @@ import pytest
 import torch
 
 from benchmarks.suite.__main__ import main
-from benchmarks.suite.calibration import probit_deviation, tie_threshold
-from benchmarks.suite.cell import Cell, Rule, Setting
-from benchmarks.suite.claims import Claim, table_of_claims, verdict
+from benchmarks.suite.cell import OPTUNA, Cell, Rule, Setting
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.figures import draw_regrets
-from benchmarks.suite.judges import JUDGES
-from benchmarks.suite.own_studies import ERRORS
-from benchmarks.suite.page import make_page
-from benchmarks.suite.play import COLUMNS, Outcome, basin_regret, is_repeated, play
-from benchmarks.suite.players import ACQUISITIONS, MODELS, OPTUNA, check_rule
-from benchmarks.suite.rivals import decided
-from benchmarks.suite.schedule import run_cells
-from benchmarks.suite.screening import screening_section
-from benchmarks.suite.store import (
+from benchmarks.suite.pages.claims import table_of_claims, verdict
+from benchmarks.suite.pages.figures import draw_regrets
+from benchmarks.suite.pages.page import make_page
+from benchmarks.suite.pages.screening import screening_section
+from benchmarks.suite.pages.tables import (
+    bootstrap_median,
+    markdown,
+    side_by_side,
+    table_of,
+)
+from benchmarks.suite.runs.acquisitions import ACQUISITIONS
+from benchmarks.suite.runs.judges import JUDGES
+from benchmarks.suite.runs.models import MODELS
+from benchmarks.suite.runs.play import COLUMNS, Outcome, basin_regret, is_repeated, play
+from benchmarks.suite.runs.players import check_rule
+from benchmarks.suite.runs.rivals import decided
+from benchmarks.suite.runs.schedule import run_cells
+from benchmarks.suite.runs.store import (
     collect,
     differences,
     is_done,
@@ -35,13 +41,10 @@ from benchmarks.suite.store import (
     write_run,
 )
 from benchmarks.suite.studies import STUDIES
-from benchmarks.suite.study import Study
-from benchmarks.suite.tables import (
-    bootstrap_median,
-    markdown,
-    side_by_side,
-    table_of,
-)
+from benchmarks.suite.studies.calibration import probit_deviation, tie_threshold
+from benchmarks.suite.studies.claim import Claim
+from benchmarks.suite.studies.own import ERRORS
+from benchmarks.suite.studies.study import Study
 from botorch_pref.feedback import Comparisons
 from botorch_pref.simulation.problems import make_problem
 
@@ -397,7 +400,7 @@ def test_rules_screened_and_other_software_from_the_same_starts(
 def test_a_section_has_a_table_for_each_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchmarks.suite.page.FEWEST", 2)
+    monkeypatch.setattr("benchmarks.suite.pages.page.FEWEST", 2)
     run_cells(CELLS, tmp_path, jobs=1)
     collect(tmp_path, "tiny", tmp_path)
     for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
@@ -496,7 +499,7 @@ def test_an_interrupted_run_says_how_it_goes_on(
         raise KeyboardInterrupt
 
     monkeypatch.setitem(STUDIES, "tiny", STUDY)
-    monkeypatch.setattr("benchmarks.suite.schedule.play", interrupted)
+    monkeypatch.setattr("benchmarks.suite.runs.schedule.play", interrupted)
     command = ["run", "--study", "tiny", "--runs", str(tmp_path), "--jobs", "1"]
     assert main(command) == 130
     told = capsys.readouterr().out
@@ -508,7 +511,7 @@ def test_without_a_rival_the_others_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(STUDIES, "tiny", replace(STUDY, rules=(RANDOM, OPTUNA)))
-    monkeypatch.setattr("benchmarks.suite.players.find_spec", lambda name: None)
+    monkeypatch.setattr("benchmarks.suite.runs.players.find_spec", lambda name: None)
     assert main(["run", "--study", "tiny", "--runs", str(tmp_path), "--list"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("2 runs are left out, without optuna-dashboard; pip install")
@@ -519,7 +522,7 @@ def test_a_regret_that_is_not_a_number_is_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nowhere = replace(make_problem("branin"), best=np.nan)
-    monkeypatch.setattr("benchmarks.suite.play.make_problem", lambda name: nowhere)
+    monkeypatch.setattr("benchmarks.suite.runs.play.make_problem", lambda name: nowhere)
     assert play(CELLS[0]).reason.endswith("duel 0: the regret is not a number")
 
 

@@ -17,7 +17,7 @@ STYLES = ("-", "--", ":")
 
 
 def draw_errors(rows: pd.DataFrame, path: Path) -> None:
-    """Draws mean absolute errors, a line for each engine and noise.
+    """Draws the mean of errors, a line for each engine and noise.
 
     Args:
         rows: Of `benchmarks/accuracy_audit.py`, as it writes them.

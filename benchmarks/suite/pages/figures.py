@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.suite.cell import Rule
-from benchmarks.suite.study import Study
-from benchmarks.suite.tables import RULE, SETTING, setting_title
+from benchmarks.suite.pages.tables import RULE, SETTING, setting_title
+from benchmarks.suite.studies.study import Study
 
 FLOOR = 1e-6
 """Least regret that is drawn, for regrets may be 0 and the axis is logarithmic."""

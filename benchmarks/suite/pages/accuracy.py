@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.suite.audit_figure import draw_errors
-from benchmarks.suite.tables import markdown
+from benchmarks.suite.pages.audit_figure import draw_errors
+from benchmarks.suite.pages.tables import markdown
 
 _AUDIT = """
 ## How far each engine is from exact

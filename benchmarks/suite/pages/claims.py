@@ -1,13 +1,13 @@
-"""Claims that one rule is better than another, held against paired runs."""
+"""Table of claims, each held against paired runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import pandas as pd
 
 from benchmarks.suite.cell import Rule
+from benchmarks.suite.studies.claim import Claim
 
 SETTING = ["problem", "judge", "noise"]
 _START = [*SETTING, "seed"]
@@ -21,25 +21,6 @@ _LESS_OF = {
     "seconds": "seconds",
     "invalid": "invalid points",
 }
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence, and the two rules whose runs from the same starts decide it.
-
-    Attributes:
-        says: The sentence.
-        better: The rule that is claimed to be better.
-        worse: The other.
-        of: What is less under the better one: regret at the ``end``, its mean over all
-            duels on the ``way``, ``seconds`` of the processor, or points that are
-            ``invalid``.
-    """
-
-    says: str
-    better: Rule
-    worse: Rule
-    of: str = "end"
 
 
 def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame:
@@ -58,35 +39,35 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         and differ in the judge, are alike: they count as one start, with the mean of
         their scores.
     """
-    rows = []
-    for claim in claims:
-        better = _figures(runs, claim.better, claim.of)
-        pairs = pd.concat(
-            {"better": better, "worse": _figures(runs, claim.worse, claim.of)}, axis=1
-        ).dropna()
-        if pairs.empty:
-            continue
-        score = (pairs["better"] < pairs["worse"]) + 0.5 * (
-            pairs["better"] == pairs["worse"]
-        )
-        starts = score.groupby(["problem", "seed"]).mean()
-        share, centre, error = share_of(starts)
-        medians = pairs.groupby(SETTING, sort=False).median()
-        lower = int((medians["better"] < medians["worse"]).sum())
-        low = 100 * max(centre - DECIDED * error, 0.0)
-        high = 100 * min(centre + DECIDED * error, 1.0)
-        rows.append(
-            {
-                "claim": claim.says,
-                "less": _LESS_OF[claim.of],
-                "pairs": len(pairs),
-                "starts": len(starts),
-                "better in %": f"{100 * share:.0f} ({low:.0f} to {high:.0f})",
-                "lower median in": f"{lower} of {len(medians)}",
-                "so it": verdict(centre, error),
-            }
-        )
-    return pd.DataFrame(rows)
+    rows = (_row(claim, runs) for claim in claims)
+    return pd.DataFrame([row for row in rows if row])
+
+
+def _row(claim: Claim, runs: pd.DataFrame) -> dict[str, str | int]:
+    """The row of one claim; empty where there is no pair."""
+    figures = {"better": claim.better, "worse": claim.worse}
+    pairs = pd.concat(
+        {name: _figures(runs, rule, claim.of) for name, rule in figures.items()}, axis=1
+    ).dropna()
+    if pairs.empty:
+        return {}
+    better, worse = pairs["better"], pairs["worse"]
+    score = (better < worse) + 0.5 * (better == worse)
+    starts = score.groupby(["problem", "seed"]).mean()
+    share, centre, error = share_of(starts)
+    low = 100 * max(centre - DECIDED * error, 0.0)
+    high = 100 * min(centre + DECIDED * error, 1.0)
+    medians = pairs.groupby(SETTING, sort=False).median()
+    lower = int((medians["better"] < medians["worse"]).sum())
+    return {
+        "claim": claim.says,
+        "less": _LESS_OF[claim.of],
+        "pairs": len(pairs),
+        "starts": len(starts),
+        "better in %": f"{100 * share:.0f} ({low:.0f} to {high:.0f})",
+        "lower median in": f"{lower} of {len(medians)}",
+        "so it": verdict(centre, error),
+    }
 
 
 def share_of(score: pd.Series) -> tuple[float, float, float]:

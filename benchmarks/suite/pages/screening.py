@@ -7,16 +7,16 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.suite.cell import Rule
-from benchmarks.suite.claims import runs_of
-from benchmarks.suite.rules import PEERS
-from benchmarks.suite.store import read_record
-from benchmarks.suite.tables import (
+from benchmarks.suite.pages.claims import runs_of
+from benchmarks.suite.pages.tables import (
     joined,
     markdown,
     regrets,
     side_by_side,
     unclear_early,
 )
+from benchmarks.suite.runs.store import read_record
+from benchmarks.suite.studies.rules import PEERS
 
 KERNELS = {"duel": "DuelKernel", "default": "BoTorch's kernel"}
 REFERENCE = "DuelKernel, exploring-eiig"

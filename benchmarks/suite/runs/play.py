@@ -15,8 +15,8 @@ from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.judges import ERRING, make_judge
-from benchmarks.suite.players import make_player
+from benchmarks.suite.runs.judges import ERRING, make_judge
+from benchmarks.suite.runs.players import make_player
 from botorch_pref.simulation.duel_loop import run_duels
 from botorch_pref.simulation.problems import Problem, make_problem
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.suite.cell import Rule
-from benchmarks.suite.claims import SETTING
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.study import Study
+from benchmarks.suite.pages.claims import SETTING
+from benchmarks.suite.studies.study import Study
 
 WRONG = 0.05
 """Regret at the top of the hill of the recommendation from which it is a wrong one."""

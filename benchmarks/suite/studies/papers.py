@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.suite.cell import Rule, Setting
-from benchmarks.suite.claims import Claim
-from benchmarks.suite.rules import DEFAULT, PEERS, all_rules
-from benchmarks.suite.study import Study
+from benchmarks.suite.studies.claim import Claim
+from benchmarks.suite.studies.rules import DEFAULT, PEERS, all_rules
+from benchmarks.suite.studies.study import Study
 
 
 def _skew_against_laplace(

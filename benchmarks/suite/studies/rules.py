@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from benchmarks.suite.cell import Rule
-from benchmarks.suite.claims import Claim
-from benchmarks.suite.players import OPTUNA
+from benchmarks.suite.cell import OPTUNA, Rule
+from benchmarks.suite.studies.claim import Claim
 
 PEERS = (Rule("ep", "random"), Rule("pairwise-gp", "qeubo"), OPTUNA)
 """What every table has: chance, BoTorch and optuna-dashboard."""

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.suite.accuracy import audit_section, rounds_section
-from benchmarks.suite.claims import table_of_claims
-from benchmarks.suite.figures import draw_regrets
-from benchmarks.suite.names import names_section
-from benchmarks.suite.screening import screening_section
-from benchmarks.suite.store import read_record
-from benchmarks.suite.study import Study
-from benchmarks.suite.tables import (
+from benchmarks.suite.pages.accuracy import audit_section, rounds_section
+from benchmarks.suite.pages.claims import table_of_claims
+from benchmarks.suite.pages.figures import draw_regrets
+from benchmarks.suite.pages.names import names_section
+from benchmarks.suite.pages.screening import screening_section
+from benchmarks.suite.pages.tables import (
     FOR_INTERVAL,
     NEAR,
     SETTING,
@@ -26,6 +24,8 @@ from benchmarks.suite.tables import (
     side_by_side,
     table_of,
 )
+from benchmarks.suite.runs.store import read_record
+from benchmarks.suite.studies.study import Study
 
 FEWEST = 4
 """Starts from which on regrets are drawn over duels."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.suite.cell import Cell, Rule, Setting
-from benchmarks.suite.claims import Claim
+from benchmarks.suite.studies.claim import Claim
 
 
 @dataclass(frozen=True)

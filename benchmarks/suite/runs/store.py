@@ -16,7 +16,7 @@ import pandas as pd
 
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.play import COLUMNS, Outcome
+from benchmarks.suite.runs.play import COLUMNS, Outcome
 
 _RUN = ["problem", "judge", "noise", "model", "acquisition", "seed"]
 _HEAD = ",".join(COLUMNS) + "\n"

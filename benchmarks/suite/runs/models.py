@@ -1,10 +1,6 @@
-"""Rules by name: what learns from the answers, and what asks."""
+"""Models by name: what learns from the answers."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from functools import partial
-from importlib.util import find_spec
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -12,21 +8,10 @@ from botorch.models.model import Model
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
-from torch import Generator, Tensor
+from torch import Tensor
 
-from benchmarks.suite.cell import Rule
-from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.rivals import OptunaDashboard, fit_pairwise_gp, qeubo
-from botorch_pref.acquisition import (
-    ChanceConstrained,
-    DuelingEIIG,
-    DuelingEUBO,
-    FeasibilityWeighted,
-    HallucinatedModel,
-    champion,
-)
-from botorch_pref.commands.registry import ACQUISITIONS as REGISTERED
-from botorch_pref.commands.registry import NOISE, distinct, fit_with_noise, make_fit
+from benchmarks.suite.runs.rivals import fit_pairwise_gp
+from botorch_pref.commands.registry import NOISE, fit_with_noise, make_fit
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
@@ -37,12 +22,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
-from botorch_pref.simulation.duel_loop import Fit, FitTrials, Propose
-from botorch_pref.simulation.proposals import (
-    ChosenDuels,
-    MakeAcquisition,
-    RandomChallengers,
-)
+from botorch_pref.simulation.duel_loop import Fit, FitTrials
 
 
 def fit_rival_prior(datapoints: Tensor, comparisons: Comparisons) -> Model:
@@ -88,12 +68,6 @@ def known_fit(model_class: type[PreferenceGP]) -> Fit:
     return fit
 
 
-def best_under_the_draw(model: PreferenceGP, X_ref: Tensor) -> DuelingEUBO:
-    """A believer's expected improvement over the best point of the draw itself."""
-    believed = HallucinatedModel(model)
-    return DuelingEUBO(believed, champion(believed))
-
-
 def mixed_fit(model_class: type[PreferenceGP]) -> FitTrials:
     """One utility, valid above zero (Benavoli et al. 2021, section 3.2).
 
@@ -133,18 +107,6 @@ def fit_apart(
     )
     model.feasibility_model = feasibility
     return model
-
-
-def weighted(model: Model, X_ref: Tensor) -> FeasibilityWeighted:
-    """Information of the default, weighted by the probability of a valid trial."""
-    return FeasibilityWeighted(
-        REGISTERED["eiig"](model, X_ref), model.feasibility_model
-    )
-
-
-def constrained(model: Model, X_ref: Tensor) -> ChanceConstrained:
-    """The same, among points that are valid with probability 0.9."""
-    return ChanceConstrained(REGISTERED["eiig"](model, X_ref), model.feasibility_model)
 
 
 TRIALS: dict[str, FitTrials] = {
@@ -189,91 +151,3 @@ def make_model(name: str, errs: bool) -> Fit | FitTrials:
     if name in LEARNING:
         return make_fit(name, errs=errs)
     return (MODELS | TRIALS)[name]
-
-
-_OURS: dict[str, MakeAcquisition] = {
-    **REGISTERED,
-    "eiig-0.1": partial(DuelingEIIG, k=0.1),
-    "eiig-0.5": partial(DuelingEIIG, k=0.5),
-    "eiig-weighted": weighted,
-    "eiig-constrained": constrained,
-    "hbei-own-best": best_under_the_draw,
-}
-
-ACQUISITIONS: dict[str, MakeAcquisition] = {
-    **{name: distinct(make) for name, make in _OURS.items()},
-    "qeubo": qeubo,
-}
-"""Those of the command line, and more, with its smallest difference; BoTorch's as it
-is."""
-
-RANDOM = "random"
-"""Random points meet the incumbent."""
-
-OPTUNA = Rule("optuna", "sampler")
-"""optuna-dashboard, which is model and acquisition function in one."""
-
-
-@dataclass(frozen=True)
-class Player:
-    """Both halves of a rule in a run.
-
-    Attributes:
-        propose: Chooses the next duel.
-        fit: Makes the model of the answers.
-        hears_validity: Whether it takes labels of valid trials.
-    """
-
-    propose: Propose
-    fit: Fit | FitTrials
-    hears_validity: bool = False
-
-
-def make_player(
-    rule: Rule, dim: int, errs: bool, num_random: int, generator: Generator
-) -> Player:
-    """Makes the player of a rule.
-
-    Args:
-        rule: Its names.
-        dim: Number of inputs `d`.
-        errs: Whether the judge errs.
-        num_random: How many duels start the run at random.
-        generator: Source of the random duels, which are its first draws under every
-            rule, and of all that is drawn later.
-    """
-    if rule == OPTUNA:
-        rival = OptunaDashboard(dim, num_random, generator)
-        return Player(rival, rival.fit)
-    propose: Propose
-    if rule.acquisition == RANDOM:
-        propose = RandomChallengers(dim, num_random, generator)
-    else:
-        make = ACQUISITIONS[rule.acquisition]
-        propose = ChosenDuels(dim, num_random, rule.acquisition, make, generator)
-    fit = make_model(rule.model, errs)
-    return Player(propose, fit, hears_validity=rule.model in TRIALS)
-
-
-def needs(rule: Rule) -> str:
-    """Software that a rule needs and that is not installed; empty if none is."""
-    missing = rule == OPTUNA and find_spec("optuna_dashboard") is None
-    return "optuna-dashboard" if missing else ""
-
-
-def check_rule(rule: Rule) -> None:
-    """Checks that the names of a rule are known.
-
-    Raises:
-        SuiteError: One is not; the message lists those that are.
-    """
-    if rule == OPTUNA:
-        return
-    tables = (
-        ("model", rule.model, [*LEARNING, *MODELS, *TRIALS]),
-        ("acquisition", rule.acquisition, [*ACQUISITIONS, RANDOM]),
-    )
-    for what, name, known in tables:
-        if name not in known:
-            names = ", ".join(sorted(known))
-            raise SuiteError(f"unknown {what} {name!r}: there are {names}")

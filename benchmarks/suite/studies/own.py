@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.suite.cell import Rule, Setting
-from benchmarks.suite.claims import Claim
-from benchmarks.suite.rules import BESIDE_PEERS, DEFAULT, PEERS, all_rules
-from benchmarks.suite.study import Study
+from benchmarks.suite.studies.claim import Claim
+from benchmarks.suite.studies.rules import BESIDE_PEERS, DEFAULT, PEERS, all_rules
+from benchmarks.suite.studies.study import Study
 
 DEFAULTS = Study(
     "default",

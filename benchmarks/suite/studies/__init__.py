@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.suite.own_studies import DEFAULTS, INFERENCE, PEOPLE
-from benchmarks.suite.paper_studies import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
+from benchmarks.suite.studies.own import DEFAULTS, INFERENCE, PEOPLE
+from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
 
 STUDIES = {
     study.name: study

@@ -8,8 +8,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from benchmarks.suite.cell import Cell
-from benchmarks.suite.play import Outcome, play
-from benchmarks.suite.store import check_writable, is_done, write_run
+from benchmarks.suite.runs.play import Outcome, play
+from benchmarks.suite.runs.store import check_writable, is_done, write_run
 
 
 def run_cells(

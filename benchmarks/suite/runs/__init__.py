@@ -1,0 +1,1 @@
+"""One run, many of them, and the files that keep them."""

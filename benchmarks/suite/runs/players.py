@@ -1,0 +1,84 @@
+"""Rules as players of a run: what asks, and what learns from the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from torch import Generator
+
+from benchmarks.suite.cell import OPTUNA, Rule
+from benchmarks.suite.errors import SuiteError
+from benchmarks.suite.runs.acquisitions import ACQUISITIONS
+from benchmarks.suite.runs.models import LEARNING, MODELS, TRIALS, make_model
+from benchmarks.suite.runs.rivals import OptunaDashboard
+from botorch_pref.simulation.duel_loop import Fit, FitTrials, Propose
+from botorch_pref.simulation.proposals import ChosenDuels, RandomChallengers
+
+RANDOM = "random"
+"""Random points meet the incumbent."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """Both halves of a rule in a run.
+
+    Attributes:
+        propose: Chooses the next duel.
+        fit: Makes the model of the answers.
+        hears_validity: Whether it takes labels of valid trials.
+    """
+
+    propose: Propose
+    fit: Fit | FitTrials
+    hears_validity: bool = False
+
+
+def make_player(
+    rule: Rule, dim: int, errs: bool, num_random: int, generator: Generator
+) -> Player:
+    """Makes the player of a rule.
+
+    Args:
+        rule: Its names.
+        dim: Number of inputs `d`.
+        errs: Whether the judge errs.
+        num_random: How many duels start the run at random.
+        generator: Source of the random duels, which are its first draws under every
+            rule, and of all that is drawn later.
+    """
+    if rule == OPTUNA:
+        rival = OptunaDashboard(dim, num_random, generator)
+        return Player(rival, rival.fit)
+    propose: Propose
+    if rule.acquisition == RANDOM:
+        propose = RandomChallengers(dim, num_random, generator)
+    else:
+        make = ACQUISITIONS[rule.acquisition]
+        propose = ChosenDuels(dim, num_random, rule.acquisition, make, generator)
+    fit = make_model(rule.model, errs)
+    return Player(propose, fit, hears_validity=rule.model in TRIALS)
+
+
+def needs(rule: Rule) -> str:
+    """Software that a rule needs and that is not installed; empty if none is."""
+    missing = rule == OPTUNA and find_spec("optuna_dashboard") is None
+    return "optuna-dashboard" if missing else ""
+
+
+def check_rule(rule: Rule) -> None:
+    """Checks that the names of a rule are known.
+
+    Raises:
+        SuiteError: One is not; the message lists those that are.
+    """
+    if rule == OPTUNA:
+        return
+    tables = (
+        ("model", rule.model, [*LEARNING, *MODELS, *TRIALS]),
+        ("acquisition", rule.acquisition, [*ACQUISITIONS, RANDOM]),
+    )
+    for what, name, known in tables:
+        if name not in known:
+            names = ", ".join(sorted(known))
+            raise SuiteError(f"unknown {what} {name!r}: there are {names}")
