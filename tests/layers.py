@@ -58,7 +58,7 @@ PARTS = (
         "ax",
         "experiments in Ax: questions, answers, storage, reports",
         (*_CORE, "acquisition", "evaluation"),
-        frozenset({"ax", "pandas", "scipy", "sqlalchemy", "sympy"}),
+        frozenset({"ax", "pandas", "sqlalchemy", "sympy"}),
     ),
     Part(
         "web",
@@ -86,7 +86,9 @@ PARTS = (
 )
 """From the bottom up: a part uses parts above it in this list alone."""
 
-REQUIRED = frozenset({"botorch", "gpytorch", "linear_operator", "torch", "tqdm"})
+REQUIRED = frozenset(
+    {"botorch", "gpytorch", "linear_operator", "scipy", "torch", "tqdm"}
+)
 """Third-party packages that every part may import."""
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -30,20 +33,25 @@ def fit_bradley_terry(differences: Tensor) -> Tensor:
     # A feature that never differs has no say.
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
     standardised = differences / scale
-    weights = torch.zeros_like(scale, requires_grad=True)
-    optimizer = torch.optim.LBFGS(
-        [weights], max_iter=200, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
+    rows = standardised.detach().cpu().double()
+
+    def loss(point: Any) -> tuple[float, Any]:
+        weights = torch.as_tensor(point)
+        u = rows @ weights
+        value = 0.5 * RIDGE * weights @ weights - logsigmoid(u).sum()
+        return float(value), (RIDGE * weights - torch.sigmoid(-u) @ rows).numpy()
+
+    def curvature(point: Any) -> Any:
+        u = rows @ torch.as_tensor(point)
+        spread = torch.sigmoid(u) * torch.sigmoid(-u)
+        ridge = RIDGE * torch.eye(rows.shape[-1]).double()
+        return (rows.mT @ (spread.unsqueeze(-1) * rows) + ridge).numpy()
+
+    start = torch.zeros(rows.shape[-1]).double().numpy()
+    found = minimize(
+        loss, start, jac=True, hess=curvature, method="trust-exact", tol=1e-9
     )
-
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        value = 0.5 * RIDGE * weights.square().sum()
-        value = value - logsigmoid(standardised @ weights).sum()
-        value.backward()
-        return value
-
-    optimizer.step(loss)
-    return weights.detach() / scale
+    return torch.as_tensor(found.x).to(scale) / scale
 
 
 def bradley_terry(train: ComparisonData, first: Tensor, second: Tensor) -> Tensor:

@@ -46,6 +46,21 @@ def test_units_of_the_features_do_not_matter() -> None:
     )
 
 
+def test_no_weight_is_more_probable() -> None:
+    # What is left to go is Newton's step, by automatic derivatives.
+    differences = simulate(3000, torch.tensor([3.0, -0.5, 0.1, 0.0]).double(), 4)
+    scale = differences.square().mean(0).sqrt()
+
+    def log_posterior(weights: torch.Tensor) -> torch.Tensor:
+        answered = torch.nn.functional.logsigmoid(differences / scale @ weights).sum()
+        return answered - 0.5 * RIDGE * weights.square().sum()
+
+    weights = (fit_bradley_terry(differences) * scale).requires_grad_()
+    (slope,) = torch.autograd.grad(log_posterior(weights), weights)
+    curvature = torch.autograd.functional.hessian(log_posterior, weights)
+    assert torch.linalg.solve(curvature, slope).abs().max() < 1e-8
+
+
 def test_separable_and_constant_features_stay_finite() -> None:
     differences = torch.tensor([[1.0, 0.0], [2.0, 0.0]]).double()
     weights = fit_bradley_terry(differences)
