@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pandas as pd
 
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.studies.claim import Claim
+from benchmarks.suite.studies.study import Study
 
 SETTING = ["problem", "judge", "noise"]
 _START = [*SETTING, "seed"]
+
+WRONG = 0.05
+"""Regret at the top of the hill of the recommendation from which it is a wrong one."""
 
 DECIDED = 2.0
 """Standard errors from a half at which runs decide."""
@@ -20,6 +25,7 @@ _LESS_OF = {
     "way": "mean regret of all duels",
     "seconds": "seconds",
     "invalid": "invalid points",
+    "top": "regret at the top of the hill",
 }
 
 
@@ -45,15 +51,10 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
 
 def _row(claim: Claim, runs: pd.DataFrame) -> dict[str, str | int]:
     """The row of one claim; empty where there is no pair."""
-    figures = {"better": claim.better, "worse": claim.worse}
-    pairs = pd.concat(
-        {name: _figures(runs, rule, claim.of) for name, rule in figures.items()}, axis=1
-    ).dropna()
+    pairs = _pairs(claim, runs)
     if pairs.empty:
         return {}
-    better, worse = pairs["better"], pairs["worse"]
-    score = (better < worse) + 0.5 * (better == worse)
-    starts = score.groupby(["problem", "seed"]).mean()
+    starts = _scores(pairs)
     share, centre, error = share_of(starts)
     low = 100 * max(centre - DECIDED * error, 0.0)
     high = 100 * min(centre + DECIDED * error, 1.0)
@@ -68,6 +69,48 @@ def _row(claim: Claim, runs: pd.DataFrame) -> dict[str, str | int]:
         "lower median in": f"{lower} of {len(medians)}",
         "so it": verdict(centre, error),
     }
+
+
+def _pairs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
+    """Figures of both rules in the runs from the same start, by setting and seed."""
+    rules = {"better": claim.better, "worse": claim.worse}
+    figures = {name: _figures(runs, rule, claim.of) for name, rule in rules.items()}
+    return pd.concat(figures, axis=1).dropna()
+
+
+def _scores(pairs: pd.DataFrame) -> pd.Series:
+    """Share of the pairs of each start in which the better rule is so, ties a half."""
+    better, worse = pairs["better"], pairs["worse"]
+    score = (better < worse) + 0.5 * (better == worse)
+    return score.groupby(["problem", "seed"]).mean()
+
+
+def against_reference(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each rule with runs from starts of the reference's, the best first.
+
+    Args:
+        study: Says which rules there are, and which is the reference.
+        runs: Rows by `play.COLUMNS`.
+
+    Returns:
+        Pairs, starts, and the share of pairs with less regret at the end, as of claims,
+        over all settings; and how many of these runs end at a wrong optimum, the rule's
+        and the reference's.
+    """
+    rows = []
+    for rule in study.rules:
+        claim = Claim(f"{rule.model}, {rule.acquisition}", rule, study.reference)
+        pairs = _pairs(claim, runs)
+        if rule != study.reference and len(pairs):
+            wrong = (_pairs(replace(claim, of="top"), runs) > WRONG).sum()
+            row = {"rule": claim.says, **_row(claim, runs)} | {
+                "wrong optimum": wrong["better"],
+                "the reference's": wrong["worse"],
+            }
+            rows.append((float(_scores(pairs).mean()), row))
+    rows.sort(key=lambda scored: -scored[0])
+    table = pd.DataFrame([row for _, row in rows])
+    return table.drop(columns=["claim", "less", "so it"], errors="ignore")
 
 
 def share_of(score: pd.Series) -> tuple[float, float, float]:
@@ -99,8 +142,9 @@ def runs_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
 def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:
     """Figures of the runs of a rule that are compared, by setting and seed."""
     mine = runs_of(rule, runs)
-    if of == "end":
+    at_end = {"end": "regret_recommended", "top": "basin_regret"}
+    if of in at_end:
         last = mine.groupby(_START)["duel"].transform("max")
-        return mine[mine["duel"] == last].set_index(_START)["regret_recommended"]
+        return mine[mine["duel"] == last].set_index(_START)[at_end[of]]
     column = "regret_recommended" if of == "way" else of
     return mine.groupby(_START)[column].mean()

@@ -8,7 +8,11 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.suite.pages.accuracy import audit_section, rounds_section
-from benchmarks.suite.pages.claims import table_of_claims
+from benchmarks.suite.pages.claims import (
+    WRONG,
+    against_reference,
+    table_of_claims,
+)
 from benchmarks.suite.pages.figures import draw_regrets
 from benchmarks.suite.pages.names import names_section
 from benchmarks.suite.pages.screening import screening_section
@@ -17,7 +21,6 @@ from benchmarks.suite.pages.tables import (
     NEAR,
     SETTING,
     UNCLEAR,
-    WRONG,
     joined,
     markdown,
     setting_title,
@@ -47,7 +50,8 @@ are of the first starts: compare them by the columns *against the reference*.
   duels; the dotted line is where questions begin to be chosen.
 - *Against the reference* is the mean difference from the same starts with its standard
   error, negative where the rule is better; *better in* the number of these starts with
-  less regret.
+  less regret. The table of *all settings* compares with the reference as claims do, and
+  counts the wrong optima of both in the same runs.
 - *Wrong optimum* counts runs that recommend a point on a hill whose top is more than
   {WRONG:g} below the best.
 - Of the chosen questions, *near copies* are of two points nearer than {NEAR:g} in the
@@ -140,6 +144,9 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     few = study.runs_of or table["runs"].max() < FEWEST
     drawn = [] if figures is None or few else draw_regrets(study, runs, figures)
     groups = table.groupby(SETTING, sort=False)
+    compared = against_reference(study, runs)
+    if len(groups) > 1 and len(compared):
+        parts.append(f"\n### All settings\n\n{markdown(compared)}\n")
     for setting, of_setting in groups:
         title = setting_title(*setting)
         parts.append(f"\n### {title}\n\n{markdown(readable(of_setting))}\n")
@@ -156,9 +163,8 @@ def _what_was_run(study: Study, table: pd.DataFrame) -> str:
         f"{runs.min()}" if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"
     )
     return (
-        f"Declared are {study.num_seeds} starts of {len(study.rules)} rules in "
-        f"{len(study.settings)} settings; run were {each} starts of "
-        f"{len(table)} of these {rows} combinations.\n"
+        f"Run were {each} of {study.num_seeds} declared starts, of "
+        f"{len(table)} of {rows} declared combinations of rule and setting.\n"
     )
 
 

@@ -7,11 +7,8 @@ import pandas as pd
 
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.pages.claims import SETTING
+from benchmarks.suite.pages.claims import SETTING, WRONG
 from benchmarks.suite.studies.study import Study
-
-WRONG = 0.05
-"""Regret at the top of the hill of the recommendation from which it is a wrong one."""
 
 NEAR = 0.05
 """Points of a question that are nearer than this in the unit cube are near copies."""

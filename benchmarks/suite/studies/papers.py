@@ -182,7 +182,8 @@ TAKENO = Study(
             "way",
         ),
         Claim(
-            "The same where Laplace has as little noise as the believer.",
+            "A believer's improvement is better than improvement under Laplace with as "
+            "little noise.",
             Rule("ep", "hbei"),
             Rule("laplace-little-noise", "eubo"),
             "way",
