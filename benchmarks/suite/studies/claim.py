@@ -16,8 +16,8 @@ class Claim:
         better: The rule that is claimed to be better.
         worse: The other.
         of: What is less under the better one: regret at the ``end``, its mean over all
-            duels on the ``way``, regret at the ``top`` of the hill in the end, ``seconds``
-            of the processor, or points that are ``invalid``.
+            duels on the ``way``, regret at the ``top`` of the hill at the end,
+            ``seconds`` of the processor, or points that are ``invalid``.
     """
 
     says: str
