@@ -13,6 +13,7 @@ import pandas as pd
 
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.choice import add_options, chosen
+from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.judges import make_judge
 from benchmarks.suite.runs.play import play
 from benchmarks.suite.runs.players import check_rule, needs
@@ -97,13 +98,11 @@ def sample_size(text: str) -> int:
 
 def _add_run_options(command: argparse.ArgumentParser) -> None:
     add_options(command)
-    command.add_argument(
-        "--jobs",
-        type=processes,
-        default=-1,
-        help="processes; default all",
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
+        "--jobs", type=processes, default=-1, help="processes; default all"
     )
-    command.add_argument("--scheduler", help="address of a Dask scheduler")
+    where.add_argument("--scheduler", help="address of a Dask scheduler")
     command.add_argument("--list", action="store_true", help="only say what would run")
 
 
@@ -189,6 +188,10 @@ def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
     from benchmarks.suite.pages.figures import draw_regrets
     from benchmarks.suite.pages.page import make_page, study_section
 
+    if options.page is not None and (options.study or options.uncollected):
+        raise SuiteError(
+            "--page shows all studies on record: not --study, --uncollected"
+        )
     if options.page is not None:
         page = make_page(
             STUDIES.values(), options.records, options.page.parent / "figures"

@@ -457,6 +457,8 @@ def test_the_commands(
     figures = ["--figures", str(tmp_path / "figures")]
     assert main(["report", *folder, *figures, "--uncollected"]) == 0
     assert "| laplace, random | 1 |" in capsys.readouterr().out
+    assert main(["report", *folder, "--page", str(tmp_path / "page.md")]) == 2
+    assert "--page shows all studies" in capsys.readouterr().err
     # What is there is not what would run.
     assert main(["run", *folder, "--seeds", "0:1", "--list"]) == 0
     assert capsys.readouterr().out.split() == ["tiny", CELLS[1].key]
@@ -486,6 +488,10 @@ def test_the_commands(
         (["--seeds", "5:3"], "'5:3' should be FIRST:LAST"),
         (["--seeds", "7:9"], "no run has a seed from 7 on: the last is 1"),
         (["--jobs", "0"], "0 processes run nothing: -1 is all cores"),
+        (
+            ["--jobs", "2", "--scheduler", "tcp://:1"],
+            "not allowed with argument --jobs",
+        ),
         (["--model", "laplace", "--model", "nobody"], "--model nobody: there are lap"),
         (["--runs", "/dev/null"], "/dev/null"),
         (["--study", "inference"], "inference has no runs of its own"),

@@ -41,8 +41,8 @@ Made by `python -m benchmarks.suite report --page docs/benchmarks.md` from what 
 the rules, problems and judges are.
 
 All rules of a table start with the same random duels from the same seed, and are
-answered by the same judge. Where rows have different numbers of *runs*, those of fewer
-are of the first starts: compare them by the columns *against the reference*.
+answered by the same judge. Rows with different numbers of *runs* are of different
+starts: compare them by the columns *against the reference*.
 
 - Regret is that of the recommended point (`incumbent`) after the last duel, in units of
   the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL} runs on;
