@@ -21,6 +21,7 @@ from benchmarks.suite.runs.schedule import missing_runs, run_cells
 from benchmarks.suite.runs.store import (
     collect,
     differences,
+    num_runs,
     on_record,
     read_record,
     read_runs,
@@ -170,10 +171,14 @@ def _installed(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _collect(studies: Sequence[Study], options: argparse.Namespace) -> int:
-    found = [study for study in studies if len(read_runs(options.runs, study.name))]
-    for study in found:
-        number = collect(options.runs, study.name, options.records)
-        print(f"{study.name}: {number} runs in {options.records}")
+    found = 0
+    for study in studies:
+        new = num_runs(read_runs(options.runs, study.name))
+        if new:
+            found += new
+            number = collect(options.runs, study.name, options.records)
+            kept = f"{number - new} of them kept from before"
+            print(f"{study.name}: {number} runs in {options.records}, {kept}")
     return 0 if found else _nothing(studies, options.runs)
 
 

@@ -465,10 +465,20 @@ def test_the_commands(
 
     folder += ["--records", str(tmp_path / "records")]
     assert main(["collect", *folder]) == 0
-    assert "tiny: 1 runs" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith(", 0 of them kept from before\n")
+    run_path(tmp_path, CELLS[0]).rename(tmp_path / "away")
+    run_path(tmp_path, CELLS[1]).write_text(
+        (tmp_path / "away").read_text().replace(",random,", ",ucb,")
+    )
+    assert main(["collect", *folder]) == 0
+    told = capsys.readouterr().out
+    assert (
+        told == f"tiny: 2 runs in {tmp_path / 'records'}, 1 of them kept from before\n"
+    )
     assert main(["report", *folder, *figures]) == 0
     assert "| laplace, random | 1 |" in capsys.readouterr().out
     # Again to the same figures, unless a figure on record is another.
+    folder += only[:2]
     assert main(["check", *folder]) == 0
     assert "0 duels differ" in capsys.readouterr().out
     record = tmp_path / "records" / "tiny.csv.gz"

@@ -149,6 +149,11 @@ def collect(folder: Path, study: str, records: Path) -> int:
     with gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as file:
         file.write(table.to_csv(index=False, lineterminator="\n").encode())
     _write(records / f"{study}.csv.gz", packed.getvalue())
+    return num_runs(table)
+
+
+def num_runs(table: pd.DataFrame) -> int:
+    """The number of runs of some rows."""
     return len(table[_RUN].drop_duplicates())
 
 
