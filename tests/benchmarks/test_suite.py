@@ -19,7 +19,7 @@ from benchmarks.suite.pages.claims import (
     verdict,
 )
 from benchmarks.suite.pages.figures import draw_regrets
-from benchmarks.suite.pages.page import make_page
+from benchmarks.suite.pages.page import make_page, study_section
 from benchmarks.suite.pages.screening import screening_section
 from benchmarks.suite.pages.tables import (
     bootstrap_median,
@@ -440,6 +440,29 @@ def test_a_section_has_a_table_for_each_setting(
     audit, *regrets = re.findall(r"\]\((figures/\S+)\)", text)
     assert len(regrets) == 1
     assert all((tmp_path / figure).exists() for figure in (audit, *regrets))
+
+
+def test_a_section_of_few_starts_has_one_table_of_all_settings() -> None:
+    """UCB is worse before the exact judge, and better before the other one."""
+    ends = {("exact", 0.0): (1.0, 4.0), ("probit", 0.5): (9.0, 2.0)}
+    runs = pd.concat(
+        pd.DataFrame(
+            row(rule, 0, duel, regret, distance=[0.5, 0.01][rule == UCB])
+            for rule, regret in zip((RANDOM, UCB), of_judge, strict=True)
+            for duel in range(4)
+        ).assign(judge=judge, noise=noise)
+        for (judge, noise), of_judge in ends.items()
+    )
+    runs.loc[
+        (runs["judge"] == "probit") & (runs["acquisition"] == "ucb"), "repeated"
+    ] = 1
+    told = study_section(STUDY, runs)
+    assert "| p, exact | 1 | 4 |" in told
+    assert "| p, probit judge, 0.5 | 9 | 2 |" in told
+    # Of the chosen duels all of UCB's are near copies, and half are repeated.
+    (asked,) = re.findall(r"\| laplace, ucb \| 100 \| (.*) \|", told)
+    assert asked.split(" | ")[1] == "50"
+    assert "| rule | runs |" not in told
 
 
 def test_the_commands(

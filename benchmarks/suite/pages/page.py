@@ -51,7 +51,8 @@ starts: compare them by the columns *against the reference*.
 - *Against the reference* is the mean difference from the same starts with its standard
   error, negative where the rule is better; *better in* the number of these starts with
   less regret. The table of *all settings* compares with the reference as claims do, and
-  counts the wrong optima of both in the same runs.
+  counts the wrong optima of both in the same runs. Where no rule has {FEWEST} starts,
+  one table has the medians of *each setting*.
 - *Wrong optimum* counts runs that recommend a point on a hill whose top is more than
   {WRONG:g} below the best.
 - Of the chosen questions, *near copies* are of two points nearer than {NEAR:g} in the
@@ -141,17 +142,51 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     claims = table_of_claims(study.claims, runs)
     if len(claims):
         parts.append(f"\n{markdown(claims)}\n")
-    few = study.runs_of or table["runs"].max() < FEWEST
-    drawn = [] if figures is None or few else draw_regrets(study, runs, figures)
+    few = table["runs"].max() < FEWEST
+    drawn = []
+    if figures is not None and not few and not study.runs_of:
+        drawn = draw_regrets(study, runs, figures)
     groups = table.groupby(SETTING, sort=False)
     compared = against_reference(study, runs)
     if len(groups) > 1 and len(compared):
         parts.append(f"\n### All settings\n\n{markdown(compared)}\n")
+    if few and len(groups) > 1:
+        parts.append(f"\n### Each setting\n\n{markdown(medians(table))}\n")
+        parts.append(f"\n### Questions\n\n{markdown(questions(table))}\n")
+        return "".join(parts)
     for setting, of_setting in groups:
         title = setting_title(*setting)
         parts.append(f"\n### {title}\n\n{markdown(readable(of_setting))}\n")
     parts += [f"\n![{path.stem}](figures/{path.name})\n" for path in drawn]
     return "".join(parts)
+
+
+def medians(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each setting: the median regret of each rule, the best ranks first.
+
+    Args:
+        table: Of `table_of`.
+    """
+    titles = [setting_title(*row) for row in table[SETTING].itertuples(index=False)]
+    rules = joined(table, "{}, {}", "model", "acquisition")
+    told = table.assign(setting=titles, rule=rules)
+    grid = told.pivot(index="setting", columns="rule", values="median")
+    ranks = grid.rank(axis="columns").mean().sort_values()
+    return grid[ranks.index].reset_index()
+
+
+def questions(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each rule: what it asked, and its seconds, means over settings.
+
+    Args:
+        table: Of `table_of`.
+    """
+    rule = joined(table, "{}, {}", "model", "acquisition")
+    shown = ["near copies %", "unclear early %", "repeated %", "invalid", "seconds"]
+    means = table.assign(rule=rule).groupby("rule", sort=False)[shown].mean()
+    if not means["invalid"].any():
+        means = means.drop(columns="invalid")
+    return means.reset_index()
 
 
 def _what_was_run(study: Study, table: pd.DataFrame) -> str:
