@@ -1,0 +1,174 @@
+"""Tables, figures and the page of the suite."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny_study import RANDOM, STUDY, UCB, row
+
+from benchmarks.suite.cell import OPTUNA
+from benchmarks.suite.errors import SuiteError
+from benchmarks.suite.pages.figures import draw_regrets
+from benchmarks.suite.pages.page import make_page, study_section
+from benchmarks.suite.pages.screening import screening_section
+from benchmarks.suite.pages.tables import (
+    bootstrap_median,
+    markdown,
+    side_by_side,
+    table_of,
+)
+from benchmarks.suite.studies import STUDIES
+
+RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
+
+
+def test_the_figures_of_a_table() -> None:
+    ends = {RANDOM: [3.0, 1.0, 8.0], UCB: [1.0, 2.0, 3.0]}
+    runs = pd.DataFrame(
+        row(rule, seed, duel, regret if duel == 2 else 99.0)
+        for rule, regrets in ends.items()
+        for seed, regret in enumerate(regrets)
+        for duel in range(3)
+    )
+    last = (runs["acquisition"] == "ucb") & (runs["duel"] == 2)
+    runs.loc[last, "distance"] = [0.049, 0.051, 0.0]
+    runs.loc[last, "repeated"] = [0, 0, 1]
+    runs.loc[last, "basin_regret"] = [0.8, 0.04, 0.06]
+    runs.loc[runs["acquisition"] == "ucb", "chosen"] = 1
+    runs.loc[runs["acquisition"] == "ucb", "told_apart"] = [0.5, 1, 0.5] * 3
+    table = table_of(STUDY, runs).set_index("acquisition")
+    assert list(table.index) == ["ucb", "random"]
+    ucb = table.loc["ucb"]
+    assert ucb["runs"] == 3
+    assert (ucb["median"], ucb["mean"]) == (2.0, 2.0)
+    assert ucb["error"] == pytest.approx(1 / 3**0.5)
+    # Differences of -2, 1 and -5.
+    assert ucb["against reference"] == -2.0
+    assert ucb["its error"] == pytest.approx(np.std([-2, 1, -5], ddof=1) / 3**0.5)
+    assert (ucb["better in"], ucb["pairs"], ucb["wrong optimum"]) == (2, 3, 2)
+    # 9 duels were chosen, of which 6 were before the last third.
+    assert ucb["near copies %"] == pytest.approx(100 * 2 / 9)
+    assert ucb["repeated %"] == pytest.approx(100 / 9)
+    assert ucb["unclear early %"] == pytest.approx(100 / 2)
+    assert ucb["seconds"] == 3.0
+    assert table.loc["random", "pairs"] == 0
+    assert np.isnan(table.loc["random", "against reference"])
+    # Three runs cannot have an interval of 95 %, and the reference meets others only.
+    shown = markdown(pd.DataFrame(side_by_side(table.reset_index())))
+    assert "| 3 | 2 | 2 ± 0.58 | -2 ± 1.7 | 2 of 3 |" in shown
+    assert "| 3 | 3 | 4 ± 2.1 |  |  |" in shown
+
+
+def test_one_studys_runs_may_answer_another_question() -> None:
+    assert not list(STUDIES["inference"].cells())
+    assert set(STUDIES["inference"].rules) <= set(STUDIES["default"].rules)
+    ends = {RANDOM: [3.0, 1.0], UCB: [1.0, 2.0]}
+    runs = pd.DataFrame(
+        row(rule, seed, 0, regret)
+        for rule, regrets in ends.items()
+        for seed, regret in enumerate(regrets)
+    )
+    table = table_of(replace(STUDY, rules=(UCB,)), runs)
+    assert list(table["acquisition"]) == ["ucb"]
+    assert table["against reference"][0] == -0.5
+
+
+def test_without_the_reference_there_is_no_comparison() -> None:
+    runs = pd.DataFrame([row(UCB, seed, 0, 1.0) for seed in range(2)])
+    (only,) = table_of(STUDY, runs).to_dict("records")
+    assert np.isnan(only["against reference"])
+    assert only["median"] == 1.0
+
+
+def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(3)
+    draws = generator.exponential(size=(200, 40))
+    covers = [low <= np.log(2) <= high for low, high in map(bootstrap_median, draws)]
+    # 95 % of 200, with a deviation of 3.1, and a percent or two for small samples.
+    assert sum(covers) >= 200 * 0.95 - 4 * 3.1 - 4
+
+
+def test_runs_of_no_rule_of_a_study_are_told() -> None:
+    runs = pd.DataFrame([row(OPTUNA, 0, 0, 1.0)])
+    with pytest.raises(SuiteError, match="of a rule of the study tiny"):
+        table_of(STUDY, runs)
+
+
+def test_figures_are_drawn_from_the_rows_alone(tmp_path: Path) -> None:
+    runs = pd.DataFrame(row(UCB, s, d, 0.1 / (d + 1)) for s in (0, 1) for d in (0, 1))
+    (path,) = draw_regrets(STUDY, runs, tmp_path / "figures")
+    assert path.name == "tiny-p-exact-0.png"
+    assert path.stat().st_size > 10_000
+
+
+def test_the_page_is_the_one_that_the_records_make() -> None:
+    page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+    made = make_page(STUDIES.values(), RECORDS, figures=None)
+    told = page.read_text(encoding="utf-8")
+    without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", told)
+    assert made == without_figures, "python -m benchmarks.suite report --page ..."
+
+
+def test_rules_screened_and_other_software_from_the_same_starts(
+    tmp_path: Path,
+) -> None:
+    """Regrets 3 and 1 of the default, 1 and 2 of EIIG, 5 of the peer's one start."""
+    lines = ["prior,rule,problem,deviation,start,regret,unclear"]
+    for rule, regrets in (("exploring-eiig", (3, 1)), ("eiig", (1, 2))):
+        lines += [f"duel,{rule},p,0.0,{i},{r},0.25" for i, r in enumerate(regrets)]
+    (tmp_path / "screen_rules.csv").write_text("\n".join(lines) + "\n")
+    peer = pd.DataFrame([row(OPTUNA, 1, duel, 5.0) for duel in range(3)])
+    elsewhere = peer.assign(problem="another")
+    pd.concat([peer, elsewhere]).to_csv(tmp_path / "default.csv.gz", index=False)
+    text = screening_section(tmp_path)
+    assert "another" not in text.replace("another hump", "")
+    assert "| DuelKernel, eiig | 2 | 1.5 | 1.5 ± 0.5 | -0.5 ± 1.5 | 1 of 2 |" in text
+    (peer_row,) = re.findall(r"\| optuna, sampler .*", text)
+    assert peer_row == "| optuna, sampler | 1 | 5 |  |  | 0 of 1 | 1 |  |"
+
+
+def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
+    ends = {RANDOM: [3.0, 1.0, 8.0, 2.0], UCB: [1.0, 2.0, 1.5, 8.0]}
+    runs = pd.DataFrame(
+        row(rule, seed, duel, regret if duel == 3 else 99.0)
+        for rule, regrets in ends.items()
+        for seed, regret in enumerate(regrets)
+        for duel in range(4)
+    ).assign(problem="branin", judge="probit", noise=5.0)
+    runs.to_csv(tmp_path / "tiny.csv.gz", index=False)
+    for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
+        shutil.copy(RECORDS / name, tmp_path)
+    study = replace(STUDY, num_seeds=4)
+    text = make_page([study], tmp_path, tmp_path / "figures")
+    assert re.findall(r"\| laplace, ucb \| 4 \| (\S+) \|", text) == ["1.75"]
+    assert "### branin, probit judge, 5" in text
+    audit, *regrets = re.findall(r"\]\((figures/\S+)\)", text)
+    assert len(regrets) == 1
+    assert all((tmp_path / figure).exists() for figure in (audit, *regrets))
+
+
+def test_a_section_of_few_starts_has_one_table_of_all_settings() -> None:
+    """UCB is worse before the exact judge, and better before the other one."""
+    ends = {("exact", 0.0): (1.0, 4.0), ("probit", 0.5): (9.0, 2.0)}
+    runs = pd.concat(
+        pd.DataFrame(
+            row(rule, 0, duel, regret, distance=[0.5, 0.01][rule == UCB])
+            for rule, regret in zip((RANDOM, UCB), of_judge, strict=True)
+            for duel in range(4)
+        ).assign(judge=judge, noise=noise)
+        for (judge, noise), of_judge in ends.items()
+    )
+    runs.loc[
+        (runs["judge"] == "probit") & (runs["acquisition"] == "ucb"), "repeated"
+    ] = 1
+    told = study_section(STUDY, runs)
+    assert "| p, exact | 1 | 4 |" in told
+    assert "| p, probit judge, 0.5 | 9 | 2 |" in told
+    # Of the chosen duels all of UCB's are near copies, and half are repeated.
+    (asked,) = re.findall(r"\| laplace, ucb \| 100 \| (.*) \|", told)
+    assert asked.split(" | ")[1] == "50"
+    assert "| rule | runs |" not in told

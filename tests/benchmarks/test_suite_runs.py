@@ -1,0 +1,187 @@
+"""Runs of the suite: played, written, on a cluster, into records."""
+
+import csv
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_study import CELLS, SETTING
+
+from benchmarks.suite.cell import OPTUNA, Cell, Rule, Setting
+from benchmarks.suite.runs.play import COLUMNS, basin_regret, is_repeated, play
+from benchmarks.suite.runs.rivals import decided
+from benchmarks.suite.runs.schedule import run_cells
+from benchmarks.suite.runs.store import (
+    collect,
+    differences,
+    is_done,
+    on_record,
+    read_record,
+    read_runs,
+    run_path,
+)
+from botorch_pref.feedback import Comparisons
+from botorch_pref.simulation.problems import make_problem
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all runs of the study, which no test changes."""
+    folder = tmp_path_factory.mktemp("played")
+    assert not run_cells(CELLS, folder, jobs=1)
+    return folder
+
+
+def rows_of(folder: Path, cell: Cell) -> list[dict[str, str]]:
+    with run_path(folder, cell).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def copy_runs(cells: list[Cell], played: Path, folder: Path) -> None:
+    for cell in cells:
+        path = run_path(folder, cell)
+        path.parent.mkdir(exist_ok=True)
+        shutil.copy(run_path(played, cell), path)
+
+
+def figures(cell: Cell) -> list[dict[str, str]]:
+    outcome = play(cell)
+    assert not outcome.error
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in outcome.rows]
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def test_all_rules_start_with_the_same_duels_and_answers(played: Path) -> None:
+    kept = ("regret_best_shown", "distance", "told_apart", "regret_recommended")
+    random, ucb, other = (rows_of(played, cell) for cell in CELLS[:3])
+    assert [[row[name] for name in kept] for row in random[:2]] == [
+        [row[name] for name in kept] for row in ucb[:2]
+    ]
+    assert random[2]["distance"] != ucb[2]["distance"]
+    assert [row["chosen"] for row in ucb] == ["0", "0", "1", "1"]
+    assert other[0]["distance"] != random[0]["distance"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rule", [Rule("pairwise-gp", "qeubo"), OPTUNA, Rule("ep-rival-prior", "hbei")]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_rivals_start_like_everybody_and_come_out_again(
+    rule: Rule, played: Path
+) -> None:
+    if rule == OPTUNA:
+        pytest.importorskip("optuna_dashboard", reason="the rival is not installed")
+    setting = replace(SETTING, judge="ties")
+    cell = replace(CELLS[0], setting=setting, rule=rule, num_duels=3)
+    mine, ours = figures(cell), rows_of(played, CELLS[0])
+    assert [row["distance"] for row in mine[:2]] == [
+        row["distance"] for row in ours[:2]
+    ]
+    assert figures(cell) == mine
+
+
+def test_what_is_done_is_not_run_again(tmp_path: Path, played: Path) -> None:
+    copy_runs(CELLS, played, tmp_path)
+    assert all(is_done(tmp_path, cell) for cell in CELLS)
+    before = read_runs(tmp_path, "tiny").drop(columns="seconds")
+    assert len(before) == 4 * 4
+    # One run is gone, one was cut off, one was of fewer duels, one is kept.
+    paths = [run_path(tmp_path, cell) for cell in CELLS]
+    paths[0].rename(paths[0].with_suffix(".part"))
+    paths[1].write_text("\n".join(paths[1].read_text().splitlines()[:3]) + "\n")
+    stamp = paths[3].stat().st_mtime_ns
+    assert [is_done(tmp_path, cell) for cell in CELLS] == [False, False, True, True]
+    assert not run_cells(CELLS, tmp_path, jobs=1)
+    assert read_runs(tmp_path, "tiny").drop(columns="seconds").equals(before)
+    assert paths[3].stat().st_mtime_ns == stamp
+
+
+def test_a_run_that_fails_is_told_and_leaves_no_file(tmp_path: Path) -> None:
+    broken = replace(CELLS[0], setting=Setting("branin", "exact", 1.0))
+    (failed,) = run_cells([broken, CELLS[0]], tmp_path, jobs=1)
+    assert "an exact judge has noise 0" in failed.error
+    assert failed.reason.endswith("an exact judge has noise 0, not 1.0")
+    assert not is_done(tmp_path, broken)
+    assert is_done(tmp_path, CELLS[0])
+
+
+def test_a_regret_that_is_not_a_number_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nowhere = replace(make_problem("branin"), best=np.nan)
+    monkeypatch.setattr("benchmarks.suite.runs.play.make_problem", lambda name: nowhere)
+    assert play(CELLS[0]).reason.endswith("duel 0: the regret is not a number")
+
+
+@pytest.mark.slow
+def test_processes_and_a_cluster_of_two_workers_find_the_same(
+    tmp_path: Path, played: Path
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="dask is not installed")
+    pytest.importorskip("joblib", reason="joblib is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        assert not run_cells(CELLS, tmp_path, scheduler=cluster.scheduler_address)
+    mine, theirs = (
+        read_runs(folder, "tiny").drop(columns="seconds")
+        for folder in (played, tmp_path)
+    )
+    assert mine.equals(theirs)
+
+
+def test_records_are_the_same_for_the_same_runs_and_take_new_ones(
+    tmp_path: Path, played: Path
+) -> None:
+    copy_runs(CELLS[:2], played, tmp_path)
+    assert collect(tmp_path, "tiny", tmp_path) == 2
+    packed = (tmp_path / "tiny.csv.gz").read_bytes()
+    assert collect(tmp_path, "tiny", tmp_path) == 2
+    assert (tmp_path / "tiny.csv.gz").read_bytes() == packed
+    run_path(tmp_path, CELLS[0]).unlink()
+    copy_runs(CELLS[2:3], played, tmp_path)
+    assert collect(tmp_path, "tiny", tmp_path) == 3
+    record = read_record("tiny", tmp_path)
+    assert record[["model", "acquisition", "seed"]].drop_duplicates().shape[0] == 3
+    # Seconds and warnings may be others.
+    other = {"seconds": "9", "warnings": "9"}
+    rows = [tuple((row | other).values()) for row in rows_of(played, CELLS[0])]
+    assert differences(record, CELLS[0], rows) == []
+    changed = [*rows[:2], (*rows[2][:8], "0.5", *rows[2][9:]), *rows[3:]]
+    assert differences(record, CELLS[0], changed) == [2]
+    assert on_record(record, CELLS) == CELLS[:3]
+    assert read_record("no such study", tmp_path).empty
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "top"),
+    [
+        # Both of the second best humps are 0.816 below, from BoTorch's optima.
+        ("sixhumpcamel", [(-1.6 + 3) / 6, (0.55 + 2) / 4], 0.8162),
+        ("sixhumpcamel", [(0.12 + 3) / 6, (-0.7 + 2) / 4], 0.0),
+        # Sasena's optimum is at the edge of what is valid.
+        ("sasena", [2.8 / 5, 2.38 / 5], 0.0),
+        ("hartmann6", [0.4, 0.88, 0.87, 0.57, 0.11, 0.04], 0.1192),
+    ],
+)
+def test_the_hill_of_a_point(name: str, inputs: list[float], top: float) -> None:
+    point = torch.tensor(inputs, dtype=torch.double)
+    assert basin_regret(make_problem(name), point) == pytest.approx(top, abs=0.01)
+
+
+def test_a_question_is_repeated_in_either_order() -> None:
+    asked = torch.tensor([[[0.1, 0.2], [0.3, 0.4]]]).double()
+    again, near = asked[0].flip(0), asked[0] + 0.01
+    assert is_repeated(again, asked)
+    assert not is_repeated(near, asked)
+    assert not is_repeated(again, asked[:0])
+
+
+def test_software_without_ties_hears_one_win_of_each() -> None:
+    one, other = torch.tensor([[0, 1]]), torch.tensor([[2, 3]])
+    assert decided(Comparisons(one, ties=other)).tolist() == [[0, 1], [2, 3], [3, 2]]
+    assert decided(Comparisons(None, ties=other)).tolist() == [[2, 3], [3, 2]]
