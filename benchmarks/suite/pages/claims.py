@@ -45,15 +45,12 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         and differ in the judge, are alike: they count as one start, with the mean of
         their scores.
     """
-    rows = (_row(claim, runs) for claim in claims)
-    return pd.DataFrame([row for row in rows if row])
+    held = ((claim, _pairs(claim, runs)) for claim in claims)
+    return pd.DataFrame([_row(claim, pairs) for claim, pairs in held if len(pairs)])
 
 
-def _row(claim: Claim, runs: pd.DataFrame) -> dict[str, str | int]:
-    """The row of one claim; empty where there is no pair."""
-    pairs = _pairs(claim, runs)
-    if pairs.empty:
-        return {}
+def _row(claim: Claim, pairs: pd.DataFrame) -> dict[str, str | int]:
+    """The row of one claim, by its pairs."""
     starts = _scores(pairs)
     share, centre, error = share_of(starts)
     low = 100 * max(centre - DECIDED * error, 0.0)
@@ -103,7 +100,7 @@ def against_reference(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         pairs = _pairs(claim, runs)
         if rule != study.reference and len(pairs):
             wrong = (_pairs(replace(claim, of="top"), runs) > WRONG).sum()
-            row = {"rule": claim.says, **_row(claim, runs)} | {
+            row = {"rule": claim.says, **_row(claim, pairs)} | {
                 "wrong optimum": wrong["better"],
                 "the reference's": wrong["worse"],
             }
