@@ -23,6 +23,9 @@ REFERENCE = "DuelKernel, exploring-eiig"
 BESIDE = (*PEERS, Rule("ep", "eubo-pair"))
 """Rules whose runs are the suite's."""
 
+STUDIES = ("default", "people")
+"""Studies that have them."""
+
 FAR = 0.4
 _WHERE = ["problem", "deviation"]
 
@@ -83,7 +86,8 @@ def _screened(records: Path) -> pd.DataFrame:
     """Runs of the screening, and of rules of the suite from the same starts."""
     ours = pd.read_csv(records / "screen_rules.csv")
     ours["rule"] = ours["prior"].map(KERNELS) + ", " + ours["rule"]
-    suite = read_record("default", records)
+    suite = pd.concat([read_record(name, records) for name in STUDIES])
+    suite = suite[suite["judge"].isin(["exact", "probit"])]
     others = [_runs_beside(rule, runs_of(rule, suite)) for rule in BESIDE]
     known = ours[_WHERE].drop_duplicates()
     beside = pd.concat(others).merge(known, on=_WHERE) if len(suite) else ours[:0]

@@ -18,7 +18,6 @@ DEFAULTS = Study(
         Setting("sixhumpcamel-narrow"),
         Setting("hartmann6", "probit", 0.3),
         Setting("sixhumpcamel-narrow", "probit", 0.2),
-        Setting("sixhumpcamel"),
     ),
     rules=(
         *all_rules(("ep", "skew", "laplace"), ("exploring-eiig", "eiig")),
@@ -72,6 +71,7 @@ INFERENCE = replace(
     rules=(
         *all_rules(("laplace", "ep", "skew"), ("exploring-eiig", "eiig")),
         Rule("laplace-little-noise", "eiig"),
+        *PEERS,
     ),
     reference=Rule("laplace", "exploring-eiig"),
     claims=(
