@@ -37,7 +37,7 @@ from reference_posterior import (
     utilities_given_rows,
 )
 from report import print_table, start
-from suite.audit_figure import draw_errors
+from suite.pages.audit_figure import draw_errors
 from synthetic_problems import ComparisonProblem, synthetic_comparisons
 from torch import Tensor
 
