@@ -370,17 +370,26 @@ def test_an_ask_that_takes_long_says_so(
     assert ask(client)["question"] == 0
 
 
-def test_an_ask_that_fails_says_why_and_is_tried_again(
-    experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
+def fail_once(
+    experiment: PreferenceExperiment,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: BaseException,
 ) -> None:
-    failures, ask_one = iter([ExperimentError("no more options")]), experiment.ask
+    """The next ask fails; those after it do not."""
+    failures, ask_one = iter([failure]), experiment.ask
 
     def failing(*args: Any, **options: Any) -> Any:
-        for failure in failures:
-            raise failure
+        for each in failures:
+            raise each
         return ask_one(*args, **options)
 
     monkeypatch.setattr(experiment, "ask", failing)
+
+
+def test_an_ask_that_fails_says_why_and_is_tried_again(
+    experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_once(experiment, monkeypatch, ExperimentError("no more options"))
     client = served(experiment)
     reply = client.get("/api/question")
     assert (reply.status_code, reply.json()) == (400, {"error": "no more options"})
@@ -390,14 +399,7 @@ def test_an_ask_that_fails_says_why_and_is_tried_again(
 def test_a_model_that_ends_scripts_ends_no_asking(
     experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failures, ask_one = iter([SystemExit("of a script")]), experiment.ask
-
-    def failing(*args: Any, **options: Any) -> Any:
-        for failure in failures:
-            raise failure
-        return ask_one(*args, **options)
-
-    monkeypatch.setattr(experiment, "ask", failing)
+    fail_once(experiment, monkeypatch, SystemExit("of a script"))
     client = served(experiment)
     with pytest.raises(RuntimeError, match="SystemExit: of a script"):
         client.get("/api/question?patience=1")

@@ -66,9 +66,7 @@ FIGURE_6 = Study(
         )
     ),
     rules=(
-        *all_rules(
-            ("laplace", "ep", "skew"), ("ucb", "thompson", "eiig-0.1", "eiig-0.5")
-        ),
+        *all_rules(("laplace", "ep", "skew"), ASKING),
         *PEERS,
     ),
     reference=Rule("laplace", "eiig-0.1"),
@@ -98,10 +96,7 @@ FIGURE_8 = Study(
     "a model of validity best, and how many trials fail under each?",
     settings=(Setting("sasena"),),
     rules=(
-        *all_rules(("ep", "skew"), ("ucb", "thompson", "eiig-0.1", "eiig-0.5")),
-        *all_rules(
-            ("ep-mixed", "skew-mixed"), ("ucb", "thompson", "eiig-0.1", "eiig-0.5")
-        ),
+        *all_rules(("ep", "skew", "ep-mixed", "skew-mixed"), ASKING),
         *all_rules(("ep-apart",), ("eiig-weighted", "eiig-constrained")),
         Rule("ep", "eiig"),
         *PEERS,
