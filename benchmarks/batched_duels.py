@@ -201,6 +201,7 @@ class BatchedDuels:
     def of(self, runs: Tensor) -> BatchedDuels:
         """The models of some runs, or of one run several times."""
         some = copy(self)
+        some.runs = len(runs)
         for name in ("winners", "losers", "root", "weights", "logs"):
             setattr(some, name, getattr(self, name)[runs])
         some.draw = None if self.draw is None else tuple(t[runs] for t in self.draw)  # type: ignore[assignment]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-from batched_duels import BatchedDuels, Prior, maximise
+from batched_duels import BatchedDuels, Prior
 from lapsing_duels import LapsingDuels
-from screen_rules import EPSILON, K, information, tailed
+from screen_rules import K, exploring, information
 from torch import Generator, Tensor
 
 from botorch_pref.simulation.problems import Problem
@@ -82,7 +82,8 @@ def play(
         if model is None or number < num_random:
             pair = points[:, 2 * number], points[:, 2 * number + 1]
         else:
-            pair = _question(model, generator)
+            best = model.incumbent()
+            pair = exploring(_refining)(model, best.unsqueeze(1), generator), best
         won = answers.won(problem, number, pair).unsqueeze(-1)
         winners = torch.cat([winners, torch.where(won, *pair).unsqueeze(1)], 1)
         losers = torch.cat([losers, torch.where(won, *pair[::-1]).unsqueeze(1)], 1)
@@ -109,14 +110,6 @@ def _drawn(
     noise = deviation * each(torch.randn, num_duels, 2)
     absent, coin = each(torch.rand, num_duels, 2).unbind(-1)
     return points, Answers(noise, absent < lapses, coin < 0.5)
-
-
-def _question(model: BatchedDuels, generator: Generator) -> tuple[Tensor, Tensor]:
-    """The next challengers and the incumbents that they meet."""
-    best = model.incumbent()
-    explores = float(torch.rand((), generator=generator)) < EPSILON
-    value = tailed if explores else _refining
-    return maximise(value, model, best.unsqueeze(1), generator), best
 
 
 def _refining(model: BatchedDuels, X: Tensor, X_ref: Tensor) -> Tensor:

@@ -7,8 +7,9 @@ Five random and 25 chosen duels of one problem with one judge, all starts in one
 expectation propagation on duels, the hyper-parameters' maximum and the acquisition
 function's are found for all starts by one batched L-BFGS-B. Fifty starts of a rule take
 some ten seconds, a twentieth of what `python -m benchmarks.suite` takes; both use the
-same formulas, and start their optimisers from other points. ``--record`` appends a row
-for each run. A setting is a problem and the judge's deviation per item; 0 never errs,
+same formulas and have the same random duels from a seed, draw other errors of the
+judge, and start their optimisers from other points. ``--record`` appends a row for
+each run. A setting is a problem and the judge's deviation per item; 0 never errs,
 and the model then has the noise of the command line, else 1.
 """
 
@@ -69,24 +70,53 @@ def tailed(model: BatchedDuels, X: Tensor, X_ref: Tensor) -> Tensor:
 Value = Callable[[BatchedDuels, Tensor, Tensor], Tensor]
 
 
-def exploring(model: BatchedDuels, generator: Generator) -> Value:
-    """Value of `DuelingExploringEIIG`, with one draw for all starts."""
-    explores = float(torch.rand((), generator=generator)) < EPSILON
-    return tailed if explores else information
+Ask = Callable[[BatchedDuels, Tensor, Generator], Tensor]
+"""From models and references, ``num_runs x 1 x d``, to ``num_runs x d`` challengers."""
 
 
-def believing(model: BatchedDuels, generator: Generator) -> Value:
-    """Value of `DuelingHBEI`, logarithms of it."""
+def asking(value: Value) -> Ask:
+    """The rule that asks where an acquisition function is largest.
+
+    Args:
+        value: Of the acquisition function.
+    """
+    return lambda model, X_ref, generator: maximise(value, model, X_ref, generator)
+
+
+def exploring(refining: Value) -> Ask:
+    """The rule of `DuelingExploringEIIG`, with a draw for each start.
+
+    Args:
+        refining: Value of the questions that do not explore.
+    """
+
+    def ask(model: BatchedDuels, X_ref: Tensor, generator: Generator) -> Tensor:
+        explores = torch.rand(model.runs, generator=generator) < EPSILON
+        challengers = torch.empty_like(X_ref[:, 0])
+        for value, which in ((tailed, explores), (refining, ~explores)):
+            runs = which.nonzero().flatten()
+            if len(runs):
+                some = maximise(value, model.of(runs), X_ref[runs], generator)
+                challengers[runs] = some
+        return challengers
+
+    return ask
+
+
+def believing(model: BatchedDuels, X_ref: Tensor, generator: Generator) -> Tensor:
+    """The rule of `DuelingHBEI`."""
     model.believe(generator)
-    return improvement
+    challengers = maximise(improvement, model, X_ref, generator)
+    model.forget()
+    return challengers
 
 
-RULES: dict[str, Callable[[BatchedDuels, Generator], Value]] = {
-    "exploring-eiig": exploring,
-    "eiig": lambda model, generator: information,
-    "eubo": lambda model, generator: improvement,
+RULES: dict[str, Ask] = {
+    "exploring-eiig": exploring(information),
+    "eiig": asking(information),
+    "eubo": asking(improvement),
     "hbei": believing,
-    "tailed-ei": lambda model, generator: tailed,
+    "tailed-ei": asking(tailed),
 }
 RANDOM = "random"
 """Rule whose challengers are random points."""
@@ -113,8 +143,8 @@ def run(
     """
     dim, num_duels = problem.dim, NUM_RANDOM + NUM_CHOSEN
     own = [Generator().manual_seed(seed) for seed in range(starts)]
-    shape = 2 * NUM_RANDOM, dim
-    first_points = torch.stack(
+    shape = NUM_RANDOM, 2, dim
+    points = torch.stack(
         [torch.rand(shape, generator=g, dtype=torch.double) for g in own]
     )
     errors = deviation * torch.stack(
@@ -127,7 +157,7 @@ def run(
     unclear = torch.zeros(starts, dtype=torch.double)
     for number in range(num_duels):
         if model is None or number < NUM_RANDOM:
-            pair = first_points[:, 2 * number], first_points[:, 2 * number + 1]
+            pair = points[:, number, 0], points[:, number, 1]
         else:
             pair = question(model, rule, generator)
         utility = problem.utility(pair[0]), problem.utility(pair[1])
@@ -157,10 +187,7 @@ def question(
     best = model.incumbent()
     if rule == RANDOM:
         return torch.rand(best.shape, generator=generator, dtype=best.dtype), best
-    value = RULES[rule](model, generator)
-    challenger = maximise(value, model, best.unsqueeze(1), generator)
-    model.forget()
-    return challenger, best
+    return RULES[rule](model, best.unsqueeze(1), generator), best
 
 
 def main() -> None:

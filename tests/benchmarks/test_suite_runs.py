@@ -3,15 +3,20 @@
 import csv
 import shutil
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from scipy.special import ndtr
 from tiny_study import CELLS, SETTING
 
 from benchmarks.suite.cell import OPTUNA, Cell, Rule, Setting
+from benchmarks.suite.runs.judges import make_judge
 from benchmarks.suite.runs.play import COLUMNS, basin_regret, is_repeated, play
+from benchmarks.suite.runs.players import make_player
 from benchmarks.suite.runs.rivals import decided
 from benchmarks.suite.runs.schedule import run_cells
 from benchmarks.suite.runs.store import (
@@ -24,6 +29,8 @@ from benchmarks.suite.runs.store import (
     run_path,
 )
 from botorch_pref.feedback import Comparisons
+from botorch_pref.simulation.duel_loop import run_duels
+from botorch_pref.simulation.judge import judge_generator
 from botorch_pref.simulation.problems import make_problem
 
 
@@ -33,6 +40,13 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("played")
     assert not run_cells(CELLS, folder, jobs=1)
     return folder
+
+
+@pytest.fixture
+def batched(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script's module, as it is imported by the script beside it."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    return import_module("batched_duels")
 
 
 def rows_of(folder: Path, cell: Cell) -> list[dict[str, str]]:
@@ -63,6 +77,65 @@ def test_all_rules_start_with_the_same_duels_and_answers(played: Path) -> None:
     assert random[2]["distance"] != ucb[2]["distance"]
     assert [row["chosen"] for row in ucb] == ["0", "0", "1", "1"]
     assert other[0]["distance"] != random[0]["distance"]
+
+
+@pytest.mark.parametrize(
+    ("judge", "noise"), [("probit", 1.0), ("logistic", 1.0), ("lapses", 1.0)]
+)
+def test_answers_do_not_follow_from_the_points_of_the_first_duels(
+    judge: str, noise: float
+) -> None:
+    """Of a person who sees no difference each answer is a coin, whatever is shown."""
+    runs, duels = 400, 8
+    answers, points = torch.empty(runs, duels), torch.empty(runs, 2 * duels)
+    point = torch.zeros(1, dtype=torch.double)
+    for seed in range(runs):
+        ask = make_judge(Setting("branin", judge, noise), lambda X: X.sum(-1), seed)
+        answers[seed] = torch.tensor([float(ask(point, point)) for _ in range(duels)])
+        # The points of the first duels are the first numbers of the seed.
+        source = torch.Generator().manual_seed(seed)
+        points[seed] = torch.rand(2 * duels, generator=source, dtype=torch.double)
+    # Halves and quarters of the cube: a coin's answers are right in a half of the
+    # runs, with a deviation of 0.025. There are 8 x 16 x 2 pairs of them.
+    parts = torch.cat([points < 0.5, (points * 4).floor() % 3 == 0], 1).float()
+    right = (answers.unsqueeze(-1) == parts.unsqueeze(1)).float().mean(0)
+    assert float((right - 0.5).abs().max()) < 4.5 * 0.025
+
+
+def test_a_run_agrees_with_the_batch_on_its_answers_duel_by_duel(
+    batched: ModuleType,
+) -> None:
+    """The suite and `screen_rules.py` think the same of the same answers."""
+    setting, seed = Setting("hartmann6", "probit", 0.3), 4
+    problem = make_problem(setting.problem)
+    judge = make_judge(setting, problem.utility, seed)
+    generator = torch.Generator().manual_seed(seed)
+    player = make_player(Rule("ep", "random"), problem.dim, True, 5, generator)
+    winners = losers = torch.zeros(1, 0, problem.dim, dtype=torch.double)
+    first = torch.Generator().manual_seed(seed)
+    points = torch.rand(5, 2, problem.dim, generator=first, dtype=torch.double)
+    drawn = judge_generator(seed)
+    model = None
+    for duel in run_duels(player.propose, judge, player.fit, 9):
+        pair = torch.stack([duel.proposal.challenger, duel.proposal.opponent])
+        if duel.number < 5:
+            assert torch.equal(pair, points[duel.number])
+        errors = 0.3 * torch.randn(2, generator=drawn, dtype=torch.double)
+        heard = problem.utility(pair) + errors
+        assert duel.challenger_won is bool(heard[0] >= heard[1])
+        won, lost = heard.argmax(), heard.argmin()
+        winners = torch.cat([winners, pair[won].reshape(1, 1, -1)], 1)
+        losers = torch.cat([losers, pair[lost].reshape(1, 1, -1)], 1)
+        if duel.number < 4:
+            continue
+        if model is not None:
+            mean, variance = model.difference(*pair.reshape(2, 1, 1, -1))
+            win = ndtr(float(mean / (2 + variance).sqrt()))
+            # Both stop near the same maximum of the evidence.
+            assert win == pytest.approx(duel.probability, abs=2e-3)
+        prior = batched.Prior.of_duel_kernel(problem.dim)
+        model = batched.BatchedDuels(prior, winners, losers, 1.0, model)
+        assert torch.equal(model.incumbent()[0], duel.incumbent)
 
 
 @pytest.mark.slow

@@ -4,43 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import Generator
-
 from benchmarks.suite.cell import Setting
 from benchmarks.suite.errors import SuiteError
-from botorch_pref.simulation.judge import Judge, ProbitJudge, Utility
+from botorch_pref.simulation.judge import Judge, ProbitJudge, Utility, judge_generator
 from botorch_pref.simulation.lapsing_judge import LapsingJudge
 from botorch_pref.simulation.logistic_judge import LogisticJudge
-
-_STREAM = 2**40
-"""What sets the judge's draws apart from those of the duels, which have the seed."""
-
-
-def _generator(seed: int, stream: int = 1) -> Generator:
-    return Generator().manual_seed(stream * _STREAM + seed)
 
 
 def _exact(utility: Utility, noise: float, seed: int) -> Judge:
     if noise:
         raise SuiteError(f"an exact judge has noise 0, not {noise}")
-    return ProbitJudge(utility, 0.0, _generator(seed))
+    return ProbitJudge(utility, 0.0, judge_generator(seed))
 
 
 def _probit(utility: Utility, noise: float, seed: int) -> Judge:
-    return ProbitJudge(utility, noise**2, _generator(seed))
+    return ProbitJudge(utility, noise**2, judge_generator(seed))
 
 
 def _logistic(utility: Utility, noise: float, seed: int) -> Judge:
-    return LogisticJudge(utility, noise, _generator(seed))
+    return LogisticJudge(utility, noise, judge_generator(seed))
 
 
 def _lapses(utility: Utility, noise: float, seed: int) -> Judge:
-    attentive = ProbitJudge(utility, 0.0, _generator(seed))
-    return LapsingJudge(attentive, noise, _generator(seed, stream=2))
+    attentive = ProbitJudge(utility, 0.0, judge_generator(seed))
+    return LapsingJudge(attentive, noise, judge_generator(seed, stream=1))
 
 
 def _ties(utility: Utility, noise: float, seed: int) -> Judge:
-    return ProbitJudge(utility, 0.0, _generator(seed), tie_threshold=noise)
+    return ProbitJudge(utility, 0.0, judge_generator(seed), tie_threshold=noise)
 
 
 JUDGES: dict[str, Callable[[Utility, float, int], Judge]] = {
