@@ -50,7 +50,8 @@ NUM_SPREAD = 256
 CONFIDENCES = 0.0, 0.1, 0.5, 0.9, 1.01
 COLUMNS = (
     *("problem", "deviation", "candidates", "start", "duel"),
-    *("stop", "confidence", "chance", "regret", "among_candidates"),
+    *("stop", "confidence", "chance", "gain_share", "gain_confidence"),
+    *("regret", "among_candidates", "regret_share"),
 )
 
 
@@ -120,18 +121,24 @@ def _asked(
     cube = torch.tensor([[0.0], [1.0]]).double().expand(2, problem.dim)
     rows = []
     for number, best in enumerate(models.incumbent().split(1)):
-        points = CANDIDATES[candidates](best, cube)
+        points, shown = CANDIDATES[candidates](best, cube), models.shown()[number]
         advice = stopping_advice(
             OneRun(models, number),
             points,
             recommended=best,
+            shown=torch.unique(shown, dim=0),
             link=ProbitLink(models.noise),
         )
         regret = float(problem.regret(best))
         among = max(0.0, regret - float(problem.regret(points).min()))
         row = {"start": number, "duel": models.duels, "stop": int(advice.stop)}
         row |= {"confidence": advice.confidence, "chance": advice.chance_of_regret}
-        rows.append(row | {"regret": regret, "among_candidates": among})
+        row |= {"gain_share": advice.gain_share}
+        row |= {"gain_confidence": advice.gain_confidence}
+        row |= {"regret": regret, "among_candidates": among}
+        utility = problem.utility(shown)
+        extent = float(utility.max() - utility.min())
+        rows.append(row | {"regret_share": regret / extent})
     return rows
 
 

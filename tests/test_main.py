@@ -9,6 +9,7 @@ from botorch_pref import Comparisons, DuelKernel
 from botorch_pref.__main__ import main
 from botorch_pref.commands.optimise import _fit
 from botorch_pref.commands.registry import ACQUISITIONS
+from botorch_pref.simulation.problems import make_problem
 from botorch_pref.simulation.run_log import RunSettings
 
 CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
@@ -43,10 +44,18 @@ def test_a_run_is_written_and_replays_to_the_same_figures(
     assert main([*options.split(), "--noise", "1", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert re.search(r"chance of regret [01]\.\d\d .*: (stop|ask more)", told)
+    gain = re.search(r"still to gain, by the model: (\S+) % .* below 1 % with .*", told)
+    assert gain is not None
+    assert float(gain.group(1)) > 0
     assert told.count("P(challenger wins)") == 7
-    assert "simple regret" in told
     lines = (tmp_path / "run.jsonl").read_text().splitlines()
     assert len(lines) == 8
+    duels = [json.loads(line) for line in lines[1:]]
+    shown = [duel[end] for duel in duels for end in ("challenger", "opponent")]
+    utility = make_problem("branin").utility(torch.tensor(shown, dtype=torch.double))
+    regret = duels[-1]["regret"]
+    share = 100 * regret / float(utility.max() - utility.min())
+    assert f"simple regret {regret:.4g}, {share:.2g} % of the range shown" in told
     assert (tmp_path / "run.png").stat().st_size > 10_000
     sources = [json.loads(line)["source"] for line in lines[1:]]
     assert sources == ["random"] * 5 + [acquisition] * 2

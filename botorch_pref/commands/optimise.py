@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 from tqdm import tqdm
 
 from botorch_pref.commands.registry import (
@@ -15,7 +15,11 @@ from botorch_pref.commands.registry import (
     make_fit,
 )
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.progress.stopping import TOLERANCE, stopping_advice
+from botorch_pref.evaluation.progress.stopping import (
+    GAIN_TOLERANCE,
+    TOLERANCE,
+    stopping_advice,
+)
 from botorch_pref.evaluation.progress.stopping_candidates import (
     NUM_CANDIDATES,
     stopping_candidates,
@@ -140,13 +144,22 @@ def _describe(logged: LoggedDuel) -> str:
 
 def _print_result(problem: Problem, done: Sequence[LoggedDuel], out: Path) -> None:
     last = done[-1]
+    extent = torch.aminmax(problem.utility(_shown(done)))
+    share = last.regret / float(extent.max - extent.min)
     inputs = ", ".join(f"{value:.4f}" for value in last.duel.incumbent.tolist())
     print(f"recommended: [{inputs}] of the unit cube")
     print(
         f"utility {problem.best - last.regret:.4g} of at most {problem.best:.4g}, "
-        f"simple regret {last.regret:.4g}"
+        f"simple regret {last.regret:.4g}, {100 * share:.2g} % of the range shown"
     )
     print(f"written: {out / LOG_NAME}, {out / FIGURE_NAME}")
+
+
+def _shown(done: Sequence[LoggedDuel]) -> Tensor:
+    """Distinct points of all duels, ``n x d``."""
+    proposals = [logged.duel.proposal for logged in done]
+    ends = [end for each in proposals for end in (each.challenger, each.opponent)]
+    return torch.unique(torch.stack(ends), dim=0)
 
 
 def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel]) -> str:
@@ -157,8 +170,11 @@ def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel])
     cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
     best = duels[-1].incumbent.unsqueeze(0)
     candidates = stopping_candidates(best, cube, NUM_CANDIDATES)
-    advice = stopping_advice(model, candidates, recommended=best)
+    advice = stopping_advice(model, candidates, recommended=best, shown=_shown(done))
     return (
+        f"still to gain, by the model: {100 * advice.gain_share:.2g} % of the range of "
+        f"utilities shown; below {100 * GAIN_TOLERANCE:g} % with probability "
+        f"{advice.gain_confidence:.2f}\n"
         f"chance of regret {advice.chance_of_regret:.2f} (that the best point there is "
         f"would be preferred), below {TOLERANCE} with probability "
         f"{advice.confidence:.2f}: {'stop' if advice.stop else 'ask more'}"

@@ -26,6 +26,7 @@ from botorch_pref.ax.space.own_options import whole_design
 from botorch_pref.evaluation.progress.remaining_gain import remaining_gain
 from botorch_pref.evaluation.progress.stopping import (
     CONFIDENCE,
+    GAIN_TOLERANCE,
     TOLERANCE,
     stopping_advice,
 )
@@ -35,7 +36,9 @@ NUM_CANDIDATES = 256
 
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
-    "stop": f"chance of regret below {TOLERANCE}, with probability {CONFIDENCE}",
+    "gain as a share of the range": "of the utilities of the options judged",
+    "probability of a small gain": f"of a share below {GAIN_TOLERANCE:g}",
+    "stop": f"one of the probabilities of little regret is at least {CONFIDENCE}",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
     "its probability to be low": f"of a chance of regret below {TOLERANCE}",
     "agreement of raters": "correlation of the utilities of two of them",
@@ -63,11 +66,15 @@ def progress(
     candidates = candidate_points(experiment, settings, adapter, anywhere)
     model = adapter.botorch_model
     gain = remaining_gain(model, best, candidates)
-    advice = stopping_advice(model, candidates, recommended=best)
+    advice = stopping_advice(
+        model, candidates, recommended=best, shown=adapter.datapoints
+    )
     return {
         # Over a batch of models, if it is one.
         "expected remaining gain": float(gain.expected.mean()),
         "its standard error": float(gain.standard_error.mean()),
+        "gain as a share of the range": advice.gain_share,
+        "probability of a small gain": advice.gain_confidence,
         "stop": advice.stop,
         "chance of regret": advice.chance_of_regret,
         "its probability to be low": advice.confidence,

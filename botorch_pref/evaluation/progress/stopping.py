@@ -1,7 +1,8 @@
-"""Advice to stop asking, from the chance that a better design would be noticed."""
+"""Advice to stop asking, from what is left to gain and whether it would be noticed."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, cast
 
 import torch
@@ -22,23 +23,37 @@ TOLERANCE = 0.6
 """A chance of regret that need not be lowered; 1/2 is none."""
 
 CONFIDENCE = 0.9
-"""How sure one is that it is as low as that, where the advice is to stop."""
+"""How sure one is that a chance or a gain is so low, where the advice is to stop."""
+
+GAIN_TOLERANCE = 0.01
+"""A gain that need not be made, as a share of the range of utilities shown."""
 
 
 class StoppingAdvice(NamedTuple):
     """Advice whether to stop, with its reasons.
 
     Attributes:
-        stop: Whether ``confidence`` is reached.
+        stop: Whether ``confidence`` or ``gain_confidence`` is as high as was asked for.
         chance_of_regret: Posterior mean of the chance that the person would prefer the
             best of the candidates to the recommended one: 1/2 where nothing better is
             left or nobody could tell, 1 where the best is sure to be noticed.
         confidence: Posterior probability that the chance is below the tolerance.
+        expected_gain: Expected gain in utility of the best of the candidates over the
+            recommended one, at least 0.
+        gain_share: The expected gain as a share of the expected range of utilities
+            shown: 0.03 where the best would add three hundredths of the distance
+            between the worst and the best design that was shown; NaN where one point
+            alone was.
+        gain_confidence: Posterior probability that the gain is below ``gain_tolerance``
+            times the range.
     """
 
     stop: bool
     chance_of_regret: float
     confidence: float
+    expected_gain: float
+    gain_share: float
+    gain_confidence: float
 
 
 def stopping_advice(
@@ -48,29 +63,33 @@ def stopping_advice(
     confidence: float = CONFIDENCE,
     *,
     recommended: Tensor | None = None,
+    shown: Tensor | None = None,
+    gain_tolerance: float = GAIN_TOLERANCE,
     link: DuelLink | None = None,
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> StoppingAdvice:
-    r"""Advice to stop once a better design would hardly be preferred.
+    r"""Advice to stop once a better design would hardly be preferred, or hardly better.
 
     With :math:`f^*` the largest utility of the candidates and :math:`f_r` that of the
     recommended one, the chance of regret is
 
     .. math:: \rho = \Phi\big((f^* - f_r) / \sqrt{2 \sigma^2}\big),
 
-    :math:`\sigma^2` the noise of one presented item (or what another link says), and
-    the advice is to stop where
+    :math:`\sigma^2` the noise of one presented item (or what another link says). A
+    person who never errs prefers whatever is better at all: there the chance stays near
+    1, and the gain says how much better. With :math:`R` the largest less the smallest
+    utility of the points shown, and :math:`\gamma` the ``gain_tolerance``, the advice
+    is to stop where
 
-    .. math:: P(\rho < \text{tolerance} \mid D) \ge \text{confidence} .
+    .. math:: P(\rho < \text{tolerance} \mid D) \ge \text{confidence} \quad
+        \text{or} \quad P(f^* - f_r < \gamma R \mid D) \ge \text{confidence} .
 
-    It is measured in what the person could notice, whatever the unit of utility. As
-    good as the model: one that is sure of a wrong optimum stops there. Candidates stand
-    for the space, and leave out what lies between them: take those of
-    :func:`.stopping_candidates`, of which a half is near the recommended one. Among 256
-    points all over the cube alone, 22 of 50 runs with a judge who never errs were told
-    to stop below the top of a hill in six dimensions
-    (``benchmarks/stopping_errors.py``).
+    Neither depends on the unit of utility. Both are as good as the model: one that is
+    sure of a wrong optimum stops there. Candidates stand for the space, and leave out
+    what lies between them: take those of :func:`.stopping_candidates`, of which a half
+    is near the recommended one. ``docs/evaluation.md`` says how often the advice is
+    wrong (``benchmarks/stopping_errors.py``).
 
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
@@ -80,6 +99,9 @@ def stopping_advice(
         confidence: In (0, 1).
         recommended: ``1 x d``; the candidate of the largest posterior mean if there is
             none given.
+        shown: ``m x d`` points that the person has seen, whose utilities have the
+            range; all candidates if none are given.
+        gain_tolerance: Share of the range, in (0, 1).
         link: From a difference of utilities to an answer; the model's by default.
         num_samples: Number of joint samples of the utilities.
         seed: Of the samples; the global random state stays as it is.
@@ -94,6 +116,11 @@ def stopping_advice(
         )
     if not 0 < confidence < 1:
         raise BotorchPrefError(f"confidence is {confidence}; give a number in (0, 1).")
+    if not 0 < gain_tolerance < 1:
+        raise BotorchPrefError(
+            f"gain_tolerance is {gain_tolerance}; give a share in (0, 1) of the range "
+            "of utilities shown."
+        )
     if len(model.batch_shape) > 0 and not is_ensemble(model):
         raise BotorchPrefError(
             f"The model is a batch of shape {tuple(model.batch_shape)}; ask for advice "
@@ -101,14 +128,26 @@ def stopping_advice(
         )
     if recommended is None:
         recommended = _best_mean(model, candidates)
-    points = torch.cat([recommended, candidates])
-    utilities = utility_samples(model, points, num_samples, seed)
-    gain = utilities.amax(-1) - utilities[..., 0]
+    points = [recommended, candidates, *([] if shown is None else [shown])]
+    utilities = utility_samples(model, torch.cat(points), num_samples, seed)
+    own, there, *seen = utilities.split([len(part) for part in points], -1)
+    gain = torch.cat([own, there], -1).amax(-1) - own.squeeze(-1)
+    of_seen = seen[0] if seen else there
+    extent = of_seen.amax(-1) - of_seen.amin(-1)
     with torch.no_grad():
         known = model_link(model) if link is None else link
         chance = known.win_probability(gain, torch.zeros_like(gain))
     reached = float((chance < tolerance).double().mean())
-    return StoppingAdvice(reached >= confidence, float(chance.mean()), reached)
+    wide = float(extent.mean())
+    little = float((gain < gain_tolerance * extent).double().mean())
+    return StoppingAdvice(
+        stop=max(reached, little) >= confidence,
+        chance_of_regret=float(chance.mean()),
+        confidence=reached,
+        expected_gain=float(gain.mean()),
+        gain_share=float(gain.mean()) / wide if wide > 0 else math.nan,
+        gain_confidence=little,
+    )
 
 
 def _best_mean(model: Model, candidates: Tensor) -> Tensor:

@@ -973,7 +973,9 @@ class ReportView {
     const cards = Object.entries(values).filter(([name]) => name.startsWith("recommended"));
     if (typeof values.stop === "boolean") {
       const chance = Math.round(100 * values["chance of regret"]);
-      const left = `the ideal design would be preferred to the recommended one with probability ${chance} %.`;
+      const share = values["gain as a share of the range"];
+      const worth = typeof share !== "number" ? "" : `, and would add ${this.#number(100 * share)} % of the range of utilities judged so far`;
+      const left = `the ideal design would be preferred to the recommended one with probability ${chance} %${worth}.`;
       cards.push([values.stop ? "Stop" : "Go on", values.stop ? `Little is left to gain: ${left}` : `As far as is known, ${left}`]);
     }
     return make("section", { class: "bp-bests" }, ...cards.map(([name, value]) =>

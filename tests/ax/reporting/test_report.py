@@ -183,7 +183,15 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
     assert abs(value["chance of regret"] - float(chances.mean())) < 6 * error
     low = float((chances < 0.6).double().mean())
     assert abs(value["its probability to be low"] - low) < 6 * 0.5 / 64
-    assert value["stop"] is (value["its probability to be low"] >= 0.9)
+    # The last candidates are the options that were judged.
+    judged_values = values[:, -len(adapter.datapoints) :]
+    extents = judged_values.amax(-1) - judged_values.amin(-1)
+    share = float(gains.mean() / extents.mean())
+    assert value["gain as a share of the range"] == pytest.approx(share, rel=0.05)
+    small = float((gains < 0.01 * extents).double().mean())
+    assert abs(value["probability of a small gain"] - small) < 6 * 0.5 / 64
+    sure = max(value["its probability to be low"], value["probability of a small gain"])
+    assert value["stop"] is (sure >= 0.9)
     assert found.summary["meaning"]["stop"]
 
 
