@@ -1,105 +1,80 @@
-"""Errors of the advice to stop.
+"""Errors of the advice to stop, and of what it says is left to gain.
 
-    python benchmarks/stopping_errors.py [--starts 50] [--setting hartmann6:0.3]
-        [--duels 60] [--candidates near] [--record FILE.csv]
+    python benchmarks/stopping_errors.py [--starts 20] [--setting hartmann6:0.3]
+        [--duels 40] [--every 20] [--record FILE.csv]
     python benchmarks/stopping_errors.py --read benchmarks/records/stopping_errors.csv
 
 Loops of duels by `DuelingExploringEIIG` under `DuelKernel`, five of them random, with
-the noise of the command line; `screen_rules.py` says how fifty starts are played at
-once. Every five duels from the tenth, `stopping_advice` is asked about the incumbent
-among `stopping_candidates` ("near"), or among 256 points of a Sobol sequence alone
-("spread"). It is wrong where it says stop and the true chance of regret, by the
-problem's optimum and the judge's own noise, is not below the tolerance.
-A judge who never errs prefers whatever is better at all: there the regret at the stop
-is what counts. ``--read`` prints the tables of a record. The committed one has 25
-starts of "near" and 50 of "spread".
+the noise of the command line; `screen_rules.py` says how all starts are played at once.
+Every so many duels `stopping_advice` is asked about the incumbent, of EP at the
+hyper-parameters found: among `stopping_candidates` alone ("candidates"), and with the
+bounds of the cube ("box"). Three tables are printed. Of what is left to gain: the share
+of the range of utilities shown that is stated, and the true one, by the problem's
+optimum. Of advices to stop: how many are wrong, which are those whose true chance of
+regret, by the judge's own noise, is not below its tolerance and whose true share is not
+below the tolerance of gains. Of both probabilities: how often what they are of is so.
+``--read`` prints the tables of a record.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import math
-from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
 from batched_duels import BatchedDuels, Prior
 from batched_play import play
-from botorch.models.model import Model
-from botorch.utils.sampling import draw_sobol_samples
 from report import chosen_settings, print_table, start
-from screen_rules import EXACT_NOISE, FAR, HUMAN_NOISE, SETTINGS
+from screen_rules import EXACT_NOISE, HUMAN_NOISE, SETTINGS
 from torch import Tensor
 
+from botorch_pref import DuelKernel, EPPreferenceGP, PairwiseProbitLikelihood
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
-from botorch_pref.evaluation.progress.stopping import TOLERANCE
-from botorch_pref.likelihoods.links import ProbitLink
-from botorch_pref.posteriors.gaussian_posterior import (
-    GaussianPosterior,
-    gaussian_posterior,
-)
-from botorch_pref.posteriors.moments import Moments
+from botorch_pref.evaluation.progress.stopping import GAIN_TOLERANCE, TOLERANCE
+from botorch_pref.simulation.duel_loop import index_pairs
 from botorch_pref.simulation.problems import Problem, make_problem
 
-NUM_RANDOM, NUM_DUELS = 5, 60
-FIRST, EVERY = 10, 5
-NUM_SPREAD = 256
+NUM_RANDOM = 5
 CONFIDENCES = 0.0, 0.1, 0.5, 0.9, 1.01
-COLUMNS = (
-    *("problem", "deviation", "candidates", "start", "duel"),
+WHICH = "problem", "deviation", "searched"
+SAID = (
     *("stop", "confidence", "chance", "gain_share", "gain_confidence"),
-    *("regret", "among_candidates", "regret_share"),
+    *("regret", "regret_share"),
 )
+COLUMNS = (*WHICH, "start", "duel", *SAID)
 
 
-class OneRun(Model):
-    """Posterior of one of the batched models.
+def preference_model(models: BatchedDuels, run: int) -> EPPreferenceGP:
+    """EP on the duels of one of the batched models, with its hyper-parameters.
 
     Args:
         models: Of all runs.
         run: Which.
     """
-
-    num_outputs = 1
-    batch_shape = torch.Size()
-
-    def __init__(self, models: BatchedDuels, run: int) -> None:
-        super().__init__()
-        self.models = models.of(torch.tensor([run]))
-
-    def posterior(self, X: Tensor, *_: Any, **__: Any) -> GaussianPosterior:
-        """See base class."""
-        mean, covariance = self.models.joint(X.unsqueeze(0))
-        return gaussian_posterior(Moments(mean, covariance[0]))
-
-
-def spread_candidates(recommended: Tensor, bounds: Tensor) -> Tensor:
-    """Points all over a box.
-
-    Args:
-        recommended: Not used.
-        bounds: ``2 x d``.
-    """
-    return draw_sobol_samples(bounds, NUM_SPREAD, 1, seed=0).squeeze(-2)
-
-
-CANDIDATES = {"near": stopping_candidates, "spread": spread_candidates}
+    points, pairs = index_pairs(models.winners[run], models.losers[run])
+    kernel = DuelKernel(models.dim).to(points)
+    kernel.outputscale = models.logs[run, 0].exp()
+    kernel.base_kernel.lengthscale = models.logs[run, 1:].exp()
+    likelihood = PairwiseProbitLikelihood(models.noise)
+    model = EPPreferenceGP(points, pairs, likelihood=likelihood, covar_module=kernel)
+    return model.eval()
 
 
 def advices(
-    problem: Problem, deviation: float, starts: int, num_duels: int, candidates: str
-) -> list[dict[str, float]]:
-    """One row for each advice.
+    problem: Problem, deviation: float, starts: int, num_duels: int, every: int
+) -> list[dict[str, object]]:
+    """Two rows for each advice.
 
     Args:
         problem: What is optimised.
         deviation: Of the judge, per item.
         starts: How many runs.
         num_duels: How long they are.
-        candidates: Which points stand for the cube, of `CANDIDATES`.
+        every: After how many duels advice is asked for.
     """
     noise = HUMAN_NOISE if deviation > 0 else EXACT_NOISE
 
@@ -110,35 +85,38 @@ def advices(
 
     rows = []
     for model in play(problem, deviation, 0.0, make, starts, NUM_RANDOM, num_duels):
-        if model.duels >= FIRST and model.duels % EVERY == 0:
-            rows += _asked(problem, model, candidates)
+        if model.duels % every == 0:
+            rows += _asked(problem, model)
     return rows
 
 
-def _asked(
-    problem: Problem, models: BatchedDuels, candidates: str
-) -> list[dict[str, float]]:
+def _asked(problem: Problem, models: BatchedDuels) -> list[dict[str, object]]:
     cube = torch.tensor([[0.0], [1.0]]).double().expand(2, problem.dim)
-    rows = []
+    rows: list[dict[str, object]] = []
     for number, best in enumerate(models.incumbent().split(1)):
-        points, shown = CANDIDATES[candidates](best, cube), models.shown()[number]
-        advice = stopping_advice(
-            OneRun(models, number),
-            points,
-            recommended=best,
-            shown=torch.unique(shown, dim=0),
-            link=ProbitLink(models.noise),
-        )
+        model = preference_model(models, number)
+        shown = model.datapoints
+        extent = torch.aminmax(problem.utility(shown))
         regret = float(problem.regret(best))
-        among = max(0.0, regret - float(problem.regret(points).min()))
-        row = {"start": number, "duel": models.duels, "stop": int(advice.stop)}
-        row |= {"confidence": advice.confidence, "chance": advice.chance_of_regret}
-        row |= {"gain_share": advice.gain_share}
-        row |= {"gain_confidence": advice.gain_confidence}
-        row |= {"regret": regret, "among_candidates": among}
-        utility = problem.utility(shown)
-        extent = float(utility.max() - utility.min())
-        rows.append(row | {"regret_share": regret / extent})
+        for searched, bounds in (("candidates", None), ("box", cube)):
+            advice = stopping_advice(
+                model,
+                stopping_candidates(best, cube),
+                recommended=best,
+                shown=shown,
+                bounds=bounds,
+            )
+            said = {
+                "stop": int(advice.stop),
+                "confidence": advice.confidence,
+                "chance": advice.chance_of_regret,
+                "gain_share": advice.gain_share,
+                "gain_confidence": advice.gain_confidence,
+                "regret": regret,
+                "regret_share": regret / float(extent.max - extent.min),
+            }
+            row = {"searched": searched, "start": number, "duel": models.duels}
+            rows.append(row | {name: f"{value:.6g}" for name, value in said.items()})
     return rows
 
 
@@ -157,104 +135,101 @@ def true_chance(regret: Tensor, deviation: float) -> Tensor:
 def main() -> None:
     """Prints what was advised, how often it was wrong, and how sure it was."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--starts", type=int, default=50)
+    parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--setting", action="append", help="PROBLEM:DEVIATION")
-    parser.add_argument("--duels", type=int, default=NUM_DUELS)
-    parser.add_argument("--candidates", choices=tuple(CANDIDATES), default="near")
+    parser.add_argument("--duels", type=int, default=40)
+    parser.add_argument("--every", type=int, default=20)
     parser.add_argument("--record", type=Path, help="a table to add the advices to")
     parser.add_argument("--read", type=Path, help="a table of advices to print")
     options = parser.parse_args()
-    start(f"advice to stop, every {EVERY} duels from {FIRST} to {options.duels}")
+    start("advice to stop, and what is left to gain")
     if options.read:
-        with options.read.open(encoding="utf-8", newline="") as file:
-            _print_tables(list(csv.DictReader(file)))
+        _print_tables(pd.read_csv(options.read))
         return
-    rows: list[dict[str, str]] = []
+    tables = []
     for name, deviation in chosen_settings(options.setting, SETTINGS):
-        counts = options.starts, options.duels, options.candidates
+        counts = options.starts, options.duels, options.every
         found = advices(make_problem(name), deviation, *counts)
-        what = {"problem": name, "deviation": str(deviation)}
-        what["candidates"] = options.candidates
-        told = [what | {k: f"{v:.6g}" for k, v in row.items()} for row in found]
+        told = pd.DataFrame(found).assign(problem=name, deviation=deviation)
         if options.record:
-            _record(options.record, told)
-        rows += told
-    _print_tables(rows)
+            _record(options.record, told[list(COLUMNS)])
+        tables.append(told.astype(dict.fromkeys(SAID, float)))
+    _print_tables(pd.concat(tables))
 
 
-def _print_tables(rows: list[dict[str, str]]) -> None:
-    by_setting: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
-    for row in rows:
-        key = row["problem"], row["deviation"], row["candidates"]
-        by_setting[key].append(row)
-    stops, sure = [], []
-    for setting, found in by_setting.items():
-        told = {
-            name: torch.tensor([float(row[name]) for row in found])
-            for name in COLUMNS[3:]
-        }
-        stops.append([*setting, *_stops(told, float(setting[1]))])
-        sure += [[*setting, *line] for line in _calibration(told, float(setting[1]))]
-    which = "problem", "deviation", "candidates"
-    print("first stop of each run; of all advices to stop, those that are wrong")
+def _print_tables(table: pd.DataFrame) -> None:
+    settings = table.groupby(list(WHICH), sort=False)
+    print("share of the range shown that is left to gain")
+    gains = [
+        [*setting, duel, len(told), *_gains(told)]
+        for setting, found in settings
+        for duel, told in found.groupby("duel")
+    ]
     print_table(
         [
-            *(*which, "runs", "stop", "median duel", "wrong", "among candidates"),
-            *("median regret", "largest", f"regret > {FAR}", "all stops", "wrong"),
+            *(*WHICH, "duel", "runs", "stated", "its median", "true", "its median"),
+            "median regret",
         ],
-        stops,
+        gains,
     )
-    print("confidence that the chance is low, and how often it is")
-    print_table([*which, "confidence", "advices", "mean", "low", "among them"], sure)
-
-
-def _stops(told: dict[str, Tensor], deviation: float) -> list[object]:
-    """Figures of the first stop of each run, and of all."""
-    high = true_chance(told["regret"], deviation) >= TOLERANCE
-    high_among = true_chance(told["among_candidates"], deviation) >= TOLERANCE
-    stop = told["stop"] > 0
-    first = stop.clone()
-    for place in stop.nonzero().flatten().tolist():
-        before = (told["start"] == told["start"][place]) & stop
-        first[place] = told["duel"][place] == told["duel"][before].min()
-    regret = told["regret"][first]
-    at_all = len(regret) > 0
-    return [
-        len(told["start"].unique()),
-        int(first.sum()),
-        float(told["duel"][first].quantile(0.5)) if at_all else "-",
-        int(high[first].sum()),
-        int(high_among[first].sum()),
-        float(regret.quantile(0.5)) if at_all else "-",
-        float(regret.max()) if at_all else "-",
-        int((regret > FAR).sum()),
-        int(stop.sum()),
-        int((high & stop).sum()),
+    print("advices to stop, and those that are wrong")
+    print_table(
+        [*WHICH, "advices", "stop", "wrong", "largest regret", "largest share"],
+        [[*setting, *_stops(told, setting[1])] for setting, told in settings],
+    )
+    print("probabilities of little regret, and how often there is little")
+    sure = [
+        [*setting, *line]
+        for setting, told in settings
+        for line in _calibration(told, setting[1])
     ]
+    print_table([*WHICH, "of", "probability", "advices", "mean", "so it is"], sure)
 
 
-def _calibration(told: dict[str, Tensor], deviation: float) -> list[list[object]]:
-    """Share of chances that are low, by how sure the advice is of it."""
-    low = true_chance(told["regret"], deviation) < TOLERANCE
-    low_among = true_chance(told["among_candidates"], deviation) < TOLERANCE
+def _gains(told: pd.DataFrame) -> list[float]:
+    stated, true = told["gain_share"], told["regret_share"]
+    means = stated.mean(), stated.median(), true.mean(), true.median()
+    return [*map(float, means), float(told["regret"].median())]
+
+
+def _little(told: pd.DataFrame, deviation: float) -> dict[str, np.ndarray]:
+    """Whether there is little regret in preference, and in utility."""
+    chance = true_chance(torch.tensor(told["regret"].to_numpy()), deviation)
+    return {
+        "confidence": (chance < TOLERANCE).numpy(),
+        "gain_confidence": (told["regret_share"] < GAIN_TOLERANCE).to_numpy(),
+    }
+
+
+def _stops(told: pd.DataFrame, deviation: float) -> list[object]:
+    """Figures of all advices to stop."""
+    little = _little(told, deviation)
+    stop = told["stop"].to_numpy() > 0
+    wrong = stop & ~little["confidence"] & ~little["gain_confidence"]
+    there = told[stop]
+    largest = [there[name].max() if stop.any() else "-" for name in SAID[-2:]]
+    return [len(told), int(stop.sum()), int(wrong.sum()), *largest]
+
+
+def _calibration(told: pd.DataFrame, deviation: float) -> list[list[object]]:
+    """Share of what is little, by how sure the advice is of it."""
     lines: list[list[object]] = []
-    for least, most in pairwise(CONFIDENCES):
-        these = (told["confidence"] >= least) & (told["confidence"] < most)
-        if these.any():
-            shares = [v[these].double().mean() for v in (told["confidence"], low)]
-            shares.append(low_among[these].double().mean())
-            name = f"{least:g} to {min(most, 1.0):g}"
-            lines.append([name, int(these.sum()), *map(float, shares)])
+    names = {"confidence": "preference", "gain_confidence": "utility"}
+    for name, little in _little(told, deviation).items():
+        sure = told[name].to_numpy()
+        for least, most in pairwise(CONFIDENCES):
+            these = (sure >= least) & (sure < most)
+            if these.any():
+                within = f"{least:g} to {min(most, 1.0):g}"
+                shares = float(sure[these].mean()), float(little[these].mean())
+                lines.append([names[name], within, int(these.sum()), *shares])
     return lines
 
 
-def _record(path: Path, rows: list[dict[str, str]]) -> None:
-    new = not path.exists()
-    with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
+def _record(path: Path, table: pd.DataFrame) -> None:
+    table.to_csv(
+        path, mode="a", header=not path.exists(), index=False, lineterminator="\n"
+    )
 
 
 if __name__ == "__main__":

@@ -170,7 +170,9 @@ def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel])
     cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
     best = duels[-1].incumbent.unsqueeze(0)
     candidates = stopping_candidates(best, cube, NUM_CANDIDATES)
-    advice = stopping_advice(model, candidates, recommended=best, shown=_shown(done))
+    advice = stopping_advice(
+        model, candidates, recommended=best, shown=_shown(done), bounds=cube
+    )
     return (
         f"still to gain, by the model: {100 * advice.gain_share:.2g} % of the range of "
         f"utilities shown; below {100 * GAIN_TOLERANCE:g} % with probability "

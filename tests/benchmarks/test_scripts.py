@@ -265,15 +265,10 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "stopping_errors": (
-        {
-            "stopping_errors.NUM_RANDOM": 2,
-            "stopping_errors.NUM_SPREAD": 8,
-            "stopping_errors.FIRST": 3,
-            "stopping_errors.EVERY": 1,
-        },
+        {"stopping_errors.NUM_RANDOM": 2},
         [
             *("--starts", "2", "--setting", "sixhumpcamel-narrow:0.2"),
-            *("--duels", "4", "--candidates", "spread"),
+            *("--duels", "4", "--every", "2"),
             *("--record", "{folder}/advices.csv"),
         ],
     ),

@@ -16,6 +16,7 @@ from botorch_pref.evaluation.progress.best_probability import (
     NUM_SAMPLES,
     utility_samples,
 )
+from botorch_pref.evaluation.progress.path_maxima import path_maxima
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.models.predictions.model_link import model_link
 
@@ -25,8 +26,12 @@ TOLERANCE = 0.6
 CONFIDENCE = 0.9
 """How sure one is that a chance or a gain is so low, where the advice is to stop."""
 
-GAIN_TOLERANCE = 0.01
+GAIN_TOLERANCE = 0.05
 """A gain that need not be made, as a share of the range of utilities shown."""
+
+
+NUM_PATHS = 128
+"""Functions whose largest values in a box are found."""
 
 
 class StoppingAdvice(NamedTuple):
@@ -64,6 +69,7 @@ def stopping_advice(
     *,
     recommended: Tensor | None = None,
     shown: Tensor | None = None,
+    bounds: Tensor | None = None,
     gain_tolerance: float = GAIN_TOLERANCE,
     link: DuelLink | None = None,
     num_samples: int = NUM_SAMPLES,
@@ -87,9 +93,12 @@ def stopping_advice(
 
     Neither depends on the unit of utility. Both are as good as the model: one that is
     sure of a wrong optimum stops there. Candidates stand for the space, and leave out
-    what lies between them: take those of :func:`.stopping_candidates`, of which a half
-    is near the recommended one. ``docs/evaluation.md`` says how often the advice is
-    wrong (``benchmarks/stopping_errors.py``).
+    what lies between them: the best of any 512 points in six dimensions is far below
+    the best of the cube. With ``bounds``, the largest utility of the box is found of
+    each posterior draw, by gradients from its best candidates on; take those of
+    :func:`.stopping_candidates`, of which a half is near the recommended point.
+    ``docs/evaluation.md`` says how often the advice is wrong
+    (``benchmarks/stopping_errors.py``).
 
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
@@ -101,13 +110,18 @@ def stopping_advice(
             none given.
         shown: ``m x d`` points that the person has seen, whose utilities have the
             range; all candidates if none are given.
+        bounds: ``2 x d``, lower and upper ends of the box that is searched; without
+            them the candidates alone are. Draws are then `NUM_PATHS` functions, as
+            BoTorch draws them of the models of this package and of its own. Not for an
+            ensemble.
         gain_tolerance: Share of the range, in (0, 1).
         link: From a difference of utilities to an answer; the model's by default.
-        num_samples: Number of joint samples of the utilities.
+        num_samples: Number of joint samples of the utilities; not used with bounds.
         seed: Of the samples; the global random state stays as it is.
 
     Raises:
-        BotorchPrefError: A number outside its range, or a batch of models.
+        BotorchPrefError: A number outside its range, a batch of models, or bounds for
+            an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
     if not 0.5 < tolerance < 1:
@@ -126,13 +140,23 @@ def stopping_advice(
             f"The model is a batch of shape {tuple(model.batch_shape)}; ask for advice "
             "about each of its models."
         )
+    if bounds is not None and is_ensemble(model):
+        raise BotorchPrefError(
+            "bounds are given for an ensemble of models, whose functions cannot be "
+            "followed uphill at once: leave bounds out, and give more candidates."
+        )
     if recommended is None:
         recommended = _best_mean(model, candidates)
-    points = [recommended, candidates, *([] if shown is None else [shown])]
-    utilities = utility_samples(model, torch.cat(points), num_samples, seed)
-    own, there, *seen = utilities.split([len(part) for part in points], -1)
-    gain = torch.cat([own, there], -1).amax(-1) - own.squeeze(-1)
-    of_seen = seen[0] if seen else there
+    seen = candidates if shown is None else shown
+    if bounds is None:
+        points = torch.cat([recommended, candidates, seen])
+        utilities = utility_samples(model, points, num_samples, seed)
+        best = utilities[..., : 1 + len(candidates)].amax(-1)
+    else:
+        points = torch.cat([recommended, seen])
+        starts = torch.cat([recommended, candidates])
+        utilities, best = path_maxima(model, points, starts, bounds, NUM_PATHS, seed)
+    gain, of_seen = best - utilities[..., 0], utilities[..., -len(seen) :]
     extent = of_seen.amax(-1) - of_seen.amin(-1)
     with torch.no_grad():
         known = model_link(model) if link is None else link
