@@ -1,4 +1,4 @@
-"""Table of `benchmarks/screen_rules.py`: rules for questions, 50 starts of each."""
+"""Table of `benchmarks/screen_rules.py`: rules for questions, from 50 starts on."""
 
 from __future__ import annotations
 
@@ -30,14 +30,18 @@ FAR = 0.4
 _WHERE = ["problem", "deviation"]
 
 _HEAD = f"""
-## Rules for questions, from 50 starts
+## Rules for questions
 
 `python benchmarks/screen_rules.py`: expectation propagation on 5 random and 25 chosen
 duels, the runs of all starts in one batch. Answers are exact, or those of a judge with
 a probit deviation per item. The reference, `{REFERENCE}`,
-is what the library asks by default. Rows of other software, and of `ep, eubo-pair`,
+is what the library asks by default; where the judge errs, its rows of most *runs* say
+best what to expect. Of a judge who errs, other answers from the same starts move a mean
+by its standard error: the suite and this batch think the same of the same answers,
+which a test holds them to, and the suite's rows below, of fewer starts and other
+answers, differ from these by as much. Rows of other software, and of `ep, eubo-pair`,
 which asks of two new points each time, are the suite's, from the same random duels,
-with a judge of the same kind. Deviations of 0.0815, 0.193 and 0.378
+with a judge of the same kind and other answers. Deviations of 0.0815, 0.193 and 0.378
 on Hartmann6, and of 0.00693, 0.0157 and 0.0294 on Six-Hump Camel, misjudge 10, 20 and
 30 % of close pairs. *Far off* are recommendations with a
 regret above {FAR}, which on Six-Hump Camel is another hump; *unclear early* as above.

@@ -36,9 +36,9 @@ NUM_CANDIDATES = 256
 
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
-    "gain as a share of the range": "of the utilities of the options judged",
+    "gain as a share of the range": "from the worst to the best option judged",
     "probability of a small gain": f"of a share below {GAIN_TOLERANCE:g}",
-    "stop": f"one of the probabilities of little regret is at least {CONFIDENCE}",
+    "stop": f"a small gain or a low chance, with probability {CONFIDENCE}",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
     "its probability to be low": f"of a chance of regret below {TOLERANCE}",
     "agreement of raters": "correlation of the utilities of two of them",
