@@ -50,7 +50,7 @@ def path_maxima(
     best = at_starts.topk(min(RESTARTS, len(starts)), dim=-1).indices
     _, found = gen_candidates_scipy(
         starts[best],
-        paths,
+        paths,  # type: ignore[arg-type]  # It takes any function of points.
         lower_bounds=box[0],
         upper_bounds=box[1],
         options={"maxiter": STEPS},
