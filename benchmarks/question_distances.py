@@ -24,7 +24,7 @@ from botorch_pref.acquisition import (
 )
 from botorch_pref.commands.registry import make_fit
 from botorch_pref.simulation.duel_loop import run_duels
-from botorch_pref.simulation.judge import ProbitJudge, judge_generator
+from botorch_pref.simulation.judge import ProbitJudge
 from botorch_pref.simulation.problems import make_problem
 from botorch_pref.simulation.proposals import ChosenDuels, MakeAcquisition
 
@@ -55,7 +55,9 @@ def distances(rule: str, seed: int, num_duels: int) -> tuple[list[float], float]
         make_acquisition=RULES[rule],
         generator=Generator().manual_seed(seed),
     )
-    judge = ProbitJudge(problem.utility, DEVIATION**2, judge_generator(seed))
+    # torch reads the lowest 32 bits of a seed: the judge's is another of these.
+    errors = Generator().manual_seed(2**31 + seed)
+    judge = ProbitJudge(problem.utility, DEVIATION**2, errors)
     duels = list(run_duels(propose, judge, make_fit("ep", errs=True), num_duels))
     apart = [
         float(torch.dist(duel.proposal.challenger, duel.proposal.opponent))

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -82,22 +81,6 @@ class ProbitJudge(Judge):
             return 0.5 if abs(gap) <= self.tie_threshold else float(gap > 0.0)
         ends = torch.stack([gap - self.tie_threshold, gap + self.tie_threshold])
         return float(torch.special.ndtr(ends / (2 * self.noise) ** 0.5).mean())
-
-
-def judge_generator(seed: int, stream: int = 0) -> Generator:
-    """Source of a judge's draws in the run of a seed.
-
-    Its draws are independent of those of ``Generator().manual_seed(seed)``, from which
-    a run takes its points. torch's generator reads only the lowest 32 bits of a seed,
-    so that a large number added to it may give the same draws again; NumPy's
-    `SeedSequence` mixes all bits.
-
-    Args:
-        seed: Of the run, at least 0.
-        stream: Sets several sources of one judge apart, at least 0.
-    """
-    (mixed,) = np.random.SeedSequence((seed, stream)).generate_state(1)
-    return Generator().manual_seed(int(mixed))
 
 
 def difference_of(utility: Utility, first: Tensor, second: Tensor) -> Tensor:

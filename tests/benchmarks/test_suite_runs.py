@@ -1,8 +1,10 @@
 """Runs of the suite: played, written, on a cluster, into records."""
 
 import csv
+import math
 import shutil
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +16,7 @@ from scipy.special import ndtr
 from tiny_study import CELLS, SETTING
 
 from benchmarks.suite.cell import OPTUNA, Cell, Rule, Setting
-from benchmarks.suite.runs.judges import make_judge
+from benchmarks.suite.runs.judges import judge_generator, make_judge
 from benchmarks.suite.runs.play import COLUMNS, basin_regret, is_repeated, play
 from benchmarks.suite.runs.players import make_player
 from benchmarks.suite.runs.rivals import decided
@@ -30,7 +32,6 @@ from benchmarks.suite.runs.store import (
 )
 from botorch_pref.feedback import Comparisons
 from botorch_pref.simulation.duel_loop import run_duels
-from botorch_pref.simulation.judge import judge_generator
 from botorch_pref.simulation.problems import make_problem
 
 
@@ -100,6 +101,29 @@ def test_answers_do_not_follow_from_the_points_of_the_first_duels(
     parts = torch.cat([points < 0.5, (points * 4).floor() % 3 == 0], 1).float()
     right = (answers.unsqueeze(-1) == parts.unsqueeze(1)).float().mean(0)
     assert float((right - 0.5).abs().max()) < 4.5 * 0.025
+
+
+@pytest.mark.parametrize("stream", [0, 1])
+def test_her_draws_are_not_those_of_the_points_of_her_run(stream: int) -> None:
+    points, drawn = (
+        torch.stack([torch.rand(4, generator=make(seed)) for seed in range(2000)])
+        for make in (
+            torch.Generator().manual_seed,
+            partial(judge_generator, stream=stream),
+        )
+    )
+    assert not (points == drawn).any()
+    correlation = torch.corrcoef(torch.cat([points, drawn], 1).T)[:4, 4:]
+    # Sixteen of them, each with a deviation of 1 / sqrt(2000).
+    assert float(correlation.abs().max()) < 4 / math.sqrt(2000)
+
+
+def test_each_seed_and_stream_has_draws_of_its_own() -> None:
+    keys = [(seed, stream) for seed in range(50) for stream in range(2)]
+    first = [float(torch.rand((), generator=judge_generator(*key))) for key in keys]
+    again = [float(torch.rand((), generator=judge_generator(*key))) for key in keys]
+    assert first == again
+    assert len(set(first)) == len(keys)
 
 
 def test_a_run_agrees_with_the_batch_on_its_answers_duel_by_duel(

@@ -1,12 +1,11 @@
 import math
-from functools import partial
 
 import pytest
 import torch
 from scipy.stats import norm
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.simulation.judge import Judge, ProbitJudge, judge_generator
+from botorch_pref.simulation.judge import Judge, ProbitJudge
 from botorch_pref.simulation.lapsing_judge import LapsingJudge
 from botorch_pref.simulation.logistic_judge import LogisticJudge
 
@@ -124,26 +123,3 @@ def test_impossible_rate_of_lapses(rate: float) -> None:
 def test_impossible_scale() -> None:
     with pytest.raises(BotorchPrefError, match=r"scale is -1.*: give a finite number"):
         LogisticJudge(total, -1.0, torch.Generator())
-
-
-@pytest.mark.parametrize("stream", [0, 1])
-def test_her_draws_are_not_those_of_the_points_of_her_run(stream: int) -> None:
-    points, drawn = (
-        torch.stack([torch.rand(4, generator=make(seed)) for seed in range(2000)])
-        for make in (
-            torch.Generator().manual_seed,
-            partial(judge_generator, stream=stream),
-        )
-    )
-    assert not (points == drawn).any()
-    correlation = torch.corrcoef(torch.cat([points, drawn], 1).T)[:4, 4:]
-    # Sixteen of them, each with a deviation of 1 / sqrt(2000).
-    assert float(correlation.abs().max()) < 4 / math.sqrt(2000)
-
-
-def test_each_seed_and_stream_has_draws_of_its_own() -> None:
-    keys = [(seed, stream) for seed in range(50) for stream in range(2)]
-    first = [float(torch.rand((), generator=judge_generator(*key))) for key in keys]
-    again = [float(torch.rand((), generator=judge_generator(*key))) for key in keys]
-    assert first == again
-    assert len(set(first)) == len(keys)

@@ -1,4 +1,4 @@
-"""Table of `benchmarks/screen_rules.py`: rules for questions, from 50 starts on."""
+"""Table of `benchmarks/screen_rules.py`: rules for questions, many starts of each."""
 
 from __future__ import annotations
 

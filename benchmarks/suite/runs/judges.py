@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from torch import Generator
+
 from benchmarks.suite.cell import Setting
 from benchmarks.suite.errors import SuiteError
-from botorch_pref.simulation.judge import Judge, ProbitJudge, Utility, judge_generator
+from botorch_pref.simulation.judge import Judge, ProbitJudge, Utility
 from botorch_pref.simulation.lapsing_judge import LapsingJudge
 from botorch_pref.simulation.logistic_judge import LogisticJudge
+
+
+def judge_generator(seed: int, stream: int = 0) -> Generator:
+    """Source of a judge's draws in the run of a seed.
+
+    Its draws are independent of those of ``Generator().manual_seed(seed)``, from which
+    a run takes its points. torch's generator reads only the lowest 32 bits of a seed,
+    so that a large number added to it may give the same draws again; NumPy's
+    `SeedSequence` mixes all bits.
+
+    Args:
+        seed: Of the run, at least 0.
+        stream: Sets several sources of one judge apart, at least 0.
+    """
+    (mixed,) = np.random.SeedSequence((seed, stream)).generate_state(1)
+    return Generator().manual_seed(int(mixed))
 
 
 def _exact(utility: Utility, noise: float, seed: int) -> Judge:
