@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import botorch
 import torch
 from botorch.models.likelihoods import pairwise
 from botorch.models.pairwise_gp import PairwiseGP
@@ -195,9 +196,10 @@ def _git(checkout: str, *arguments: str) -> str:
 
 
 def sources(checkout: str) -> dict[str, str]:
-    """The files under ``test`` that mention `PairwiseGP`, by path."""
-    found = _git(checkout, "grep", "-l", "PairwiseGP", "HEAD", "--", "test").split()
-    return {name.removeprefix("HEAD:"): _git(checkout, "show", name) for name in found}
+    """Files of tests of the installed version that mention `PairwiseGP`, by path."""
+    tag = f"v{botorch.__version__}"
+    found = _git(checkout, "grep", "-l", "PairwiseGP", tag, "--", "test").split()
+    return {name.removeprefix(f"{tag}:"): _git(checkout, "show", name) for name in found}
 
 
 def _test_classes(tree: ast.Module) -> set[str]:
