@@ -199,7 +199,9 @@ def sources(checkout: str) -> dict[str, str]:
     """Files of tests of the installed version that mention `PairwiseGP`, by path."""
     tag = f"v{botorch.__version__}"
     found = _git(checkout, "grep", "-l", "PairwiseGP", tag, "--", "test").split()
-    return {name.removeprefix(f"{tag}:"): _git(checkout, "show", name) for name in found}
+    return {
+        name.removeprefix(f"{tag}:"): _git(checkout, "show", name) for name in found
+    }
 
 
 def _test_classes(tree: ast.Module) -> set[str]:
