@@ -36,7 +36,6 @@ from botorch_pref.models.answers.answer_likelihoods import (
 )
 from botorch_pref.models.answers.supported_answers import check_engine
 from botorch_pref.models.data.duel_pairs import duel_pairs
-from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_arguments import (
     check_training_inputs,
     warn_of_single_precision,
@@ -49,6 +48,7 @@ from botorch_pref.models.data.training_set import (
 )
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
 from botorch_pref.models.utility_model import UtilityModel
+from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.moments import Moments
 
 
@@ -86,6 +86,7 @@ class PreferenceGP(UtilityModel, GP):
     mean_module: Mean
     covar_module: Kernel
 
+    @checked_arguments
     def __init__(
         self,
         datapoints: Tensor | None = None,
@@ -99,9 +100,6 @@ class PreferenceGP(UtilityModel, GP):
     ) -> None:
         super().__init__()
         check_engine(self)
-        check_module("mean_module", mean_module, Mean)
-        check_module("covar_module", covar_module, Kernel)
-        check_module("input_transform", input_transform, InputTransform)
         self._cache = SolutionCache()
         blocks = collect_feedback(comparisons, feedback)
         self.likelihoods = answer_likelihoods(type(self), blocks, likelihood)
@@ -277,7 +275,7 @@ class PreferenceGP(UtilityModel, GP):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
-        self.check_points("X", X)
+        X = self.check_points("X", X)
         if self.training:
             # Not at every call: BoTorch's walks over all modules.
             self.eval()
@@ -342,7 +340,7 @@ class PreferenceGP(UtilityModel, GP):
         Returns:
             ``batch_shape x q``.
         """
-        self._check_duels(("X1", "X2"), X1, X2)
+        X1, X2 = self._check_duels(("X1", "X2"), X1, X2)
         pairs = duel_pairs(X1, X2, len(self.batch_shape))
         moments, prior = self.moments(pairs.points), self.prior_variance(pairs.points)
         means, variance = pairs.differences(moments, prior)

@@ -31,7 +31,11 @@ from botorch_pref.models.data.training_set import (
 )
 from botorch_pref.models.fantasies import check_fantasy_points, fantasy_duels
 from botorch_pref.posteriors.moments import Moments, contrast
-from botorch_pref.posteriors.query_points import check_point_pairs, check_points
+from botorch_pref.posteriors.query_points import (
+    check_finite,
+    check_point_pairs,
+    check_points,
+)
 from botorch_pref.posteriors.transformed_posterior import (
     check_output_indices,
     transformed_posterior,
@@ -111,21 +115,29 @@ class UtilityModel(Model, FantasizeMixin):
             self.make_posterior, moments, posterior_transform, X
         )
 
-    def check_points(self, name: str, X: Tensor) -> None:
+    def check_points(self, name: str, X: Tensor) -> Tensor:
         """Checks the points of a prediction.
 
         Args:
             name: Of the argument.
             X: What was given.
 
-        Raises:
-            FeedbackError: It is no tensor of such points as the model has seen.
-        """
-        check_points(name, X, self.datapoints, self._num_features)
+        Returns:
+            The points, in the precision of the model.
 
-    def _check_duels(self, names: tuple[str, str], X1: Tensor, X2: Tensor) -> None:
+        Raises:
+            FeedbackError: It is no tensor of such points as the model has seen, or one
+                of them is not finite.
+        """
+        return check_finite(
+            name, check_points(name, X, self.datapoints, self._num_features)
+        )
+
+    def _check_duels(
+        self, names: tuple[str, str], X1: Tensor, X2: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Checks the two sides of duels, as :meth:`check_points`."""
-        check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
+        return check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
 
     @property
     def _num_features(self) -> int | None:
@@ -143,7 +155,7 @@ class UtilityModel(Model, FantasizeMixin):
         Returns:
             A posterior over ``batch_shape x q x 1``.
         """
-        self._check_duels(("X", "X_ref"), X, X_ref)
+        X, X_ref = self._check_duels(("X", "X_ref"), X, X_ref)
         batch = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
         both = torch.cat(
             [X.expand(*batch, -1, -1), X_ref.expand(*batch, -1, -1)], dim=-2

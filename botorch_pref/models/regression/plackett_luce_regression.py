@@ -29,13 +29,13 @@ from botorch_pref.inference.weight_space.weight_engine import (
 )
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.likelihoods.positive_parameter import PositiveParameter, set_positive
-from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.registry import register_model
 from botorch_pref.models.regression.held_out_losses import EtaLosses, held_out_losses
 from botorch_pref.models.regression.set_folds import set_folds
 from botorch_pref.models.regression.stages import check_stages, stages_of
 from botorch_pref.models.utility_model import UtilityModel
+from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 from botorch_pref.posteriors.gaussian_posterior import gaussian_posterior
 from botorch_pref.posteriors.moments import Moments
@@ -100,6 +100,7 @@ class PlackettLuceRegression(UtilityModel, GP):
     engine: WeightEngine
     _cache: SolutionCache[WeightSolution]
 
+    @checked_arguments
     def __init__(
         self,
         datapoints: Tensor,
@@ -111,11 +112,10 @@ class PlackettLuceRegression(UtilityModel, GP):
         input_transform: InputTransform | None = None,
     ) -> None:
         super().__init__()
-        if inference not in _ENGINES:
+        if inference not in tuple(_ENGINES):
             raise UnsupportedFeedbackError(
                 f"inference={inference!r}; there are {' and '.join(_ENGINES)}."
             )
-        check_module("input_transform", input_transform, InputTransform)
         self.engine = _ENGINES[inference]
         self.likelihood = PlackettLuceLikelihood()
         self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
@@ -220,7 +220,7 @@ class PlackettLuceRegression(UtilityModel, GP):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
-        self.check_points("X", X)
+        X = self.check_points("X", X)
         self.eval()
         features = self.transform_inputs(X)
         mean = (features @ self.weights_mean.unsqueeze(-1)).squeeze(-1)
@@ -251,7 +251,7 @@ class PlackettLuceRegression(UtilityModel, GP):
         Returns:
             ``batch_shape x q``.
         """
-        self._check_duels(("X1", "X2"), X1, X2)
+        X1, X2 = self._check_duels(("X1", "X2"), X1, X2)
         self.eval()
         first, second = self.transform_inputs(X1), self.transform_inputs(X2)
         gap, weights = first - second, self.weights_mean.unsqueeze(-1)
