@@ -22,10 +22,7 @@ from botorch_pref.acquisition.reference.observed_points import (
     champion,
     champion_index,
 )
-from botorch_pref.acquisition.registration.registry import (
-    register_acquisition,
-    register_input_constructors,
-)
+from botorch_pref.acquisition.registration.registry import register_acquisition
 from botorch_pref.acquisition.wrappers.chance_constrained import ChanceConstrained
 from botorch_pref.acquisition.wrappers.distinct_options import DistinctOptions
 from botorch_pref.acquisition.wrappers.feasibility_weighted import FeasibilityWeighted
@@ -54,5 +51,4 @@ __all__ = [
     "incumbent",
     "incumbent_index",
     "register_acquisition",
-    "register_input_constructors",
 ]

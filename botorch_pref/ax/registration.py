@@ -31,7 +31,6 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_pref.acquisition import register_input_constructors
 from botorch_pref.ax.generation.catalogue_rows import CatalogueRows
 from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
@@ -119,7 +118,6 @@ _TRANSFORMS = (CatalogueRows, NearestIntegers, ReadableNumbers, WholeNumbers)
 
 
 def _register() -> None:
-    register_input_constructors()
     GENERATOR_KEY_TO_GENERATOR_SETUP[PreferenceGenerators.PREFERENCE.value] = (
         GeneratorSetup(
             adapter_class=PreferenceAdapter,

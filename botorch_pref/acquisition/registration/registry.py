@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import (
+    ACQF_INPUT_CONSTRUCTOR_REGISTRY,
+    acqf_input_constructor,
+)
 
 from botorch_pref.acquisition.registration.input_constructors import (
     Reference,
@@ -35,50 +38,6 @@ class RegisteredAcquisition:
 
 _REGISTERED: dict[str, RegisteredAcquisition] = {}
 
-# BoTorch's module takes as long to import as everything else of ours: it waits until
-# somebody needs it.
-_BOTORCH_REGISTRY = "botorch.acquisition.input_constructors"
-_UNREGISTERED: dict[type[AcquisitionFunction], Callable[..., dict[str, Any]]] = {}
-
-
-def add_input_constructor(
-    acquisition_class: type[AcquisitionFunction],
-    construct: Callable[..., dict[str, Any]],
-) -> None:
-    """Keeps an input constructor for BoTorch's registry.
-
-    It goes there at once if BoTorch's input constructors are imported already, and with
-    the next `register_input_constructors` if not.
-
-    Args:
-        acquisition_class: The class.
-        construct: From keywords to keyword arguments of the class.
-    """
-    _UNREGISTERED[acquisition_class] = construct
-    if _BOTORCH_REGISTRY in sys.modules:
-        register_input_constructors()
-
-
-def register_input_constructors() -> None:
-    """Registers the input constructors of this package with BoTorch.
-
-    BoTorch's ``get_acqf_input_constructor`` then knows our acquisition functions, and
-    every class that `register_acquisition` decorates. Code that imports
-    ``botorch.acquisition.input_constructors`` before it imports this package, or
-    imports ``botorch_pref.ax`` at any time, need not call this function. Any other code
-    that uses BoTorch's input constructors calls it once; more calls change nothing.
-    """
-    from botorch.acquisition.input_constructors import (
-        ACQF_INPUT_CONSTRUCTOR_REGISTRY,
-        acqf_input_constructor,
-    )
-
-    while _UNREGISTERED:
-        acquisition_class, construct = _UNREGISTERED.popitem()
-        # BoTorch refuses a second constructor of the same class.
-        ACQF_INPUT_CONSTRUCTOR_REGISTRY.pop(acquisition_class, None)
-        acqf_input_constructor(acquisition_class)(construct)
-
 
 def register_acquisition(
     name: str, reference: Reference | None = None
@@ -87,7 +46,7 @@ def register_acquisition(
 
     ``python -m botorch_pref`` and `PreferenceExperiment` then take its name, and
     BoTorch's ``get_acqf_input_constructor`` knows its keywords, which are those of the
-    class; see `register_input_constructors`.
+    class.
 
     Args:
         name: A short name that no other has.
@@ -124,7 +83,9 @@ def register_acquisition(
         for known in registered_acquisitions():
             _check_apart(entry, known)
         construct = duel_input_constructor(acquisition_class, reference)
-        add_input_constructor(acquisition_class, construct)
+        # BoTorch refuses a second constructor of the same class.
+        ACQF_INPUT_CONSTRUCTOR_REGISTRY.pop(acquisition_class, None)
+        acqf_input_constructor(acquisition_class)(construct)
         for known in earlier:
             del _REGISTERED[known.name]
         _REGISTERED[name] = entry

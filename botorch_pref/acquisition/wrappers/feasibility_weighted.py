@@ -7,6 +7,10 @@ from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import (
+    acqf_input_constructor,
+    get_acqf_input_constructor,
+)
 from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
@@ -14,7 +18,6 @@ from torch import Tensor
 from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
 from botorch_pref.acquisition.point_arguments import takes_points
 from botorch_pref.acquisition.registration.input_constructors import utility_model
-from botorch_pref.acquisition.registration.registry import add_input_constructor
 from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
 from botorch_pref.models.predictions.validity_probability import (
     log_validity_probability,
@@ -122,6 +125,7 @@ def failing_value(value: Tensor, log_valid: Tensor, failure_value: float) -> Ten
     return failure_value + torch.where(gain > 0, valid * gain, (2 - valid) * gain)
 
 
+@acqf_input_constructor(FeasibilityWeighted)
 def construct_inputs_feasibility_weighted(
     model: Model,
     feasibility_model: PreferenceGP,
@@ -138,8 +142,6 @@ def construct_inputs_feasibility_weighted(
         acquisition_options: Options of that constructor, besides the model.
         failure_value: See `FeasibilityWeighted`.
     """
-    from botorch.acquisition.input_constructors import get_acqf_input_constructor
-
     construct = get_acqf_input_constructor(acquisition_class)
     arguments = construct(model=utility_model(model), **(acquisition_options or {}))
     return {
@@ -147,6 +149,3 @@ def construct_inputs_feasibility_weighted(
         "feasibility_model": feasibility_model,
         "failure_value": failure_value,
     }
-
-
-add_input_constructor(FeasibilityWeighted, construct_inputs_feasibility_weighted)
