@@ -83,7 +83,7 @@ def check_finite(name: str, points: Tensor) -> Tensor:
     if not bool(finite.all()):
         where = (~finite).nonzero()[0].tolist()
         raise FeedbackError(
-            f"{name}{where} is {float(points[tuple(where)])}: row {where[-2]} needs "
+            f"{name}{where} is {points[tuple(where)].item()}: row {where[-2]} needs "
             "finite features; leave the point out, or impute what is missing."
         )
     return points
