@@ -302,12 +302,14 @@ class PreferenceGP(UtilityModel, GP):
         self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
     ) -> Self:
         """See base class; the engine of the copy starts where that of the model is."""
-        answers = collect_answers(Y)
+        answers = Y if isinstance(Y, Tensor) else collect_answers(Y)
         new = super().condition_on_observations(X, answers, **kwargs)
         after = new._site_rows(new._answered())
         if self._cache.start is None:
             return new
-        more = TrainingSet(X.detach(), answers).in_order_of(new.feedback)
+        more = TrainingSet(X.detach(), collect_answers(answers)).in_order_of(
+            new.feedback
+        )
         more = more.map_tensors(lambda t: t.to(X.device))
         before = self._site_rows(self._answered())
         sources = row_sources(before, self._site_rows(more), after)

@@ -53,6 +53,8 @@ class UtilityModel(Model, FantasizeMixin):
     dim: int | None = None
     """``d``, the number of features; None without datapoints."""
     _data: TrainingSet | None = None
+    _given: tuple[Tensor, Tensor] | None = None
+    """Points and comparisons that a model without data was conditioned on."""
     _cache: SolutionCache[Any]
 
     @abstractmethod
@@ -209,7 +211,7 @@ class UtilityModel(Model, FantasizeMixin):
     def _set_data(self, data: TrainingSet) -> None:
         self.check_feedback(data.feedback)
         device = data.datapoints.device
-        self._data = data.map_tensors(lambda t: t.to(device))
+        self._data, self._given = data.map_tensors(lambda t: t.to(device)), None
         self.dim = data.datapoints.shape[-1]
         self._cache = SolutionCache()
 
@@ -251,7 +253,9 @@ class UtilityModel(Model, FantasizeMixin):
 
         Args:
             X: ``batch_shape x n' x d``, untransformed. What is computed with the copy
-                has a gradient in it.
+                has a gradient in it. The copy of a model without data returns the
+                tensors X and Y themselves as its ``datapoints`` and ``comparisons``,
+                as `PairwiseGP` does; do not change them in place afterwards.
             Y: ``batch_shape x m' x 2`` integers into ``X``, winner first; or a
                 container of any kind of answer, or several, with indices into ``X``.
                 Batch shapes broadcast with each other and with the model's.
@@ -270,6 +274,8 @@ class UtilityModel(Model, FantasizeMixin):
         if self.datapoints is None:
             new.to(X)
             new._set_data(more)
+            if isinstance(Y, Tensor) and Y.dtype == torch.long and Y.device == X.device:
+                new._given = X, Y
         else:
             given = TrainingSet(self.datapoints, self.feedback)
             new._set_data(given.followed_by(more))
@@ -318,6 +324,8 @@ class UtilityModel(Model, FantasizeMixin):
     @property
     def train_targets(self) -> Tensor | None:
         """The comparisons, ``batch_shape x m x 2``, where there are any."""
+        if self._given is not None:
+            return self._given[1]
         block = None if self._data is None else self._data.comparisons
         return None if block is None else block.pairs
 
@@ -326,6 +334,8 @@ class UtilityModel(Model, FantasizeMixin):
         """``batch_shape x n x d``, as they were given."""
         if self._has_transformed_inputs:
             return self._original_train_inputs
+        if self._given is not None:
+            return self._given[0]
         return None if self._data is None else self._data.datapoints
 
     @property
@@ -377,7 +387,7 @@ class UtilityModel(Model, FantasizeMixin):
         # at every call; then nothing is to be computed anew.
         after = self._data
         if before is None or after is None or after.datapoints is not before.datapoints:
-            self._cache = SolutionCache()
+            self._cache, self._given = SolutionCache(), None
         return self
 
     @property
