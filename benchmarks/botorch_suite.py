@@ -67,12 +67,10 @@ _BASE = "counts one base sample a point; a mixture has another for the component
 
 EXCEPTED = [
     Excepted("test_pairwise_gp", "util_comp", _PRIVATE),
-    Excepted("test_pairwise_gp", "model.utility", _PRIVATE),
     Excepted("test_consolidation", "model.utility", _PRIVATE),
     Excepted("test_consolidation", "consolidated", _CONSOLIDATED),
     Excepted("test_consolidation", "pred_shape, train_X", _CONSOLIDATED),
     Excepted("test_load_state_dict_recomputes_laplace", "utility", _PRIVATE),
-    Excepted("test_helper_functions", "", "a private function of its module"),
     Excepted("test_load_state_dict", "_buffer_names", _PRIVATE),
     Excepted("TestPairwiseLikelihood", "", "takes `utility` and `D` for its data"),
     Excepted("test_pairwise_gp", "ConstantMean", _PRIOR),
@@ -157,7 +155,7 @@ class _Cut(ast.NodeTransformer):
             return self.visit_simple(node)
         return self.generic_visit(node)
 
-    visit_Expr = visit_Assign = visit_simple
+    visit_Assert = visit_Expr = visit_Assign = visit_simple
 
 
 def starting_like_pairwise_gp(cls: Any) -> type:

@@ -23,7 +23,7 @@ _NAMES = {Real: "a number", Integral: "an integer", Tensor: "a torch.Tensor"}
 
 
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that refuses arguments of other classes than it is annotated with.
+    """A function that refuses arguments whose classes its annotations do not name.
 
     Annotations count that are classes or unions of classes. Two kinds of arguments are
     left to the function: those that may be tensors, whose shape and entries it checks
