@@ -34,7 +34,7 @@ class DuelingThompson(AcquisitionFunction):
     point. Every number of pending points has its own function: each member of a batch
     chosen one by one (``sequential=True``) maximises another draw. Of points that are
     chosen jointly, the second has the function of one pending point more, and so on,
-    and their mean improvement is the value: both ways lead to the same batch. The
+    and their mean improvement is the value: the best batch is the same either way. The
     function of an ensemble, such as a fully Bayesian model, is that of one member drawn
     at random.
 
