@@ -124,7 +124,7 @@ def one_data_set(length: int) -> list[list[object]]:
         name: PlackettLuceRegression(
             features, feedback=[Rankings(orders)], inference=name
         )
-        for name in ("variational", "laplace")
+        for name in ("laplace", "variational")
     }
     truth = exact(models["laplace"], features, orders)
     size = truth.mean.norm()
@@ -168,7 +168,7 @@ def coverage(length: int) -> list[list[object]]:
     features, orders = ranked(weights, length, generator)
     region, interval = stats.chi2(FEATURES).ppf(LEVEL), stats.chi2(1).ppf(LEVEL)
     rows: list[list[object]] = []
-    for name in ("variational", "laplace"):
+    for name in ("laplace", "variational"):
         model = PlackettLuceRegression(
             features, feedback=[Rankings(orders)], inference=name
         )

@@ -2,7 +2,7 @@
 
     python benchmarks/plackett_luce_regression.py
 
-Prints seconds and steps of the posterior, by the bound and by Laplace, and seconds and
+Prints seconds and steps of the posterior, by Laplace and by the bound, and seconds and
 eta where eta is learned.
 """
 
@@ -46,7 +46,7 @@ def main() -> None:
     }
     rows = []
     for kind, answers in kinds.items():
-        for inference in ("variational", "laplace"):
+        for inference in ("laplace", "variational"):
             model = PlackettLuceRegression(
                 features, feedback=[answers], inference=inference
             )

@@ -4,27 +4,9 @@ Finding the best design when the only measurement is what a person says of it.
 What is for those who write their own stays with its part, and so do raters.
 """
 
-from botorch_pref.acquisition import (
-    ChanceConstrained,
-    DistinctOptions,
-    DuelingBALD,
-    DuelingEIIG,
-    DuelingEUBO,
-    DuelingExploringEIIG,
-    DuelingHBEI,
-    DuelingHBUCB,
-    DuelingKG,
-    DuelingMUC,
-    DuelingTailedEI,
-    DuelingThompson,
-    DuelingUCB,
-    FeasibilityWeighted,
-    HallucinatedModel,
-    champion,
-    champion_index,
-    incumbent,
-    incumbent_index,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from botorch_pref.errors import (
     BotorchPrefError,
     ExperimentError,
@@ -69,6 +51,29 @@ from botorch_pref.posteriors import (
     DuelSampler,
     SkewNormalPosterior,
 )
+
+if TYPE_CHECKING:
+    from botorch_pref.acquisition import (
+        ChanceConstrained,
+        DistinctOptions,
+        DuelingBALD,
+        DuelingEIIG,
+        DuelingEUBO,
+        DuelingExploringEIIG,
+        DuelingHBEI,
+        DuelingHBUCB,
+        DuelingKG,
+        DuelingMUC,
+        DuelingTailedEI,
+        DuelingThompson,
+        DuelingUCB,
+        FeasibilityWeighted,
+        HallucinatedModel,
+        champion,
+        champion_index,
+        incumbent,
+        incumbent_index,
+    )
 
 __version__ = "0.1.0"
 
@@ -127,3 +132,19 @@ __all__ = [
     "incumbent_index",
     "log_validity_probability",
 ]
+
+
+# Acquisition functions are registered with BoTorch's input constructors, which bring
+# JAX and SciPy's distributions: half of the time of importing everything. They come
+# when somebody names one, as the parts of BoTorch itself do.
+def __getattr__(name: str) -> Any:
+    """Imports acquisition functions when the first of them is wanted."""
+    if name != "acquisition" and name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    acquisition = import_module(f"{__name__}.acquisition")
+    return acquisition if name == "acquisition" else getattr(acquisition, name)
+
+
+def __dir__() -> list[str]:
+    """Names that can be imported, those that have not been among them."""
+    return sorted({*globals(), *__all__})

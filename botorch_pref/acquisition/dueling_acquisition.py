@@ -25,6 +25,7 @@ from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.likelihoods.links.probit_link import ProbitLink
 from botorch_pref.models.predictions.awaited_answers import awaiting_answers
 from botorch_pref.models.predictions.model_link import model_link
+from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import difference_mixture
 
 
@@ -72,6 +73,7 @@ class DuelingAcquisition(AcquisitionFunction):
     parts_differ = False
     """Whether a duel's value depends on which of the two is the challenger."""
 
+    @checked_arguments
     def __init__(self, model: Model, X_ref: Tensor | None = None) -> None:
         super().__init__(model=model)
         point = None if X_ref is None else reference_point(X_ref, model)
@@ -87,9 +89,9 @@ class DuelingAcquisition(AcquisitionFunction):
         Raises:
             FeedbackError: It is no tensor of such points.
         """
-        check_pending(X_pending, self.X_ref)
-        super().set_X_pending(X_pending)
+        super().set_X_pending(check_pending(X_pending, self.X_ref))
 
+    @checked_arguments
     def _foresee_answers(self, link: DuelLink | None) -> None:
         self._link = link
         _ = self.link  # an unknown likelihood is an error here rather than later

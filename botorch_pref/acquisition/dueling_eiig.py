@@ -13,6 +13,7 @@ from botorch_pref.acquisition.reference.incumbent import incumbent
 from botorch_pref.acquisition.registration.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink
 from botorch_pref.likelihoods.links.win_and_information import win_and_information
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 
 @register_acquisition("eiig", reference=incumbent)
@@ -44,6 +45,7 @@ class DuelingEIIG(DifferenceAcquisition):
 
     parts_differ = True
 
+    @checked_arguments
     def __init__(
         self,
         model: Model,

@@ -15,6 +15,7 @@ from botorch_pref.acquisition.point_arguments import takes_points
 from botorch_pref.acquisition.reference.incumbent import incumbent
 from botorch_pref.acquisition.registration.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 
 @register_acquisition("exploring-eiig", reference=incumbent)
@@ -47,6 +48,7 @@ class DuelingExploringEIIG(AcquisitionFunction):
             no such point.
     """
 
+    @checked_arguments
     def __init__(
         self,
         model: Model,

@@ -12,6 +12,7 @@ from botorch_pref.acquisition.dueling_acquisition import (
     append_points,
     duel_mixtures,
 )
+from botorch_pref.acquisition.point_arguments import points_of
 from botorch_pref.acquisition.reference.observed_points import observed_points
 from botorch_pref.acquisition.registration.registry import register_acquisition
 from botorch_pref.likelihoods.links.duel_link import DuelLink
@@ -58,7 +59,7 @@ class DuelingKG(DuelingAcquisition):
     Raises:
         FeedbackError: If no choices are given and the model has observed no points.
         UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        FeedbackError: If ``X_ref`` is no such point.
+        FeedbackError: If ``X_ref`` is no such point, or ``choices`` are no such points.
     """
 
     choices: Tensor
@@ -71,7 +72,8 @@ class DuelingKG(DuelingAcquisition):
         link: DuelLink | None = None,
     ) -> None:
         super().__init__(model, X_ref)
-        points = observed_points(model) if choices is None else choices
+        given = observed_points(model) if choices is None else choices
+        points = points_of(model, "choices", given)
         self.register_buffer("choices", points.detach().clone())
         self._foresee_answers(link)
 

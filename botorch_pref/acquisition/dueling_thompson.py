@@ -6,9 +6,9 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.sampling.pathwise import draw_matheron_paths
-from botorch.sampling.pathwise.paths import SamplePath
 from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
 from torch import Generator, Tensor
+from torch.nn import ModuleList
 
 from botorch_pref.acquisition.dueling_acquisition import append_points
 from botorch_pref.acquisition.point_arguments import (
@@ -18,6 +18,8 @@ from botorch_pref.acquisition.point_arguments import (
 )
 from botorch_pref.acquisition.reference.incumbent import incumbent
 from botorch_pref.acquisition.registration.registry import register_acquisition
+from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.posteriors.query_points import check_finite
 
 
 @register_acquisition("thompson", reference=incumbent)
@@ -30,8 +32,11 @@ class DuelingThompson(AcquisitionFunction):
     prior draw of random Fourier features, when the instance is made. It stays fixed, so
     that :math:`\alpha` is smooth and its gradient exact; it is 0 at the reference
     point. Every number of pending points has its own function: each member of a batch
-    chosen one by one (``sequential=True``) maximises another draw. The function of an
-    ensemble, such as a fully Bayesian model, is that of one member drawn at random.
+    chosen one by one (``sequential=True``) maximises another draw. Of points that are
+    chosen jointly, the second has the function of one pending point more, and so on,
+    and their mean improvement is the value: the best batch is the same either way. The
+    function of an ensemble, such as a fully Bayesian model, is that of one member drawn
+    at random.
 
     Args:
         model: A model that BoTorch draws Matheron paths of: those of this package,
@@ -45,7 +50,10 @@ class DuelingThompson(AcquisitionFunction):
     """
 
     X_ref: Tensor
+    paths: ModuleList
+    _members: list[int]
 
+    @checked_arguments
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
@@ -56,36 +64,48 @@ class DuelingThompson(AcquisitionFunction):
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """See base class. Draws the function of this number of pending points."""
-        check_pending(X_pending, self.X_ref)
-        super().set_X_pending(X_pending)
+        super().set_X_pending(check_pending(X_pending, self.X_ref))
         number = 0 if X_pending is None else X_pending.shape[-2]
-        self.path, self._member = self._draw(number)
+        self.paths, self._members = ModuleList(), []
+        self._draw(number)
 
-    def _draw(self, number: int) -> tuple[SamplePath, int | None]:
-        """Function drawn for a number of pending points, and its ensemble member."""
+    def _draw(self, number: int) -> None:
+        """Adds the function of a number of pending points, and its ensemble member."""
         generator = Generator().manual_seed(self._seed)
         seed = int(torch.randint(2**62, (number + 1,), generator=generator)[-1])
         devices = list(range(torch.cuda.device_count()))
         # BoTorch draws features from the global generators, here seeded and restored.
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             torch.manual_seed(seed)
-            path = draw_matheron_paths(self.model, sample_shape=torch.Size())
-            if not is_ensemble(self.model):
-                return path, None
-            return path, int(torch.randint(self.model.batch_shape[-1], ()))
+            self.paths.append(draw_matheron_paths(self.model, torch.Size()))
+            if is_ensemble(self.model):
+                member = int(torch.randint(self.model.batch_shape[-1], ()))
+                self._members.append(member)
 
     @takes_points
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """The draw's improvement on the reference point.
+        """Mean improvement of the new points on the reference, each by its own draw.
 
         Args:
-            X: ``batch_shape x 1 x d``.
+            X: New points, ``batch_shape x q x d``.
 
         Returns:
             ``batch_shape``, broadcast with the batch of the model.
+
+        Raises:
+            FeedbackError: A point is not finite.
         """
-        values = self.path(append_points(X, self.X_ref))
-        if self._member is not None:
-            values = values[..., self._member, :]
+        check_finite("X", X)  # a path is no posterior, which would
+        pending = 0 if self.X_pending is None else self.X_pending.shape[-2]
+        while len(self.paths) < X.shape[-2]:
+            self._draw(pending + len(self.paths))
+        points = X.split(1, dim=-2)
+        return torch.stack([self._gain(x, i) for i, x in enumerate(points)]).mean(0)
+
+    def _gain(self, X: Tensor, place: int) -> Tensor:
+        """Improvement of one point by the draw of its place, ``batch_shape``."""
+        values = self.paths[place](append_points(X, self.X_ref))
+        if self._members:
+            values = values[..., self._members[place], :]
         return values[..., 0] - values[..., 1]

@@ -8,6 +8,7 @@ from torch import Tensor
 from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
 from botorch_pref.acquisition.reference.incumbent import incumbent
 from botorch_pref.acquisition.registration.registry import register_acquisition
+from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
 
 
@@ -35,6 +36,7 @@ class DuelingUCB(DifferenceAcquisition):
 
     parts_differ = True
 
+    @checked_arguments
     def __init__(self, model: Model, X_ref: Tensor, level: float = 0.95) -> None:
         if not 0 < level < 1:
             raise ValueError(f"level is {level}; give a probability between 0 and 1.")

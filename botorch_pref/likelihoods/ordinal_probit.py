@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import ClassVar
 
 import torch
@@ -22,7 +23,7 @@ from botorch_pref.likelihoods.positive_parameter import (
 from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
 from botorch_pref.likelihoods.registry import register_likelihood
 from botorch_pref.linalg.sparse_design import point_rows
-from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
 
 
 def _get_cutpoints(module: Module) -> Tensor:
@@ -76,6 +77,7 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         register_positive(
             self, "noise", noise, noise_prior, learned=noise_prior is not None
         )
+        check_kind("cutpoints_prior", cutpoints_prior, Prior, NoneType)
         start = _initial_cutpoints(num_levels, cutpoints, self.noise.detach())
         self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))
         if cutpoints_prior is not None:
@@ -184,7 +186,7 @@ def _initial_cutpoints(
             )
         share = torch.arange(1, num_levels, dtype=noise.dtype) / num_levels
         return 2 * noise.sqrt().unsqueeze(-1) * torch.special.ndtri(share)
-    cutpoints = torch.as_tensor(cutpoints, dtype=noise.dtype, device=noise.device)
+    cutpoints = number_tensor("cutpoints", cutpoints, noise.dtype, noise.device)
     if cutpoints.dim() == 0 or 0 in cutpoints.shape:
         raise FeedbackError("cutpoints must hold at least one number, got none.")
     if num_levels is not None and cutpoints.shape[-1] != num_levels - 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import NoneType
 
 import torch
 from gpytorch import Module
@@ -11,6 +12,7 @@ from gpytorch.priors import Prior
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
+from botorch_pref.numerics.argument_ranges import check_kind, number_tensor
 
 # An optimiser may try raw parameters at which a softplus is zero, where no likelihood
 # is defined.
@@ -67,9 +69,9 @@ def register_positive(
         FeedbackError: The value is not positive and finite.
     """
     # A Python number keeps its digits until the model says what its dtype is.
-    tensor = torch.as_tensor(
-        value, dtype=None if isinstance(value, Tensor) else torch.float64
-    )
+    dtype = value.dtype if isinstance(value, Tensor) else torch.float64
+    tensor = number_tensor(name, value, dtype)
+    check_kind(f"{name}_prior", prior, Prior, NoneType)
     raw = f"raw_{name}"
     module.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
     module.register_constraint(raw, GreaterThan(_SMALLEST))
@@ -101,7 +103,7 @@ def set_positive(module: Module, name: str, value: float | Tensor) -> None:
         FeedbackError: The value is not positive and finite.
     """
     raw = getattr(module, f"raw_{name}")
-    tensor = torch.as_tensor(value, dtype=raw.dtype, device=raw.device)
+    tensor = number_tensor(name, value, raw.dtype, raw.device)
     constraint = getattr(module, f"raw_{name}_constraint")
     if not bool((tensor.isfinite() & (tensor > constraint.lower_bound)).all()):
         raise FeedbackError(

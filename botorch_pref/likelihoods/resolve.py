@@ -73,8 +73,9 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
             )
         if not isinstance(given, PreferenceLikelihood) or kind not in given.explains:
             raise UnsupportedFeedbackError(
-                f"{type(given).__module__}.{type(given).__name__} does not explain "
-                f"{kind.__name__}; {_names(kind)} of botorch_pref does."
+                f"likelihood has a {type(given).__module__}.{type(given).__name__}, "
+                f"which does not explain {kind.__name__}; {_names(kind)} of "
+                "botorch_pref does."
             )
     return chosen
 

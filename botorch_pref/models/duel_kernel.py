@@ -12,6 +12,7 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 _IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
 _LENGTHSCALE_SPREAD = 0.4
@@ -42,6 +43,7 @@ class DuelKernel(ScaleKernel):
         batch_shape: Of the model; empty by default.
     """
 
+    @checked_arguments
     def __init__(self, dim: int, batch_shape: torch.Size | None = None) -> None:
         batch = torch.Size() if batch_shape is None else batch_shape
         lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(dim)

@@ -36,7 +36,6 @@ from botorch_pref.models.answers.answer_likelihoods import (
 )
 from botorch_pref.models.answers.supported_answers import check_engine
 from botorch_pref.models.data.duel_pairs import duel_pairs
-from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_arguments import (
     check_training_inputs,
     warn_of_single_precision,
@@ -49,6 +48,7 @@ from botorch_pref.models.data.training_set import (
 )
 from botorch_pref.models.default_prior import default_covar_module, default_mean_module
 from botorch_pref.models.utility_model import UtilityModel
+from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.moments import Moments
 
 
@@ -86,6 +86,7 @@ class PreferenceGP(UtilityModel, GP):
     mean_module: Mean
     covar_module: Kernel
 
+    @checked_arguments
     def __init__(
         self,
         datapoints: Tensor | None = None,
@@ -99,9 +100,6 @@ class PreferenceGP(UtilityModel, GP):
     ) -> None:
         super().__init__()
         check_engine(self)
-        check_module("mean_module", mean_module, Mean)
-        check_module("covar_module", covar_module, Kernel)
-        check_module("input_transform", input_transform, InputTransform)
         self._cache = SolutionCache()
         blocks = collect_feedback(comparisons, feedback)
         self.likelihoods = answer_likelihoods(type(self), blocks, likelihood)
@@ -277,7 +275,7 @@ class PreferenceGP(UtilityModel, GP):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
-        self.check_points("X", X)
+        X = self.check_points("X", X)
         if self.training:
             # Not at every call: BoTorch's walks over all modules.
             self.eval()
@@ -304,12 +302,14 @@ class PreferenceGP(UtilityModel, GP):
         self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
     ) -> Self:
         """See base class; the engine of the copy starts where that of the model is."""
-        answers = collect_answers(Y)
+        answers = Y if isinstance(Y, Tensor) else collect_answers(Y)
         new = super().condition_on_observations(X, answers, **kwargs)
         after = new._site_rows(new._answered())
         if self._cache.start is None:
             return new
-        more = TrainingSet(X.detach(), answers).in_order_of(new.feedback)
+        more = TrainingSet(X.detach(), collect_answers(answers)).in_order_of(
+            new.feedback
+        )
         more = more.map_tensors(lambda t: t.to(X.device))
         before = self._site_rows(self._answered())
         sources = row_sources(before, self._site_rows(more), after)
@@ -342,7 +342,7 @@ class PreferenceGP(UtilityModel, GP):
         Returns:
             ``batch_shape x q``.
         """
-        self._check_duels(("X1", "X2"), X1, X2)
+        X1, X2 = self._check_duels(("X1", "X2"), X1, X2)
         pairs = duel_pairs(X1, X2, len(self.batch_shape))
         moments, prior = self.moments(pairs.points), self.prior_variance(pairs.points)
         means, variance = pairs.differences(moments, prior)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import Likelihood
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
@@ -14,6 +15,8 @@ from botorch_pref.models.data.training_arguments import (
     check_training_targets,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.utility_model import UtilityModel
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 
 class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
@@ -30,6 +33,10 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
     """
 
     model: PreferenceGP
+
+    @checked_arguments
+    def __init__(self, likelihood: Likelihood, model: UtilityModel) -> None:
+        super().__init__(likelihood, model)
 
     def forward(
         self, function_dist: MultivariateNormal, target: Tensor | None, **kwargs: Any

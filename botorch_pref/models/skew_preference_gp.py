@@ -14,6 +14,7 @@ from botorch_pref.inference.skew.unified_skew_normal import UnifiedSkewNormal
 from botorch_pref.likelihoods.resolve import LikelihoodArgument
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.registry import register_model
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 
 @register_model("skew")
@@ -47,6 +48,7 @@ class SkewPreferenceGP(PreferenceGP):
 
     engine = UnifiedSkewNormal()
 
+    @checked_arguments
     def __init__(
         self,
         datapoints: Tensor | None = None,

@@ -31,7 +31,11 @@ from botorch_pref.models.data.training_set import (
 )
 from botorch_pref.models.fantasies import check_fantasy_points, fantasy_duels
 from botorch_pref.posteriors.moments import Moments, contrast
-from botorch_pref.posteriors.query_points import check_point_pairs, check_points
+from botorch_pref.posteriors.query_points import (
+    check_finite,
+    check_point_pairs,
+    check_points,
+)
 from botorch_pref.posteriors.transformed_posterior import (
     check_output_indices,
     transformed_posterior,
@@ -49,6 +53,8 @@ class UtilityModel(Model, FantasizeMixin):
     dim: int | None = None
     """``d``, the number of features; None without datapoints."""
     _data: TrainingSet | None = None
+    _given: tuple[Tensor, Tensor] | None = None
+    """Points and comparisons that a model without data was conditioned on."""
     _cache: SolutionCache[Any]
 
     @abstractmethod
@@ -111,21 +117,29 @@ class UtilityModel(Model, FantasizeMixin):
             self.make_posterior, moments, posterior_transform, X
         )
 
-    def check_points(self, name: str, X: Tensor) -> None:
+    def check_points(self, name: str, X: Tensor) -> Tensor:
         """Checks the points of a prediction.
 
         Args:
             name: Of the argument.
             X: What was given.
 
-        Raises:
-            FeedbackError: It is no tensor of such points as the model has seen.
-        """
-        check_points(name, X, self.datapoints, self._num_features)
+        Returns:
+            The points, in the precision of the model.
 
-    def _check_duels(self, names: tuple[str, str], X1: Tensor, X2: Tensor) -> None:
+        Raises:
+            FeedbackError: It is no tensor of such points as the model has seen, or one
+                of them is not finite.
+        """
+        return check_finite(
+            name, check_points(name, X, self.datapoints, self._num_features)
+        )
+
+    def _check_duels(
+        self, names: tuple[str, str], X1: Tensor, X2: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Checks the two sides of duels, as :meth:`check_points`."""
-        check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
+        return check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
 
     @property
     def _num_features(self) -> int | None:
@@ -143,7 +157,7 @@ class UtilityModel(Model, FantasizeMixin):
         Returns:
             A posterior over ``batch_shape x q x 1``.
         """
-        self._check_duels(("X", "X_ref"), X, X_ref)
+        X, X_ref = self._check_duels(("X", "X_ref"), X, X_ref)
         batch = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
         both = torch.cat(
             [X.expand(*batch, -1, -1), X_ref.expand(*batch, -1, -1)], dim=-2
@@ -197,7 +211,7 @@ class UtilityModel(Model, FantasizeMixin):
     def _set_data(self, data: TrainingSet) -> None:
         self.check_feedback(data.feedback)
         device = data.datapoints.device
-        self._data = data.map_tensors(lambda t: t.to(device))
+        self._data, self._given = data.map_tensors(lambda t: t.to(device)), None
         self.dim = data.datapoints.shape[-1]
         self._cache = SolutionCache()
 
@@ -239,7 +253,9 @@ class UtilityModel(Model, FantasizeMixin):
 
         Args:
             X: ``batch_shape x n' x d``, untransformed. What is computed with the copy
-                has a gradient in it.
+                has a gradient in it. The copy of a model without data returns the
+                tensors X and Y themselves as its ``datapoints`` and ``comparisons``,
+                as `PairwiseGP` does; do not change them in place afterwards.
             Y: ``batch_shape x m' x 2`` integers into ``X``, winner first; or a
                 container of any kind of answer, or several, with indices into ``X``.
                 Batch shapes broadcast with each other and with the model's.
@@ -258,6 +274,8 @@ class UtilityModel(Model, FantasizeMixin):
         if self.datapoints is None:
             new.to(X)
             new._set_data(more)
+            if isinstance(Y, Tensor) and Y.dtype == torch.long and Y.device == X.device:
+                new._given = X, Y
         else:
             given = TrainingSet(self.datapoints, self.feedback)
             new._set_data(given.followed_by(more))
@@ -306,6 +324,8 @@ class UtilityModel(Model, FantasizeMixin):
     @property
     def train_targets(self) -> Tensor | None:
         """The comparisons, ``batch_shape x m x 2``, where there are any."""
+        if self._given is not None:
+            return self._given[1]
         block = None if self._data is None else self._data.comparisons
         return None if block is None else block.pairs
 
@@ -314,6 +334,8 @@ class UtilityModel(Model, FantasizeMixin):
         """``batch_shape x n x d``, as they were given."""
         if self._has_transformed_inputs:
             return self._original_train_inputs
+        if self._given is not None:
+            return self._given[0]
         return None if self._data is None else self._data.datapoints
 
     @property
@@ -365,7 +387,7 @@ class UtilityModel(Model, FantasizeMixin):
         # at every call; then nothing is to be computed anew.
         after = self._data
         if before is None or after is None or after.datapoints is not before.datapoints:
-            self._cache = SolutionCache()
+            self._cache, self._given = SolutionCache(), None
         return self
 
     @property

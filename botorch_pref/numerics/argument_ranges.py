@@ -1,12 +1,112 @@
-"""Checks that numbers given by a user lie where they mean something."""
+"""Checks that what a user gives is of a kind, and lies where it means something."""
 
 from __future__ import annotations
 
-from numbers import Integral
+import inspect
+from collections.abc import Callable
+from functools import cache, wraps
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import torch
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# What annotations stand for where numbers of any library will do.
+_NUMBERS: dict[Any, type] = {float: Real, int: Integral}
+_NAMES = {Real: "a number", Integral: "an integer", Tensor: "a torch.Tensor"}
+
+
+def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that refuses arguments whose classes its annotations do not name.
+
+    Annotations count that are classes or unions of classes. Two kinds of arguments are
+    left to the function: those that may be tensors, whose shape and entries it checks
+    besides, and those whose annotation has parameters, such as ``Sequence[Feedback]``.
+
+    Args:
+        function: A function, a method, or the constructor of a class.
+
+    Returns:
+        The function, which raises a `FeedbackError` that names the argument.
+    """
+    signature = inspect.signature(function)
+
+    @cache
+    def kinds() -> dict[str, tuple[type, ...]]:
+        hints = get_type_hints(function)
+        found = {name: _classes(hints[name]) for name in hints if name != "return"}
+        return {name: classes for name, classes in found.items() if classes}
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = signature.bind_partial(*args, **kwargs).arguments
+        for name, classes in kinds().items():
+            if name in given:
+                check_kind(name, given[name], *classes)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _classes(hint: Any) -> tuple[type, ...]:
+    """Classes that an annotation names; none where the function itself checks."""
+    is_union = get_origin(hint) in (Union, UnionType)
+    members = get_args(hint) if is_union else (hint,)
+    if Tensor in members or not all(isinstance(m, type) for m in members):
+        return ()
+    return tuple(_NUMBERS.get(member, member) for member in members)
+
+
+def check_kind(name: str, value: object, *classes: type) -> None:
+    """Checks that an argument is an instance of one of some classes.
+
+    Args:
+        name: Of the argument.
+        value: What was given.
+        classes: With ``NoneType`` where it may be left out.
+
+    Raises:
+        FeedbackError: It is of another class.
+    """
+    if isinstance(value, classes):
+        return
+    if isinstance(value, type):
+        shown = f"the class {value.__name__}"
+    elif value is None or isinstance(value, str | Real):
+        shown = repr(value)
+    else:
+        shown = f"of the class {type(value).__name__}"
+    wanted = [
+        _NAMES.get(kind, f"an instance of {kind.__module__}.{kind.__name__}")
+        for kind in classes
+        if kind is not NoneType
+    ]
+    default = ", or None for the default" if NoneType in classes else ""
+    raise FeedbackError(f"{name} is {shown}; give {' or '.join(wanted)}{default}.")
+
+
+def number_tensor(
+    name: str, value: object, dtype: torch.dtype, device: torch.device | None = None
+) -> Tensor:
+    """A number, or a tensor of numbers, as a tensor.
+
+    Args:
+        name: Of the argument.
+        value: What was given.
+        dtype: Of the result.
+        device: Of the result; by default that of a tensor that was given.
+
+    Raises:
+        FeedbackError: It is neither.
+    """
+    check_kind(name, value, Real, Tensor)
+    return torch.as_tensor(value, dtype=dtype, device=device)
 
 
 def check_count(name: str, value: object, *, at_least: int) -> None:

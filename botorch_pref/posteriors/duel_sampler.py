@@ -7,6 +7,8 @@ from botorch.posteriors.posterior import Posterior
 from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Tensor
 
+from botorch_pref.numerics.argument_ranges import checked_arguments
+
 
 def duels_between(utilities: Tensor) -> Tensor:
     """Every duel of some items, won by the larger utility.
@@ -42,6 +44,7 @@ class DuelSampler(SobolQMCNormalSampler):
         seed: Of the Sobol points.
     """
 
+    @checked_arguments
     def __init__(self, sample_shape: torch.Size, seed: int = 0) -> None:
         super().__init__(sample_shape=sample_shape, seed=seed)
 

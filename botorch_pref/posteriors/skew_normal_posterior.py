@@ -12,7 +12,7 @@ from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.linalg.semidefinite_cholesky import semidefinite_cholesky
-from botorch_pref.numerics.argument_ranges import check_probabilities
+from botorch_pref.numerics.argument_ranges import check_kind, check_probabilities
 from botorch_pref.numerics.mixtures import gaussian_mixture
 from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
 from botorch_pref.posteriors.moments import Moments
@@ -53,6 +53,8 @@ class SkewNormalPosterior(Posterior):
     """
 
     def __init__(self, component_means: Tensor, component_covariance: Tensor) -> None:
+        check_kind("component_means", component_means, Tensor)
+        check_kind("component_covariance", component_covariance, Tensor)
         event = component_means.shape[1:]
         if len(event) == 0 or component_covariance.shape != event + event[-1:]:
             raise ValueError(

@@ -57,6 +57,20 @@ def test_a_function_for_each_number_of_pending_points(model: Model) -> None:
     assert torch.equal(acquisition(X), alone)
 
 
+def test_points_chosen_jointly_have_the_draws_of_a_batch_chosen_one_by_one(
+    model: Model,
+) -> None:
+    X = challengers().view(3, 2, 2)
+    joint = draw(model, 1)
+    value = joint(X)
+    first, second = draw(model, 1), draw(model, 1)
+    second.set_X_pending(X_REF + 0.1)
+    expected = 0.5 * (first(X[:, :1]) + second(X[:, 1:]))
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(joint(X[:, :1]), first(X[:, :1]))
+    torch.testing.assert_close(copy.deepcopy(joint)(X), value)
+
+
 @pytest.mark.slow
 def test_how_often_a_draw_prefers_the_challenger_is_its_probability(
     model: Model,

@@ -133,6 +133,26 @@ def test_a_model_of_nothing_learns_every_kind(engine, cell) -> None:
     assert_same(later, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+@each_engine
+def test_a_model_without_data_keeps_the_tensors_that_it_is_given(
+    engine: type, dtype: torch.dtype
+) -> None:
+    """As `PairwiseGP`, by BoTorch's own tests."""
+    points, pairs = NEW.to(dtype), torch.tensor([[0, 1], [2, 1]])
+    conditioned = engine().to(dtype).condition_on_observations(points, pairs)
+    assert conditioned.datapoints is points
+    assert conditioned.comparisons is pairs
+    more = conditioned.condition_on_observations(points, pairs)
+    assert more.datapoints.shape == (6, 1)
+    assert more.comparisons.tolist() == [[0, 1], [2, 1], [3, 4], [5, 4]]
+    other = torch.float32 if dtype is DOUBLE else DOUBLE
+    assert conditioned.to(other).datapoints.dtype == other
+    conditioned.set_train_data(points[:2], pairs[:1])
+    assert torch.equal(conditioned.datapoints, points[:2])
+    assert torch.equal(conditioned.comparisons, pairs[:1])
+
+
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @each_engine
 def test_inputs_are_transformed_in_either_mode(engine, train) -> None:

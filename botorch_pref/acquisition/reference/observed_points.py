@@ -9,8 +9,10 @@ from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 
+@checked_arguments
 def observed_points(model: Model) -> Tensor:
     """The points that a model has seen, as they were given to it.
 

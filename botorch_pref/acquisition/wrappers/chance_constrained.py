@@ -15,6 +15,7 @@ from botorch_pref.models.predictions.validity_probability import (
     log_validity_probability,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 _SLOPE = 0.3
 
@@ -49,6 +50,7 @@ class ChanceConstrained(WrappedAcquisition):
         UnsupportedFeedbackError: The model knows nothing of validity.
     """
 
+    @checked_arguments
     def __init__(
         self,
         acquisition: AcquisitionFunction,

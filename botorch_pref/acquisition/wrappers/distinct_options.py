@@ -13,6 +13,7 @@ from botorch_pref.acquisition.reference.observed_points import observed_points
 from botorch_pref.acquisition.wrappers.nearness import nearness
 from botorch_pref.acquisition.wrappers.wrapped_acquisition import WrappedAcquisition
 from botorch_pref.errors import FeedbackError
+from botorch_pref.numerics.argument_ranges import number_tensor
 
 SMALLEST_DIFFERENCE = 0.01
 """A hundredth of the range of each input."""
@@ -61,7 +62,9 @@ class DistinctOptions(WrappedAcquisition):
     ) -> None:
         super().__init__(acquisition)
         points = observed_points(acquisition.model)
-        difference = torch.as_tensor(smallest_difference).to(points)
+        difference = number_tensor(
+            "smallest_difference", smallest_difference, points.dtype, points.device
+        )
         if not bool((difference.isfinite() & (difference > 0)).all()):
             raise ValueError(
                 f"smallest_difference is {smallest_difference}; give a positive number "

@@ -23,6 +23,7 @@ from botorch_pref.models.predictions.validity_probability import (
     log_validity_probability,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 
 class FeasibilityWeighted(WrappedAcquisition):
@@ -69,6 +70,7 @@ class FeasibilityWeighted(WrappedAcquisition):
         UnsupportedFeedbackError: The model knows nothing of validity.
     """
 
+    @checked_arguments
     def __init__(
         self,
         acquisition: AcquisitionFunction,

@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition.dueling_acquisition import append_points
 from botorch_pref.acquisition.reference.observed_points import observed_points
 from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
+from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 from botorch_pref.posteriors.query_points import check_points
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
@@ -53,6 +54,7 @@ class HallucinatedModel(Model):
     _direction: Tensor
     _normal: Tensor
 
+    @checked_arguments
     def __init__(self, model: Model, generator: Generator | None = None) -> None:
         super().__init__()
         self.model = model
@@ -118,7 +120,7 @@ class HallucinatedModel(Model):
             )
         has_transform = hasattr(self.model, "input_transform")
         dim = None if has_transform else self._points.shape[-1]
-        check_points("X", X, self._points, dim)
+        X = check_points("X", X, self._points, dim)
         posterior = self._conditional(X)
         if posterior_transform is None:
             return posterior

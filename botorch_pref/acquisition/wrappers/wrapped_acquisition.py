@@ -5,6 +5,8 @@ from __future__ import annotations
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from botorch_pref.numerics.argument_ranges import checked_arguments
+
 
 class WrappedAcquisition(AcquisitionFunction):
     """Acquisition function that values points by another one, and changes the value.
@@ -14,6 +16,7 @@ class WrappedAcquisition(AcquisitionFunction):
             is in log space where it is.
     """
 
+    @checked_arguments
     def __init__(self, acquisition: AcquisitionFunction) -> None:
         super().__init__(model=acquisition.model)
         self.acquisition = acquisition

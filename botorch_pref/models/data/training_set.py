@@ -164,6 +164,8 @@ def _check_datapoints(datapoints: object) -> None:
             f"datapoints must be a floating point tensor, got {kind}; use "
             "torch.as_tensor(datapoints, dtype=torch.float64)."
         )
+    if datapoints.layout != torch.strided:
+        raise FeedbackError("datapoints is sparse; pass datapoints.to_dense().")
     if datapoints.dim() < 2 or 0 in datapoints.shape:
         raise FeedbackError(
             f"datapoints has shape {tuple(datapoints.shape)}, expected "
@@ -249,7 +251,8 @@ def collect_feedback(
     if comparisons is None:
         return blocks
     if not isinstance(comparisons, Comparisons):
-        comparisons = Comparisons(comparisons)
+        pairs = check_index_tensor("comparisons", comparisons, width=2)
+        comparisons = Comparisons(pairs)
     return (comparisons, *blocks)
 
 

@@ -242,7 +242,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     def moments(self, X: Tensor) -> Moments:
         """See base class; at points that all members share."""
         self._check_if_fitted()
-        self.check_points("X", X)
+        X = self.check_points("X", X)
         return super().moments(X.unsqueeze(MCMC_DIM))
 
     def prior_variance(self, X: Tensor) -> Tensor:

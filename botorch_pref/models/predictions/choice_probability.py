@@ -16,11 +16,12 @@ from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression.plackett_luce_regression import (
     PlackettLuceRegression,
 )
-from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 
 _KINDS: tuple[type[Feedback], ...] = (Choices, Rankings)
 
 
+@checked_arguments
 def choice_probability(
     model: PreferenceGP | PlackettLuceRegression,
     X: Tensor,

@@ -11,8 +11,10 @@ from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Validity
 from botorch_pref.likelihoods.factors.factors import ScalarFactors
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 
+@checked_arguments
 def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
     r"""Log probability that a trial at each point is valid.
 
@@ -40,7 +42,7 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
         UnsupportedFeedbackError: The model has no likelihood of validity, or one whose
             factors have no partition.
     """
-    model.check_points("X", X)
+    X = model.check_points("X", X)
     likelihood = model.likelihood_of(Validity)
     valid = Validity(torch.tensor([0]), torch.tensor([True]))
     factors = likelihood.factors(valid.map_tensors(lambda t: t.to(X.device)), 1)

@@ -162,7 +162,7 @@ class GroupUtility(Model):
                 f"output_indices={output_indices}, observation_noise="
                 f"{observation_noise}: a group has one utility and gives no answers."
             )
-        check_points("X", X, self.rater_model.datapoints, self._num_features)
+        X = check_points("X", X, self.rater_model.datapoints, self._num_features)
         moments = self.rater_model.moments(at_raters(X, self.raters))
         return transformed_posterior(
             self.rater_model.make_posterior,
@@ -183,7 +183,9 @@ class GroupUtility(Model):
         """
         num_raters = len(self.raters)
         pairs = torch.cat(torch.broadcast_tensors(X, X_ref), dim=-2)
-        check_points("X", pairs, self.rater_model.datapoints, self._num_features)
+        pairs = check_points(
+            "X", pairs, self.rater_model.datapoints, self._num_features
+        )
         moments = self.rater_model.moments(at_raters(pairs, self.raters))
         means = group_mean(moments, num_raters)
         return self.rater_model.make_posterior(contrast(means, X.shape[-2]))
@@ -208,7 +210,7 @@ class GroupUtility(Model):
             first, second = (at_raters(X, self.raters) for X in (X1, X2))
             each = model.duel_probability(first, second, observation_noise=True)
             return each.unflatten(-1, (-1, num_raters)).mean(-1)
-        check_points("X1", X1, model.datapoints, self._num_features)
+        X1 = check_points("X1", X1, model.datapoints, self._num_features)
         pairs = duel_pairs(X1, X2, len(self.batch_shape))
         points = at_raters(pairs.points, self.raters)
         prior = model.prior_variance(points).unflatten(-1, (-1, num_raters)).mean(-1)

@@ -29,13 +29,13 @@ from botorch_pref.inference.weight_space.weight_engine import (
 )
 from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
 from botorch_pref.likelihoods.positive_parameter import PositiveParameter, set_positive
-from botorch_pref.models.data.module_arguments import check_module
 from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.registry import register_model
 from botorch_pref.models.regression.held_out_losses import EtaLosses, held_out_losses
 from botorch_pref.models.regression.set_folds import set_folds
 from botorch_pref.models.regression.stages import check_stages, stages_of
 from botorch_pref.models.utility_model import UtilityModel
+from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 from botorch_pref.posteriors.gaussian_posterior import gaussian_posterior
 from botorch_pref.posteriors.moments import Moments
@@ -44,8 +44,8 @@ from botorch_pref.posteriors.moments import Moments
 _ROUNDINGS = 4
 
 _ENGINES = {
-    "variational": WeightEngine(variational_weights),
     "laplace": WeightEngine(laplace_weights),
+    "variational": WeightEngine(variational_weights),
 }
 
 
@@ -59,17 +59,18 @@ class PlackettLuceRegression(UtilityModel, GP):
 
     (Guo et al. 2020, equations 9 and 10). The posterior of the ``d`` weights is
     Gaussian; an iteration costs ``O(d^3)`` and ``O(d^2)`` for each item of each set,
-    however many items there are. It is :class:`VariationalPreferenceGP` or
-    :class:`LaplacePreferenceGP` with a linear kernel of variance :math:`1 / \eta`.
+    however many items there are. It is :class:`LaplacePreferenceGP` or
+    :class:`VariationalPreferenceGP` with a linear kernel of variance :math:`1 / \eta`.
 
     :math:`\eta` is a parameter: ``fit_gpytorch_mll`` with
     :class:`PreferenceMarginalLogLikelihood` maximises the evidence, or its lower bound,
     without held-out answers, :meth:`cross_validate_eta` chooses by held-out ones, and
     ``raw_eta.requires_grad_(False)`` leaves it as it is.
 
-    Laplace is close to exact; the bound draws weights away from zero and states
-    deviations that are too small. Under a weak prior, choices out of ``k`` nearly equal
-    items give ``k / (k - 1)`` times the mode, and more where the items differ.
+    Laplace is close to exact. The bound of the paper draws weights away from zero and
+    states deviations that are too small. Under a weak prior, choices out of ``k``
+    nearly equal items give ``k / (k - 1)`` times the mode, and more where the items
+    differ.
 
     Six features, 200 rankings of five among 100 items
     (``benchmarks/plackett_luce_bias.py``): the bound's mean is 51 % off the exact one
@@ -84,8 +85,8 @@ class PlackettLuceRegression(UtilityModel, GP):
             ``input_transform=InputStandardize(d)``.
         comparisons: ``batch_shape x m x 2`` integers into ``datapoints``, winner first.
         feedback: :class:`Choices` and :class:`Rankings`.
-        inference: ``"variational"``, the lower bound of Guo et al.; or ``"laplace"``,
-            the Gaussian around the mode.
+        inference: ``"laplace"``, the Gaussian around the mode; or ``"variational"``,
+            the lower bound of Guo et al., to compare with their work.
         eta: The precision of the prior, positive.
         input_transform: Applied to all inputs, as everywhere in BoTorch.
 
@@ -99,22 +100,22 @@ class PlackettLuceRegression(UtilityModel, GP):
     engine: WeightEngine
     _cache: SolutionCache[WeightSolution]
 
+    @checked_arguments
     def __init__(
         self,
         datapoints: Tensor,
         comparisons: Tensor | Comparisons | None = None,
         *,
         feedback: Sequence[Feedback] = (),
-        inference: Literal["variational", "laplace"] = "variational",
+        inference: Literal["laplace", "variational"] = "laplace",
         eta: float | Tensor = 1.0,
         input_transform: InputTransform | None = None,
     ) -> None:
         super().__init__()
-        if inference not in _ENGINES:
+        if inference not in tuple(_ENGINES):
             raise UnsupportedFeedbackError(
                 f"inference={inference!r}; there are {' and '.join(_ENGINES)}."
             )
-        check_module("input_transform", input_transform, InputTransform)
         self.engine = _ENGINES[inference]
         self.likelihood = PlackettLuceLikelihood()
         self._set_data(TrainingSet(datapoints, collect_feedback(comparisons, feedback)))
@@ -219,7 +220,7 @@ class PlackettLuceRegression(UtilityModel, GP):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class."""
-        self.check_points("X", X)
+        X = self.check_points("X", X)
         self.eval()
         features = self.transform_inputs(X)
         mean = (features @ self.weights_mean.unsqueeze(-1)).squeeze(-1)
@@ -250,7 +251,7 @@ class PlackettLuceRegression(UtilityModel, GP):
         Returns:
             ``batch_shape x q``.
         """
-        self._check_duels(("X1", "X2"), X1, X2)
+        X1, X2 = self._check_duels(("X1", "X2"), X1, X2)
         self.eval()
         first, second = self.transform_inputs(X1), self.transform_inputs(X2)
         gap, weights = first - second, self.weights_mean.unsqueeze(-1)

@@ -19,7 +19,6 @@ WRONG = {
     "list": (X.tolist(), "{} must be a tensor of points.* got list"),
     "array": (X.numpy(), "{} must be a tensor of points.* got ndarray"),
     "features": (X[:, :1], r"{} has shape \(1, 1(, 1)?\), expected .* x 2"),
-    "single": (X.float(), r"{} is torch\.float32.*pass {}\.to\(torch\.float64\)"),
     "half": (X.half(), r"{} is torch\.float16"),
     "sparse": (X.to_sparse(), r"{} is sparse; pass {}\.to_dense\(\)"),
 }
@@ -44,8 +43,43 @@ def test_wrong_points(
 @every
 def test_pending_points_are_finite(kind: Acquisition, skew_model: Model) -> None:
     acquisition = kind(skew_model, X_REF)
-    with pytest.raises(FeedbackError, match=r"X_pending holds .* not finite"):
+    with pytest.raises(FeedbackError, match=r"X_pending\[0, 0\] is nan: row 0"):
         acquisition.set_X_pending(torch.full_like(X, torch.nan))
+
+
+@every
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_points_are_finite(kind: Acquisition, bad: float) -> None:
+    """Asked for in a batch, with a gradient or without, or as the reference."""
+    model = EPPreferenceGP(points(3, seed=9), torch.tensor([[0, 1], [2, 1]]))
+    acquisition = kind(model, X_REF)
+    batch = points(3, seed=5).unsqueeze(-2)
+    batch[1, 0, 1] = bad
+    for X_bad in (batch, batch.clone().requires_grad_()):
+        with pytest.raises(FeedbackError, match=rf"X\[1, 0, 1\] is {bad}: row 0"):
+            acquisition(X_bad)
+    with pytest.raises(FeedbackError, match=rf"X_ref\[0, 1\] is {bad}: row 0"):
+        kind(model, batch[1])
+
+
+@every
+def test_points_in_single_precision_are_taken_in_double(
+    kind: Acquisition, skew_model: Model
+) -> None:
+    single = X.float()
+    acquisition = kind(skew_model, single)
+    assert torch.equal(acquisition.X_ref, single.double())
+    x = (single + 0.25).unsqueeze(0)
+    assert torch.equal(acquisition(x), acquisition(x.double()))
+    acquisition.set_X_pending(single - 0.25)
+    assert torch.equal(acquisition.X_pending, (single - 0.25).double())
+    assert torch.equal(acquisition(x), acquisition(x.double()))
+
+
+@every
+def test_no_rows(kind: Acquisition, skew_model: Model) -> None:
+    with pytest.raises(FeedbackError, match=r"X has shape .* no points"):
+        kind(skew_model, X_REF)(X[:0])
 
 
 @every

@@ -9,6 +9,7 @@ import torch
 from botorch.models.transforms.input import AppendFeatures, Normalize
 from entries import Engine
 from models.contract.duel_models import NEW, PAIRS, POINTS, VALID, moments
+from torch import Tensor
 
 from botorch_pref import (
     FeedbackError,
@@ -19,6 +20,13 @@ from botorch_pref import (
 )
 from botorch_pref.models.raters.group_utility import GroupUtility
 
+
+def with_entry(row: int, column: int, value: float) -> Tensor:
+    points = NEW.clone()
+    points[row, column] = value
+    return points
+
+
 WRONG = {
     "list": (NEW.tolist(), r"{} must be a tensor of points.* got list"),
     "array": (NEW.numpy(), r"{} must be a tensor of points.* got ndarray"),
@@ -27,7 +35,9 @@ WRONG = {
     "more features": (torch.cat([NEW, NEW], -1), r"{} has shape \(4, 4\)"),
     "no features": (NEW[:, :0], r"{} has shape \(4, 0\)"),
     "vector": (NEW[0], r"{} has shape \(2,\).* {}\.unsqueeze\(0\)"),
-    "single": (NEW.float(), r"{} is torch\.float32.*pass {}\.to\(torch\.float64\)"),
+    "nan": (with_entry(2, 1, torch.nan), r"{}\[2, 1\] is nan: row 2"),
+    "infinite": (with_entry(3, 0, -torch.inf), r"{}\[3, 0\] is -inf: row 3"),
+    "device": (NEW.to("meta"), r"{} is on meta, .* on cpu; pass {}\.to\('cpu'\)"),
     "half": (NEW.half(), r"{} is torch\.float16.*pass {}\.to\(torch\.float64\)"),
     "bfloat": (NEW.bfloat16(), r"{} is torch\.bfloat16"),
     "integers": (NEW.long(), r"{} is torch\.int64"),
@@ -83,6 +93,16 @@ def test_double_points_of_a_single_model(engine: Engine) -> None:
         model = engine(POINTS.float(), PAIRS)
     with pytest.raises(FeedbackError, match=re.escape("pass X.to(torch.float32)")):
         model.posterior(NEW)
+
+
+def test_single_points_of_a_double_model(engine: Engine) -> None:
+    """BoTorch's tests of PairwiseMCPosteriorVariance ask for them."""
+    model, single = engine(POINTS, PAIRS), NEW.float()
+    found, expected = (moments(model.posterior(x)) for x in (single, single.double()))
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    for other in (NEW[:1], NEW[:1].float()):
+        win = model.duel_probability(single, other)
+        assert torch.equal(win, model.duel_probability(single.double(), other.double()))
 
 
 def test_an_input_transform_may_change_features(engine: Engine) -> None:

@@ -1,6 +1,7 @@
 """Plackett-Luce in weight space behind BoTorch's interface."""
 
 import copy
+import math
 import pickle
 
 import pytest
@@ -123,6 +124,30 @@ def test_the_map_is_the_same_whatever_the_inference() -> None:
     torch.testing.assert_close(laplace.weights_mean, both[0])
 
 
+def test_regions_of_the_default_hold_the_weights_as_often_as_they_say() -> None:
+    """Weights are drawn from the prior, so that the exact posterior holds 90 %."""
+    generator = torch.Generator().manual_seed(5)
+    options = {"generator": generator, "dtype": DOUBLE}
+    num_sets, d, limit = 400, 2, -2 * math.log(0.1)  # of a chi-square with two degrees
+    features, weights = (
+        torch.randn(20, d, **options),
+        torch.randn(num_sets, d, **options),
+    )
+    sets = torch.rand(num_sets, 100, 20, generator=generator).topk(5).indices
+    utilities = (weights @ features.mT)[:, None].expand(-1, 100, -1).gather(-1, sets)
+    heard = (
+        utilities
+        - torch.empty(sets.shape, dtype=DOUBLE).exponential_(generator=generator).log()
+    )
+    orders = sets.gather(-1, heard.argsort(-1, descending=True))
+    model = PlackettLuceRegression(features, feedback=[Rankings(orders)])
+    miss = (model.weights_mean - weights).unsqueeze(-1)
+    distance = miss.mT @ torch.linalg.solve(model.weights_covariance, miss)
+    held = float((distance.flatten() < limit).double().mean())
+    # Four standard errors of a share of 400.
+    assert abs(held - 0.9) < 4 * math.sqrt(0.9 * 0.1 / num_sets)
+
+
 @pytest.mark.parametrize("size", [3, 4, 6])
 def test_bouchards_bound_overstates_weak_preferences(size) -> None:
     # At equal utilities and without spread the bound is
@@ -132,7 +157,9 @@ def test_bouchards_bound_overstates_weak_preferences(size) -> None:
     counts = (12_000 / size * (1 + 0.05 * x)).round().long()
     chosen = torch.arange(size).repeat_interleave(counts)
     choices = Choices(torch.arange(size).expand(len(chosen), -1), chosen)
-    model = PlackettLuceRegression(x.unsqueeze(-1), feedback=[choices], eta=1e-3)
+    model = PlackettLuceRegression(
+        x.unsqueeze(-1), feedback=[choices], inference="variational", eta=1e-3
+    )
     ratio = float(model.weights_mean / model.map_estimate())
     # The next terms are of the size of the squared utilities and their variance.
     assert ratio == pytest.approx(size / (size - 1), rel=0.01)
@@ -527,7 +554,7 @@ def test_what_it_does_not_take() -> None:
         PlackettLuceRegression(x, feedback=[valid])
     with pytest.raises(FeedbackError, match="ties"):
         PlackettLuceRegression(x, ties)
-    with pytest.raises(UnsupportedFeedbackError, match="variational and laplace"):
+    with pytest.raises(UnsupportedFeedbackError, match="laplace and variational"):
         PlackettLuceRegression(x, PAIRS, inference="ep")
     with pytest.raises(FeedbackError, match="eta must be positive"):
         PlackettLuceRegression(x, PAIRS, eta=0.0)

@@ -1,0 +1,198 @@
+"""Arguments of the wrong kind, to every public class and function."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchError
+
+import botorch_pref
+from botorch_pref import (
+    BotorchPrefError,
+    Choices,
+    DuelingEUBO,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PlackettLuceLikelihood,
+    Validity,
+)
+
+DOUBLE = torch.double
+POINTS = torch.tensor([[0.1, 0.3], [0.5, 0.2], [0.9, 0.8]], dtype=DOUBLE)
+PAIRS = torch.tensor([[0, 1], [2, 1]])
+MODEL = EPPreferenceGP(POINTS, PAIRS).eval()
+SAFE = EPPreferenceGP(
+    POINTS, feedback=[Validity(torch.tensor([0, 1]), torch.tensor([True, False]))]
+).eval()
+SETS = LaplacePreferenceGP(
+    POINTS,
+    feedback=[Choices(torch.tensor([[0, 1, 2]]), torch.tensor([1]))],
+    likelihood=PlackettLuceLikelihood(),
+).eval()
+ACQUISITION = DuelingEUBO(MODEL, POINTS[:1])
+
+# What is no model, no tensor and so on, but what somebody may have at hand.
+THINGS = {
+    "None": None,
+    "text": "a text",
+    "number": 3,
+    "list": [[0.1, 0.2]],
+    "model": MODEL,
+    "class": EPPreferenceGP,
+    "acquisition": ACQUISITION,
+    "tensor": POINTS,
+    "dictionary": {},
+}
+# Numbers that are tensors have one element; a number is broadcast.
+WRONG_THINGS = {
+    "Model": set(THINGS) - {"model"},
+    "PreferenceGP": set(THINGS) - {"model"},
+    "PreferenceGP | PlackettLuceRegression": set(THINGS) - {"model"},
+    "AcquisitionFunction": set(THINGS) - {"acquisition"},
+    "Tensor": set(THINGS) - {"tensor"},
+    "Tensor | None": set(THINGS) - {"tensor", "None"},
+    "Tensor | Comparisons | None": set(THINGS) - {"tensor", "None"},
+    "float": set(THINGS) - {"number"},
+    "float | Tensor": set(THINGS) - {"number", "tensor"},
+    "float | Tensor | None": set(THINGS) - {"number", "tensor", "None"},
+    "int": set(THINGS) - {"number"},
+    "int | None": set(THINGS) - {"number", "None"},
+    "bool": set(THINGS) - {"None"},
+    "Generator | None": set(THINGS) - {"None"},
+    "DuelLink | None": set(THINGS) - {"None"},
+    "Prior | None": set(THINGS) - {"None"},
+    "Mean | None": set(THINGS) - {"None"},
+    "Kernel | None": set(THINGS) - {"None"},
+    "InputTransform | None": set(THINGS) - {"None"},
+    "LikelihoodArgument": set(THINGS) - {"None", "dictionary"},
+    "Sequence[Feedback]": set(THINGS) - {"dictionary"},
+    "torch.Size": set(THINGS),
+    "torch.Size | None": set(THINGS) - {"None"},
+    "Literal['laplace', 'variational']": set(THINGS),
+    "PreferenceLikelihood": set(THINGS),
+}
+# Tensors that are no points of a model with two features.
+NO_POINTS = {
+    "integers": torch.tensor([[0, 1]]),
+    "booleans": torch.tensor([[True, False]]),
+    "half precision": POINTS[:1].half(),
+    "three features": torch.zeros(1, 3, dtype=DOUBLE),
+    "no rows": torch.zeros(0, 2, dtype=DOUBLE),
+    "nothing": torch.zeros(0, dtype=DOUBLE),
+    "a number": torch.tensor(0.5, dtype=DOUBLE),
+    "NaN": torch.tensor([[0.1, torch.nan]], dtype=DOUBLE),
+    "infinity": torch.tensor([[torch.inf, 0.1]], dtype=DOUBLE),
+    "sparse": POINTS[:1].to_sparse(),
+    "another device": torch.zeros(1, 2, dtype=DOUBLE, device="meta"),
+}
+# Tensors that are no indices of three points.
+NO_INDICES = {
+    "floating point": torch.tensor([[0.0, 1.0]]),
+    "booleans": torch.tensor([[True, False]]),
+    "one dimension too few": torch.tensor(0),
+}
+POINT_NAMES = {"X", "X_ref", "choices", "datapoints"}
+INDEX_NAMES = {"pairs", "ties", "sets", "chosen", "orders", "indices", "comparisons"}
+
+# A model may have any number of features, be on any device, and predict nothing at no
+# points. A duel without a reference is one of two new points.
+ALLOWED = {
+    "datapoints": ("three features", "another device"),
+    "X": ("no rows",),
+    "X_ref": ("None",),
+}
+
+RIGHT: dict[str, dict[str, Any]] = {
+    "ChanceConstrained": {"acquisition": ACQUISITION, "feasibility_model": SAFE},
+    "Choices": {"sets": torch.tensor([[0, 1, 2]]), "chosen": torch.tensor([1])},
+    "Comparisons": {"pairs": PAIRS},
+    "DistinctOptions": {"acquisition": ACQUISITION},
+    "DuelKernel": {"dim": 2},
+    "DuelSampler": {"sample_shape": torch.Size([4])},
+    "FeasibilityWeighted": {"acquisition": ACQUISITION, "feasibility_model": SAFE},
+    "OrdinalRatings": {
+        "indices": torch.tensor([0, 1]),
+        "levels": torch.tensor([2, 0]),
+        "num_levels": 3,
+    },
+    "OrdinalProbitLikelihood": {"num_levels": 3},
+    "PlackettLuceRegression": {"datapoints": POINTS, "comparisons": PAIRS},
+    "PreferenceMarginalLogLikelihood": {
+        "likelihood": MODEL.likelihood,
+        "model": MODEL,
+    },
+    "Rankings": {"orders": torch.tensor([[0, 2, 1]])},
+    "Ratings": {
+        "indices": torch.tensor([0, 1]),
+        "ratings": torch.tensor([0.2, 0.7], dtype=DOUBLE),
+    },
+    "SkewNormalPosterior": {
+        "component_means": torch.zeros(4, 2, dtype=DOUBLE),
+        "component_covariance": torch.eye(2, dtype=DOUBLE),
+    },
+    "Strengths": {"pairs": PAIRS, "strengths": torch.tensor([0.2, 0.9])},
+    "Validity": {
+        "indices": torch.tensor([0, 1]),
+        "valid": torch.tensor([True, False]),
+    },
+    "choice_probability": {"model": SETS, "X": POINTS},
+    "log_validity_probability": {"model": SAFE, "X": POINTS},
+}
+
+
+def right_arguments(name: str) -> dict[str, Any]:
+    """Arguments that a public class or function takes."""
+    if name in RIGHT:
+        return RIGHT[name]
+    parameters = inspect.signature(getattr(botorch_pref, name)).parameters
+    defaults = {"model": MODEL, "X_ref": POINTS[:1]}
+    if name.endswith("PreferenceGP"):
+        defaults = {"datapoints": POINTS, "comparisons": PAIRS}
+    return {key: value for key, value in defaults.items() if key in parameters}
+
+
+def public() -> Iterator[str]:
+    for name in botorch_pref.__all__:
+        value = getattr(botorch_pref, name)
+        if not (inspect.isclass(value) and issubclass(value, Exception)):
+            yield name
+
+
+def kind_of(name: str, parameter: inspect.Parameter) -> str:
+    """What a parameter is annotated as."""
+    if name == "PreferenceMarginalLogLikelihood":  # GPyTorch annotates nothing
+        return {"model": "PreferenceGP", "likelihood": "PreferenceLikelihood"}[
+            parameter.name
+        ]
+    return str(parameter.annotation)
+
+
+def wrong_arguments() -> Iterator[Any]:
+    for name in public():
+        signature = inspect.signature(getattr(botorch_pref, name))
+        for key, parameter in signature.parameters.items():
+            things = WRONG_THINGS[kind_of(name, parameter)]
+            wrong = {kind: THINGS[kind] for kind in sorted(things)}
+            if key in POINT_NAMES:
+                wrong |= NO_POINTS
+            if key in INDEX_NAMES:
+                wrong |= NO_INDICES
+            for allowed in ALLOWED.get(key, ()):
+                wrong.pop(allowed, None)
+            for kind, value in wrong.items():
+                yield pytest.param(name, key, value, id=f"{name}-{key}-{kind}")
+
+
+@pytest.mark.parametrize("name", list(public()))
+def test_what_is_right_is_taken(name: str) -> None:
+    getattr(botorch_pref, name)(**right_arguments(name))
+
+
+@pytest.mark.parametrize(("name", "key", "value"), list(wrong_arguments()))
+def test_what_is_wrong_is_refused_by_name(name: str, key: str, value: Any) -> None:
+    made: Callable[..., Any] = getattr(botorch_pref, name)
+    refusals = (BotorchPrefError, BotorchError, TypeError, ValueError)
+    with pytest.raises(refusals, match=rf"(?i)\b{key}\b"):
+        made(**{**right_arguments(name), key: value})
