@@ -4,71 +4,77 @@ Finding the best design when the only measurement is what a person says of it.
 What is for those who write their own stays with its part, and so do raters.
 """
 
-from botorch_pref.acquisition import (
-    ChanceConstrained,
-    DistinctOptions,
-    DuelingBALD,
-    DuelingEIIG,
-    DuelingEUBO,
-    DuelingExploringEIIG,
-    DuelingHBEI,
-    DuelingHBUCB,
-    DuelingKG,
-    DuelingMUC,
-    DuelingTailedEI,
-    DuelingThompson,
-    DuelingUCB,
-    FeasibilityWeighted,
-    HallucinatedModel,
-    champion,
-    champion_index,
-    incumbent,
-    incumbent_index,
-)
-from botorch_pref.errors import (
-    BotorchPrefError,
-    ExperimentError,
-    FeedbackError,
-    InferenceWarning,
-    PrecisionError,
-    StorageError,
-    UnsupportedFeedbackError,
-)
-from botorch_pref.feedback import (
-    Choices,
-    Comparisons,
-    OrdinalRatings,
-    Rankings,
-    Ratings,
-    Strengths,
-    Validity,
-)
-from botorch_pref.likelihoods import (
-    AffineProbitLikelihood,
-    BetaRatingLikelihood,
-    OrdinalProbitLikelihood,
-    PairwiseBetaLikelihood,
-    PairwiseLogitLikelihood,
-    PairwiseProbitLikelihood,
-    PlackettLuceLikelihood,
-)
-from botorch_pref.models import (
-    DuelKernel,
-    EPPreferenceGP,
-    FullyBayesianEPPreferenceGP,
-    FullyBayesianLaplacePreferenceGP,
-    LaplacePreferenceGP,
-    PlackettLuceRegression,
-    PreferenceMarginalLogLikelihood,
-    SkewPreferenceGP,
-    VariationalPreferenceGP,
-    choice_probability,
-    log_validity_probability,
-)
-from botorch_pref.posteriors import (
-    DuelSampler,
-    SkewNormalPosterior,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from botorch_pref.acquisition import (
+        ChanceConstrained,
+        DistinctOptions,
+        DuelingBALD,
+        DuelingEIIG,
+        DuelingEUBO,
+        DuelingExploringEIIG,
+        DuelingHBEI,
+        DuelingHBUCB,
+        DuelingKG,
+        DuelingMUC,
+        DuelingTailedEI,
+        DuelingThompson,
+        DuelingUCB,
+        FeasibilityWeighted,
+        HallucinatedModel,
+        champion,
+        champion_index,
+        incumbent,
+        incumbent_index,
+    )
+    from botorch_pref.errors import (
+        BotorchPrefError,
+        ExperimentError,
+        FeedbackError,
+        InferenceWarning,
+        PrecisionError,
+        StorageError,
+        UnsupportedFeedbackError,
+    )
+    from botorch_pref.feedback import (
+        Choices,
+        Comparisons,
+        OrdinalRatings,
+        Rankings,
+        Ratings,
+        Strengths,
+        Validity,
+    )
+    from botorch_pref.likelihoods import (
+        AffineProbitLikelihood,
+        BetaRatingLikelihood,
+        OrdinalProbitLikelihood,
+        PairwiseBetaLikelihood,
+        PairwiseLogitLikelihood,
+        PairwiseProbitLikelihood,
+        PlackettLuceLikelihood,
+    )
+    from botorch_pref.models import (
+        DuelKernel,
+        EPPreferenceGP,
+        FullyBayesianEPPreferenceGP,
+        FullyBayesianLaplacePreferenceGP,
+        LaplacePreferenceGP,
+        PlackettLuceRegression,
+        PreferenceMarginalLogLikelihood,
+        SkewPreferenceGP,
+        VariationalPreferenceGP,
+        choice_probability,
+        log_validity_probability,
+    )
+    from botorch_pref.posteriors import (
+        DuelSampler,
+        SkewNormalPosterior,
+    )
 
 __version__ = "0.1.0"
 
@@ -127,3 +133,22 @@ __all__ = [
     "incumbent_index",
     "log_validity_probability",
 ]
+
+_PARTS = ("errors", "feedback", "likelihoods", "posteriors", "models", "acquisition")
+"""Where these names are, in the order in which one part imports another."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import of a name when it is first used: imports take seconds."""
+    if name in _PARTS:
+        return import_module(f"{__name__}.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    parts = (import_module(f"{__name__}.{part}") for part in _PARTS)
+    found = next(getattr(part, name) for part in parts if hasattr(part, name))
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -53,7 +53,8 @@ class QuestionSource:
         """
         self.prepare(num_raters)
         due = self._worker.num_answers >= self._experiment.settings.initial
-        if due and self._worker.awaited():
+        # A process that ends meanwhile is started again, until none is to be had.
+        while due and self._worker.awaited():
             with suppress(EOFError):
                 state = packed_state(self._experiment)
                 choice = self._worker.elsewhere(packed_choice, state, self._size, rater)
