@@ -138,7 +138,7 @@ def test_a_name_that_leads_here_from_another_site_is_refused(
 
 
 def test_who_leaves_while_sending_leaves_no_traceback(
-    experiment: PreferenceExperiment, caplog: pytest.LogCaptureFixture
+    experiment: PreferenceExperiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As a phone does that has lost its network."""
     index = experiment.ask().index
@@ -153,7 +153,7 @@ def test_who_leaves_while_sending_leaves_no_traceback(
         # What comes after it is answered after it.
         with urlopen(f"{address}/api/progress") as reply:
             assert json.load(reply)["answered"] == 0
-    assert caplog.text == ""
+    assert capsys.readouterr().err == ""
 
 
 def test_a_form_of_another_site_is_refused(
