@@ -60,10 +60,12 @@ def given_rater(given: Mapping[str, Any]) -> str | None:
     rater = given.get("rater")
     if rater is None:
         return None
-    if not isinstance(rater, str) or len(rater) > _LONGEST_NAME:
+    if not isinstance(rater, str):
+        raise AskError("The rater's name is no text; enter a name.", needs="name")
+    if len(rater) > _LONGEST_NAME:
         raise AskError(
-            f"The rater's name is not a text of at most {_LONGEST_NAME} characters; "
-            "enter a shorter name.",
+            f"The rater's name has more than {_LONGEST_NAME} characters; enter a "
+            "shorter one.",
             needs="name",
         )
     if any(unicodedata.category(character) in _NO_NAME for character in rater):

@@ -778,6 +778,8 @@ class QuestionView {
   }
 
   #warn(words) {
+    // Whoever has tapped a button at the end of a page sees its beginning.
+    if (words && this.alert.hidden && this.page) scrollTo({ top: 0 });
     if (this.alert.textContent !== words) this.alert.textContent = words;
     this.alert.hidden = !words;
   }
