@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pandas
 import pytest
 from ax.api.configs import RangeParameterConfig
 from calling import ask, post
@@ -334,6 +335,21 @@ def test_designs_that_break_a_constraint_are_refused_in_a_sentence(
     assert not list(events(experiment.experiment))
     options[1]["z"] = 0.2
     assert post(client, "own", options=options)["options"] == options
+
+
+def test_designs_that_no_catalogue_has_are_refused_in_a_sentence(
+    served: Serve, tmp_path: Path
+) -> None:
+    table = pandas.DataFrame({"x": [0.0, 0.5, 1.0], "z": [1, 2, 3]}, index=[*"abc"])
+    experiment = PreferenceExperiment.create(
+        "rows", catalogue=table, storage=tmp_path / "rows.json", initial=10_000
+    )
+    client, first = served(experiment), {"x": 0.0, "z": 1}
+    reply = post(client, "own", 400, options=[first, {"x": 0.5, "z": 3}])
+    assert "is not in the catalogue" in reply["error"]
+    assert not list(events(experiment.experiment))
+    own = post(client, "own", options=[first, {"x": 0.5, "z": 2}])
+    assert [one["z"] for one in own["options"]] == [1, 2]
 
 
 def test_history_and_form_say_what_there_is(

@@ -9,6 +9,7 @@ from threading import Condition
 from typing import Any
 
 from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.web.asking.answer_conflict import AnswerConflictError
 from botorch_pref.web.asking.answer_history import (
@@ -245,8 +246,17 @@ class QuestionDesk:
         """
         with self._changed:
             place = self._places.of(rater)
-        check_designs(self.experiment.experiment.search_space, options)
-        question = self.experiment.ask(options=options, rater=rater)
+        experiment = self.experiment.experiment
+        check_designs(experiment.search_space, options)
+        try:
+            question = self.experiment.ask(options=options, rater=rater)
+        except ExperimentError as error:
+            if Catalogue.of(experiment) is None:
+                raise
+            raise ExperimentError(
+                "One of these designs is not in the catalogue. Choose values that are "
+                "together in one of its rows."
+            ) from error
         with self._changed:
             place.present.questions.appendleft(question)
             self._changed.notify_all()

@@ -723,7 +723,8 @@ class QuestionView {
 
   /** Keeps the name of who has answered, the latest first. */
   #remember(name) {
-    this.names = [name, ...this.names.filter((one) => one !== name)];
+    // Another tab may know others.
+    this.names = [name, ...this.#kept("names", this.names).filter((one) => one !== name)];
     this.#keep("names", this.names);
   }
 
