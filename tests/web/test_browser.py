@@ -415,13 +415,18 @@ def test_the_widget_is_the_same_component(driver: WebDriver, tmp_path: Path) -> 
 COVERED = """
     const operated = document.querySelectorAll("button, summary, select, input, a");
     const over = (e) => {
+        // At the lower end of the window, where most things lie over others.
+        e.scrollIntoView({ block: "end" });
         const { left, right, top, bottom } = e.getBoundingClientRect();
-        const at = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
-        return at && !e.contains(at) && !at.contains(e) ? at.outerHTML : null;
+        return [0.2, 0.5, 0.8].flatMap((x) => [0.1, 0.5, 0.9].map((y) =>
+            document.elementFromPoint(
+                left + x * (right - left), top + y * (bottom - top))
+        )).filter((at) => at && !e.contains(at) && !at.contains(e))
+            .map((at) => at.outerHTML);
     };
-    return [...operated].filter((e) => e.checkVisibility()).map(over).filter(Boolean);
+    return [...operated].filter((e) => e.checkVisibility()).flatMap(over);
 """
-"""What lies over the middle of something that can be operated."""
+"""What lies over something that can be operated."""
 
 
 @pytest.mark.parametrize(
@@ -430,7 +435,9 @@ COVERED = """
 def test_nothing_lies_over_a_button(
     driver: WebDriver, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    with serving(make_app(create(tmp_path / "tea.json"))) as address:
+    # Options that are higher than the window.
+    app = make_app(create(tmp_path / "tea.json"), show=lambda option: "leaf\n" * 50)
+    with serving(app) as address:
         one = Visitor(driver, *size)
         one.visit(address)
         for text in ("A is better", "No difference", "Skip"):
