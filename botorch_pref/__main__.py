@@ -60,14 +60,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(run: Callable[[T], None], given: T) -> int:
     try:
         run(given)
+    except OSError as error:
+        return _said(error)
     except Exception as error:
         from botorch_pref.errors import BotorchPrefError
 
-        if not isinstance(error, BotorchPrefError | OSError):
+        if not isinstance(error, BotorchPrefError):
             raise
-        print(f"botorch_pref: error: {error}", file=sys.stderr)
-        return 2
+        return _said(error)
     return 0
+
+
+def _said(error: Exception) -> int:
+    print(f"botorch_pref: error: {error}", file=sys.stderr)
+    return 2
 
 
 def _run(given: dict[str, Any]) -> None:

@@ -115,6 +115,25 @@ def test_it_speaks_before_it_imports_what_takes_long(
     assert found.stderr == ""
 
 
+def test_a_port_that_is_taken_is_said_before_anything_is_imported(
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        found = subprocess.run(
+            [sys.executable, "-c", FIRST_IMPORT, f"--port={port}"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            check=False,
+        )
+    assert (found.stdout, found.returncode) == ("", 2)
+    assert f"127.0.0.1:{port} cannot be had" in found.stderr
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_browsers_may_ask_by_the_names_of_this_machine_and_those_allowed(
     tmp_path: Path, served: list[Any], host: str
