@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 
-# What this module imports is there at once: it speaks before the rest is imported.
+# This module imports what is there at once, so that it can print before the rest is.
 
 
 def serve(argv: Sequence[str]) -> None:

@@ -326,7 +326,7 @@ def test_designs_that_break_a_constraint_are_refused_in_a_sentence(
             for name in ("x", "z")
         ],
         parameter_constraints=[constraint],
-        storage=tmp_path / "two.json",
+        storage=tmp_path / "two.db",
     )
     client = served(experiment)
     options = [{"x": 0.1, "z": 0.1}, {"x": 0.2, "z": 0.9}]
@@ -342,7 +342,7 @@ def test_designs_that_no_catalogue_has_are_refused_in_a_sentence(
 ) -> None:
     table = pandas.DataFrame({"x": [0.0, 0.5, 1.0], "z": [1, 2, 3]}, index=[*"abc"])
     experiment = PreferenceExperiment.create(
-        "rows", catalogue=table, storage=tmp_path / "rows.json", initial=10_000
+        "rows", catalogue=table, storage=tmp_path / "rows.db", initial=10_000
     )
     client, first = served(experiment), {"x": 0.0, "z": 1}
     reply = post(client, "own", 400, options=[first, {"x": 0.5, "z": 3}])
@@ -536,10 +536,10 @@ def test_nobody_skips_what_somebody_else_is_asked(
 
 
 def test_a_page_that_was_open_before_a_restart_skips_its_question(
-    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+    served: Serve, tmp_path: Path
 ) -> None:
-    index = ask(served(experiment))["question"]
-    client = served(stored(tmp_path / "tea.json"))
+    index = ask(served(create(tmp_path / "tea.db")))["question"]
+    client = served(stored(tmp_path / "tea.db"))
     post(client, "skip", question=index)
     assert ask(client)["question"] != index
     assert post(client, "undo")["question"] == index

@@ -436,7 +436,7 @@ def test_nothing_lies_over_a_button(
     driver: WebDriver, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     # Options that are higher than the window.
-    app = make_app(create(tmp_path / "tea.json"), show=lambda option: "leaf\n" * 50)
+    app = make_app(create(tmp_path / "tea.db"), show=lambda option: "leaf\n" * 50)
     with serving(app) as address:
         one = Visitor(driver, *size)
         one.visit(address)
@@ -454,7 +454,7 @@ def test_nothing_lies_over_a_button(
 def test_there_is_nothing_to_undo_before_the_first_answer(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     with serving(make_app(create(place))) as address:
         one = Visitor(driver, PHONE)
         one.visit(address)
@@ -469,7 +469,7 @@ def test_there_is_nothing_to_undo_before_the_first_answer(
 
 
 def test_a_double_tap_answers_one_question(driver: WebDriver, tmp_path: Path) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     with serving(make_app(create(place))) as address:
         one = Visitor(driver, PHONE)
         one.visit(address)
@@ -495,7 +495,7 @@ DOUBLE_TAP = """
 def test_a_tap_beside_the_menu_answers_nothing(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     with serving(make_app(create(place))) as address:
         one = Visitor(driver, PHONE)
         one.visit(address)
@@ -510,7 +510,7 @@ def test_a_tap_beside_the_menu_answers_nothing(
 def test_a_design_of_ones_own_opens_as_one_that_can_be_compared(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    experiment = create(tmp_path / "tea.json")
+    experiment = create(tmp_path / "tea.db")
     first = experiment.ask(options=[{**OWN[0], "leaf (g)": 4.00123}, OWN[1]])
     with serving(make_app(experiment)) as address:
         one = Visitor(driver, PHONE)
@@ -547,7 +547,7 @@ def test_a_design_of_ones_own_opens_as_one_that_can_be_compared(
 def test_answers_under_another_name_stay_within_reach(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     with serving(make_app(create(place))) as address:
         one = Visitor(driver, PHONE)
         one.visit(address)

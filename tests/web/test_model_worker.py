@@ -204,7 +204,7 @@ def test_processes_that_end_one_after_the_other_are_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     """As where each fit takes more memory than there is."""
-    worker = ModelWorker(create(tmp_path / "tea.json", initial=1))
+    worker = ModelWorker(create(tmp_path / "tea.db", initial=1))
     worker.experiment.record(OWN, winner=0)
     started: list[Dying] = []
 
@@ -227,7 +227,7 @@ def test_processes_that_end_one_after_the_other_are_done_without(
 def test_a_process_that_works_again_makes_good_for_those_that_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.json"))
+    worker = ModelWorker(create(tmp_path / "tea.db"))
     for _ in range(5):
         for _ in range(2):
             monkeypatch.setattr(worker, "_process", Dying(lambda: None))

@@ -90,7 +90,7 @@ class Heavy:
             sys.exit(3)
 
 sys.meta_path.insert(0, Heavy())
-sys.argv = ["botorch_pref", "serve", "tea.json", "--name", "tea", *sys.argv[1:]]
+sys.argv = ["botorch_pref", "serve", "tea.db", "--name", "tea", *sys.argv[1:]]
 runpy.run_module("botorch_pref", run_name="__main__")
 """
 
@@ -138,10 +138,10 @@ def test_a_port_that_is_taken_is_said_before_anything_is_imported(
 def test_browsers_may_ask_by_the_names_of_this_machine_and_those_allowed(
     tmp_path: Path, served: list[Any], host: str
 ) -> None:
-    create(tmp_path / "tea.json")
+    create(tmp_path / "tea.db")
     given = ("--host", host, "--allow-host", "tea.example", "--allow-host", "t.example")
-    assert serve(tmp_path / "tea.json", *given) == 0
-    token = (tmp_path / "tea.json.token").read_text()
+    assert serve(tmp_path / "tea.db", *given) == 0
+    token = (tmp_path / "tea.db.token").read_text()
     name = socket.gethostname()
     with TestClient(served[0]) as client:
 

@@ -53,7 +53,7 @@ class QuestionSource:
         """
         self.prepare(num_raters)
         due = self._worker.num_answers >= self._experiment.settings.initial
-        # A process that ends meanwhile is started again, until none is to be had.
+        # The worker starts a process that has ended again, and gives up after a few.
         while due and self._worker.awaited():
             with suppress(EOFError):
                 state = packed_state(self._experiment)

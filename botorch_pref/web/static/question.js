@@ -275,7 +275,7 @@ class QuestionView {
     this.outbox = new Outbox(page ? `botorch_pref answers ${this.place}` : null);
     this.loads = 0;
     this.rater = this.#knownRater();
-    // Under which answers were given here, "" for none: they stay within reach.
+    // The names that answered in this browser, the latest first; "" for no name.
     this.names = this.#kept("names", []);
     this.#build();
     this.#listen();
@@ -509,7 +509,7 @@ class QuestionView {
     if (this.page) scrollTo({ top: 0 });
   }
 
-  /** Takes answers when the second tap of a double one, which was for the question before, is over. */
+  /** Ignores taps for a moment: the second one of a double tap was meant for the question before. */
   #settle() {
     const { asked, loads } = this;
     this.busy = true;
@@ -779,7 +779,7 @@ class QuestionView {
   }
 
   #warn(words) {
-    // Whoever has tapped a button at the end of a page sees its beginning.
+    // The message is at the top, and the button that was tapped may be at the end.
     if (words && this.alert.hidden && this.page) scrollTo({ top: 0 });
     if (this.alert.textContent !== words) this.alert.textContent = words;
     this.alert.hidden = !words;
@@ -949,7 +949,7 @@ class QuestionView {
       }
       against.choose(place < options.length ? place : 0);
     };
-    // What lies between the first two differs from the first: there is something to compare.
+    // A design between the first two differs from the first, so that they can be compared.
     const from = this.#segments("Start from", ["between", ...letters], (place) => start(place ? place - 1 : options.length));
     const against = this.#segments("Compare it with", letters, () => check());
     const hint = make("p", { class: "bp-hint", role: "status" });
