@@ -4,53 +4,10 @@ Finding the best design when the only measurement is what a person says of it.
 What is for those who write their own stays with its part, and so do raters.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from botorch_pref.errors import (
-    BotorchPrefError,
-    ExperimentError,
-    FeedbackError,
-    InferenceWarning,
-    PrecisionError,
-    StorageError,
-    UnsupportedFeedbackError,
-)
-from botorch_pref.feedback import (
-    Choices,
-    Comparisons,
-    OrdinalRatings,
-    Rankings,
-    Ratings,
-    Strengths,
-    Validity,
-)
-from botorch_pref.likelihoods import (
-    AffineProbitLikelihood,
-    BetaRatingLikelihood,
-    OrdinalProbitLikelihood,
-    PairwiseBetaLikelihood,
-    PairwiseLogitLikelihood,
-    PairwiseProbitLikelihood,
-    PlackettLuceLikelihood,
-)
-from botorch_pref.models import (
-    DuelKernel,
-    EPPreferenceGP,
-    FullyBayesianEPPreferenceGP,
-    FullyBayesianLaplacePreferenceGP,
-    LaplacePreferenceGP,
-    PlackettLuceRegression,
-    PreferenceMarginalLogLikelihood,
-    SkewPreferenceGP,
-    VariationalPreferenceGP,
-    choice_probability,
-    log_validity_probability,
-)
-from botorch_pref.posteriors import (
-    DuelSampler,
-    SkewNormalPosterior,
-)
 
 if TYPE_CHECKING:
     from botorch_pref.acquisition import (
@@ -73,6 +30,50 @@ if TYPE_CHECKING:
         champion_index,
         incumbent,
         incumbent_index,
+    )
+    from botorch_pref.errors import (
+        BotorchPrefError,
+        ExperimentError,
+        FeedbackError,
+        InferenceWarning,
+        PrecisionError,
+        StorageError,
+        UnsupportedFeedbackError,
+    )
+    from botorch_pref.feedback import (
+        Choices,
+        Comparisons,
+        OrdinalRatings,
+        Rankings,
+        Ratings,
+        Strengths,
+        Validity,
+    )
+    from botorch_pref.likelihoods import (
+        AffineProbitLikelihood,
+        BetaRatingLikelihood,
+        OrdinalProbitLikelihood,
+        PairwiseBetaLikelihood,
+        PairwiseLogitLikelihood,
+        PairwiseProbitLikelihood,
+        PlackettLuceLikelihood,
+    )
+    from botorch_pref.models import (
+        DuelKernel,
+        EPPreferenceGP,
+        FullyBayesianEPPreferenceGP,
+        FullyBayesianLaplacePreferenceGP,
+        LaplacePreferenceGP,
+        PlackettLuceRegression,
+        PreferenceMarginalLogLikelihood,
+        SkewPreferenceGP,
+        VariationalPreferenceGP,
+        choice_probability,
+        log_validity_probability,
+    )
+    from botorch_pref.posteriors import (
+        DuelSampler,
+        SkewNormalPosterior,
     )
 
 __version__ = "0.1.0"
@@ -133,18 +134,21 @@ __all__ = [
     "log_validity_probability",
 ]
 
+_PARTS = ("errors", "feedback", "likelihoods", "posteriors", "models", "acquisition")
+"""Where these names are, in the order in which one part imports another."""
 
-# Acquisition functions are registered with BoTorch's input constructors, which bring
-# JAX and SciPy's distributions: half of the time of importing everything. They come
-# when somebody names one, as the parts of BoTorch itself do.
+
 def __getattr__(name: str) -> Any:
-    """Imports acquisition functions when the first of them is wanted."""
-    if name != "acquisition" and name not in __all__:
+    """Import of a name when it is first used: imports take seconds."""
+    if name in _PARTS:
+        return import_module(f"{__name__}.{name}")
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    acquisition = import_module(f"{__name__}.acquisition")
-    return acquisition if name == "acquisition" else getattr(acquisition, name)
+    parts = (import_module(f"{__name__}.{part}") for part in _PARTS)
+    found = next(getattr(part, name) for part in parts if hasattr(part, name))
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    """Names that can be imported, those that have not been among them."""
-    return sorted({*globals(), *__all__})
+    return [*globals(), *__all__]

@@ -10,13 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-
-from botorch_pref.commands.registry import ACQUISITIONS, MODELS
-from botorch_pref.commands.serve import serve
-from botorch_pref.errors import BotorchPrefError
-from botorch_pref.simulation.problems import PROBLEM_NAMES
-
 T = TypeVar("T")
 
 DEFAULTS: dict[str, Any] = {
@@ -51,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments[:1] == ["serve"]:
+        # Imports take seconds: each command makes its own, and serve says so before.
+        from botorch_pref.commands.serve import serve
+
         return _guarded(serve, arguments[1:])
     parser = _make_parser()
     given = vars(parser.parse_args(arguments))
@@ -64,13 +60,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(run: Callable[[T], None], given: T) -> int:
     try:
         run(given)
-    except (BotorchPrefError, OSError) as error:
-        print(f"botorch_pref: error: {error}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        return _said(error)
+    except Exception as error:
+        from botorch_pref.errors import BotorchPrefError
+
+        if not isinstance(error, BotorchPrefError):
+            raise
+        return _said(error)
     return 0
 
 
+def _said(error: Exception) -> int:
+    print(f"botorch_pref: error: {error}", file=sys.stderr)
+    return 2
+
+
 def _run(given: dict[str, Any]) -> None:
+    import torch
+
     # The matrices are small: a second thread mostly waits for the first, and for other
     # programs where they use the cores.
     torch.set_num_threads(1)
@@ -96,6 +104,9 @@ def _run(given: dict[str, Any]) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    from botorch_pref.commands.registry import ACQUISITIONS, MODELS
+    from botorch_pref.simulation.problems import PROBLEM_NAMES
+
     parser = argparse.ArgumentParser(
         prog="python -m botorch_pref",
         description="Optimise a test function by duels with a simulated judge "

@@ -1,11 +1,68 @@
-"""Server of the page, which Ctrl-C stops."""
+"""Server of the page of an experiment, which Ctrl-C stops."""
 
 from __future__ import annotations
 
+import argparse
+import logging
+import os
+import secrets
 import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
 from types import FrameType
+from typing import Any
+from urllib.parse import urlencode
 
+import segno
+import torch
 import uvicorn
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.commands.given_parameters import given_parameters
+from botorch_pref.errors import BotorchPrefError, StorageError
+from botorch_pref.web import NumberTable, make_app
+from botorch_pref.web.modelling.model_notes import LOGGER
+
+EVERYWHERE = ("0.0.0.0", "::")
+"""Hosts that stand for every address of this machine."""
+
+
+def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
+    """Serves a page until it is stopped; prints its address.
+
+    Args:
+        given: The arguments of ``serve``.
+        listening: Where to serve; closed at the end.
+
+    Raises:
+        BotorchPrefError: The experiment, its parameters or ``--show`` cannot be used.
+    """
+    torch.set_num_threads(1)
+    experiment = _experiment(given)
+    notes = _note_warnings(given.storage, given.name)
+    token = _token(given.storage)
+    show = NumberTable(_pairs(given.unit)) if given.show is None else _shown(given.show)
+    kinds = None if given.kinds is None else given.kinds.split(",")
+    app = make_app(
+        experiment,
+        show=show,
+        token=token,
+        kinds=kinds,
+        size=given.size,
+        hosts=_own_names(given.host, given.allow_host),
+    )
+    _print_address(given.host, listening.getsockname()[1], token)
+    print(f"warnings:  {notes}, where models have any, and with the findings")
+    print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
+    # An access log would have the token in it.
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    # As it was told to: uvicorn has shut everything down, and says again what for.
+    with suppress(KeyboardInterrupt):
+        PageServer(config).run(sockets=[listening])
 
 
 class PageServer(uvicorn.Server):
@@ -24,3 +81,102 @@ class PageServer(uvicorn.Server):
         """
         super().handle_exit(sig, frame)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _experiment(given: argparse.Namespace) -> PreferenceExperiment:
+    """The experiment, made if there is none and its parameters are given."""
+    parameters = given_parameters(given.parameter)
+    if parameters:
+        # There is one already, or it cannot be kept: what follows says which.
+        with suppress(StorageError):
+            return PreferenceExperiment.create(
+                given.name, parameters=parameters, storage=given.storage
+            )
+    return PreferenceExperiment.resume(
+        given.name, storage=given.storage, parameters=parameters or None
+    )
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    found = dict(one.partition("=")[::2] for one in given)
+    if not all(found.values()):
+        raise BotorchPrefError(f"--unit {given} should be NAME=UNIT, once for each.")
+    return found
+
+
+def _shown(name: str) -> Callable[[dict[str, Any]], Any]:
+    """The user's function of a name such as ``espresso:draw``."""
+    # Figures are drawn into files, beside whatever screen there is.
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    module, _, function = name.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BotorchPrefError(
+            f"--show {name}: {error}; give MODULE:FUNCTION, of a module in this folder "
+            "or installed."
+        ) from error
+    return found
+
+
+def _token(storage: str) -> str:
+    """The token of a storage, the same after a restart.
+
+    A page that is open on a phone goes on when the server is back.
+    """
+    fresh = secrets.token_urlsafe(16)
+    if "://" in storage:
+        return fresh
+    path = Path(f"{storage}.token")
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(fresh, encoding="utf-8")
+    return path.read_text(encoding="utf-8").strip() or fresh
+
+
+def _note_warnings(storage: str, name: str) -> Path:
+    """The file in which warnings of models are noted instead of the terminal.
+
+    Beside the storage; for a database with a URL in this folder.
+    """
+    plain = "".join(c if c.isalnum() else "_" for c in name)
+    path = Path(f"{plain if '://' in storage else storage}.log")
+    # Made when there is something to note.
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    LOGGER.addHandler(handler)
+    LOGGER.propagate = False
+    return path
+
+
+def _print_address(host: str, port: int, token: str) -> None:
+    """Prints where the page is, and its QR code."""
+    name = _own_address() if host in EVERYWHERE else host
+    name = f"[{name}]" if ":" in name else name
+    query = urlencode({"token": token})
+    address = f"http://{name}:{port}/?{query}"
+    segno.make(address, micro=False).terminal(compact=True)
+    print(f"questions: {address}")
+    print(f"findings:  http://{name}:{port}/report?{query}")
+    if host not in EVERYWHERE:
+        print("For phones in your network: --host 0.0.0.0")
+
+
+def _own_names(host: str, allowed: Sequence[str]) -> list[str]:
+    """Names under which browsers may ask for the page, beside its addresses."""
+    if host not in EVERYWHERE:
+        return [host, *allowed]
+    name = socket.gethostname()
+    # Phones find it in their network by the second one.
+    return [name, f"{name}.local", *allowed]
+
+
+def _own_address() -> str:
+    """The address by which the network knows this machine; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])

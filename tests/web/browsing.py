@@ -16,6 +16,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.remote.webelement import WebElement
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 60.0
@@ -78,12 +79,13 @@ class Visitor:
     Args:
         driver: Of the browser.
         width: Of the window; a phone's where it is less than 600.
+        height: Of the window.
     """
 
-    def __init__(self, driver: WebDriver, width: int) -> None:
+    def __init__(self, driver: WebDriver, width: int, height: int = 844) -> None:
         self.driver = driver
         phone = width < 600
-        size = {"width": width, "height": 844 if phone else 800}
+        size = {"width": width, "height": height}
         kind = {"deviceScaleFactor": 1, "mobile": phone}
         self._cdp("Emulation.setDeviceMetricsOverride", **size, **kind)
         self._cdp("Emulation.setTouchEmulationEnabled", enabled=phone)
@@ -115,21 +117,27 @@ class Visitor:
         """The number of the question on display."""
         return int(self.settled().removeprefix("Question ")) - 1
 
-    def click(self, text: str) -> None:
+    def click(self, text: str, within: str = "body") -> None:
         """Clicks what can be seen and begins with a text."""
+        target = self.button(text, within)
+        centred = "arguments[0].scrollIntoView({ block: 'center' })"
+        self.driver.execute_script(centred, target)
+        target.click()
+
+    def button(self, text: str, within: str = "body") -> WebElement:
+        """What can be clicked and begins with a text, within what a selector finds."""
+        kinds = "button, summary, [role=menuitem], [role=radio]"
         found = [
             element
             for element in self.driver.find_elements(
-                By.CSS_SELECTOR, "button, summary, [role=menuitem], [role=radio]"
+                By.CSS_SELECTOR, f"{within} :is({kinds})"
             )
             if element.is_displayed()
             and (element.accessible_name or element.text).startswith(text)
         ]
         assert found, f"nothing begins with {text!r}"
         found.sort(key=lambda element: element.text == text)
-        centred = "arguments[0].scrollIntoView({ block: 'center' })"
-        self.driver.execute_script(centred, found[-1])
-        found[-1].click()
+        return found[-1]
 
     def answer(self, text: str) -> int:
         """Clicks an answer and waits for what follows; the question's number."""

@@ -52,6 +52,7 @@ def served() -> Iterator[Callable[..., TestClient]]:
     with ExitStack() as stack:
 
         def serve(experiment: PreferenceExperiment, **options: Any) -> TestClient:
-            return stack.enter_context(TestClient(make_app(experiment, **options)))
+            app = make_app(experiment, **options)
+            return stack.enter_context(TestClient(app, "http://localhost"))
 
         yield serve

@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pandas
 import pytest
 from ax.api.configs import RangeParameterConfig
 from calling import ask, post
@@ -77,7 +78,7 @@ def test_another_answer_to_the_same_question_is_refused_and_not_stored(
     index = ask(client)["question"]
     post(client, "answer", question=index, winner=1)
     reply = post(client, "answer", 409, question=index, winner=0)
-    assert "has the answer" in reply["error"]
+    assert reply["error"] == "This question has an answer already, which is kept."
     assert log(experiment) == [("told", index, {"winner": 1, "rater": None})]
 
 
@@ -222,7 +223,7 @@ def test_an_undo_of_what_is_not_the_last_is_refused(
     pending = ask(client, "ann")["question"]
     for question, rater in ((first, "ann"), (pending, "ann"), (last, "bob")):
         reply = post(client, "undo", 409, question=question, rater=rater)
-        assert f"Question {question} is not" in reply["error"]
+        assert "another question after this one" in reply["error"]
     for nonsense in ("1", True, 10**400):
         assert "question" in post(client, "undo", 400, question=nonsense)["error"]
     assert [kind for kind, *_ in log(experiment)] == ["told", "told"]
@@ -272,18 +273,83 @@ def test_own_designs_are_asked_at_once_and_kept_as_such(
     assert asked.what["chosen_by"] == "person"
 
 
-def test_designs_outside_of_the_space_are_refused(
+ALIKE = "Two of these designs look the same. Change a value of one"
+WRONG_DESIGNS: list[tuple[dict[str, Any], str]] = [
+    ({}, ALIKE),
+    # Of 1 to 9 g hundredths are shown, and of 3 minutes too.
+    ({"leaf (g)": 4.004, "minutes": 2.996}, ALIKE),
+    ({"cups": 5}, "The value of cups has to be a number from 1 to 4."),
+    ({"cups": 1.5}, "The value of cups has to be a whole number."),
+    ({"cups": True}, "The value of cups has to be a number from 1 to 4."),
+    ({"leaf (g)": 9.5}, "The value of leaf has to be a number from 1 to 9."),
+    ({"leaf (g)": None}, "The value of leaf has to be a number from 1 to 9."),
+    ({"leaf (g)": "4"}, "The value of leaf has to be a number from 1 to 9."),
+    ({"leaf (g)": 10**400}, "The value of leaf has to be a number from 1 to 9."),
+    ({"kind": "black"}, "The value of kind has to be oolong or green."),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG_DESIGNS)
+def test_designs_that_cannot_be_compared_are_refused_in_a_sentence(
+    experiment: PreferenceExperiment, served: Serve, change: dict[str, Any], said: str
+) -> None:
+    client = served(experiment)
+    reply = post(client, "own", 400, options=[OWN[0], {**OWN[0], **change}])
+    assert reply["error"].startswith(said)
+    assert not list(events(experiment.experiment))
+
+
+def test_lists_that_are_no_designs_are_refused(
     experiment: PreferenceExperiment, served: Serve
 ) -> None:
     client = served(experiment)
-    for options in (
-        [OWN[0], OWN[0]],
-        [OWN[0], {**OWN[1], "cups": 5}],
-        [OWN[0]],
-        OWN[0],
-    ):
+    missing = {name: value for name, value in OWN[1].items() if name != "kind"}
+    for options in ([OWN[0]], OWN[0], [OWN[0], "green"], [OWN[0], missing]):
         assert "error" in post(client, "own", 400, options=options)
     assert not list(events(experiment.experiment))
+
+
+@pytest.mark.parametrize(
+    ("constraint", "said"),
+    [
+        ("x + 2*z <= 1", "x + 2 times z has to be at most 1."),
+        ("x >= z", "z - x has to be at most 0."),
+    ],
+)
+def test_designs_that_break_a_constraint_are_refused_in_a_sentence(
+    served: Serve, tmp_path: Path, constraint: str, said: str
+) -> None:
+    experiment = PreferenceExperiment.create(
+        "two",
+        parameters=[
+            RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
+            for name in ("x", "z")
+        ],
+        parameter_constraints=[constraint],
+        storage=tmp_path / "two.db",
+    )
+    client = served(experiment)
+    options = [{"x": 0.1, "z": 0.1}, {"x": 0.2, "z": 0.9}]
+    reply = post(client, "own", 400, options=options)
+    assert reply["error"] == f"These values do not go together: {said}"
+    assert not list(events(experiment.experiment))
+    options[1]["z"] = 0.2
+    assert post(client, "own", options=options)["options"] == options
+
+
+def test_designs_that_no_catalogue_has_are_refused_in_a_sentence(
+    served: Serve, tmp_path: Path
+) -> None:
+    table = pandas.DataFrame({"x": [0.0, 0.5, 1.0], "z": [1, 2, 3]}, index=[*"abc"])
+    experiment = PreferenceExperiment.create(
+        "rows", catalogue=table, storage=tmp_path / "rows.db", initial=10_000
+    )
+    client, first = served(experiment), {"x": 0.0, "z": 1}
+    reply = post(client, "own", 400, options=[first, {"x": 0.5, "z": 3}])
+    assert "is not in the catalogue" in reply["error"]
+    assert not list(events(experiment.experiment))
+    own = post(client, "own", options=[first, {"x": 0.5, "z": 2}])
+    assert [one["z"] for one in own["options"]] == [1, 2]
 
 
 def test_history_and_form_say_what_there_is(
@@ -441,9 +507,42 @@ def test_a_question_that_was_answered_meanwhile_is_not_skipped(
     client = served(experiment)
     index = ask(client)["question"]
     experiment.tell(index, winner=0)
-    post(client, "skip", question=index)
+    reply = post(client, "skip", 409, question=index)
+    assert "has an answer already" in reply["error"]
     assert log(experiment) == [("told", index, {"winner": 0, "rater": None})]
     assert ask(client)["question"] != index
+
+
+@pytest.mark.parametrize("call", ["answer", "skip", "undo"])
+def test_a_question_that_was_never_asked_is_refused(
+    experiment: PreferenceExperiment, served: Serve, call: str
+) -> None:
+    client = served(experiment)
+    asked = ask(client)
+    for index in (99, -1, 10**400):
+        reply = post(client, call, 400, question=index, winner=0)
+        assert reply["error"] == f"There is no question {index} in this experiment."
+    assert (ask(client), log(experiment)) == (asked, [])
+
+
+def test_nobody_skips_what_somebody_else_is_asked(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    client = served(experiment)
+    asked = ask(client, "ann")
+    reply = post(client, "skip", 409, question=asked["question"], rater="bob")
+    assert "somebody else" in reply["error"]
+    assert (ask(client, "ann"), log(experiment)) == (asked, [])
+
+
+def test_a_page_that_was_open_before_a_restart_skips_its_question(
+    served: Serve, tmp_path: Path
+) -> None:
+    index = ask(served(create(tmp_path / "tea.db")))["question"]
+    client = served(stored(tmp_path / "tea.db"))
+    post(client, "skip", question=index)
+    assert ask(client)["question"] != index
+    assert post(client, "undo")["question"] == index
 
 
 def test_an_answer_about_another_experiment_is_refused(

@@ -16,7 +16,7 @@ from browsing import Visitor, browser, missing, serving, until
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
-from tea import create, log, stored
+from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.storage.events import events
@@ -235,7 +235,7 @@ def test_a_question_that_cannot_be_shown_is_skipped(
         assert one.index() != first.index
         # A name that cannot be, in an address that somebody has made.
         driver.get(f"{address}/?rater={'x' * 10_000}")
-        until(lambda: "at most 100 characters" in one.text())
+        until(lambda: "more than 100 characters" in one.text())
         one.click("Enter my name")
         name = driver.switch_to.active_element
         name.clear()
@@ -410,3 +410,177 @@ def test_the_widget_is_the_same_component(driver: WebDriver, tmp_path: Path) -> 
         answered = one.answer("B is better")
         until(lambda: "Saved: B is better" in one.text())
     assert kept(stored(place)) == [("told", answered, {"winner": 1})]
+
+
+COVERED = """
+    const operated = document.querySelectorAll("button, summary, select, input, a");
+    const over = (e) => {
+        // At the lower end of the window, where most things lie over others.
+        e.scrollIntoView({ block: "end" });
+        const { left, right, top, bottom } = e.getBoundingClientRect();
+        return [0.2, 0.5, 0.8].flatMap((x) => [0.1, 0.5, 0.9].map((y) =>
+            document.elementFromPoint(
+                left + x * (right - left), top + y * (bottom - top))
+        )).filter((at) => at && !e.contains(at) && !at.contains(e))
+            .map((at) => at.outerHTML);
+    };
+    return [...operated].filter((e) => e.checkVisibility()).flatMap(over);
+"""
+"""What lies over something that can be operated."""
+
+
+@pytest.mark.parametrize(
+    "size", [(390, 844), (360, 640), (768, 1024), (1440, 900)], ids=str
+)
+def test_nothing_lies_over_a_button(
+    driver: WebDriver, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    # Options that are higher than the window.
+    app = make_app(create(tmp_path / "tea.db"), show=lambda option: "leaf\n" * 50)
+    with serving(app) as address:
+        one = Visitor(driver, *size)
+        one.visit(address)
+        for text in ("A is better", "No difference", "Skip"):
+            one.answer(text)
+            said = "Skipped" if text == "Skip" else "Saved"
+            assert said in one.text()
+            assert driver.execute_script(COVERED) == []
+            assert one.fits()
+        one.leave(lambda: one.click("Undo"))
+        assert "Undone" in one.text()
+        assert driver.execute_script(COVERED) == []
+
+
+def test_there_is_nothing_to_undo_before_the_first_answer(
+    driver: WebDriver, tmp_path: Path
+) -> None:
+    place = tmp_path / "tea.db"
+    with serving(make_app(create(place))) as address:
+        one = Visitor(driver, PHONE)
+        one.visit(address)
+        assert not one.button("Undo").is_enabled()
+        driver.find_element(By.TAG_NAME, "body").send_keys("u")
+        answered = one.answer("A is better")
+        assert one.button("Undo").is_enabled()
+        one.leave(lambda: one.click("Undo"))
+        assert not one.button("Undo").is_enabled()
+    assert [kind for kind, *_ in kept(stored(place))] == ["told", "undone"]
+    assert answered == 0
+
+
+def test_a_double_tap_answers_one_question(driver: WebDriver, tmp_path: Path) -> None:
+    place = tmp_path / "tea.db"
+    with serving(make_app(create(place))) as address:
+        one = Visitor(driver, PHONE)
+        one.visit(address)
+        for _ in range(3):
+            # The second tap comes as soon as another question is there.
+            one.leave(lambda: driver.execute_script(DOUBLE_TAP))
+    assert [kind for kind, *_ in kept(stored(place))] == ["told"] * 3
+
+
+DOUBLE_TAP = """
+    const tap = () => document.querySelector(".bp-choose").click();
+    const before = document.querySelector("[role=group]");
+    new MutationObserver((_, observer) => {
+        const group = document.querySelector("main [role=group]");
+        if (!group || group === before) return;
+        observer.disconnect();
+        tap();
+    }).observe(document.querySelector("main"), { childList: true });
+    tap();
+"""
+
+
+def test_a_tap_beside_the_menu_answers_nothing(
+    driver: WebDriver, tmp_path: Path
+) -> None:
+    place = tmp_path / "tea.db"
+    with serving(make_app(create(place))) as address:
+        one = Visitor(driver, PHONE)
+        one.visit(address)
+        one.click("Menu")
+        one.click("A is better")
+        assert not driver.find_element(By.CSS_SELECTOR, ".bp-menu").is_displayed()
+        assert kept(stored(place)) == []
+        one.answer("B is better")
+    assert [said for _, _, said in kept(stored(place))] == [{"winner": 1}]
+
+
+def test_a_design_of_ones_own_opens_as_one_that_can_be_compared(
+    driver: WebDriver, tmp_path: Path
+) -> None:
+    experiment = create(tmp_path / "tea.db")
+    first = experiment.ask(options=[{**OWN[0], "leaf (g)": 4.00123}, OWN[1]])
+    with serving(make_app(experiment)) as address:
+        one = Visitor(driver, PHONE)
+        one.visit(address)
+
+        start = "dialog [aria-label='Start from']"
+
+        def compare() -> None:
+            one.menu("My own design")
+            ready = (By.CSS_SELECTOR, "dialog .bp-save:enabled")
+            until(lambda: driver.find_elements(*ready))
+            # From A there is nothing to compare until something is changed.
+            one.click("A", within=start)
+            assert not one.button("Compare").is_enabled()
+            assert "This is A as it is" in one.text()
+            leaf = driver.find_element(By.CSS_SELECTOR, "dialog [name='leaf (g)']")
+            # Below what is shown.
+            leaf.send_keys(".001")
+            assert not one.button("Compare").is_enabled()
+            leaf.send_keys(Keys.BACKSPACE * 5)
+            one.click("Compare")
+            until(lambda: "has to be a number from 1 to 9." in one.text())
+            one.click("between", within=start)
+            assert one.button("Compare").is_enabled()
+            one.click("Compare")
+
+        one.leave(compare)
+    # One was asked ahead. What was not changed is what it was, below what is shown too.
+    others = [one.options for one in experiment.pending if one.index != first.index]
+    (options,) = [options for options in others if first.options[0] in options]
+    assert {**OWN[1], "leaf (g)": 4.5} in options
+
+
+def test_answers_under_another_name_stay_within_reach(
+    driver: WebDriver, tmp_path: Path
+) -> None:
+    place = tmp_path / "tea.db"
+    with serving(make_app(create(place))) as address:
+        one = Visitor(driver, PHONE)
+        one.visit(address)
+
+        def enter(name: str) -> None:
+            one.menu("My name")
+            field = driver.switch_to.active_element
+            field.clear()
+            field.send_keys(name, Keys.ENTER)
+            until(lambda: f"You answer as {name} now." in one.text())
+            one.settled()
+
+        enter("Ann")
+        assert "stays under My answers" not in one.text()
+        first = one.answer("A is better")
+        enter("Bob")
+        assert "What you answered as Ann stays under My answers." in one.text()
+        one.menu("My answers")
+        until(lambda: "No answer so far." in one.text())
+        one.click("as Ann")
+        until(lambda: f"{first + 1}. A is better" in one.text())
+        assert one.fits()
+        assert one.small_targets() == []
+        one.click("Close")
+        # Back under the first name, over a reload, the answer can be undone.
+        one.reload()
+        one.menu("My name")
+        one.click("Ann", within="dialog")
+        until(lambda: "You answer as Ann now." in one.text())
+        one.settled()
+        one.leave(lambda: one.click("Undo"))
+        assert one.index() == first
+    assert [(kind, index) for kind, index, _ in kept(stored(place))] == [
+        ("told", first),
+        ("undone", first),
+    ]

@@ -1,13 +1,20 @@
 """What the server refuses, of which nothing is stored."""
 
+import json
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
+from browsing import serving
 from starlette.testclient import TestClient
 from tea import log
 
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import ExperimentError
+from botorch_pref.web import make_app
 from botorch_pref.web.page import guard
 
 Serve = Callable[..., TestClient]
@@ -86,6 +93,67 @@ def test_bodies_that_are_no_json_objects_are_refused(
     reply = served(experiment).post("/api/answer", content=body, headers=kind)
     assert reply.status_code == 400
     assert "body" in reply.json()["error"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("call", ["own", "answer"])
+def test_numbers_that_are_not_finite_are_refused(
+    experiment: PreferenceExperiment, served: Serve, call: str, number: str
+) -> None:
+    client, asked = served(experiment), experiment.ask()
+    first, second = ({**option} for option in asked.options)
+    second["leaf (g)"] = 12345.5
+    given = {"question": 0, "strength": 12345.5, "options": [first, second]}
+    body = json.dumps(given).replace("12345.5", number)
+    kind = {"Content-Type": "application/json"}
+    reply = client.post(f"/api/{call}", content=body, headers=kind)
+    assert reply.status_code == 400
+    assert f"the number {number} is not finite" in reply.json()["error"]
+    assert experiment.pending == [asked]
+    assert log(experiment) == []
+
+
+KNOWN = ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "192.168.0.7", "[::1]:8000"]
+FOREIGN = [
+    *("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil"),
+    *("tea.example.evil", "notlocalhost", "2130706433", "", ":8000", "[::1", "[evil]"),
+]
+
+
+def test_a_name_that_leads_here_from_another_site_is_refused(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    """As by DNS rebinding: its scripts would read the page as their own."""
+    client = served(experiment, hosts=["Tea.example"])
+    for host in (*KNOWN, "tea.example", "TEA.example.:443"):
+        for path in ("/", "/api/question", "/static/question.js"):
+            assert client.get(path, headers={"Host": host}).status_code == 200
+    for host in FOREIGN:
+        for path in ("/", "/static/question.js"):
+            assert client.get(path, headers={"Host": host}).status_code == 421
+        reply = client.get("/api/question", headers={"Host": host})
+        assert (reply.status_code, "not served" in reply.json()["error"]) == (421, True)
+    with pytest.raises(ExperimentError, match="list of names"):
+        served(experiment, hosts="tea.example")
+
+
+def test_who_leaves_while_sending_leaves_no_traceback(
+    experiment: PreferenceExperiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a phone does that has lost its network."""
+    index = experiment.ask().index
+    with serving(make_app(experiment)) as address:
+        place = urlsplit(address)
+        head = (
+            f"POST /api/answer HTTP/1.1\r\nHost: {place.netloc}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+        )
+        with socket.create_connection((place.hostname, place.port)) as phone:
+            phone.sendall(f'{head}{{"question": {index}, '.encode())
+        # What comes after it is answered after it.
+        with urlopen(f"{address}/api/progress") as reply:
+            assert json.load(reply)["answered"] == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_form_of_another_site_is_refused(

@@ -2,10 +2,12 @@
 
 import json
 import pickle
+import signal
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ax.api.configs import RangeParameterConfig
@@ -14,6 +16,7 @@ from tea import OWN, create, stored
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.asking_elsewhere import ask_chosen, packed_choice, packed_state
 from botorch_pref.errors import ExperimentError, InferenceWarning
+from botorch_pref.web.modelling import model_worker
 from botorch_pref.web.modelling.experiment_findings import findings_of
 from botorch_pref.web.modelling.model_notes import LOGGER
 from botorch_pref.web.modelling.model_process import ModelProcess
@@ -103,7 +106,7 @@ def test_findings_of_the_same_answers_are_computed_once(
 
 
 @pytest.mark.slow
-def test_a_process_chooses_finds_refuses_and_is_done_without(
+def test_a_process_chooses_finds_refuses_and_is_started_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     experiment = create(tmp_path / "tea.json", initial=7)
@@ -139,11 +142,17 @@ def test_a_process_chooses_finds_refuses_and_is_done_without(
     assert notes == ["UserWarning: did not converge"]
     question = source.ask("bob", num_raters=2)
     assert experiment.pending[-1] == question
-    process._process.kill()
+    process._process.send_signal(signal.SIGKILL)
     process._process.wait()
     assert source.ask("bob", num_raters=2) == experiment.pending[-1]
-    assert worker._process is None
+    again = worker._process
+    assert isinstance(again, ModelProcess)
+    assert (again is process, again.ready) == (False, True)
     assert len(experiment.pending) == 3
+    (note,) = worker._notes.to_json()
+    assert note["text"].endswith("it is started again.")
+    source.close()
+    assert worker._process is None
     assert capfd.readouterr().err == ""
 
 
@@ -156,12 +165,22 @@ class Dying:
     def started(self) -> bool:
         return True
 
-    def run(self, *job: object) -> None:
+    def run(self, *job: Any) -> Any:
         self.before()
         raise EOFError
 
     def close(self) -> None:
         pass
+
+
+class Working(Dying):
+    """A process that does what it has to."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None)
+
+    def run(self, notes: list[str], job: Callable[..., Any], *given: Any) -> Any:
+        return job(*given)
 
 
 def test_the_end_of_the_process_is_noted_unless_it_was_wanted(
@@ -178,6 +197,45 @@ def test_the_end_of_the_process_is_noted_unless_it_was_wanted(
     with pytest.raises(EOFError):
         worker.elsewhere(findings_of, b"")
     assert worker._notes.to_json() == [note]
+
+
+@pytest.mark.parametrize("job", ["question", "findings"])
+def test_processes_that_end_one_after_the_other_are_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    """As where each fit takes more memory than there is."""
+    worker = ModelWorker(create(tmp_path / "tea.db", initial=1))
+    worker.experiment.record(OWN, winner=0)
+    started: list[Dying] = []
+
+    def process() -> Dying:
+        started.append(Dying(lambda: None))
+        return started[-1]
+
+    monkeypatch.setattr(model_worker, "ModelProcess", process)
+    if job == "question":
+        question = QuestionSource(worker.experiment, worker, 2).ask(None, num_raters=1)
+        assert worker.experiment.pending == [question]
+    else:
+        assert dict(worker.findings()["summary"])["answers"] == 1
+    assert len(started) == 3
+    # The more frequent note comes first.
+    assert [note["times"] for note in worker._notes.to_json()] == [2, 1]
+    assert worker.start() is None
+
+
+def test_a_process_that_works_again_makes_good_for_those_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = ModelWorker(create(tmp_path / "tea.db"))
+    for _ in range(5):
+        for _ in range(2):
+            monkeypatch.setattr(worker, "_process", Dying(lambda: None))
+            with pytest.raises(EOFError):
+                worker.elsewhere(json.loads, "1")
+        monkeypatch.setattr(worker, "_process", Working())
+        assert worker.elsewhere(json.loads, "1") == 1
+    assert worker._can_move
 
 
 def test_what_is_being_chosen_when_all_is_closed_is_not_chosen_here_instead(

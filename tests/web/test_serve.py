@@ -15,12 +15,15 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
+from starlette.testclient import TestClient
 from tea import create, log, stored
 
 from botorch_pref.__main__ import main
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.commands.given_parameters import given_parameters
 from botorch_pref.web.modelling.model_notes import ModelNotes
+
+LOADING = "Loading the models, which takes some seconds ..."
 
 
 @pytest.fixture
@@ -74,7 +77,83 @@ def test_nothing_is_said_beside_the_reason(tmp_path: Path) -> None:
     )
     (line,) = found.stderr.splitlines()
     assert line.startswith("botorch_pref: error: There is no file")
-    assert found.stdout == ""
+    assert found.stdout.splitlines() == [LOADING]
+
+
+FIRST_IMPORT = """
+import runpy, sys
+
+class Heavy:
+    def find_spec(self, name, *more):
+        if name.partition(".")[0] in ("torch", "botorch", "ax", "pandas", "numpy"):
+            print("importing", name)
+            sys.exit(3)
+
+sys.meta_path.insert(0, Heavy())
+sys.argv = ["botorch_pref", "serve", "tea.db", "--name", "tea", *sys.argv[1:]]
+runpy.run_module("botorch_pref", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"), [(["--port=0"], LOADING), (["--help"], "usage: python -m")]
+)
+def test_it_speaks_before_it_imports_what_takes_long(
+    tmp_path: Path, more: list[str], said: str
+) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", FIRST_IMPORT, *more],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        check=False,
+    )
+    first, *_, last = found.stdout.splitlines()
+    assert first.startswith(said)
+    assert last.startswith("importing") == (said == LOADING)
+    assert found.stderr == ""
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_imported(
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        found = subprocess.run(
+            [sys.executable, "-c", FIRST_IMPORT, f"--port={port}"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            check=False,
+        )
+    assert (found.stdout, found.returncode) == ("", 2)
+    assert f"127.0.0.1:{port} cannot be had" in found.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_browsers_may_ask_by_the_names_of_this_machine_and_those_allowed(
+    tmp_path: Path, served: list[Any], host: str
+) -> None:
+    create(tmp_path / "tea.db")
+    given = ("--host", host, "--allow-host", "tea.example", "--allow-host", "t.example")
+    assert serve(tmp_path / "tea.db", *given) == 0
+    token = (tmp_path / "tea.db.token").read_text()
+    name = socket.gethostname()
+    with TestClient(served[0]) as client:
+
+        def status(asked: str) -> int:
+            headers = {"Authorization": f"Bearer {token}", "Host": asked}
+            return client.get("/api/progress", headers=headers).status_code
+
+        for known in ("localhost:1", "127.0.0.1:1", "tea.example", "t.example"):
+            assert status(known) == 200
+        own = 200 if host == "0.0.0.0" else 421
+        assert [status(name), status(f"{name}.local:80")] == [own, own]
+        assert status("example") == 421
 
 
 def test_stopping_it_is_no_error(
@@ -183,8 +262,6 @@ def test_the_token_is_for_its_owner_alone(tmp_path: Path, served: list[Any]) -> 
 def test_the_users_function_shows_options(
     tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from starlette.testclient import TestClient
-
     create(tmp_path / "tea.json")
     (tmp_path / "teahouse.py").write_text("def draw(option):\n    return 'a cup'\n")
     monkeypatch.chdir(tmp_path)
@@ -192,7 +269,7 @@ def test_the_users_function_shows_options(
     more = ("--show", "teahouse:draw", "--kinds", "winner,tie")
     assert serve(tmp_path / "tea.json", *more) == 0
     token = (tmp_path / "tea.json.token").read_text()
-    with TestClient(served[0]) as client:
+    with TestClient(served[0], "http://localhost") as client:
         question = client.get("/api/question", params={"token": token}).json()
     assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * 2
     assert question["kinds"] == ["winner", "tie"]

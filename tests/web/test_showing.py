@@ -120,13 +120,14 @@ def test_media_come_from_addresses_of_their_own(
         assert client.get(f"/media/{absent}", headers=bearer).status_code == 404
 
 
-def test_a_function_that_fails_says_for_which_option(
-    experiment: PreferenceExperiment, served: Serve
+def test_a_function_that_fails_says_so_and_the_log_says_for_which_option(
+    experiment: PreferenceExperiment, served: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = served(experiment, show=lambda option: option["dose"])
     said = client.get("/api/question").json()["error"]
-    assert "KeyError: 'dose'" in said
-    assert "leaf (g)" in said
+    assert "Skip it" in said
+    assert said.endswith("the reason: KeyError: 'dose'")
+    assert f"show failed for {experiment.pending[0].options[0]}" in caplog.text
 
 
 def test_a_question_that_cannot_be_shown_can_be_skipped(

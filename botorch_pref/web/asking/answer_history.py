@@ -17,6 +17,7 @@ from botorch_pref.ax.storage.events import (
     events_of,
     standing_event,
 )
+from botorch_pref.errors import ExperimentError
 from botorch_pref.web.asking.answer_conflict import AnswerConflictError
 
 
@@ -73,6 +74,20 @@ def last_answered(experiment: Experiment, rater: str | None) -> int | None:
     return last.question.index if last is not None and last.rater == rater else None
 
 
+def check_asked(experiment: Experiment, index: int) -> None:
+    """Checks that a question has been asked.
+
+    Args:
+        experiment: Ax's.
+        index: The number of the question.
+
+    Raises:
+        ExperimentError: It has not.
+    """
+    if index not in experiment.trials:
+        raise ExperimentError(f"There is no question {index} in this experiment.")
+
+
 def is_answered(experiment: Experiment, index: int) -> bool:
     """Whether a question has an answer that stands.
 
@@ -85,19 +100,19 @@ def is_answered(experiment: Experiment, index: int) -> bool:
 
 
 @one_at_a_time
-def withdraw_unanswered(experiment: PreferenceExperiment, question: Question) -> bool:
+def withdraw_unanswered(experiment: PreferenceExperiment, index: int) -> bool:
     """Withdraws a question, unless somebody has answered it by now.
 
     Args:
         experiment: Whose question it is.
-        question: On somebody's display.
+        index: The number of the question.
 
     Returns:
         Whether it is withdrawn.
     """
-    if is_answered(experiment.experiment, question.index):
+    if is_answered(experiment.experiment, index):
         return False
-    experiment.withdraw(question)
+    experiment.withdraw(index)
     return True
 
 
@@ -119,6 +134,7 @@ def undo_once(
         AnswerConflictError: The rater has answered another question since.
         ExperimentError: There is no such question.
     """
+    check_asked(experiment.experiment, index)
     trial = asked_trial(experiment.experiment, index)
     question = Question.of_trial(trial)
     taken_back = events_of(trial)[-1].kind in (UNDONE, WITHDRAWN)
@@ -126,7 +142,7 @@ def undo_once(
         return question
     if last_answered(experiment.experiment, rater) != index:
         raise AnswerConflictError(
-            f"Question {index} is not what you answered or skipped last, so that its "
-            "answer is kept; undo what is the last one now."
+            "You answered or skipped another question after this one, so this answer "
+            "is kept. Undo the later one first."
         )
     return experiment.undo(rater=rater)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import fields
@@ -20,6 +22,32 @@ _ABOUT = ("question", "rater", "token", "experiment")
 _KEYWORDS = (*(one.name for one in fields(Answer)), "note", "seconds")
 
 
+def given_object(body: bytes | bytearray) -> dict[str, Any]:
+    """The JSON object of a request's body, all of whose numbers are finite.
+
+    Args:
+        body: As it was sent.
+
+    Raises:
+        ExperimentError: It is something else.
+    """
+    try:
+        given = json.loads(body, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise ExperimentError(f"The body is not JSON: {error}.") from error
+    if not isinstance(given, dict):
+        raise ExperimentError("The body is no JSON object.")
+    return given
+
+
+def _finite(text: str) -> float:
+    """A number, which may be too large for a float or none at all."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:_LONGEST_NAME]} is not finite")
+    return number
+
+
 def given_rater(given: Mapping[str, Any]) -> str | None:
     """The name of a rater; None for nobody in particular.
 
@@ -32,15 +60,19 @@ def given_rater(given: Mapping[str, Any]) -> str | None:
     rater = given.get("rater")
     if rater is None:
         return None
-    if not isinstance(rater, str) or len(rater) > _LONGEST_NAME:
+    if not isinstance(rater, str):
+        raise AskError("The rater's name is no text; enter a name.", needs="name")
+    if len(rater) > _LONGEST_NAME:
         raise AskError(
-            f"rater is {str(rater)[:_LONGEST_NAME]!r}; give a name of at most "
-            f"{_LONGEST_NAME} characters.",
+            f"The rater's name has more than {_LONGEST_NAME} characters; enter a "
+            "shorter one.",
             needs="name",
         )
     if any(unicodedata.category(character) in _NO_NAME for character in rater):
         raise AskError(
-            f"rater is {rater!r}; give a name that can be printed.", needs="name"
+            "The rater's name has characters that cannot be printed; enter it without "
+            "them.",
+            needs="name",
         )
     # Phones differ in how they write an accent, and names in their blanks.
     return " ".join(unicodedata.normalize("NFC", rater).split()) or None

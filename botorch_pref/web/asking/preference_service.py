@@ -128,8 +128,8 @@ class PreferenceService:
         about = given.get("experiment", self.name)
         if about != self.name:
             raise ExperimentError(
-                f"This answer is about the experiment {str(about)[:100]!r}, and asked "
-                f"is about {self.name!r}."
+                f"This answer is to a question of the experiment {str(about)[:100]}. "
+                f"This page asks about {self.name} now."
             )
         self.desk.answer(rater, index, given_keywords(given))
         return {"stored": index, "next": self._next(rater)}

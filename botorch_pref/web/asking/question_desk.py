@@ -9,18 +9,24 @@ from threading import Condition
 from typing import Any
 
 from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.web.asking.answer_conflict import AnswerConflictError
 from botorch_pref.web.asking.answer_history import (
     AnsweredQuestion,
     answered_questions,
+    check_asked,
     is_answered,
     last_answered,
     undo_once,
     withdraw_unanswered,
 )
+from botorch_pref.web.asking.design_form import check_designs
+from botorch_pref.web.asking.rater_place import RaterPlace
 from botorch_pref.web.asking.rater_places import RaterPlaces
 from botorch_pref.web.modelling.question_source import QuestionSource
+
+_ANSWERED = "This question has an answer already, which is kept."
 
 
 class QuestionDesk:
@@ -104,19 +110,14 @@ class QuestionDesk:
             ExperimentError: This cannot be an answer to it.
             StorageError: It could not be stored.
         """
-        with self._changed:
-            place = self._places.of(rater)
-            if self._places.is_of_another(rater, index):
-                raise AnswerConflictError(
-                    f"Question {index} was asked of somebody else."
-                )
+        place = self._place_of(rater, index)
         try:
             self._told(rater, index, said)
         except ExperimentError as error:
             if not is_answered(self.experiment.experiment, index):
                 raise
             self._put_away(index)
-            raise AnswerConflictError(str(error)) from error
+            raise AnswerConflictError(_ANSWERED) from error
         with self._changed:
             place.present.skipped.clear()
         self._put_away(index)
@@ -137,6 +138,15 @@ class QuestionDesk:
             self._places.hand_over(rater)
             self._ask_ahead()
 
+    def _place_of(self, rater: str | None, index: int) -> RaterPlace:
+        """The place of a rater who answers or skips a question that is no other's."""
+        check_asked(self.experiment.experiment, index)
+        with self._changed:
+            place = self._places.of(rater)
+            if self._places.is_of_another(rater, index):
+                raise AnswerConflictError("This question was asked of somebody else.")
+            return place
+
     def _put_away(self, index: int) -> None:
         """Takes a question off the desk, and sees to it that others are asked."""
         with self._changed:
@@ -156,18 +166,25 @@ class QuestionDesk:
 
         Args:
             rater: Who skips.
-            index: The number of the question; nothing happens if it is not theirs.
+            index: The number of the question. Skipping it again changes nothing.
+
+        Raises:
+            AnswerConflictError: The question has an answer, or is another rater's.
+            ExperimentError: There is no such question.
         """
+        place = self._place_of(rater, index)
         with self._changed:
-            place = self._places.of(rater)
-            found = [q for q in place.questions if q.index == index]
-        for question in found:
-            skipped = withdraw_unanswered(self.experiment, question)
-            with self._changed:
-                # Two taps at once skip it once.
-                if skipped and index in place.present.indices:
+            # A page that was open before a restart comes with its question first.
+            self._places.give_unowned(place)
+        skipped = withdraw_unanswered(self.experiment, index)
+        with self._changed:
+            # Two taps at once skip it once.
+            for question in place.present.questions:
+                if skipped and question.index == index:
                     place.present.skipped.append(question)
-            self._put_away(index)
+        self._put_away(index)
+        if not skipped:
+            raise AnswerConflictError(_ANSWERED)
 
     def last(self, rater: str | None) -> int | None:
         """The number of the question that a rater answered or skipped last.
@@ -224,11 +241,22 @@ class QuestionDesk:
             options: Parameters of each, by name.
 
         Raises:
-            ExperimentError: The search space has no such designs.
+            ExperimentError: The search space has no such designs, or two of them look
+                the same.
         """
         with self._changed:
             place = self._places.of(rater)
-        question = self.experiment.ask(options=options, rater=rater)
+        experiment = self.experiment.experiment
+        check_designs(experiment.search_space, options)
+        try:
+            question = self.experiment.ask(options=options, rater=rater)
+        except ExperimentError as error:
+            if Catalogue.of(experiment) is None:
+                raise
+            raise ExperimentError(
+                "One of these designs is not in the catalogue. Choose values that are "
+                "together in one of its rows."
+            ) from error
         with self._changed:
             place.present.questions.appendleft(question)
             self._changed.notify_all()

@@ -23,18 +23,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _PACKAGE = __name__.partition(".")[0]
-_LOST = (
-    "The process that fits models has ended, as for want of memory; from now on they "
-    "are fitted in the one that serves, and answers may wait for them."
+_TRIALS = 3
+"""Processes that end one after the other, before models are fitted without one."""
+
+_LOST = "The process that fits models has ended, as for want of memory; "
+_AGAIN = _LOST + "it is started again."
+_WITHOUT = _LOST + (
+    f"after {_TRIALS} in a row they are fitted in the process that serves, and answers "
+    "may wait for them."
 )
 
 
 class ModelWorker:
     """Worker that fits models, in a process of its own: answers wait for no fit.
 
-    Models and acquisition functions of a user's own, which another process does not
-    know, are at work here, and so is everything where no other process can be started.
-    What they warn of is noted.
+    A process that ends, as for want of memory, is started again; where several end one
+    after the other, as where none can be started, models are fitted here, and so are
+    those of a user's own, which another process does not know. What they warn of is
+    noted.
 
     Threads may use it at once.
 
@@ -49,6 +55,7 @@ class ModelWorker:
         self._apart = apart
         self._notes = ModelNotes()
         self._process: ModelProcess | None = None
+        self._ended_in_a_row = 0
         self._lock = Lock()
         self._findings_turn = Lock()
         self._found: tuple[str, dict[str, Any]] | None = None
@@ -77,11 +84,14 @@ class ModelWorker:
             return self._process
 
     def awaited(self) -> bool:
-        """Whether the other process is ready, once that is known."""
-        process = self.start()
-        if process is None or process.started():
-            return process is not None
-        self._do_without(process)
+        """Whether the other process is ready, once that is known.
+
+        It is started, and started again, if need be.
+        """
+        while (process := self.start()) is not None:
+            if process.started():
+                return True
+            self._replace(process)
         return False
 
     def elsewhere(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -100,10 +110,13 @@ class ModelWorker:
         try:
             if process is None:
                 raise EOFError("There is no process that fits models.")
-            return process.run(notes, job, *args, **kwargs)
+            result = process.run(notes, job, *args, **kwargs)
         except EOFError:
-            self._do_without(process)
+            self._replace(process)
             raise
+        else:
+            self._ended_in_a_row = 0
+            return result
         finally:
             self._notes.add(notes)
 
@@ -143,7 +156,7 @@ class ModelWorker:
             return {**self._found[1], "warnings": self._notes.to_json()}
 
     def _new_findings(self) -> dict[str, Any]:
-        if self.num_answers and self.awaited():
+        while self.num_answers and self.awaited():
             with suppress(EOFError):
                 return self.elsewhere(findings_of, packed_state(self.experiment))
         experiment = self.experiment
@@ -151,11 +164,19 @@ class ModelWorker:
             lambda: experiment_findings(experiment.experiment, experiment.settings)
         )
 
-    def _do_without(self, process: ModelProcess | None) -> None:
-        """Does further work here; what was not closed has ended by itself."""
-        if process is not None and self._process is process:
-            self._notes.add([_LOST])
-        self.close()
+    def _replace(self, process: ModelProcess | None) -> None:
+        """Lets the next `start` replace a process that has ended, if there were few.
+
+        Nothing changes for one that was closed, or that another thread has replaced.
+        """
+        with self._lock:
+            if process is None or self._process is not process:
+                return
+            self._process = None
+            self._ended_in_a_row += 1
+            self._can_move = self._ended_in_a_row < _TRIALS
+            self._notes.add([_AGAIN if self._can_move else _WITHOUT])
+        process.close()
 
     def close(self) -> None:
         """Ends the other process if there is one; further work is done here."""

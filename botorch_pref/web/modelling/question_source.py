@@ -53,7 +53,8 @@ class QuestionSource:
         """
         self.prepare(num_raters)
         due = self._worker.num_answers >= self._experiment.settings.initial
-        if due and self._worker.awaited():
+        # The worker starts a process that has ended again, and gives up after a few.
+        while due and self._worker.awaited():
             with suppress(EOFError):
                 state = packed_state(self._experiment)
                 choice = self._worker.elsewhere(packed_choice, state, self._size, rater)

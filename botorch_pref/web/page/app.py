@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -14,7 +13,7 @@ from urllib.parse import quote
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -23,7 +22,7 @@ from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.asking.answer_conflict import AnswerConflictError
 from botorch_pref.web.asking.ask_error import AskError
-from botorch_pref.web.asking.given_json import given_patience
+from botorch_pref.web.asking.given_json import given_object, given_patience
 from botorch_pref.web.asking.preference_service import (
     CALLS,
     PATIENCE,
@@ -49,6 +48,7 @@ def make_app(
     token: str | None = None,
     kinds: Collection[str] | None = None,
     size: int = 2,
+    hosts: Collection[str] = (),
 ) -> Starlette:
     """Application that asks people the questions of an experiment.
 
@@ -70,11 +70,15 @@ def make_app(
         kinds: Keywords of ``tell`` that are offered; all that the model takes by
             default.
         size: How many options a question shows.
+        hosts: Names under which browsers may ask for the page, as that of a server with
+            TLS before it; addresses of IP and ``localhost`` always may be used.
 
     Raises:
-        ExperimentError: The model does not take one of the kinds, or ``show`` cannot be
-            called.
+        ExperimentError: The model does not take one of the kinds, ``show`` cannot be
+            called, or ``hosts`` is no list of names.
     """
+    if isinstance(hosts, str):
+        raise ExperimentError(f"hosts is {hosts!r}; give a list of names.")
     suffix = "" if token is None else f"?token={quote(token)}"
 
     def address(index: int, option: int, part: int, media: Media) -> str:
@@ -104,8 +108,13 @@ def make_app(
             Mount("/static", StaticFiles(directory=STATIC)),
             *calls,
         ],
-        middleware=[Middleware(Guard, token=token, public="/static/")],
-        exception_handlers={404: _not_found, 405: _not_found, Exception: _failed},
+        middleware=[Middleware(Guard, token=token, hosts=hosts, public="/static/")],
+        exception_handlers={
+            404: _not_found,
+            405: _not_found,
+            ClientDisconnect: _left,
+            Exception: _failed,
+        },
         lifespan=lifespan,
     )
 
@@ -149,11 +158,9 @@ def _write(service: PreferenceService, name: str) -> Callable[..., Any]:
             if len(body) > MAX_BYTES:
                 return refused(413, f"A request has at most {MAX_BYTES} bytes.")
         try:
-            given = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            return refused(400, f"The body is not JSON: {error}")
-        if not isinstance(given, dict):
-            return refused(400, "The body is no JSON object.")
+            given = given_object(body)
+        except ExperimentError as error:
+            return refused(400, str(error))
         return await _called(service, name, given)
 
     return write
@@ -202,7 +209,14 @@ def _not_found(request: Request, error: Exception) -> Response:
     return refused(status, f"There is no {request.method} {request.url.path} here.")
 
 
+def _left(request: Request, error: Exception) -> Response:
+    """Reply that nobody hears: the client left while it was sending."""
+    return Response(status_code=400)
+
+
 def _failed(request: Request, error: Exception) -> Response:
     return refused(
-        500, f"{type(error).__name__}, which is logged where this is served."
+        500,
+        "Something failed where this page is served. Whoever runs the experiment finds "
+        "the reason in the terminal there.",
     )

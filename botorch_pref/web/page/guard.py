@@ -1,12 +1,14 @@
-"""Guard before the page: token, size, rate, and headers of answers."""
+"""Guard before the page: host, token, size, rate, and headers of answers."""
 
 from __future__ import annotations
 
 import hmac
 import time
 from collections import OrderedDict
+from collections.abc import Collection
+from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -35,18 +37,26 @@ _HEADERS = {
 class Guard:
     """Middleware that lets through what may come, and seals what goes.
 
+    Another site can make a name of its own lead to this machine, and its scripts then
+    read what is served here as their own (DNS rebinding). So the header ``Host`` must
+    be ``localhost``, an address of IP, which nobody can redirect, or a given name.
+
     The token is looked for in the address (``?token=``) and in the header
     ``Authorization: Bearer``, and compared in constant time.
 
     Args:
         app: What is guarded.
         token: What a request needs; None if none does.
+        hosts: Names under which browsers may ask for the page.
         public: Beginnings of paths that need no token and are not counted.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None, public: str) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str | None, hosts: Collection[str], public: str
+    ) -> None:
         self._app = app
         self._token = None if token is None else token.encode()
+        self._hosts = {"localhost", *(host.lower().rstrip(".") for host in hosts)}
         self._public = public
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -75,6 +85,14 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
+        host = Headers(scope=scope).get("host", "")
+        if not self._is_known(host):
+            said = (
+                f"This page is not served under the name {host[:100]!r}. Open the "
+                "address that was printed where it is served, or allow this name there "
+                "with --allow-host."
+            )
+            return _refused(path, 421, said)
         if path.startswith(self._public):
             return None
         if not self._is_allowed(scope):
@@ -84,12 +102,20 @@ class Guard:
                 "The address has no token, or not that of this experiment; use the one "
                 "that was printed where it is served."
             )
-            api = path.startswith("/api")
-            return refused(403, said) if api else PlainTextResponse(said, 403)
+            return _refused(path, 403, said)
         length = Headers(scope=scope).get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BYTES:
             return refused(413, f"A request has at most {MAX_BYTES} bytes.")
         return None
+
+    def _is_known(self, host: str) -> bool:
+        """Whether a header ``Host`` names this server."""
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+            return name in self._hosts or bool(ip_address(name))
+        # No host at all, or the name of another one.
+        except ValueError:
+            return False
 
     def _has_token(self, scope: Scope) -> bool:
         if self._token is None:
@@ -123,3 +149,9 @@ def refused(status: int, why: str, **details: Any) -> JSONResponse:
         details: What a page needs to know beside it.
     """
     return JSONResponse({"error": why, **details}, status)
+
+
+def _refused(path: str, status: int, why: str) -> Response:
+    """A refusal for a script, or for a person who looks at it."""
+    api = path.startswith("/api")
+    return refused(status, why) if api else PlainTextResponse(why, status)

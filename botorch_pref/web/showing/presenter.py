@@ -13,6 +13,7 @@ from ax.core.search_space import SearchSpace
 
 from botorch_pref.ax import Question
 from botorch_pref.errors import ExperimentError
+from botorch_pref.web.modelling.model_notes import LOGGER
 from botorch_pref.web.showing.content import Contents, Media
 from botorch_pref.web.showing.contents_of import contents_of
 from botorch_pref.web.showing.number_table import NumberTable
@@ -116,12 +117,14 @@ class Presenter:
         for option in question.options:
             try:
                 made.append(contents_of(self._show(dict(option))))
-            except ExperimentError:
-                raise
             # Whatever a user's function raises; what ends a script ends no server.
             except (Exception, SystemExit) as error:
+                ours = isinstance(error, ExperimentError)
+                reason = f"{error}" if ours else f"{type(error).__name__}: {error}"
+                LOGGER.warning("show failed for %s: %s", option, reason)
                 raise ExperimentError(
-                    f"show failed for {option}: {type(error).__name__}: {error}"
+                    "This question cannot be shown. Skip it, and tell whoever runs the "
+                    f"experiment the reason: {reason}"
                 ) from error
         return made
 

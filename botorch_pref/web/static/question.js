@@ -3,7 +3,8 @@
 
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const RETRY_SECONDS = [1, 2, 4, 8];
-const TOAST_SECONDS = 6;
+const MESSAGE_SECONDS = 6;
+const SETTLE_SECONDS = 0.3;
 const REPLY_SECONDS = 30;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -231,7 +232,7 @@ function strengthWords(strength) {
   return `${strength > 0.5 ? "A" : "B"} is ${how} better`;
 }
 
-/** What was said, in words: the toast and the history. */
+/** What was said, in words: the message and the history. */
 function saidWords(said) {
   const words = [];
   if (said.winner !== undefined) words.push(`${letter(said.winner)} is better`);
@@ -245,6 +246,8 @@ function saidWords(said) {
   if (said.levels) words.push(`level ${said.levels.map((l) => (l === null ? "–" : l + 1)).join(" and ")}`);
   return words.join(", ");
 }
+
+const asWhom = (name) => (name ? `as ${name}` : "without a name");
 
 /** The places that an answer puts first. */
 function firstPlaces(said) {
@@ -272,6 +275,8 @@ class QuestionView {
     this.outbox = new Outbox(page ? `botorch_pref answers ${this.place}` : null);
     this.loads = 0;
     this.rater = this.#knownRater();
+    // The names that answered in this browser, the latest first; "" for no name.
+    this.names = this.#kept("names", []);
     this.#build();
     this.#listen();
   }
@@ -294,30 +299,39 @@ class QuestionView {
 
   #knownRater() {
     if (!this.page) return null;
-    const named = new URLSearchParams(location.search).get("rater");
-    if (named) return named;
+    return new URLSearchParams(location.search).get("rater") || this.#kept("rater", null);
+  }
+
+  /** What this browser keeps of the page, over a reload too. */
+  #kept(what, otherwise) {
     try {
-      return localStorage.getItem(`botorch_pref rater ${this.place}`);
+      return (this.page && JSON.parse(localStorage.getItem(`botorch_pref ${what} ${this.place}`))) || otherwise;
     } catch {
-      return null;
+      return otherwise;
+    }
+  }
+
+  #keep(what, value) {
+    if (!this.page) return;
+    try {
+      localStorage.setItem(`botorch_pref ${what} ${this.place}`, JSON.stringify(value));
+    } catch {
+      // A browser without storage keeps it while the page is open.
     }
   }
 
   #setRater(name) {
     const before = this.rater;
+    if ((name || null) === before) return;
     this.rater = name || null;
+    const stays = this.names.includes(before ?? "") ? ` What you answered ${asWhom(before)} stays under My answers.` : "";
+    this.#say(`You answer ${asWhom(name)} now.${stays}`);
+    this.#keep("rater", this.rater);
     if (this.page) {
       const url = new URL(location.href);
       if (name) url.searchParams.set("rater", name);
       else url.searchParams.delete("rater");
       history.replaceState(null, "", url);
-      try {
-        const key = `botorch_pref rater ${this.place}`;
-        if (name) localStorage.setItem(key, name);
-        else localStorage.removeItem(key);
-      } catch {
-        // The address has it.
-      }
     }
     // An answer that is on its way is that of who gave it; what follows is not.
     if (!this.sending) this.#loadAfter(before);
@@ -360,14 +374,14 @@ class QuestionView {
         make("small", {}, "for who runs the experiment")) : null,
     );
     this.main = make("main", { class: "bp-main", "aria-busy": "true" });
-    this.toast = make("div", { class: "bp-toast", hidden: true });
+    this.message = make("p", { class: "bp-message", "aria-hidden": "true" });
     this.live = make("p", { class: "bp-live", role: "status", "aria-live": "polite" });
     this.alert = make("p", { class: "bp-alert", role: "alert", hidden: true });
     this.root.replaceChildren(
       make("div", { class: this.page ? "bp" : "bp bp-widget", tabindex: this.page ? null : "-1" },
         make("header", { class: "bp-head" },
           make("div", { class: "bp-names" }, this.title, this.counts), this.chip, this.menuButton, this.menu),
-        this.alert, this.main, this.toast, this.live),
+        this.message, this.alert, this.main, this.live),
     );
     this.frame = this.root.firstChild;
   }
@@ -388,12 +402,12 @@ class QuestionView {
     const target = this.page ? document : this.frame;
     target.addEventListener("keydown", (event) => this.#key(event), { signal });
     document.addEventListener("click", (event) => {
-      if (!this.menu.hidden && !event.composedPath().some((e) => e === this.menu || e === this.menuButton)) this.#menu(false);
-    }, { signal });
-    // What was said a moment ago is in nobody's way.
-    this.frame.addEventListener("pointerdown", (event) => {
-      if (!this.toast.contains(event.target)) this.toast.hidden = true;
-    }, { signal });
+      const path = event.composedPath();
+      if (this.menu.hidden || path.includes(this.menu) || path.includes(this.menuButton)) return;
+      this.#menu(false);
+      // A tap beside the menu closes it, and answers nothing.
+      if (path.includes(this.frame)) event.stopPropagation();
+    }, { signal, capture: true });
     if (!this.page) return;
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.#refresh();
@@ -438,6 +452,7 @@ class QuestionView {
       this.#connected(true);
       if (this.busy) return;
       this.last = asked.last;
+      if (this.undoButton) this.undoButton.disabled = this.last === null;
       if (asked.question === this.asked?.question) return;
       if (asked.question === null) await this.load();
       else this.show(asked);
@@ -466,13 +481,12 @@ class QuestionView {
   show(asked) {
     this.asked = asked;
     this.last = asked.last;
-    this.busy = false;
     this.failed = new Set();
     this.values = { ratings: {}, levels: {} };
     this.order = null;
-    this.main.setAttribute("aria-busy", "false");
     this.watch.restart();
     this.#counts();
+    this.#settle();
     const kinds = new Set(asked.kinds);
     const pair = asked.options.length === 2;
     const media = asked.shown.some((one) => one.some((c) => c.type !== "table"));
@@ -485,12 +499,26 @@ class QuestionView {
     if (kinds.has("tie")) beside.append(button("No difference", "=", () => this.answer({ tie: true }), "bp-says"));
     if (kinds.has("cannot_compare")) beside.append(button("Cannot compare", "C", () => this.answer({ cannot_compare: true }), "bp-says"));
     if (kinds.has("ranking")) beside.append(button("Rank them all", "R", () => this.#rank(), "bp-says"));
-    const back = make("div", { class: "bp-back" }, button("Undo", "U", () => this.undo()), button("Skip", "S", () => this.skip()));
+    this.undoButton = button("Undo", "U", () => this.undo());
+    this.undoButton.disabled = this.last === null;
+    const back = make("div", { class: "bp-back" }, this.undoButton, button("Skip", "S", () => this.skip()));
     this.main.replaceChildren(this.prompt, group, beside, this.#more(kinds), back);
     this.live.textContent = `${this.said ?? ""} Question ${asked.question + 1}. ${this.prompt.textContent}`.trim();
     this.said = null;
     if (this.page || this.frame.contains(document.activeElement)) this.prompt.focus({ preventScroll: true });
     if (this.page) scrollTo({ top: 0 });
+  }
+
+  /** Ignores taps for a moment: the second one of a double tap was meant for the question before. */
+  #settle() {
+    const { asked, loads } = this;
+    this.busy = true;
+    this.main.setAttribute("aria-busy", "true");
+    setTimeout(() => {
+      if (asked !== this.asked || loads !== this.loads) return;
+      this.busy = false;
+      this.main.setAttribute("aria-busy", "false");
+    }, 1000 * SETTLE_SECONDS);
   }
 
   #card(shown, place) {
@@ -675,8 +703,9 @@ class QuestionView {
       try {
         const { next } = await this.call("answer", given);
         this.last = given.question;
+        this.#remember(given.rater ?? "");
         this.#connected(true);
-        this.#say(`Saved: ${words}`, true);
+        this.#say(`Saved: ${words}`);
         return this.#delivered(given, { next });
       } catch (error) {
         // The address is an old one; with the new one the answer is sent after all.
@@ -692,6 +721,13 @@ class QuestionView {
     }
   }
 
+  /** Keeps the name of who has answered, the latest first. */
+  #remember(name) {
+    // Another tab may know others.
+    this.names = [name, ...this.#kept("names", this.names).filter((one) => one !== name)];
+    this.#keep("names", this.names);
+  }
+
   #delivered(given, found) {
     if (given) this.outbox.remove(given);
     this.sending = false;
@@ -699,6 +735,7 @@ class QuestionView {
   }
 
   async undo() {
+    if (this.last === null) return;
     // Named, so that it is undone once where the reply is lost and this is tapped again.
     await this.#act("undo", { question: this.last }, "Undone: please answer again.");
   }
@@ -717,13 +754,14 @@ class QuestionView {
       const found = await this.call(name, given);
       if (rater !== this.rater) return;
       if (name === "skip") this.last = given.question;
-      this.#say(words, name === "skip");
+      this.#say(words);
       const next = "next" in found ? found.next : found;
       if (next && next.question !== null) this.show(next);
       else await this.load();
     } catch (error) {
       this.busy = false;
       this.#say(error.message);
+      if (this.page) scrollTo({ top: 0 });
       // Something was done elsewhere, under the same name.
       if (!error.passes) await this.#refresh();
     }
@@ -731,18 +769,18 @@ class QuestionView {
 
   // ----------------------------------------------------------------- messages
 
-  #say(words, undo = false) {
+  #say(words) {
     clearTimeout(this.fading);
     // What follows at once is read out after it, not instead of it.
-    this.said = `${words}.`;
+    this.said = /[.!?]$/.test(words) ? words : `${words}.`;
     this.live.textContent = words;
-    const button = undo ? make("button", { type: "button", onclick: () => { this.toast.hidden = true; this.undo(); } }, "Undo") : null;
-    this.toast.replaceChildren(make("span", { "aria-hidden": "true" }, words), ...(button ? [button] : []));
-    this.toast.hidden = false;
-    this.fading = setTimeout(() => { this.toast.hidden = true; }, 1000 * TOAST_SECONDS);
+    this.message.textContent = words;
+    this.fading = setTimeout(() => { this.message.textContent = ""; }, 1000 * MESSAGE_SECONDS);
   }
 
   #warn(words) {
+    // The message is at the top, and the button that was tapped may be at the end.
+    if (words && this.alert.hidden && this.page) scrollTo({ top: 0 });
     if (this.alert.textContent !== words) this.alert.textContent = words;
     this.alert.hidden = !words;
   }
@@ -841,9 +879,17 @@ class QuestionView {
       event.preventDefault();
       dialog.close();
       this.#setRater(input.value.trim());
-    } }, make("label", { for: "bp-name" }, "Your name is kept with your answers. Everyone who answers under a name gets questions of their own."), input, make("button", { class: "bp-save" }, "Save"));
+    } }, make("label", { for: "bp-name" }, "Your name is kept with your answers. Everyone who answers under a name gets questions of their own."), input, make("button", { class: "bp-save" }, "Save"), this.#otherNames((name) => { dialog.close(); this.#setRater(name); }));
     const dialog = this.#dialog("My name", form);
     input.focus();
+  }
+
+  /** Names to go back to, with the answers that were given under them; null if there is none. */
+  #otherNames(choose) {
+    const others = this.names.filter((name) => name !== (this.rater ?? ""));
+    if (!others.length) return null;
+    const buttons = others.map((name) => make("button", { type: "button", class: "bp-toggle bp-known", onclick: () => choose(name) }, name || "without a name"));
+    return make("div", { class: "bp-form", role: "group", "aria-label": "Other names" }, make("span", {}, "Answers stay under the name that they were given under. To see or undo earlier ones, go back to it:"), make("div", { class: "bp-row" }, ...buttons));
   }
 
   #showKeys() {
@@ -852,14 +898,27 @@ class QuestionView {
   }
 
   async #showHistory() {
-    const body = make("div", { class: "bp-history" }, make("p", {}, "…"));
-    this.#dialog("My answers", body);
+    const body = make("div", { class: "bp-history" });
+    const mine = this.rater ?? "";
+    const names = [mine, ...this.names.filter((name) => name !== mine)];
+    const given = this.#segments("Given", names.map(asWhom), (place) => this.#fillHistory(body, names[place]));
+    this.#dialog("My answers", names.length > 1 ? given.element : null, body);
+    given.choose(0);
+  }
+
+  async #fillHistory(body, name) {
+    const call = this.call("history", { rater: name || null });
+    this.history = call;
+    body.replaceChildren(make("p", {}, "…"));
+    let rows;
     try {
-      const { answers } = await this.call("history");
-      body.replaceChildren(...(answers.length ? answers.map((one) => this.#past(one)) : [make("p", {}, "No answer so far.")]));
+      const { answers } = await call;
+      rows = answers.length ? answers.map((one) => this.#past(one)) : [make("p", {}, "No answer so far.")];
     } catch (error) {
-      body.replaceChildren(make("p", { role: "alert" }, error.message));
+      rows = [make("p", { role: "alert" }, error.message)];
     }
+    // Another name may have been chosen meanwhile.
+    if (this.history === call) body.replaceChildren(...rows);
   }
 
   #past({ question, shown, said, time }) {
@@ -881,14 +940,29 @@ class QuestionView {
       return this.#say(error.message);
     }
     const { options } = this.asked;
+    const letters = options.map((_, place) => letter(place));
     const inputs = fields.map((field) => this.#field(field));
-    const fill = (place) => inputs.forEach((input) => input.set(options[place][input.name]));
-    const from = this.#segments("Start from", options.map((_, i) => letter(i)), (place) => { fill(place); against.choose(place); });
-    const against = this.#segments("Compare it with", options.map((_, i) => letter(i)), () => {});
+    const start = (place) => {
+      for (const { name, set, between } of inputs) {
+        if (place < options.length) set(options[place][name]);
+        else between(options[0][name], options[1][name]);
+      }
+      against.choose(place < options.length ? place : 0);
+    };
+    // A design between the first two differs from the first, so that they can be compared.
+    const from = this.#segments("Start from", ["between", ...letters], (place) => start(place ? place - 1 : options.length));
+    const against = this.#segments("Compare it with", letters, () => check());
+    const hint = make("p", { class: "bp-hint", role: "status" });
+    const save = make("button", { class: "bp-save" }, "Compare");
+    const check = () => {
+      save.disabled = inputs.every((input) => input.looksLike(options[against.chosen()][input.name]));
+      hint.textContent = save.disabled ? `This is ${letters[against.chosen()]} as it is. Change a value to compare it.` : "";
+    };
     const problem = make("p", { class: "bp-problem", role: "alert", hidden: true });
     const form = make("form", { class: "bp-form", novalidate: true, onsubmit: async (event) => {
       event.preventDefault();
       const own = Object.fromEntries(inputs.map((input) => [input.name, input.get()]));
+      problem.hidden = true;
       const pair = [own, options[against.chosen()]];
       if (Math.random() < 0.5) pair.reverse();
       try {
@@ -901,7 +975,7 @@ class QuestionView {
         problem.textContent = error.message;
         problem.hidden = false;
       }
-    } }, from.element, ...inputs.map((input) => input.element), against.element, problem, make("button", { class: "bp-save" }, "Compare"));
+    }, oninput: () => check() }, from.element, ...inputs.map((input) => input.element), against.element, hint, problem, save);
     const dialog = this.#dialog("My own design", form);
     from.choose(0);
   }
@@ -923,7 +997,9 @@ class QuestionView {
     if (field.type === "choice") {
       const select = make("select", { id, name: field.name }, ...field.values.map((value, i) => make("option", { value: `${i}` }, value === true ? "yes" : value === false ? "no" : `${value}`)));
       const element = make("div", { class: "bp-field" }, label, select);
-      return { name: field.name, element, get: () => field.values[Number(select.value)], set: (value) => { select.value = `${field.values.indexOf(value)}`; } };
+      const get = () => field.values[Number(select.value)];
+      const set = (value) => { select.value = `${field.values.indexOf(value)}`; };
+      return { name: field.name, element, get, set, between: (_, b) => set(b), looksLike: (value) => get() === value };
     }
     const { lower, upper, step } = field;
     const place = (v) => field.log ? Math.log(v / lower) / Math.log(upper / lower) : (v - lower) / (upper - lower);
@@ -933,8 +1009,17 @@ class QuestionView {
     const slider = make("input", { type: "range", min: "0", max: "1000", "aria-label": field.label });
     slider.addEventListener("input", () => { number.value = value(Number(slider.value) / 1000).toFixed(decimals); });
     number.addEventListener("input", () => { slider.value = `${1000 * place(Number(number.value))}`; });
-    const set = (v) => { number.value = `${Number(v.toFixed(decimals))}`; slider.value = `${1000 * place(v)}`; };
-    return { name: field.name, element: make("div", { class: "bp-field" }, label, number, slider), get: () => Number(number.value), set };
+    // A value that nobody has changed is sent as it is, and not as it is shown.
+    let exact = null;
+    const written = (v) => `${Number(v.toFixed(decimals))}`;
+    const set = (v) => { exact = v; number.value = written(v); slider.value = `${1000 * place(v)}`; };
+    const get = () => number.value === "" ? null : number.value === written(exact) ? exact : Number(number.value);
+    const between = (a, b) => {
+      const middle = Number(value((place(a) + place(b)) / 2).toFixed(decimals));
+      set(written(middle) === written(a) ? b : middle);
+    };
+    const looksLike = (v) => number.value !== "" && written(Number(number.value)) === written(v);
+    return { name: field.name, element: make("div", { class: "bp-field" }, label, number, slider), get, set, between, looksLike };
   }
 }
 
