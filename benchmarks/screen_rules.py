@@ -10,7 +10,8 @@ some ten seconds, a twentieth of what `python -m benchmarks.suite` takes; both u
 same formulas and have the same random duels from a seed, draw other errors of the
 judge, and start their optimisers from other points. ``--record`` appends a row for
 each run. A setting is a problem and the judge's deviation per item; 0 never errs,
-and the model then has the noise of the command line, else 1.
+and the model then has the noise of the command line, else 1. The committed record has
+200 starts of the default where that deviation is 0.3 or 0.2, and 50 of all else.
 """
 
 from __future__ import annotations
