@@ -94,7 +94,11 @@ def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> N
     built = solver(covar, rows)
     factor, proper = site_posterior(built, tau)
     assert bool(proper.all())
-    found = [many_digits.exact(v.squeeze(-1)) for v in factor.solve(shift[:, None])]
+    balance = factor.solve(shift[:, None])
+    exact_forces, moved, weights = (
+        many_digits.exact(v.squeeze(-1))
+        for v in (balance.forces, balance.moved, balance.weights)
+    )
     with mp.workdps(many_digits.DIGITS):
         design = many_digits.exact(rows.apply_matrix(torch.eye(4, dtype=dtype)))
         k = many_digits.exact(covar)
@@ -103,12 +107,20 @@ def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> N
             c, many_digits.exact(tau), many_digits.exact(shift)
         )
         # Of predictions at the rows, in their posterior deviations.
-        by_forces = c * (mp.matrix(found[0]) - forces)
-        by_means = mp.matrix(found[1]) - c * forces
+        by_weights = design * k * mp.matrix(weights) - c * forces
+        by_means = mp.matrix(moved) - c * forces
+        deviations = [mp.sqrt(sigma[i, i]) for i in range(6)]
         off = [
-            max(abs(v[i]) / mp.sqrt(sigma[i, i]) for i in range(6))
-            for v in (by_forces, by_means)
+            max(abs(v[i]) / deviations[i] for i in range(6))
+            for v in (by_weights, by_means)
         ]
+        # Forces stay with their own rows, where they are compared with slopes.
+        wrong = mp.matrix(exact_forces) - forces
+        off += [abs(wrong[i]) * deviations[i] for i in range(6)]
+        # What is left of a change of the prior means, beside those that change.
+        inverse = (mp.eye(6) + c * mp.diag(many_digits.exact(tau))) ** -1
+        left_of_it = many_digits.exact(factor.influence()) - inverse * design
+        off += [abs(v) for v in left_of_it]
         left = many_digits.exact(factor.cavity_ratio())
         shares = [
             abs(left[i] / (1 - tau[i].item() * sigma[i, i]) - 1) for i in range(6)

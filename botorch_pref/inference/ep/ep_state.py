@@ -23,6 +23,8 @@ class EPState:
         posterior: Conditioned on the precisions.
         mean: Posterior means of the rows, ``batch_shape x m``.
         force: Of the sites at these means, ``batch_shape x m``.
+        weights: Of the points that the forces make, ``batch_shape x n``.
+        energy: Forces times the movement of the rows, summed, ``batch_shape``.
         variance: Of the rows, ``batch_shape x m``, no less than its rounding error.
         cavity_ratio: Variances over cavity variances, ``batch_shape x m``.
         cavity_mean: ``batch_shape x m``.
@@ -41,6 +43,8 @@ class EPState:
     posterior: SitePosterior
     mean: Tensor
     force: Tensor
+    weights: Tensor
+    energy: Tensor
     variance: Tensor
     cavity_ratio: Tensor
     cavity_mean: Tensor
@@ -136,7 +140,8 @@ def ep_state(
         left = torch.where(solver.resolved, left, 1 - tau * variance)
         moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
     shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
-    force, moved = (part.squeeze(-1) for part in posterior.solve(shift))
+    found = posterior.solve(shift)
+    force, moved, weights, energy = (part.squeeze(-1) for part in found)
     mean = prior + moved
     proper = proper & (left > 0).all(-1)
     is_proper = bool(proper.all())
@@ -151,6 +156,8 @@ def ep_state(
         posterior=posterior,
         mean=mean,
         force=force,
+        weights=weights,
+        energy=energy,
         variance=variance,
         cavity_ratio=left,
         cavity_mean=cavity_mean,

@@ -150,7 +150,7 @@ def variational(
             parameters = bound.best(z, before.variance().clamp_min(0.0))
         step, iterations, converged = last_step(solver, prior, bound, parameters)
         shift = torch.addcmul(step.nu, step.tau, prior, value=-1.0).unsqueeze(-1)
-        weights = rows.adjoint(step.factor.solve(shift).forces.squeeze(-1))
+        weights = step.factor.solve(shift).weights.squeeze(-1)
     return GaussianResult(
         weights=weights,
         log_evidence=with_gradient_of(
