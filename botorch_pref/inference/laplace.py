@@ -183,8 +183,7 @@ def _surrogate(
     with torch.no_grad():
         variance = posterior.variance()
         s = factors.curvature_gradient(z, 0.5 * variance)
-        found = posterior.solve(s.unsqueeze(-1))
-        moved, q = found.moved.squeeze(-1), found.weights.squeeze(-1)
+        _, moved, q, _ = posterior.solve(s.unsqueeze(-1)).of_column()
         precision = posterior.precision()
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
@@ -262,7 +261,8 @@ def laplace(
         )
         z = point.z
         shift = torch.addcmul(point.log_prob.first, posterior.tau, z - prior)
-        weights = posterior.solve(shift.unsqueeze(-1)).weights.squeeze(-1)
+        balance = posterior.solve(shift.unsqueeze(-1)).of_column()
+        weights = balance.weights
         value = point.value - 0.5 * posterior.log_det
     return GaussianResult(
         weights=weights,
@@ -277,7 +277,7 @@ def laplace(
         converged=bool((residual <= tolerance).all()),
         iterations=iterations,
         residual=float(residual.max()),
-        rounding=lost_digits(solver, posterior),
+        rounding=lost_digits(solver, posterior, balance),
     )
 
 

@@ -129,7 +129,7 @@ def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> N
     allowed = 100 * torch.finfo(dtype).eps * ratio
     assert float(max(off)) <= allowed
     assert float(max(shares)) <= allowed
-    assert lost_digits(built, factor) <= allowed
+    assert lost_digits(built, factor, balance.of_column()) <= allowed
 
 
 @pytest.mark.parametrize("engine", [ExpectationPropagation(), Laplace()])

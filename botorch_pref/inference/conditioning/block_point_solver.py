@@ -147,8 +147,7 @@ class BlockPointSolver(SiteSolver):
     """Solver on ``K``, n x n, and on the noise of each answer by itself."""
 
     def __init__(self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks) -> None:
-        super().__init__(covar, rows)
-        self.noise = noise
+        super().__init__(covar, rows, noise)
         self.root = psd_root(covar)
         eye = torch.eye(rows.num_points, dtype=covar.dtype, device=covar.device)
         self.dense_rows = rows.apply_matrix(eye)

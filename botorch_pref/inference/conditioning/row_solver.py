@@ -147,7 +147,7 @@ class RowSolver(SiteSolver):
     def __init__(
         self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
     ) -> None:
-        super().__init__(covar, rows)
+        super().__init__(covar, rows, noise)
         self._covar = rows.congruence(covar)
         if noise is not None:
             self._covar = self._covar + noise.dense()

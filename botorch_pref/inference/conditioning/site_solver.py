@@ -85,6 +85,10 @@ class Balance(NamedTuple):
     weights: Tensor
     energy: Tensor
 
+    def of_column(self) -> Balance:
+        """That of one column, without its dimension."""
+        return Balance(*(part.squeeze(-1) for part in self))
+
 
 class Response(NamedTuple):
     r"""The response of prior and sites to a pull, in the space of the solver.
@@ -134,9 +138,8 @@ class SitePosterior(ABC):
         Args:
             pull: In the space of the solver, ``batch_shape x k``.
         """
-        found = self.solve(pull.unsqueeze(-1))
-        forces, moved = found.forces.squeeze(-1), found.moved.squeeze(-1)
-        return Response(forces, moved, (pull * moved).sum(-1))
+        found = self.solve(pull.unsqueeze(-1)).of_column()
+        return Response(found.forces, found.moved, (pull * found.moved).sum(-1))
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """``Sigma values``, both ``batch_shape x m x k``."""
@@ -149,6 +152,15 @@ class SitePosterior(ABC):
         Of a change of the prior means of the points, it is what answers leave of it in
         the posterior means of the rows.
         """
+
+    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
+        """``E[u]``, ``batch_shape x m``, and its energy, ``batch_shape``.
+
+        Args:
+            nu: Site shifts, ``batch_shape x m``.
+        """
+        found = self.solve(nu.unsqueeze(-1)).of_column()
+        return found.moved, found.energy
 
     def mean(self, nu: Tensor) -> Tensor:
         """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
@@ -216,10 +228,13 @@ class SiteSolver(ABC):
     Attributes:
         covar: ``K``.
         rows: ``A``.
+        noise: ``N``; None for zero.
     """
 
-    def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
-        self.covar, self.rows = covar, rows
+    def __init__(
+        self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
+    ) -> None:
+        self.covar, self.rows, self.noise = covar, rows, noise
 
     @cached_property
     def rounding(self) -> Tensor:
@@ -272,6 +287,18 @@ class SiteSolver(ABC):
     @abstractmethod
     def prior_times(self, values: Tensor) -> Tensor:
         """``C values``, both ``batch_shape x m x k``."""
+
+    def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
+        """``C a`` as predictions make it: of weights of points, ``batch_shape x m``.
+
+        Args:
+            forces: ``a``, ``batch_shape x m``.
+            weights: ``A' a``, ``batch_shape x n``.
+        """
+        rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
+        if self.noise is None:
+            return rows
+        return rows + self.noise.times(forces.unsqueeze(-1)).squeeze(-1)
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """``C values``, both ``batch_shape x m``."""

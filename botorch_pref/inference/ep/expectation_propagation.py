@@ -130,7 +130,7 @@ def _log_evidence(state: EPState, tilted: Tensor) -> Tensor:
     """
     own = state.cavity_variance * state.force.square()
     each = tilted + 0.5 * (own - state.cavity_ratio.log())
-    return each.sum(-1) - 0.5 * (state.energy + state.posterior.log_det)
+    return each.sum(-1) - 0.5 * (state.balance.energy + state.posterior.log_det)
 
 
 def _surrogate(
@@ -196,7 +196,7 @@ def expectation_propagation(
         state, iterations = _iterate(solver, prior, factors, first, tolerance)
         state = _with_known_rows(solver, prior, factors, state)
         tau, nu = state.sites.chunk(2, dim=-1)
-    weights = state.weights
+    weights = state.balance.weights
     # With the graph of the likelihood's parameters, where one is wanted.
     tilted = factors.log_partition(state.cavity_mean, state.cavity_variance).value
     value = _log_evidence(state, tilted.detach())
@@ -212,7 +212,7 @@ def expectation_propagation(
         converged=bool((state.residual <= tolerance).all()),
         iterations=iterations,
         residual=float(state.residual.max()),
-        rounding=lost_digits(solver, state.posterior),
+        rounding=lost_digits(solver, state.posterior, state.balance),
     )
 
 

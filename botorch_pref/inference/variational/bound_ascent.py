@@ -41,6 +41,9 @@ class Conditioned(Protocol):
     def mean(self, nu: Tensor) -> Tensor:
         """``E[u]`` for site shifts."""
 
+    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
+        """``E[u]`` for site shifts, and what it costs the prior: ``E[u]' C^-1 E[u]``."""
+
     def variance(self) -> Tensor:
         """Variances of the rows, ``batch_shape x m``."""
 
@@ -141,16 +144,15 @@ def _step(
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
     shift = nu - tau * prior
-    u = factor.mean(shift)
-    value = (
-        bound.intercept(parameters)
-        + (0.5 * (nu + shift) * prior + 0.5 * shift * u).sum(-1)
-        - 0.5 * factor.log_det
-    )
+    u, energy = factor.settle(shift)
+    z = prior + u
+    # The exponent at its maximum, where an error of the means is one of second order.
+    height = (nu * z - 0.5 * tau * z.square()).sum(-1) - 0.5 * energy
+    value = bound.intercept(parameters) + height - 0.5 * factor.log_det
     # A variance of zero may come out negative by rounding.
     variance = factor.variance().clamp_min(0.0)
     return BoundStep(
-        bound, parameters, tau, nu, factor, prior + u, variance, value, solver.rounding
+        bound, parameters, tau, nu, factor, z, variance, value, solver.rounding
     )
 
 
