@@ -22,7 +22,6 @@ derivatives, no higher ones.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from botorch_pref.inference.derivatives.posterior_tangent import TermsChange

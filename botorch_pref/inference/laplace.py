@@ -106,9 +106,7 @@ class _LogPosterior:
         return _Point(opposed, moved, z, log_prob, pull, value)
 
 
-def _line_search(
-    posterior: _LogPosterior, start: _Point, step: Response
-) -> _Point:
+def _line_search(posterior: _LogPosterior, start: _Point, step: Response) -> _Point:
     """Halves the step until the objective gains enough (Armijo), per batch element.
 
     Where gains drown in the rounding of the objective, a slope that has halved will do
@@ -129,9 +127,7 @@ def _line_search(
             if not bool(enough.all()):
                 size = torch.where(enough, size, 0.5 * size)
                 t = size.unsqueeze(-1)
-                new = posterior.at(
-                    start.opposed + t * opposed, start.moved + t * moved
-                )
+                new = posterior.at(start.opposed + t * opposed, start.moved + t * moved)
                 continue
         break
     return new
@@ -143,9 +139,7 @@ def _find_mode(
     """Mode, and the length of the last step: infinite where it is no mode."""
     before, iterations = torch.full_like(point.value, torch.inf), 0
     while True:
-        posterior, proper = site_posterior(
-            log_posterior.solver, -point.log_prob.second
-        )
+        posterior, proper = site_posterior(log_posterior.solver, -point.log_prob.second)
         step = posterior.respond(point.pull)
         # The Newton decrement: the length of the step in posterior standard deviations.
         # One that rounding has made negative is no shorter for that.

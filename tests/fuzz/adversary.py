@@ -1,4 +1,4 @@
-"""Problems that nobody would choose: random answers, copies, repeats, extreme scales."""
+"""Problems that nobody would choose: copies, repeats, extreme scales."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

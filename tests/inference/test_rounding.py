@@ -53,15 +53,18 @@ def test_one_middle_level(by, dtype, ratio) -> None:
         ("wins", 1e3, torch.float32),
     ],
 )
-def test_several_answers(by, name, ratio, dtype) -> None:
-    given = precise_answers.problem(name, ratio, dtype)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_several_answers(by, name, ratio, dtype, seed) -> None:
+    given = precise_answers.problem(name, ratio, dtype, seed)
     found = precise_answers.solve(ENGINES[by], given)
     off = precise_answers.errors(given, found, by)
-    allowed = 2 * found.residual + 3 * torch.finfo(dtype).eps * ratio
+    # What the engine states is one error; predictions sum as many as there are points.
+    points = given.covar.shape[-1]
+    allowed = 2 * found.residual + points * found.rounding
     assert found.converged
     assert off.mean_in_deviations <= allowed
     assert off.variance_share <= 3 * allowed
-    assert off.log_evidence <= allowed
+    assert off.log_evidence <= allowed + 2 * torch.finfo(dtype).eps * ratio
 
 
 @pytest.mark.parametrize("solver", [RowSolver, PointSolver])

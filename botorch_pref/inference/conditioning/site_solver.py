@@ -133,7 +133,7 @@ class SitePosterior(ABC):
         """
 
     def respond(self, pull: Tensor) -> Response:
-        r"""The response to one pull: Newton's step where that is what is out of balance.
+        r"""The response to one pull: Newton's step where it is out of balance.
 
         Args:
             pull: In the space of the solver, ``batch_shape x k``.
@@ -220,7 +220,7 @@ class SitePosterior(ABC):
 class SiteSolver(ABC):
     """The part of ``K`` and ``A`` that does not change with the sites.
 
-    A solver works in the smaller of two spaces, in which sites pull and the prior holds.
+    A solver works in the smaller of two spaces, where sites pull and the prior holds.
     That of rows has the prior covariance ``C`` and is pulled by forces as they are.
     That of points is white: utilities are ``R v`` with ``K = R R'``, forces pull by
     ``R' A' a``, the sum over the answers of a point, and the prior covariance is one.

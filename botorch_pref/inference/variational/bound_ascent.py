@@ -42,7 +42,7 @@ class Conditioned(Protocol):
         """``E[u]`` for site shifts."""
 
     def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
-        """``E[u]`` for site shifts, and what it costs the prior: ``E[u]' C^-1 E[u]``."""
+        """``E[u]`` for site shifts, and its energy ``E[u]' C^-1 E[u]``."""
 
     def variance(self) -> Tensor:
         """Variances of the rows, ``batch_shape x m``."""
@@ -135,7 +135,7 @@ class BoundStep(Generic[ConditionedT]):
 
     @cached_property
     def residual(self) -> Tensor:
-        """Distance to the best parameters in deviations of the Gaussian, ``batch_shape``.
+        """Distance to the best parameters, in posterior deviations, ``batch_shape``.
 
         By Newton's step in the worst mean, or by one turn in the summed variances. A
         turn moves means by a thousandth of what is left where answers are thousands.
