@@ -22,7 +22,6 @@ derivatives, no higher ones.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from botorch_pref.inference.derivatives.posterior_tangent import TermsChange
@@ -50,8 +49,7 @@ class GaussianTangent:
         factor, rows = result.factor, result.site_map.rows
         self.weights, self.precision = result.weights, factor.precision()
         self.tau, self.nu = factor.tau, result.site_shift
-        eye = torch.eye(rows.num_points, dtype=mean.dtype, device=mean.device)
-        self.influence = factor.influence(rows.apply_matrix(eye))
+        self.influence = factor.influence()
         prior = rows.apply(mean)
         self.rows_mean = prior + factor.mean(self.nu - self.tau * prior)
         self._site_tangent = result.site_map.tangent(factor, self.rows_mean, self.nu)

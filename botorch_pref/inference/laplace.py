@@ -2,9 +2,12 @@ r"""Laplace's approximation: the mode by damped Newton, the curvature there.
 
 With ``u = A (f - mean) = C a`` the negative log posterior is
 :math:`\frac12 a' C a - \sum_i \log p(y_i \mid z_i)`, convex for log-concave factors.
-Newton's step conditions on sites of precision :math:`\tau = -\partial^2 \log p` and
-shift :math:`\tau u + \partial \log p` (Rasmussen and Williams 2006, algorithm 3.1;
-Chu and Ghahramani 2005 for pairs).
+Newton's step conditions on sites of precision :math:`\tau = -\partial^2 \log p`
+(Rasmussen and Williams 2006, algorithm 3.1; Chu and Ghahramani 2005 for pairs). It is
+solved for as a change, from the pull :math:`\partial \log p - a` that is out of
+balance: what rounding leaves of one step is in the pull of the next. Where answers
+outnumber points the pull is that of points, summed over answers first: see
+:class:`.SiteSolver`.
 
 Other factors may bend the wrong way. Newton's step is taken where the posterior's
 curvature is positive definite all the same; elsewhere each row is damped by as much as
@@ -29,7 +32,11 @@ from torch import Tensor
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.lost_digits import lost_digits
 from botorch_pref.inference.conditioning.negative_sites import site_posterior
-from botorch_pref.inference.conditioning.site_solver import SitePosterior, SiteSolver
+from botorch_pref.inference.conditioning.site_solver import (
+    Response,
+    SitePosterior,
+    SiteSolver,
+)
 from botorch_pref.inference.derivatives.evidence_surrogate import (
     covariance_form,
     with_gradient_of,
@@ -60,85 +67,90 @@ class _Point:
     """Utilities at which the log posterior is known up to a constant.
 
     Attributes:
-        a: ``C^-1 u``, ``batch_shape x m``.
-        u: Of the rows, less their prior mean, ``batch_shape x m``.
+        opposed: The pull of the prior in the solver's space, ``batch_shape x k``.
+        moved: The movement by which it pulls so, ``batch_shape x k``.
+        z: Rows, ``batch_shape x m``.
         log_prob: Of the factors there.
+        pull: Of the factors beyond that of the prior, ``batch_shape x k``.
         value: The log posterior, ``batch_shape``.
     """
 
-    a: Tensor
-    u: Tensor
+    opposed: Tensor
+    moved: Tensor
+    z: Tensor
     log_prob: LogDerivatives
+    pull: Tensor
     value: Tensor
 
-    def slope(self, du: Tensor) -> Tensor:
-        """The slope of the log posterior along ``du``, ``batch_shape``."""
-        return ((self.log_prob.first - self.a) * du).sum(-1)
+
+@dataclass(frozen=True)
+class _LogPosterior:
+    """The log posterior of utilities.
+
+    Attributes:
+        solver: Of prior and rows.
+        prior: Prior mean of the rows, ``batch_shape x m``.
+        factors: Of the rows.
+    """
+
+    solver: SiteSolver
+    prior: Tensor
+    factors: Factors
+
+    def at(self, opposed: Tensor, moved: Tensor) -> _Point:
+        """The point of some movement, and of the pull of the prior against it."""
+        z = self.prior + self.solver.rows_of(moved)
+        log_prob = self.factors.log_prob(z)
+        value = log_prob.value.sum(-1) - 0.5 * (opposed * moved).sum(-1)
+        pull = self.solver.gather(log_prob.first) - opposed
+        return _Point(opposed, moved, z, log_prob, pull, value)
 
 
-def _point_at(factors: Factors, prior: Tensor, a: Tensor, u: Tensor) -> _Point:
-    log_prob = factors.log_prob(prior + u)
-    return _Point(a, u, log_prob, (log_prob.value - 0.5 * a * u).sum(-1))
-
-
-def _line_search(
-    factors: Factors,
-    prior: Tensor,
-    start: _Point,
-    step: tuple[Tensor, Tensor],
-    slope: Tensor,
-) -> _Point:
+def _line_search(posterior: _LogPosterior, start: _Point, step: Response) -> _Point:
     """Halves the step until the objective gains enough (Armijo), per batch element.
 
     Where gains drown in the rounding of the objective, a slope that has halved will do
     (Hager and Zhang 2005, "approximate Wolfe"). So it will on steps too short to lead
     over a hump, whatever the rounding, which is large where sites are very precise.
-    Along the segment both ``a`` and ``u = C a`` are linear: a trial costs ``O(m)``.
     """
-    da, du = step
+    opposed, moved, slope = step
     rounding = torch.finfo(slope.dtype).eps * (1 + start.value.abs())
     size = torch.ones_like(start.value)
-    new = _point_at(factors, prior, start.a + da, start.u + du)
+    new = posterior.at(start.opposed + opposed, start.moved + moved)
     for _ in range(_MAX_HALVINGS):
         gain = new.value - start.value
         enough = gain >= _ARMIJO * size * slope - 10 * rounding
         if not bool(enough.all()):
             flat = (gain >= -_NOISE * rounding) | (slope <= _SHORT)
-            enough = enough | (flat & (new.slope(du).abs() <= 0.5 * slope))
+            steep = (new.pull * moved).sum(-1).abs()
+            enough = enough | (flat & (steep <= 0.5 * slope))
             if not bool(enough.all()):
                 size = torch.where(enough, size, 0.5 * size)
                 t = size.unsqueeze(-1)
-                new = _point_at(factors, prior, start.a + t * da, start.u + t * du)
+                new = posterior.at(start.opposed + t * opposed, start.moved + t * moved)
                 continue
         break
     return new
 
 
 def _find_mode(
-    solver: SiteSolver,
-    prior: Tensor,
-    factors: Factors,
-    a: Tensor,
-    tolerance: float,
+    log_posterior: _LogPosterior, point: _Point, tolerance: float
 ) -> tuple[_Point, SitePosterior, Tensor, int]:
     """Mode, and the length of the last step: infinite where it is no mode."""
-    point = _point_at(factors, prior, a, solver.covariance_times(a))
     before, iterations = torch.full_like(point.value, torch.inf), 0
     while True:
-        posterior, proper = site_posterior(solver, -point.log_prob.second)
-        nu = torch.addcmul(point.log_prob.first, posterior.tau, point.u)
-        new_a, new_u = (v.squeeze(-1) for v in posterior.solve(nu.unsqueeze(-1)))
-        du, da = new_u - point.u, new_a - point.a
+        posterior, proper = site_posterior(log_posterior.solver, -point.log_prob.second)
+        step = posterior.respond(point.pull)
         # The Newton decrement: the length of the step in posterior standard deviations.
-        slope = point.slope(du)
-        residual = slope.clamp_min(0.0).sqrt()
+        # One that rounding has made negative is no shorter for that.
+        residual = step.decrement.abs().sqrt()
         # The evidence is not stationary in the mode: one step more squares its error.
         near = (residual <= tolerance**1.5) | (before <= tolerance)
         near = near & (residual <= tolerance)
         if iterations == _MAX_ITERATIONS or bool(near.all()):
             residual = torch.where(proper, residual, torch.inf)
             return point, posterior, residual, iterations
-        point = _line_search(factors, prior, point, (da, du), slope)
+        point = _line_search(log_posterior, point, step)
         before = residual
         iterations += 1
 
@@ -165,8 +177,7 @@ def _surrogate(
     with torch.no_grad():
         variance = posterior.variance()
         s = factors.curvature_gradient(z, 0.5 * variance)
-        forces, moved = (v.squeeze(-1) for v in posterior.solve(s.unsqueeze(-1)))
-        q = factors.rows.adjoint(forces)
+        _, moved, q, _ = posterior.solve(s.unsqueeze(-1)).of_column()
         precision = posterior.precision()
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
@@ -232,17 +243,20 @@ def laplace(
         solver = choose_solver(covar, rows)
         prior = rows.apply(mean)
         batch = torch.broadcast_shapes(covar.shape[:-2], prior.shape[:-1])
-        if initial_sites is None:
-            a = covar.new_zeros(*batch, rows.num_rows)
-        else:
+        log_posterior = _LogPosterior(solver, prior, factors)
+        opposed = moved = solver.gather(covar.new_zeros(*batch, rows.num_rows))
+        if initial_sites is not None:
             tau, nu = initial_sites
-            start, _ = site_posterior(solver, tau)
-            shift = torch.addcmul(nu, start.tau, prior, value=-1.0)
-            a = start.solve(shift.unsqueeze(-1)).forces.squeeze(-1)
+            before, _ = site_posterior(solver, tau)
+            shift = torch.addcmul(nu, before.tau, prior, value=-1.0)
+            opposed, moved, _ = before.respond(solver.gather(shift))
         point, posterior, residual, iterations = _find_mode(
-            solver, prior, factors, a, tolerance
+            log_posterior, log_posterior.at(opposed, moved), tolerance
         )
-        z, weights = prior + point.u, rows.adjoint(point.a)
+        z = point.z
+        shift = torch.addcmul(point.log_prob.first, posterior.tau, z - prior)
+        balance = posterior.solve(shift.unsqueeze(-1)).of_column()
+        weights = balance.weights
         value = point.value - 0.5 * posterior.log_det
     return GaussianResult(
         weights=weights,
@@ -257,7 +271,7 @@ def laplace(
         converged=bool((residual <= tolerance).all()),
         iterations=iterations,
         residual=float(residual.max()),
-        rounding=lost_digits(solver, posterior),
+        rounding=lost_digits(solver, posterior, balance),
     )
 
 

@@ -1,4 +1,4 @@
-"""Problems that nobody would choose: random answers, copies, extreme scales."""
+"""Problems that nobody would choose: copies, repeats, extreme scales."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +12,20 @@ from models.cell_models import takes
 from registry import CELLS, RANDOM
 from torch import Generator, Tensor
 
-from botorch_pref import SkewPreferenceGP
+from botorch_pref import EPPreferenceGP, SkewPreferenceGP
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.preference_gp import PreferenceGP
 
 DOUBLE = torch.float64
 NUM_DRAWS = 128
+# Answers of a problem, for a time of a tenth of a second or so.
+MOST_ANSWERS = {SkewPreferenceGP: 30, EPPreferenceGP: 600}
+MOST_ANSWERS_OF_OTHERS = 3000
+
+
+def repeat(feedback: Feedback, copies: int) -> Feedback:
+    """The same answers again and again."""
+    return feedback.map_tensors(lambda t: t.repeat(copies, *[1] * (t.dim() - 1)))
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,9 @@ class Problem:
         log_noise: Of likelihoods that have one.
         log_unit: Of the inputs: the datapoints are so many times as large.
         batch: Whether there are two blocks of the same answers.
+        single: Whether all is in single precision.
+        copies: How often each answer is given, at most: see ``MOST_ANSWERS``.
+        fitted: Whether a model is to be fitted too.
         seed: Of points and answers.
     """
 
@@ -48,7 +59,18 @@ class Problem:
     log_noise: float
     log_unit: float
     batch: bool
+    single: bool
+    copies: int
+    fitted: bool
     seed: int
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float32 if self.single else DOUBLE
+
+    @property
+    def eps(self) -> float:
+        return torch.finfo(self.dtype).eps
 
     def answers(self) -> list[Cell]:
         """One cell of each kind, with random answers."""
@@ -57,14 +79,22 @@ class Problem:
         for i in self.cells:
             kind = type(CELLS[i].feedback)
             chosen[kind] = replace(CELLS[i], feedback=RANDOM[kind](generator, self.n))
-        return list(chosen.values())
+        most = MOST_ANSWERS.get(self.engine, MOST_ANSWERS_OF_OTHERS)
+        copies = max(1, min(self.copies, most // (5 * len(chosen))))
+        return [
+            replace(cell, feedback=repeat(cell.feedback, copies))
+            for cell in chosen.values()
+        ]
 
     def points(self) -> Tensor:
-        """Datapoints, ``n x d``, the last two of them near each other."""
+        """Datapoints, ``n x d``, the last two of them near each other.
+
+        In double precision, of numbers that single precision has where that is wanted.
+        """
         generator = Generator().manual_seed(self.seed + 1)
         points = torch.rand(self.n, self.d, generator=generator, dtype=DOUBLE)
         points[-1] = points[-2] + self.near
-        return points * 10**self.log_unit
+        return (points * 10**self.log_unit).to(self.dtype).double()
 
     def prior_covariance(self) -> Tensor:
         """Of the utilities at the datapoints, from the formula."""
@@ -79,22 +109,33 @@ class Problem:
             max(abs(self.log_outputscale - self.log_noise), abs(self.log_noise)) <= 1.5
         )
 
-    def model(self, cells: Sequence[Cell]) -> PreferenceGP:
-        """The model, without a fit."""
+    def model(
+        self, cells: Sequence[Cell], dtype: torch.dtype | None = None
+    ) -> PreferenceGP:
+        """The model, without a fit.
+
+        Args:
+            cells: Answers under their likelihoods.
+            dtype: Of all numbers; None for that of the problem.
+        """
+        dtype = self.dtype if dtype is None else dtype
         likelihoods: dict[type[Feedback], Any] = {}
         for cell in cells:
-            likelihood = cell.likelihood().double()
+            likelihood = cell.likelihood().to(dtype)
             if hasattr(likelihood, "noise"):
                 likelihood.noise = 10**self.log_noise
             likelihoods[type(cell.feedback)] = likelihood
-        points, feedback = self.points(), [cell.feedback for cell in cells]
+        points, feedback = (
+            self.points().to(dtype),
+            [_in(cell.feedback, dtype) for cell in cells],
+        )
         if self.batch:
             points = points.expand(2, -1, -1)
             feedback = [
                 f.map_tensors(lambda t: t.expand(2, *t.shape)) for f in feedback
             ]
         draws = {"num_draws": NUM_DRAWS} if self.engine is SkewPreferenceGP else {}
-        kernel: Any = ScaleKernel(RBFKernel()).double()
+        kernel: Any = ScaleKernel(RBFKernel()).to(dtype)
         kernel.base_kernel.lengthscale = 10 ** (self.log_lengthscale + self.log_unit)
         kernel.outputscale = 10**self.log_outputscale
         model = self.engine(
@@ -110,11 +151,15 @@ class Problem:
         """A model with the default prior, of inputs in the unit cube."""
         draws = {"num_draws": NUM_DRAWS} if self.engine is SkewPreferenceGP else {}
         return self.engine(
-            self.points() / 10**self.log_unit,
-            feedback=[cell.feedback for cell in cells],
-            likelihood={type(c.feedback): c.likelihood().double() for c in cells},
+            (self.points() / 10**self.log_unit).to(self.dtype),
+            feedback=[_in(cell.feedback, self.dtype) for cell in cells],
+            likelihood={type(c.feedback): c.likelihood().to(self.dtype) for c in cells},
             **draws,
         )
+
+
+def _in(feedback: Feedback, dtype: torch.dtype) -> Feedback:
+    return feedback.map_tensors(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
 def _decimal(low: int, high: int) -> st.SearchStrategy[float]:
@@ -141,5 +186,8 @@ def problems(engine: type[PreferenceGP]) -> st.SearchStrategy[Problem]:
         log_noise=_decimal(-4, 3),
         log_unit=st.sampled_from([0, 0, 0, -6, 6]),
         batch=st.booleans(),
+        single=st.booleans(),
+        copies=st.sampled_from([1, 1, 1, 1, 1, 1, 1, 1, 2, 10, 100, 3000]),
+        fitted=st.sampled_from([False] * 15 + [True]),
         seed=st.integers(0, 2**31),
     )

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from botorch_pref.inference.conditioning.refined_posterior import RefinedPosterior
 from botorch_pref.inference.conditioning.site_solver import (
+    Balance,
     SitePosterior,
     SiteSolver,
     log_det,
@@ -43,23 +44,20 @@ class _BlockPointFactor(RefinedPosterior):
     _solver: BlockPointSolver
 
     def __init__(self, solver: BlockPointSolver, tau: Tensor) -> None:
-        super().__init__(solver, tau)
-        noise, root = solver.noise, solver.root
+        noise = solver.noise
         scale = noise.take(tau.unsqueeze(-1)).sqrt()
         covariance = noise.covariance
         inner = site_cholesky(plus_identity(scale * covariance * scale.mT))
-        half = torch.linalg.solve_triangular(
+        precision_half = torch.linalg.solve_triangular(
             inner, torch.diag_embed(scale.squeeze(-1)), upper=False
         )
-        self._p = half.mT @ half
+        self._p = precision_half.mT @ precision_half
         self._np = covariance @ self._p
         self._m = covariance - self._np @ covariance
         a = solver.dense_rows
         self._pa = noise.put(self._p @ noise.take(a), tau.unsqueeze(-1) * a)
-        self._gram = solver.rows.adjoint_matrix(self._pa)
-        self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
-        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
         self._inner = inner
+        super().__init__(solver, tau, solver.rows.adjoint_matrix(self._pa), solver.root)
 
     @property
     def log_det(self) -> Tensor:
@@ -79,11 +77,33 @@ class _BlockPointFactor(RefinedPosterior):
         taken = noise.take(spread)
         return noise.put(taken - self._np @ taken, spread)
 
+    def solve(self, shifts: Tensor) -> Balance:
+        """See base class: ``a = Q' s - P A f`` and ``Sigma s = Q A f + M s``."""
+        noise, rows = self._solver.noise, self._solver.rows
+        taken = noise.take(shifts)
+        heard = noise.put(taken - self._np.mT @ taken, shifts)
+        pull = rows.adjoint_matrix(heard)
+        white = self._white(pull)
+        moved = rows.apply_matrix(self._solver.root @ white)
+        seen = noise.take(moved)
+        opposed = noise.put(self._p @ seen, self.tau.unsqueeze(-1) * moved)
+        own = noise.put(seen - self._np @ seen + self._m @ taken, moved)
+        forces = heard - opposed
+        energy = white.square().sum(-2) + (forces * noise.times(forces)).sum(-2)
+        return Balance(forces, own, self._weights(pull), energy)
+
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class."""
         noise = self._solver.noise
         own = noise.put(self._m @ noise.take(values), torch.zeros_like(values))
         return own + self._spread @ (self._spread.mT @ values)
+
+    def influence(self) -> Tensor:
+        """See base class: ``Q A (I + K G)^-1``."""
+        noise = self._solver.noise
+        seen = self._solver.rows.apply_matrix(self._points_influence())
+        taken = noise.take(seen)
+        return noise.put(taken - self._np @ taken, seen)
 
     def variance(self) -> Tensor:
         """See base class."""
@@ -127,8 +147,7 @@ class BlockPointSolver(SiteSolver):
     """Solver on ``K``, n x n, and on the noise of each answer by itself."""
 
     def __init__(self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks) -> None:
-        super().__init__(covar, rows)
-        self.covar, self.noise = covar, noise
+        super().__init__(covar, rows, noise)
         self.root = psd_root(covar)
         eye = torch.eye(rows.num_points, dtype=covar.dtype, device=covar.device)
         self.dense_rows = rows.apply_matrix(eye)

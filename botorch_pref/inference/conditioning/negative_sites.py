@@ -29,11 +29,11 @@ from torch import Tensor
 
 from botorch_pref.inference.conditioning.site_solver import (
     Balance,
+    Response,
     SitePosterior,
     SiteSolver,
 )
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
-from botorch_pref.linalg.sparse_design import SparseDesign
 
 
 class NegativeSites(SitePosterior):
@@ -41,7 +41,7 @@ class NegativeSites(SitePosterior):
 
     Args:
         base: Conditioned on the non-negative part of ``tau``.
-        rows: ``A``.
+        solver: Of prior and rows.
         tau: Precisions, ``batch_shape x m``.
 
     Attributes:
@@ -51,15 +51,15 @@ class NegativeSites(SitePosterior):
 
     proper: Tensor
 
-    def __init__(self, base: SitePosterior, rows: SparseDesign, tau: Tensor) -> None:
-        self._base, self._rows = base, rows
+    def __init__(self, base: SitePosterior, solver: SiteSolver, tau: Tensor) -> None:
+        self._base, self._solver = base, solver
         where = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
         scale = (-tau[..., where]).clamp_min(0.0).sqrt()
         columns = torch.zeros(
             *tau.shape, len(where), dtype=tau.dtype, device=tau.device
         )
         columns[..., where, torch.arange(len(where))] = scale
-        forces, narrow = base.solve(columns)
+        forces, narrow, weights, _ = base.solve(columns)
         cholesky, info = torch.linalg.cholesky_ex(
             torch.eye(len(where), dtype=tau.dtype, device=tau.device)
             - columns.mT @ narrow
@@ -70,10 +70,13 @@ class NegativeSites(SitePosterior):
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
         log_det = 2.0 * torch.where(keep, diagonal, 1.0).log().sum(-1)
         self._log_det = log_det
-        parts = torch.cat([narrow, forces, columns], dim=-2).mT
+        parts = torch.cat([narrow, forces, columns, weights], dim=-2).mT
         parts = torch.linalg.solve_triangular(cholesky, parts, upper=False).mT
         parts = torch.where(keep.unsqueeze(-1), parts, 0.0)
-        self._rows_widening, self._forces_widening, self._seen = parts.chunk(3, dim=-2)
+        m, n = tau.shape[-1], weights.shape[-2]
+        self._rows_widening, self._forces_widening, self._seen, self._widening = (
+            parts.split([m, m, m, n], dim=-2)
+        )
 
     @property
     def log_det(self) -> Tensor:
@@ -87,11 +90,27 @@ class NegativeSites(SitePosterior):
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class."""
-        forces, moved = self._base.solve(shifts)
+        forces, moved, weights, _ = self._base.solve(shifts)
         g = self._seen.mT @ moved
-        return Balance(
-            forces + self._forces_widening @ g, moved + self._rows_widening @ g
+        forces = forces + self._forces_widening @ g
+        moved = moved + self._rows_widening @ g
+        energy = (forces * moved).sum(-2)
+        return Balance(forces, moved, weights + self._widening @ g, energy)
+
+    def respond(self, pull: Tensor) -> Response:
+        """See base class."""
+        solver, (opposed, moved, decrement) = self._solver, self._base.respond(pull)
+        g = self._seen.mT @ solver.rows_of(moved).unsqueeze(-1)
+        more = solver.gather((self._forces_widening @ g).squeeze(-1))
+        return Response(
+            opposed + more,
+            moved + solver.moved_by(more),
+            decrement + g.square().sum((-2, -1)),
         )
+
+    def influence(self) -> Tensor:
+        """See base class."""
+        return self._base.influence() + self._rows_widening @ self._widening.mT
 
     def variance(self) -> Tensor:
         """See base class."""
@@ -108,8 +127,7 @@ class NegativeSites(SitePosterior):
 
     def weights(self, targets: Tensor) -> Tensor:
         """See base class."""
-        forces = self.solve(self.tau.unsqueeze(-1) * targets).forces
-        return self._rows.adjoint_matrix(forces)
+        return self.solve(self.tau.unsqueeze(-1) * targets).weights
 
     def root(self) -> Tensor:
         """``Q`` of the non-negative precisions; :meth:`widening` is the rest."""
@@ -117,7 +135,7 @@ class NegativeSites(SitePosterior):
 
     def widening(self) -> Tensor:
         """See base class."""
-        return self._rows.adjoint_matrix(self._forces_widening)
+        return self._widening
 
     def precision(self) -> Tensor:
         """See base class."""
@@ -151,5 +169,5 @@ def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tens
         base = solver.factor(tau)
         proper = torch.ones(base.batch_shape, dtype=torch.bool, device=tau.device)
         return base, proper
-    widened = NegativeSites(solver.factor(tau.clamp_min(0.0)), solver.rows, tau)
+    widened = NegativeSites(solver.factor(tau.clamp_min(0.0)), solver, tau)
     return widened, widened.proper

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from botorch_pref.inference.conditioning.refined_posterior import RefinedPosterior
 from botorch_pref.inference.conditioning.site_solver import (
+    Balance,
+    Response,
     SitePosterior,
     SiteSolver,
     log_det,
@@ -24,11 +26,8 @@ class _PointFactor(RefinedPosterior):
     _solver: PointSolver
 
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:
-        super().__init__(solver, tau)
-        self._rows, root = solver.rows, solver.root
-        self._gram = self._rows.gram(tau)
-        self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
-        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
+        self._rows = solver.rows
+        super().__init__(solver, tau, self._rows.gram(tau), solver.root)
 
     @property
     def log_det(self) -> Tensor:
@@ -40,10 +39,31 @@ class _PointFactor(RefinedPosterior):
         """See base class."""
         return self._cholesky.shape[:-2]
 
+    def solve(self, shifts: Tensor) -> Balance:
+        """See base class."""
+        pull = self._rows.adjoint_matrix(shifts)
+        white = self._white(pull)
+        moved = self._rows.apply_matrix(self._solver.root @ white)
+        forces = shifts - self.tau.unsqueeze(-1) * moved
+        return Balance(forces, moved, self._weights(pull), white.square().sum(-2))
+
+    def respond(self, pull: Tensor) -> Response:
+        """See base class; the decrement is a sum of squares."""
+        half = torch.linalg.solve_triangular(
+            self._cholesky, pull.unsqueeze(-1), upper=False
+        )
+        moved = torch.linalg.solve_triangular(self._cholesky.mT, half, upper=True)
+        moved = moved.squeeze(-1)
+        return Response(moved, moved, half.square().sum((-2, -1)))
+
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class."""
         inner = self._half @ self._rows.adjoint_matrix(values)
         return self._rows.apply_matrix(self._half.mT @ inner)
+
+    def influence(self) -> Tensor:
+        """See base class."""
+        return self._rows.apply_matrix(self._points_influence())
 
     def variance(self) -> Tensor:
         """See base class."""
@@ -77,7 +97,7 @@ class PointSolver(SiteSolver):
 
     def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
         super().__init__(covar, rows)
-        self.covar, self.root = covar, psd_root(covar)
+        self.root = psd_root(covar)
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""
@@ -91,3 +111,16 @@ class PointSolver(SiteSolver):
     def prior_times(self, values: Tensor) -> Tensor:
         """See base class."""
         return self.rows.apply_matrix(self.covar @ self.rows.adjoint_matrix(values))
+
+    def gather(self, forces: Tensor) -> Tensor:
+        """See base class."""
+        pull = self.rows.adjoint(forces).unsqueeze(-1)
+        return (self.root.mT @ pull).squeeze(-1)
+
+    def moved_by(self, pull: Tensor) -> Tensor:
+        """See base class."""
+        return pull
+
+    def rows_of(self, moved: Tensor) -> Tensor:
+        """See base class."""
+        return self.rows.apply((self.root @ moved.unsqueeze(-1)).squeeze(-1))

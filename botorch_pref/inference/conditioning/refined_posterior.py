@@ -1,4 +1,4 @@
-"""Conditioning whose forces are refined, in the space of points."""
+"""Conditioning whose weights are refined, in the space of points."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning.site_solver import (
-    Balance,
     SitePosterior,
     SiteSolver,
+    plus_identity,
+    site_cholesky,
 )
 
-# Posterior deviations by which forces may be off without being refined.
+# Posterior deviations by which weights may be off without being refined.
 _NEGLIGIBLE = 1e-9
 _SLOWEST, _MAX_TURNS = 0.1, 6
 
@@ -29,20 +30,30 @@ def _num_turns(largest: float, eps: float) -> int:
 
 
 class RefinedPosterior(SitePosterior):
-    r"""Conditioning whose forces are refined until rounding leaves no more to gain.
+    r"""Conditioning whose weights of points are refined until that gains no more.
 
-    From :math:`s - T \Sigma s` by :math:`a \mapsto a + (I - T \Sigma) r` with the
-    residual :math:`r = s - T C a - a`, whatever the signs of ``T``: each turn
+    The sites leave utilities with a pull ``b`` of each point and with the precision
+    ``G`` between points. Their weights :math:`w = (I + G K)^{-1} b` are refined from
+    :math:`b - G \Sigma_f b` by the residual :math:`r = b - G K w - w`: each turn
     multiplies the error by about the rounding unit times the largest eigenvalue of
-    ``C T``.
+    ``C T``. Forces of thousands of answers that contradict each other are summed in
+    ``b``, before there is anything to solve for, and rounding of the sum moves means
+    by a few roundings of themselves.
 
     Args:
         solver: Of prior and rows.
         tau: Precisions, ``batch_shape x m``.
+        gram: ``G``, ``batch_shape x n x n``.
+        root: ``R`` with ``K = R R'``, ``batch_shape x n x n``.
     """
 
-    def __init__(self, solver: SiteSolver, tau: Tensor) -> None:
-        self._solver, self.tau = solver, tau
+    def __init__(
+        self, solver: SiteSolver, tau: Tensor, gram: Tensor, root: Tensor
+    ) -> None:
+        self._solver, self.tau, self._gram = solver, tau, gram
+        self._cholesky = site_cholesky(plus_identity(root.mT @ gram @ root))
+        # H with Sigma_f = H' H.
+        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
         self._turns = _num_turns(
             float((tau * solver.variance).sum(-1).amax()), torch.finfo(tau.dtype).eps
         )
@@ -51,14 +62,24 @@ class RefinedPosterior(SitePosterior):
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class; without a difference of large numbers."""
 
-    def solve(self, shifts: Tensor) -> Balance:
-        """See base class."""
-        tau, moved = self.tau.unsqueeze(-1), self.covariance_times(shifts)
-        forces = shifts - tau * moved
+    def _white(self, pull: Tensor) -> Tensor:
+        """Movement ``v`` of white utilities ``f = R v``, ``batch_shape x n x k``."""
+        half = self._half @ pull
+        return torch.linalg.solve_triangular(self._cholesky.mT, half, upper=True)
+
+    def _weights(self, pull: Tensor) -> Tensor:
+        """``w`` for pulls ``b``, both ``batch_shape x n x k``."""
+        weights = pull - self._gram @ (self._half.mT @ (self._half @ pull))
         for _ in range(self._turns):
-            left = shifts - tau * self._solver.prior_times(forces) - forces
-            forces = forces + left - tau * self.covariance_times(left)
-        return Balance(forces, moved)
+            left = pull - self._gram @ (self._solver.covar @ weights) - weights
+            change = self._gram @ (self._half.mT @ (self._half @ left))
+            weights = weights + left - change
+        return weights
+
+    def _points_influence(self) -> Tensor:
+        """``(I + K G)^-1``, ``batch_shape x n x n``."""
+        eye = torch.eye(self._gram.shape[-1], dtype=self.tau.dtype)
+        return self._weights(eye.to(self.tau.device)).mT
 
     def cavity_ratio(self) -> Tensor:
         """See base class."""
@@ -66,5 +87,4 @@ class RefinedPosterior(SitePosterior):
 
     def weights(self, targets: Tensor) -> Tensor:
         """See base class."""
-        forces = self.solve(self.tau.unsqueeze(-1) * targets).forces
-        return self._solver.rows.adjoint_matrix(forces)
+        return self.solve(self.tau.unsqueeze(-1) * targets).weights

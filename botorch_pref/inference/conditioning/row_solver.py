@@ -64,13 +64,18 @@ class _RowFactor(SitePosterior):
         if not self._any_precise:
             inner = scale * (self._covar @ shifts)
             forces = shifts - scale * torch.cholesky_solve(inner, self._cholesky)
-            return Balance(forces, self._covar @ forces)
+            return self._balance(forces, self._covar @ forces)
         precise = self._precise.unsqueeze(-1)
         vague = torch.where(precise, 0.0, shifts)
         inner = torch.where(precise, shifts / scale, 0.0) - self._scaled.mT @ vague
         forces = vague + scale * torch.cholesky_solve(inner, self._cholesky)
         given_way = (shifts - forces) / self.tau.unsqueeze(-1)
-        return Balance(forces, torch.where(precise, given_way, self._covar @ forces))
+        moved = torch.where(precise, given_way, self._covar @ forces)
+        return self._balance(forces, moved)
+
+    def _balance(self, forces: Tensor, moved: Tensor) -> Balance:
+        weights = self._rows.adjoint_matrix(forces)
+        return Balance(forces, moved, weights, (forces * moved).sum(-2))
 
     @cached_property
     def _variances(self) -> tuple[Tensor, Tensor]:
@@ -102,6 +107,17 @@ class _RowFactor(SitePosterior):
         inner = torch.cholesky_solve(scale * targets, self._cholesky)
         return self._rows.adjoint_matrix(scale * inner)
 
+    def influence(self) -> Tensor:
+        """See base class."""
+        rows, tau = self._rows, self.tau.unsqueeze(-1)
+        eye = torch.eye(rows.num_points, dtype=tau.dtype, device=tau.device)
+        values = rows.apply_matrix(eye)
+        forces, moved, *_ = self.solve(tau * values)
+        # The difference where it keeps its digits.
+        precise = tau * self.variance().unsqueeze(-1) > 0.5
+        safe = torch.where(precise, tau, 1.0)
+        return torch.where(precise, forces / safe, values - moved)
+
     def root(self) -> Tensor:
         """See base class."""
         scale = torch.diag_embed(self._scale)
@@ -131,7 +147,7 @@ class RowSolver(SiteSolver):
     def __init__(
         self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
     ) -> None:
-        super().__init__(covar, rows)
+        super().__init__(covar, rows, noise)
         self._covar = rows.congruence(covar)
         if noise is not None:
             self._covar = self._covar + noise.dense()

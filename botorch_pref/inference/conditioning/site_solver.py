@@ -19,7 +19,10 @@ and for utilities anywhere, with ``k = K(x, X)``,
 
 The forces ``a`` are never computed as that difference: where answers are much more
 precise than the prior, it is of two numbers that agree in all their digits, and what is
-left is multiplied by :math:`(C T)^2`.
+left is multiplied by :math:`(C T)^2`. Neither are the weights ``w = A' a`` of points
+with many answers a sum of their forces: where a thousand answers contradict each other,
+the sum is smaller than the rounding of its terms. They are solved for as they are, in
+the smaller space: see :class:`SiteSolver`.
 
 Neither ``K`` nor ``C`` is ever inverted, so duplicate points, repeated answers and
 answers that contradict each other are ordinary input. See Rasmussen and Williams
@@ -70,12 +73,36 @@ class Balance(NamedTuple):
     r"""Balance of site shifts ``s`` with the prior, columns side by side.
 
     Attributes:
-        forces: :math:`(I + T C)^{-1} s = s - T \Sigma s`, ``batch_shape x m x k``.
+        forces: :math:`a = (I + T C)^{-1} s = s - T \Sigma s`, ``batch_shape x m x k``.
         moved: :math:`\Sigma s`, ``batch_shape x m x k``.
+        weights: :math:`A' a` of the points, ``batch_shape x n x k``, to more digits
+            than the sum of the forces has.
+        energy: :math:`a' C a`, ``batch_shape x k``, a sum of squares.
     """
 
     forces: Tensor
     moved: Tensor
+    weights: Tensor
+    energy: Tensor
+
+    def of_column(self) -> Balance:
+        """That of one column, without its dimension."""
+        return Balance(*(part.squeeze(-1) for part in self))
+
+
+class Response(NamedTuple):
+    r"""The response of prior and sites to a pull, in the space of the solver.
+
+    Attributes:
+        opposed: The pull of the prior against it, ``batch_shape x k``.
+        moved: The movement, ``batch_shape x k``, by which the prior pulls so.
+        decrement: The squared length of the movement in posterior standard deviations,
+            ``batch_shape``: the pull times what it moves.
+    """
+
+    opposed: Tensor
+    moved: Tensor
+    decrement: Tensor
 
 
 class SitePosterior(ABC):
@@ -105,22 +132,35 @@ class SitePosterior(ABC):
             shifts: ``batch_shape x m x k``, a column a set of shifts.
         """
 
+    def respond(self, pull: Tensor) -> Response:
+        r"""The response to one pull: Newton's step where it is out of balance.
+
+        Args:
+            pull: In the space of the solver, ``batch_shape x k``.
+        """
+        found = self.solve(pull.unsqueeze(-1)).of_column()
+        return Response(found.forces, found.moved, (pull * found.moved).sum(-1))
+
     def covariance_times(self, values: Tensor) -> Tensor:
         """``Sigma values``, both ``batch_shape x m x k``."""
         return self.solve(values).moved
 
-    def influence(self, values: Tensor) -> Tensor:
-        r"""``(I - Sigma T) values``, what is left of a change of the prior means.
+    @abstractmethod
+    def influence(self) -> Tensor:
+        r"""``(I - Sigma T) A``, the influence of prior means, ``batch_shape x m x n``.
+
+        Of a change of the prior means of the points, it is what answers leave of it in
+        the posterior means of the rows.
+        """
+
+    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
+        """``E[u]``, ``batch_shape x m``, and its energy, ``batch_shape``.
 
         Args:
-            values: ``batch_shape x m x k``.
+            nu: Site shifts, ``batch_shape x m``.
         """
-        tau = self.tau.unsqueeze(-1)
-        forces, moved = self.solve(tau * values)
-        # The difference where it keeps its digits.
-        precise = tau * self.variance().unsqueeze(-1) > 0.5
-        safe = torch.where(precise, tau, 1.0)
-        return torch.where(precise, forces / safe, values - moved)
+        found = self.solve(nu.unsqueeze(-1)).of_column()
+        return found.moved, found.energy
 
     def mean(self, nu: Tensor) -> Tensor:
         """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
@@ -180,12 +220,21 @@ class SitePosterior(ABC):
 class SiteSolver(ABC):
     """The part of ``K`` and ``A`` that does not change with the sites.
 
+    A solver works in the smaller of two spaces, where sites pull and the prior holds.
+    That of rows has the prior covariance ``C`` and is pulled by forces as they are.
+    That of points is white: utilities are ``R v`` with ``K = R R'``, forces pull by
+    ``R' A' a``, the sum over the answers of a point, and the prior covariance is one.
+
     Attributes:
+        covar: ``K``.
         rows: ``A``.
+        noise: ``N``; None for zero.
     """
 
-    def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
-        self._points, self.rows = covar, rows
+    def __init__(
+        self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
+    ) -> None:
+        self.covar, self.rows, self.noise = covar, rows, noise
 
     @cached_property
     def rounding(self) -> Tensor:
@@ -205,7 +254,7 @@ class SiteSolver(ABC):
             self.rows.coefficients.square(),
             self.rows.num_points,
         )
-        return squares.apply(self._points.diagonal(dim1=-2, dim2=-1))
+        return squares.apply(self.covar.diagonal(dim1=-2, dim2=-1))
 
     def rounding_given(self, tau: Tensor) -> Tensor:
         """The rounding error of posterior row variances, ``batch_shape x m``.
@@ -239,6 +288,30 @@ class SiteSolver(ABC):
     def prior_times(self, values: Tensor) -> Tensor:
         """``C values``, both ``batch_shape x m x k``."""
 
+    def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
+        """``C a`` as predictions make it: of weights of points, ``batch_shape x m``.
+
+        Args:
+            forces: ``a``, ``batch_shape x m``.
+            weights: ``A' a``, ``batch_shape x n``.
+        """
+        rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
+        if self.noise is None:
+            return rows
+        return rows + self.noise.times(forces.unsqueeze(-1)).squeeze(-1)
+
     def covariance_times(self, values: Tensor) -> Tensor:
         """``C values``, both ``batch_shape x m``."""
         return self.prior_times(values.unsqueeze(-1)).squeeze(-1)
+
+    def gather(self, forces: Tensor) -> Tensor:
+        """Pull in the space by forces of the rows, ``batch_shape x m``."""
+        return forces
+
+    def moved_by(self, pull: Tensor) -> Tensor:
+        """Movement of the space by a pull under the prior, ``batch_shape x k``."""
+        return self.covariance_times(pull)
+
+    def rows_of(self, moved: Tensor) -> Tensor:
+        """Movement of the rows, ``batch_shape x m``, by that of the space."""
+        return moved

@@ -9,7 +9,11 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning.negative_sites import site_posterior
-from botorch_pref.inference.conditioning.site_solver import SitePosterior, SiteSolver
+from botorch_pref.inference.conditioning.site_solver import (
+    Balance,
+    SitePosterior,
+    SiteSolver,
+)
 from botorch_pref.inference.ep.moment_matching import matching_sites
 from botorch_pref.likelihoods.factors.factors import ScalarFactors
 
@@ -23,6 +27,7 @@ class EPState:
         posterior: Conditioned on the precisions.
         mean: Posterior means of the rows, ``batch_shape x m``.
         force: Of the sites at these means, ``batch_shape x m``.
+        balance: Of the sites' shifts with the prior, of which the force is a part.
         variance: Of the rows, ``batch_shape x m``, no less than its rounding error.
         cavity_ratio: Variances over cavity variances, ``batch_shape x m``.
         cavity_mean: ``batch_shape x m``.
@@ -41,6 +46,7 @@ class EPState:
     posterior: SitePosterior
     mean: Tensor
     force: Tensor
+    balance: Balance
     variance: Tensor
     cavity_ratio: Tensor
     cavity_mean: Tensor
@@ -136,8 +142,8 @@ def ep_state(
         left = torch.where(solver.resolved, left, 1 - tau * variance)
         moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
     shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
-    force, moved = (part.squeeze(-1) for part in posterior.solve(shift))
-    mean = prior + moved
+    balance = posterior.solve(shift).of_column()
+    force, mean = balance.forces, prior + balance.moved
     proper = proper & (left > 0).all(-1)
     is_proper = bool(proper.all())
     if not is_proper:
@@ -151,6 +157,7 @@ def ep_state(
         posterior=posterior,
         mean=mean,
         force=force,
+        balance=balance,
         variance=variance,
         cavity_ratio=left,
         cavity_mean=cavity_mean,

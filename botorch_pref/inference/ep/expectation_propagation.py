@@ -109,28 +109,28 @@ def _iterate(
     return state, iterations
 
 
-def _log_evidence(state: EPState, prior: Tensor, tilted: Tensor) -> Tensor:
+def _log_evidence(state: EPState, tilted: Tensor) -> Tensor:
     r"""Rasmussen and Williams (2006), eq. 3.65, in natural parameters.
 
     The sum of log tilted normalisers, minus the log normalisers of site times cavity,
     plus the log integral of prior times sites, all relative to the prior mean of the
-    rows. With the forces ``a``, the means :math:`\mu_-` of the cavities and the ratios
-    ``q`` of variances to those of cavities this is
+    rows. With the forces ``a``, the variances :math:`s_-` of the cavities and the
+    ratios ``q`` of variances to those of cavities this is
 
     .. math::
-        \sum_i \big( \log Z_i - \tfrac12 a_i \mu_{-i} - \tfrac12 \log q_i \big)
-        - \tfrac12 \log |B|,
+        \sum_i \big( \log Z_i + \tfrac12 s_{-i} a_i^2 - \tfrac12 \log q_i \big)
+        - \tfrac12 a' C a - \tfrac12 \log |B|,
 
-    whose terms are not large where sites are precise.
+    whose terms are not large where sites are precise, and in which an error of a force
+    cancels to first order.
 
     Args:
         state: At the fixed point.
-        prior: Prior mean of the rows, ``batch_shape x m``.
         tilted: Log partitions of the factors under the cavities, ``batch_shape x m``.
     """
-    work = state.force * (state.cavity_mean - prior)
-    each = tilted - 0.5 * (work + state.cavity_ratio.log())
-    return each.sum(-1) - 0.5 * state.posterior.log_det
+    own = state.cavity_variance * state.force.square()
+    each = tilted + 0.5 * (own - state.cavity_ratio.log())
+    return each.sum(-1) - 0.5 * (state.balance.energy + state.posterior.log_det)
 
 
 def _surrogate(
@@ -196,10 +196,10 @@ def expectation_propagation(
         state, iterations = _iterate(solver, prior, factors, first, tolerance)
         state = _with_known_rows(solver, prior, factors, state)
         tau, nu = state.sites.chunk(2, dim=-1)
-        weights = factors.rows.adjoint(state.force)
+    weights = state.balance.weights
     # With the graph of the likelihood's parameters, where one is wanted.
     tilted = factors.log_partition(state.cavity_mean, state.cavity_variance).value
-    value = _log_evidence(state, prior, tilted.detach())
+    value = _log_evidence(state, tilted.detach())
     return GaussianResult(
         weights=weights,
         log_evidence=with_gradient_of(
@@ -212,7 +212,7 @@ def expectation_propagation(
         converged=bool((state.residual <= tolerance).all()),
         iterations=iterations,
         residual=float(state.residual.max()),
-        rounding=lost_digits(solver, state.posterior),
+        rounding=lost_digits(solver, state.posterior, state.balance),
     )
 
 

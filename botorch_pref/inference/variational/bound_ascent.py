@@ -41,6 +41,9 @@ class Conditioned(Protocol):
     def mean(self, nu: Tensor) -> Tensor:
         """``E[u]`` for site shifts."""
 
+    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
+        """``E[u]`` for site shifts, and its energy ``E[u]' C^-1 E[u]``."""
+
     def variance(self) -> Tensor:
         """Variances of the rows, ``batch_shape x m``."""
 
@@ -83,6 +86,7 @@ class BoundStep(Generic[ConditionedT]):
     """The Gaussian under one choice of bound parameters, and better parameters.
 
     Attributes:
+        solver: The prior of the rows.
         bound: The lower bound of the likelihood.
         parameters: ``b``, ``batch_shape x num_parameters``.
         tau: Site precisions, ``batch_shape x m``.
@@ -91,13 +95,9 @@ class BoundStep(Generic[ConditionedT]):
         mean: Of the rows ``z``, ``batch_shape x m``.
         variance: Of the rows, ``batch_shape x m``.
         value: The lower bound, ``batch_shape``: equation 25 of Guo et al. (2020).
-        rounding: The rounding error of the prior variances, ``batch_shape x m``.
-        target: The best parameters for this Gaussian: step (16b).
-        gain: By how much they raise the bound at least, ``batch_shape``.
-        residual: How far they would move the Gaussian, in its own deviations,
-            ``batch_shape``.
     """
 
+    solver: Conditioner[ConditionedT]
     bound: Bound
     parameters: Tensor
     tau: Tensor
@@ -106,7 +106,6 @@ class BoundStep(Generic[ConditionedT]):
     mean: Tensor
     variance: Tensor
     value: Tensor
-    rounding: Tensor
 
     @cached_property
     def target(self) -> Tensor:
@@ -122,16 +121,32 @@ class BoundStep(Generic[ConditionedT]):
         )
 
     @cached_property
-    def residual(self) -> Tensor:
-        """Movement by the target to first order: worst mean, or summed variances."""
+    def _change(self) -> tuple[Tensor, Tensor]:
+        """Change of precisions by the target, and its pull at the means."""
         tau, nu = self.bound.sites(self.target)
         change = tau - self.tau
-        moved = self.factor.mean(nu - self.nu - change * self.mean)
+        return change, nu - self.nu - change * self.mean
+
+    @cached_property
+    def newton_step(self) -> Tensor:
+        """Movement of the means by a step of Newton's, ``batch_shape x m``."""
+        target = self.bound.curvature(self.target, self.mean, self.variance)
+        return self.solver.newton_step(*target, self._change[1])
+
+    @cached_property
+    def residual(self) -> Tensor:
+        """Distance to the best parameters, in posterior deviations, ``batch_shape``.
+
+        By Newton's step in the worst mean, or by one turn in the summed variances. A
+        turn moves means by a thousandth of what is left where answers are thousands.
+        """
         # Of rows that the prior knows exactly, and of phantoms, there is rounding only.
-        tiny = torch.finfo(moved.dtype).tiny
-        spread = (self.variance + self.rounding).clamp_min(tiny).sqrt()
-        shift = moved.abs() / spread
-        return torch.maximum(shift.amax(-1), (change.abs() * self.variance).sum(-1))
+        tiny = torch.finfo(self.variance.dtype).tiny
+        spread = (self.variance + self.solver.rounding).clamp_min(tiny).sqrt()
+        change, pull = self._change
+        moved = self.newton_step.abs().maximum(self.factor.mean(pull).abs())
+        shift = (moved / spread).amax(-1)
+        return torch.maximum(shift, (change.abs() * self.variance).sum(-1))
 
 
 def _step(
@@ -141,28 +156,14 @@ def _step(
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
     shift = nu - tau * prior
-    u = factor.mean(shift)
-    value = (
-        bound.intercept(parameters)
-        + (0.5 * (nu + shift) * prior + 0.5 * shift * u).sum(-1)
-        - 0.5 * factor.log_det
-    )
+    u, energy = factor.settle(shift)
+    z = prior + u
+    # The exponent at its maximum, where an error of the means is one of second order.
+    height = (nu * z - 0.5 * tau * z.square()).sum(-1) - 0.5 * energy
+    value = bound.intercept(parameters) + height - 0.5 * factor.log_det
     # A variance of zero may come out negative by rounding.
     variance = factor.variance().clamp_min(0.0)
-    return BoundStep(
-        bound, parameters, tau, nu, factor, prior + u, variance, value, solver.rounding
-    )
-
-
-def _newton_target(
-    solver: Conditioner[ConditionedT], bound: Bound, step: BoundStep[ConditionedT]
-) -> Tensor:
-    """The best parameters for the means after a step of Newton's."""
-    tau, nu = bound.sites(step.target)
-    force = (nu - step.nu) - (tau - step.tau) * step.mean
-    curvature, groups = bound.curvature(step.target, step.mean, step.variance)
-    mean = step.mean + solver.newton_step(curvature, groups, force)
-    return bound.best(mean, step.variance)
+    return BoundStep(solver, bound, parameters, tau, nu, factor, z, variance, value)
 
 
 def ascend(
@@ -194,7 +195,8 @@ def ascend(
     step = _step(solver, prior, bound, parameters)
     yield step
     while not bool((step.residual <= tolerance).all()):
-        new = _step(solver, prior, bound, _newton_target(solver, bound, step))
+        ahead = bound.best(step.mean + step.newton_step, step.variance)
+        new = _step(solver, prior, bound, ahead)
         slack = 10 * torch.finfo(step.value.dtype).eps * (1 + step.value.abs())
         falls = ~(new.value >= step.value + step.gain - slack)
         if bool(falls.any()):

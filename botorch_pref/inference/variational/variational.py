@@ -150,7 +150,8 @@ def variational(
             parameters = bound.best(z, before.variance().clamp_min(0.0))
         step, iterations, converged = last_step(solver, prior, bound, parameters)
         shift = torch.addcmul(step.nu, step.tau, prior, value=-1.0).unsqueeze(-1)
-        weights = rows.adjoint(step.factor.solve(shift).forces.squeeze(-1))
+        balance = step.factor.solve(shift).of_column()
+        weights = balance.weights
     return GaussianResult(
         weights=weights,
         log_evidence=with_gradient_of(
@@ -163,7 +164,7 @@ def variational(
         converged=converged,
         iterations=iterations,
         residual=float(step.residual.max()),
-        rounding=lost_digits(solver.rows_solver, step.factor),
+        rounding=lost_digits(solver.rows_solver, step.factor, balance),
     )
 
 

@@ -59,7 +59,7 @@ class WeightFactor:
     """
 
     def __init__(self, features: _RowFeatures, precision: Tensor, tau: Tensor) -> None:
-        self._features = features
+        self._features, self._precision = features, precision
         b = features.matrix
         gram = b.mT @ (features.total(tau).unsqueeze(-1) * b)
         eta = precision.unsqueeze(-1).expand(*precision.shape, b.shape[-1])
@@ -78,8 +78,14 @@ class WeightFactor:
 
     def mean(self, nu: Tensor) -> Tensor:
         """See :class:`botorch_pref.inference.variational.bound_ascent.Conditioned`."""
-        mean = self._features.matrix @ self.weights(nu).unsqueeze(-1)
-        return self._features.spread(mean.squeeze(-1))
+        return self.settle(nu)[0]
+
+    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`botorch_pref.inference.variational.bound_ascent.Conditioned`."""
+        weights = self.weights(nu)
+        mean = self._features.matrix @ weights.unsqueeze(-1)
+        energy = self._precision * weights.square().sum(-1)
+        return self._features.spread(mean.squeeze(-1)), energy
 
     def variance(self) -> Tensor:
         """See :class:`botorch_pref.inference.variational.bound_ascent.Conditioned`."""
