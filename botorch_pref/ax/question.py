@@ -9,6 +9,9 @@ from ax.core.types import TParameterization
 
 from botorch_pref.ax.storage.events import asked_rater, options_shown
 
+MOST_OPTIONS = 100
+"""Of one question; nobody compares more at once."""
+
 
 @dataclass(frozen=True)
 class Question:

@@ -16,16 +16,20 @@ from ax.api.utils.structs import ExperimentStruct
 from ax.core.experiment import Experiment
 from ax.core.objective import Objective
 from ax.core.optimization_config import OptimizationConfig
-from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.given_values import given_integer
+from botorch_pref.ax.given_values import given_integer, written
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.feasible_space import check_feasible
+from botorch_pref.ax.space.feasible_space import (
+    check_coefficients,
+    check_config,
+    check_feasible,
+    fit_ranges,
+)
 from botorch_pref.ax.space.own_options import own_design
 from botorch_pref.ax.space.smallest_difference import check_smallest_difference
 from botorch_pref.errors import ExperimentError
@@ -73,9 +77,12 @@ def new_experiment(
                 owner=None,
             )
         )
-    except (AxError, ValueError) as error:
+    except Exception as error:
+        # Ax parses what is given, and fails in all kinds of ways.
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
+    check_coefficients(experiment.search_space)
     check_feasible(experiment.search_space)
+    fit_ranges(experiment.search_space)
     check_smallest_difference(experiment.search_space, settings.smallest_difference)
     for kind in KINDS:
         experiment.add_metric(kind.made_metric(num_levels))
@@ -94,17 +101,26 @@ def new_experiment(
     return experiment
 
 
-def _checked_lists(parameters: Any, parameter_constraints: object) -> list[Any]:
+def _checked_lists(parameters: Any, parameter_constraints: Any) -> list[Any]:
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         raise ExperimentError(
             f"parameters is {parameters!r}; give a list of "
             f"{', '.join(config.__name__ for config in _CONFIGS)} of ax.api.configs."
         )
-    if isinstance(parameter_constraints, str):
+    listed = isinstance(parameter_constraints, Sequence)
+    if not listed or isinstance(parameter_constraints, str):
         raise ExperimentError(
             f"parameter_constraints is {parameter_constraints!r}; give a list of texts."
         )
+    for text in parameter_constraints:
+        if not isinstance(text, str):
+            raise ExperimentError(
+                f"parameter_constraints has {written(text)}; give texts such as "
+                "'x + y <= 1'."
+            )
+    for config in parameters:
+        check_config(config)
     return [*parameters]
 
 

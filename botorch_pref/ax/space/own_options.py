@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,8 +19,9 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
-from pandas.api.types import is_bool, is_integer, is_number
+from pandas.api.types import is_bool
 
+from botorch_pref.ax.given_values import finite_number, written
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
 
@@ -72,7 +72,8 @@ def own_design(experiment: Experiment, given: object) -> TParameterization:
     if catalogue is None:
         return _free_design(experiment.search_space, given)
     if not isinstance(given, Mapping):
-        if str(given) not in catalogue.rows:
+        missing = isinstance(given, float) and finite_number(given) is None
+        if missing or str(given) not in catalogue.rows:
             raise ExperimentError(f"The catalogue has no row {given!r}.")
         return dict(catalogue.rows[str(given)])
     design = _free_design(experiment.search_space, given)
@@ -157,17 +158,16 @@ def _free_names(space: SearchSpace) -> set[str]:
 
 def _typed(parameter: Parameter, value: Any) -> Any:
     """A value of the type that Ax has for it, if it is one; otherwise as it is."""
-    kind, number = parameter.parameter_type, is_number(value) and not is_bool(value)
-    # No float is as large as an integer can be.
-    number = number and not (is_integer(value) and abs(value) > sys.float_info.max)
-    if kind is ParameterType.FLOAT and number:
-        return float(value)
-    if kind is ParameterType.INT and number and float(value).is_integer():
+    kind, number = parameter.parameter_type, finite_number(value)
+    if kind is ParameterType.FLOAT and number is not None:
+        return number
+    if kind is ParameterType.INT and number is not None and number.is_integer():
         return int(value)
     if kind is ParameterType.BOOL and is_bool(value):
         return bool(value)
     if kind is ParameterType.STRING and isinstance(value, str):
         return str(value)
     raise ExperimentError(
-        f"{parameter.name} is {value!r}; give a value of type {kind.name.lower()}."
+        f"{parameter.name} is {written(value)}; give a value of type "
+        f"{kind.name.lower()}{', which is finite' if parameter.is_numeric else ''}."
     )

@@ -9,6 +9,7 @@ from pandas.api.types import is_integer
 from botorch_pref.ax.answers.kinds.metric_data import Groups, points_and_values
 from botorch_pref.ax.answers.kinds.option_values import OptionValues
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
+from botorch_pref.ax.given_values import written
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import OrdinalRatings
 
@@ -36,7 +37,7 @@ class OptionLevels(OptionValues):
             )
         if not is_integer(given) or given not in range(shown.num_levels):
             raise ExperimentError(
-                f"{self.field} holds {given!r}; levels go from 0 to "
+                f"{self.field} holds {written(given)}; levels go from 0 to "
                 f"{shown.num_levels - 1}."
             )
         return int(given)  # type: ignore[call-overload]

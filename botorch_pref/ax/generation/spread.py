@@ -1,0 +1,57 @@
+"""Generator of designs that are spread over the search space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from ax.core.search_space import SearchSpaceDigest
+from ax.generators.random.sobol import SobolGenerator
+from ax.generators.types import TConfig
+from numpy.typing import NDArray
+
+from botorch_pref.ax.space.polytope import Frame, share_inside
+
+Array = NDArray[np.float64]
+
+ROOMY = 0.01
+"""Share of the box; of a larger part, trying finds points that satisfy constraints."""
+
+
+class SpreadGenerator(SobolGenerator):
+    """Sobol points; in a polytope that few of them fall into, a random walk's.
+
+    Ax tries 10,000 points for each question and then walks, from the same seed each
+    time, which takes seconds where a polytope is thin and finds the same points again.
+    """
+
+    def gen(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        linear_constraints: tuple[Array, Array] | None = None,
+        equality_constraints: tuple[Array, Array] | None = None,
+        fixed_features: dict[int, float] | None = None,
+        model_gen_options: TConfig | None = None,
+        rounding_func: Callable[[Array], Array] | None = None,
+        generated_points: Array | None = None,
+    ) -> tuple[Array, Array]:
+        """See base class."""
+        bounds = np.array(search_space_digest.bounds, dtype=float)
+        if linear_constraints is not None and not fixed_features:
+            A, b = linear_constraints[0], linear_constraints[1].ravel()
+            if share_inside(A, b, bounds) < ROOMY:
+                frame = Frame.of(A, b, bounds)
+                points = frame.spread(n, self.seed + self.init_position)
+                self.init_position += n
+                return points.numpy(), np.ones(n)
+        return super().gen(
+            n,
+            search_space_digest,
+            linear_constraints,
+            equality_constraints,
+            fixed_features,
+            model_gen_options,
+            rounding_func,
+            generated_points,
+        )
