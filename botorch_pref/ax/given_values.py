@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from numbers import Real
 from typing import Any
 
-from pandas.api.types import is_bool, is_integer
+from pandas import isna
+from pandas.api.types import is_bool, is_integer, is_scalar
 
 from botorch_pref.errors import ExperimentError
 
@@ -83,7 +84,20 @@ def finite_number(given: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-_LONGEST = 60
+def is_missing(given: Any) -> bool:
+    """Whether something stands for a value that is not there, such as NaN or None.
+
+    Args:
+        given: A cell of a table, or a name.
+    """
+    try:
+        return bool(is_scalar(given) and isna(given))
+    # A decimal that must not be compared with anything.
+    except InvalidOperation:
+        return True
+
+
+_LONGEST = 300
 """Characters of a value in a message."""
 
 
@@ -97,5 +111,5 @@ def written(given: Any) -> str:
         text = repr(given)
     # Python writes no integer of more than 4,300 digits.
     except ValueError:
-        text = f"{type(given).__name__} of {given.bit_length()} bits"
+        text = f"a number too long to print ({type(given).__name__})"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from ax.core.experiment import Experiment
 from ax.core.search_space import SearchSpace
-from pandas import DataFrame, isna, read_csv
+from pandas import DataFrame, read_csv
 from pandas.errors import ParserError
 
+from botorch_pref.ax.given_values import is_missing
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
 
@@ -125,7 +126,7 @@ def _design(
 
 def _said(label: Hashable, row: dict[Hashable, Any]) -> dict[str, Any]:
     beside = {
-        name: row[name] for name in _BESIDE if name in row and not isna(row[name])
+        name: row[name] for name in _BESIDE if name in row and not is_missing(row[name])
     }
     tie = beside.pop("tie", False)
     if tie not in (False, True):

@@ -13,7 +13,7 @@ from ax.core.types import TParameterization
 from pandas import CategoricalDtype, DataFrame, Index, Series
 from pandas.api import types
 
-from botorch_pref.ax.given_values import finite_number, written
+from botorch_pref.ax.given_values import finite_number, is_missing, written
 from botorch_pref.errors import ExperimentError
 
 PROPERTY = "preference_catalogue"
@@ -159,11 +159,12 @@ def _parameter(
 ) -> RangeParameterConfig | ChoiceParameterConfig:
     """Ax's parameter of a column."""
     name = str(column.name)
-    if column.isna().any():
-        row = ids[int(column.isna().argmax())]
-        raise ExperimentError(
-            f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the row."
-        )
+    for row, value in zip(ids, column.tolist(), strict=True):
+        if is_missing(value):
+            raise ExperimentError(
+                f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the "
+                "row."
+            )
     values, number = _python_values(column), _is_number(column)
     kinds = {type(value) for value in values}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:

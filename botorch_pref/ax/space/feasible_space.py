@@ -48,12 +48,13 @@ def check_config(config: Any) -> None:
     if isinstance(config, RangeParameterConfig):
         _check_range(config)
     elif isinstance(config, ChoiceParameterConfig):
-        if isinstance(config.values, str) or not isinstance(config.values, Sequence):
+        values: Any = config.values
+        if isinstance(values, str) or not isinstance(values, Sequence):
             raise ExperimentError(
-                f"values of {config.name!r} is {written(config.values)}; give a list."
+                f"values of {config.name!r} is {written(values)}; give a list."
             )
         numeric = config.parameter_type in ("float", "int")
-        for value in config.values:
+        for value in values:
             if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
                 _checked_size(f"values of {config.name!r}", value)
 

@@ -44,11 +44,12 @@ def given_difference(given: Any) -> float | dict[str, float]:
             raise ExperimentError(_NO_SHARE.format(written(given)))
         return number
     numbers = {name: finite_number(difference) for name, difference in given.items()}
-    if unknown := [name for name, number in numbers.items() if number is None]:
-        raise ExperimentError(
-            f"smallest_difference of {unknown[0]!r} is {written(given[unknown[0]])}; give "
-            "a finite number."
-        )
+    for name, number in numbers.items():
+        if number is None:
+            raise ExperimentError(
+                f"smallest_difference of {name!r} is {written(given[name])}; give a "
+                "finite number."
+            )
     return {name: number for name, number in numbers.items() if number is not None}
 
 

@@ -37,8 +37,8 @@ class OptionValues(AnswerKind):
         nothing = all(value is None for value in given)
         if len(given) != shown.num_options or nothing:
             raise ExperimentError(
-                f"{self.field} is {written(list(given))}, and {shown.num_options} options "
-                "were shown; give one for each, None for those without."
+                f"{self.field} is {written(list(given))}, and there were "
+                f"{shown.num_options} options; give one for each, or None."
             )
         values = (None if v is None else self.checked_value(v, shown) for v in given)
         return {self.field: tuple(values)}

@@ -91,7 +91,7 @@ def checked_places(
         if not is_integer(place) or place not in allowed:
             raise ExperimentError(
                 f"{field} names option {written(place)}, which is not one of "
-                f"{list(allowed)}; options are counted from 0 in the order they were shown."
+                f"{list(allowed)}; options are counted from 0 in the order shown."
             )
     if len(set(given)) < len(given):
         raise ExperimentError(f"{field} is {list(given)}; name each option once.")
