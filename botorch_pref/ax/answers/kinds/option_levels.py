@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ax.core.experiment import Experiment
 from ax.core.metric import Metric
 from pandas.api.types import is_integer
@@ -42,6 +45,10 @@ class OptionLevels(OptionValues):
             )
         return int(given)  # type: ignore[call-overload]
 
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """See base class."""
+        return [None if v is None else _whole(v) for v in map(values.get, shown.places)]
+
     def decode(self, groups: Groups, num_levels: int | None) -> OrdinalRatings | None:
         """See base class."""
         found = points_and_values(groups)
@@ -54,6 +61,10 @@ class OptionLevels(OptionValues):
             )
         points, levels = found
         return OrdinalRatings(points, levels.round().long(), num_levels)
+
+
+def _whole(value: float) -> float:
+    return int(value) if value.is_integer() else value
 
 
 def number_of_levels(experiment: Experiment) -> int | None:
