@@ -16,6 +16,7 @@ from ax.api.utils.structs import ExperimentStruct
 from ax.core.experiment import Experiment
 from ax.core.objective import Objective
 from ax.core.optimization_config import OptimizationConfig
+from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.answers.answer import KINDS
@@ -36,6 +37,17 @@ from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
 _CONFIGS = get_args(ParameterConfig)
+
+_REFUSALS = (
+    AxError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What Ax, and SymPy that parses constraints for it, say to what they do not take."""
 
 
 def new_experiment(
@@ -77,8 +89,7 @@ def new_experiment(
                 owner=None,
             )
         )
-    except Exception as error:
-        # Ax parses what is given, and fails in all kinds of ways.
+    except _REFUSALS as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
     check_coefficients(experiment.search_space)
     check_feasible(experiment.search_space)

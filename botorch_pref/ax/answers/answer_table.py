@@ -101,7 +101,6 @@ def table_rows(
         twice = items.index[items.index.duplicated()][0]
         raise ExperimentError(f"items has {twice!r} twice; name each item once.")
     space = experiment.search_space
-    parameters = [*space.parameters]
     named = items is not None or Catalogue.of(experiment) is not None
     _check_columns(table, named, space)
     if items is not None and from_file:
@@ -332,14 +331,14 @@ def _places(where: str, column: str, rows: Sequence[Row]) -> dict[int, float]:
 
 
 def _numbers(where: str, column: str, rows: Sequence[Row]) -> dict[int, float]:
-    """The numbers of a column, by the place of the row; without those of empty cells."""
+    """The numbers of a column, by the place of the row, as far as there are any."""
     found = {}
     for place, (_, row) in enumerate(rows):
         cell = row.get(column)
         if _is_empty(cell):
             continue
-        number = _number(cell)
-        if not isinstance(number, float):
+        number = finite_number(_number(cell))
+        if number is None:
             raise ExperimentError(
                 f"{where} has the {column} {written(cell)}; give a number, or nothing."
             )
