@@ -25,6 +25,8 @@ class SpreadGenerator(SobolGenerator):
     time, which takes seconds where a polytope is thin and finds the same points again.
     """
 
+    _frame: Frame | None = None
+
     def gen(
         self,
         n: int,
@@ -41,8 +43,8 @@ class SpreadGenerator(SobolGenerator):
         if linear_constraints is not None and not fixed_features:
             A, b = linear_constraints[0], linear_constraints[1].ravel()
             if share_inside(A, b, bounds) < ROOMY:
-                frame = Frame.of(A, b, bounds)
-                points = frame.spread(n, self.seed + self.init_position)
+                self._frame = self._frame or Frame.of(A, b, bounds)
+                points = self._frame.spread(n, self.seed + self.init_position)
                 self.init_position += n
                 return points.numpy(), np.ones(n)
         return super().gen(
