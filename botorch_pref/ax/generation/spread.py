@@ -10,12 +10,9 @@ from ax.generators.random.sobol import SobolGenerator
 from ax.generators.types import TConfig
 from numpy.typing import NDArray
 
-from botorch_pref.ax.space.polytope import Frame, share_inside
+from botorch_pref.ax.space.polytope import ROOMY, Frame, share_inside
 
 Array = NDArray[np.float64]
-
-ROOMY = 0.01
-"""Share of the box; of a larger part, trying finds points that satisfy constraints."""
 
 
 class SpreadGenerator(SobolGenerator):

@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 _FLAT = 1e-6
 """Width, as a share of the unit cube's, below which a polytope has none."""
 
+ROOMY = 0.01
+"""Share of the box; of a larger part, trying finds points that satisfy constraints."""
+
 _WALK = 100
 """Steps between two points, and before the first."""
 

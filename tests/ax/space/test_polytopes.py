@@ -207,14 +207,14 @@ def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
     b, bounds = np.array([1.0, -1.0]), np.tile([0.0, 1.0], (3, 1))
     frame = Frame.of(A, b, bounds)
     assert frame.axes.shape == (3, 2)
-    points = frame.spread(2_000, seed=0)
-    assert torch.allclose(points.sum(-1), torch.ones(2_000).double())
+    points = frame.spread(200, seed=0)
+    assert torch.allclose(points.sum(-1), torch.ones(200).double())
     assert (points >= -1e-12).all()
     for column in points.T:
         # Five standard errors of so many independent draws.
-        assert abs(column.mean() - 1 / 3) < 5 * (1 / 18 / 2_000) ** 0.5
+        assert abs(column.mean() - 1 / 3) < 5 * (1 / 18 / 200) ** 0.5
         below = (column < 1 - 0.5**0.5).double().mean()
-        assert abs(below - 0.5) < 5 * 0.5 / 2_000**0.5
+        assert abs(below - 0.5) < 5 * 0.5 / 200**0.5
 
 
 def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
@@ -222,14 +222,14 @@ def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
     A = np.array([[1.0, 1.0], [-1.0, -1.0]])
     b, bounds = np.array([0.5001, -0.5]), np.tile([0.0, 1.0], (2, 1))
     assert share_inside(A, b, bounds) < 0.01
-    points = Frame.of(A, b, bounds).spread(1_000, seed=1)
+    points = Frame.of(A, b, bounds).spread(150, seed=1)
     across = (points.sum(-1) - 0.5) / 1e-4
     along = (points[:, 0] - points[:, 1] + 0.5) / 1.0
     for share in (across, along):
         # Uniform from 0 to 1, up to the ends of the slab.
-        assert abs(share.mean() - 0.5) < 5 * (1 / 12 / 1_000) ** 0.5
-        assert share.min() < 0.02
-        assert share.max() > 0.98
+        assert abs(share.mean() - 0.5) < 5 * (1 / 12 / 150) ** 0.5
+        assert share.min() < 0.05
+        assert share.max() > 0.95
 
 
 def test_few_whole_designs_of_many_are_found(tmp_path) -> None:
