@@ -84,6 +84,21 @@ def finite_number(given: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def is_text(given: object) -> bool:
+    """Whether something is a text that files and databases can keep.
+
+    Args:
+        given: What was given; halves of characters ("surrogates") are in no text.
+    """
+    if not isinstance(given, str):
+        return False
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_missing(given: Any) -> bool:
     """Whether something stands for a value that is not there, such as NaN or None.
 

@@ -21,7 +21,7 @@ from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.given_values import given_integer, written
+from botorch_pref.ax.given_values import given_integer, is_text, written
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
@@ -73,7 +73,7 @@ def new_experiment(
             constraints, the scale has no levels, there is no name, or the settings do
             not fit the parameters.
     """
-    if not isinstance(name, str) or not name:
+    if not is_text(name) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
     parameters = _checked_lists(parameters, parameter_constraints)
     if num_levels is not None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from botorch_pref.ax.answers.kinds.shown_options import checked_places
-from botorch_pref.ax.given_values import finite_number, written
+from botorch_pref.ax.given_values import finite_number, is_text, written
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.storage.events import Event
 from botorch_pref.errors import ExperimentError
@@ -101,14 +101,18 @@ def checked_rater(given: object) -> str | None:
     """
     if given is None:
         return None
-    if not isinstance(given, str) or not given.strip():
-        raise ExperimentError(f"rater is {given!r}; give a name, or leave it out.")
+    if not isinstance(given, str) or not is_text(given) or not given.strip():
+        raise ExperimentError(
+            f"rater is {written(given)}; give a name, or leave it out."
+        )
     return given
 
 
 def _checked_note(given: object) -> str | None:
-    if given is not None and not isinstance(given, str):
-        raise ExperimentError(f"note is {given!r}; give a text, or leave it out.")
+    if given is None:
+        return None
+    if not isinstance(given, str) or not is_text(given):
+        raise ExperimentError(f"note is {written(given)}; give a text or leave it out.")
     return given or None
 
 

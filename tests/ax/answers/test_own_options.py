@@ -155,6 +155,8 @@ def test_who_is_asked_answers(path) -> None:
         ({"rater": " "}, "rater is ' '"),
         ({"rater": 3}, "rater is 3"),
         ({"note": 3}, "note is 3"),
+        ({"rater": "half \ud800"}, "rater is 'half"),
+        ({"note": "half \ud800"}, "note is 'half"),
         ({"seconds": -1}, "seconds is -1"),
         ({"seconds": True}, "seconds is True"),
         ({"seconds": float("inf")}, "seconds is inf"),
