@@ -20,6 +20,10 @@ MOST_OPTIONS = 100
 class Design(dict[str, Any]):
     """Values of parameters by name, of one design.
 
+    Args:
+        parameters: The values.
+        id: See below.
+
     Attributes:
         id: Of its row, where designs are the rows of a catalogue; otherwise None.
     """

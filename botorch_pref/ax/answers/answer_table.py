@@ -288,7 +288,7 @@ def _long_rows(
 
 
 def _said_of_options(where: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """What the rows of a question say, as `Answer` and `Circumstances` have it."""
+    """Fields of `Answer` and `Circumstances` by the rows of a question."""
     for column in (*CIRCUMSTANCES, "cannot_compare"):
         cells = [row.get(column) for _, row in rows]
         if len({"" if _is_empty(cell) else str(cell) for cell in cells}) > 1:

@@ -103,7 +103,7 @@ def checked_rater(given: object) -> str | None:
         return None
     if not isinstance(given, str) or not is_text(given) or not given.strip():
         raise ExperimentError(
-            f"rater is {written(given)}; give a name, or leave it out."
+            f"rater is {written(given)}; give a name or leave it out."
         )
     return given
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
+import torch
 from ax.core.search_space import SearchSpaceDigest
 from ax.generators.random.sobol import SobolGenerator
 from ax.generators.types import TConfig
-from numpy.typing import NDArray
 
 from botorch_pref.ax.space.polytope import ROOMY, Frame, share_inside
 
-Array = NDArray[np.float64]
+Array = Any
+"""Of NumPy, as Ax hands it on."""
 
 
 class SpreadGenerator(SobolGenerator):
@@ -36,14 +37,15 @@ class SpreadGenerator(SobolGenerator):
         generated_points: Array | None = None,
     ) -> tuple[Array, Array]:
         """See base class."""
-        bounds = np.array(search_space_digest.bounds, dtype=float)
+        bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64)
         if linear_constraints is not None and not fixed_features:
-            A, b = linear_constraints[0], linear_constraints[1].ravel()
+            A, b = map(torch.from_numpy, linear_constraints)
+            A, b = A.double(), b.double().flatten()
             if share_inside(A, b, bounds) < ROOMY:
                 self._frame = self._frame or Frame.of(A, b, bounds)
                 points = self._frame.spread(n, self.seed + self.init_position)
                 self.init_position += n
-                return points.numpy(), np.ones(n)
+                return points.numpy(), torch.ones(n).double().numpy()
         return super().gen(
             n,
             search_space_digest,

@@ -36,7 +36,7 @@ _FINEST = 1e-9
 
 
 def check_config(config: Any) -> None:
-    """Checks that the numbers of a parameter can be calculated with.
+    """Checks that the numbers of a parameter are finite and none is too large.
 
     Args:
         config: Ax's configuration of a parameter, which checks the rest.

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from botorch.utils.sampling import sample_polytope
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from torch import Tensor
 
 from botorch_pref.errors import ExperimentError
-
-Array = NDArray[np.float64]
 
 _FLAT = 1e-6
 """Width, as a share of the unit cube's, below which a polytope has none."""
@@ -44,7 +40,7 @@ class Frame:
     inequalities: tuple[Tensor, Tensor]
 
     @classmethod
-    def of(cls, A: Array, b: Array, bounds: Array) -> Frame:
+    def of(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame:
         r"""The frame of :math:`A x \le b` within bounds.
 
         The vertices that lie farthest along the coordinates give directions, as their
@@ -59,26 +55,23 @@ class Frame:
         Raises:
             ExperimentError: No point satisfies the inequalities.
         """
-        first = _vertices(np.eye(bounds.shape[0]), A, b, bounds)
-        _, _, directions = np.linalg.svd(first - first.mean(0))
+        first = _vertices(torch.eye(len(bounds)).to(A), A, b, bounds)
+        _, _, directions = torch.linalg.svd(first - first.mean(0))
         second = _vertices(directions, A, b, bounds)
         there, back = (second @ directions.T).reshape(2, len(directions), -1)
-        width = np.diagonal(there) - np.diagonal(back)
-        centre = np.concatenate([first, second]).mean(0)
+        width = there.diagonal() - back.diagonal()
+        centre = torch.cat([first, second]).mean(0)
         wide = width > _FLAT
         axes = (directions[wide] * width[wide, None]).T
         rows, most = _with_bounds(A, b, bounds)
         slopes = rows @ axes
         # Those that always hold with equality do not change along any axis.
-        binding = np.abs(slopes).max(-1, initial=0) > _FLAT * np.abs(rows).max(-1)
+        binding = slopes.norm(dim=-1) > _FLAT * rows.norm(dim=-1)
         slack = most - rows @ centre
         return cls(
-            torch.from_numpy(centre),
-            torch.from_numpy(axes),
-            (
-                torch.from_numpy(slopes[binding]),
-                torch.from_numpy(slack[binding].clip(0)),
-            ),
+            centre,
+            axes,
+            (slopes[binding], slack[binding].clamp_min(0)),
         )
 
     def points(self, w: Tensor) -> Tensor:
@@ -113,7 +106,7 @@ class Frame:
         return self.points(walk)
 
 
-def share_inside(A: Array, b: Array, bounds: Array) -> float:
+def share_inside(A: Tensor, b: Tensor, bounds: Tensor) -> float:
     """Share of the box that satisfies inequalities, from 1,024 Sobol points.
 
     Args:
@@ -122,25 +115,26 @@ def share_inside(A: Array, b: Array, bounds: Array) -> float:
         bounds: ``d x 2``.
     """
     unit = torch.quasirandom.SobolEngine(len(bounds), scramble=True, seed=0)
-    points = bounds[:, 0] + unit.draw(1024).numpy() * (bounds[:, 1] - bounds[:, 0])
-    return float((points @ A.T <= b).all(-1).mean())
+    points = bounds[:, 0] + unit.draw(1024).to(A) * (bounds[:, 1] - bounds[:, 0])
+    return float((points @ A.T <= b).all(-1).double().mean())
 
 
-def _vertices(directions: Array, A: Array, b: Array, bounds: Array) -> Array:
+def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:
     """The points of a polytope farthest along directions, then against them."""
     found = []
+    limits = {"A_ub": A.numpy(), "b_ub": b.numpy(), "bounds": bounds.numpy()}
     for direction in (*directions, *-directions):
-        solved = linprog(-direction, A, b, bounds=bounds, method="highs")
+        solved = linprog(-direction.numpy(), method="highs", **limits)
         if solved.x is None:
             raise ExperimentError(f"The constraints cannot be: {solved.message}")
-        found.append(solved.x)
-    return np.array(found)
+        found.append(torch.from_numpy(solved.x))
+    return torch.stack(found)
 
 
-def _with_bounds(A: Array, b: Array, bounds: Array) -> tuple[Array, Array]:
+def _with_bounds(A: Tensor, b: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
     """Inequalities, with the bounds among them."""
-    unit = np.eye(len(bounds))
+    unit = torch.eye(len(bounds)).to(A)
     return (
-        np.concatenate([A, unit, -unit]),
-        np.concatenate([b, bounds[:, 1], -bounds[:, 0]]),
+        torch.cat([A, unit, -unit]),
+        torch.cat([b, bounds[:, 1], -bounds[:, 0]]),
     )

@@ -203,8 +203,9 @@ def test_one_design_is_no_experiment(parameters, constraints, match, tmp_path) -
 def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
     # x + y + z = 1 by two inequalities: each coordinate is Beta(1, 2), of mean 1/3,
     # variance 1/18 and median 1 - sqrt(1/2).
-    A = np.array([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]])
-    b, bounds = np.array([1.0, -1.0]), np.tile([0.0, 1.0], (3, 1))
+    A = torch.tensor([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]).double()
+    b = torch.tensor([1.0, -1.0]).double()
+    bounds = torch.tensor([[0.0, 1.0]] * 3).double()
     frame = Frame.of(A, b, bounds)
     assert frame.axes.shape == (3, 2)
     points = frame.spread(200, seed=0)
@@ -219,8 +220,9 @@ def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
 
 def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
     # Between two lines 1e-4 apart: of the walk's coordinates, each varies alike.
-    A = np.array([[1.0, 1.0], [-1.0, -1.0]])
-    b, bounds = np.array([0.5001, -0.5]), np.tile([0.0, 1.0], (2, 1))
+    A = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]).double()
+    b = torch.tensor([0.5001, -0.5], dtype=torch.float64)
+    bounds = torch.tensor([[0.0, 1.0]] * 2).double()
     assert share_inside(A, b, bounds) < 0.01
     points = Frame.of(A, b, bounds).spread(150, seed=1)
     across = (points.sum(-1) - 0.5) / 1e-4

@@ -139,7 +139,7 @@ class QuestionSearch:
         for row, (indices, coefficients, _) in zip(A, found, strict=True):
             row[indices] = -coefficients.to(A)
         b = -torch.tensor([least for *_, least in found], dtype=torch.float64)
-        polytope = (A.numpy(), b.numpy(), self._coordinate_bounds.double().T.numpy())
+        polytope = (A, b, self._coordinate_bounds.double().T)
         return None if share_inside(*polytope) >= ROOMY else Frame.of(*polytope)
 
     def _in_frame(
