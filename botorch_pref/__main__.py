@@ -123,7 +123,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "--data",
         metavar="FILE.csv|train",
         help="a table with columns winner_<feature> and loser_<feature>, and perhaps "
-        "rater; or the choices between train journeys",
+        "rater and tie; or the choices between train journeys",
     )
     way.add_argument(
         "--replay", type=Path, metavar="run.jsonl", help="the log of a run to repeat"

@@ -21,11 +21,12 @@ from botorch_pref.ax.generation.generation_strategy import (
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.preference_experiment import PreferenceExperiment
-from botorch_pref.ax.question import Question
+from botorch_pref.ax.question import Design, Question
 from botorch_pref.ax.settings import Settings
 
 __all__ = [
     "Answer",
+    "Design",
     "PreferenceAdapter",
     "PreferenceExperiment",
     "PreferenceGenerators",

@@ -7,7 +7,6 @@ from pathlib import Path
 from ax.api.client import Client
 from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
-from ax.core.types import TParameterization
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
@@ -24,7 +23,7 @@ from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.given_values import given_truth
 from botorch_pref.ax.kept_experiment import KeptExperiment
 from botorch_pref.ax.one_at_a_time import one_at_a_time
-from botorch_pref.ax.question import Question
+from botorch_pref.ax.question import Design, Question
 from botorch_pref.ax.reporting.answer_table import answer_table
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.reporting.recommendation import (
@@ -35,9 +34,11 @@ from botorch_pref.ax.reporting.recommendation import (
 from botorch_pref.ax.reporting.report import Report, preference_report
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.storage.event_table import write_log
+from botorch_pref.ax.storage.events import standing_event
 from botorch_pref.ax.storage.json_storage import write_json
 from botorch_pref.ax.storage.storage import Storage
 from botorch_pref.ax.storage.whole_file import replace_file
+from botorch_pref.errors import BotorchPrefError
 
 
 class ExperimentView:
@@ -55,6 +56,20 @@ class ExperimentView:
         self._kept = KeptExperiment(experiment, storage)
         self.settings = settings
 
+    @one_at_a_time
+    def __repr__(self) -> str:
+        """Name, storage, numbers of questions and answers, and what asks them."""
+        try:
+            trials = self.experiment.trials.values()
+        except BotorchPrefError as error:
+            return f"<{type(self).__name__}: {error}>"
+        answers = sum(standing_event(trial) is not None for trial in trials)
+        return (
+            f"<{type(self).__name__} {self.experiment.name!r} in {self._kept.storage}: "
+            f"{len(trials)} questions, {answers} answers, {self.settings.model} with "
+            f"{self.settings.acquisition}>"
+        )
+
     @property
     @one_at_a_time
     def experiment(self) -> Experiment:
@@ -66,14 +81,15 @@ class ExperimentView:
         return self._kept.experiment
 
     @one_at_a_time
-    def recommend(
-        self, anywhere: bool = False, *, rater: str | None = None
-    ) -> TParameterization:
+    def recommend(self, anywhere: bool = False, *, rater: str | None = None) -> Design:
         """The options with the largest posterior mean of the utility.
 
         Args:
             anywhere: Of the whole search space, not only of those that were shown.
             rater: Whose utility, where raters share; None for the mean of all.
+
+        Returns:
+            The values by name; of a catalogue with the ``id`` of the row.
 
         Raises:
             ExperimentError: There is no answer yet, or none of that rater, or the
@@ -82,8 +98,10 @@ class ExperimentView:
         anywhere = given_truth("anywhere", anywhere)
         adapter = self.fitted_adapter(rater=rater)
         if anywhere:
-            return best_anywhere(self.experiment, self.settings, adapter)
-        return best_shown(adapter)
+            best = best_anywhere(self.experiment, self.settings, adapter)
+        else:
+            best = best_shown(adapter)
+        return Design.of(self.experiment, best)
 
     @one_at_a_time
     def report(self) -> Report:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pandas.api.types import is_bool, is_float, is_integer
 
+from botorch_pref.ax.given_values import finite_number, written
 from botorch_pref.errors import ExperimentError
 
 
@@ -38,6 +39,10 @@ def _plain(where: str, given: Any) -> Any:
         return given.__name__
     for recognises, make in ((is_bool, bool), (is_integer, int), (is_float, float)):
         if recognises(given):
+            if finite_number(given) is None and not is_bool(given):
+                raise ExperimentError(
+                    f"{where} is {written(given)}; give a finite number."
+                )
             return make(given)
     if isinstance(given, Mapping):
         named = {_name(where, key): value for key, value in given.items()}

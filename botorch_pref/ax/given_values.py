@@ -1,10 +1,19 @@
-"""Booleans and integers that people give, Python's and NumPy's."""
+"""Booleans and numbers that people give, Python's and NumPy's."""
 
 from __future__ import annotations
 
-from pandas.api.types import is_bool, is_integer, is_number
+import math
+from decimal import Decimal, InvalidOperation
+from numbers import Real
+from typing import Any
+
+from pandas import isna
+from pandas.api.types import is_bool, is_integer, is_scalar
 
 from botorch_pref.errors import ExperimentError
+
+_MOST = 2**63 - 1
+"""The largest integer that databases keep as one."""
 
 
 def given_truth(argument: str, given: object) -> bool:
@@ -21,26 +30,28 @@ def given_truth(argument: str, given: object) -> bool:
         ExperimentError: It is something else.
     """
     if not is_bool(given):
-        raise ExperimentError(f"{argument} is {given!r}; give True or False.")
+        raise ExperimentError(f"{argument} is {written(given)}; give True or False.")
     return bool(given)
 
 
-def given_integer(argument: str, given: object, least: int) -> int:
+def given_integer(argument: str, given: Any, least: int, most: int = _MOST) -> int:
     """An integer, of Python.
 
     Args:
         argument: To name in messages.
         given: What was given, which may be NumPy's.
         least: The smallest that can be.
+        most: The largest that can be.
 
     Raises:
-        ExperimentError: It is something else, also a boolean, or smaller.
+        ExperimentError: It is something else, also a boolean, or out of this range.
     """
-    if not is_integer(given) or int(given) < least:  # type: ignore[call-overload]
+    if not is_integer(given) or not least <= int(given) <= most:
         raise ExperimentError(
-            f"{argument} is {given!r}; give an integer of at least {least}."
+            f"{argument} is {written(given)}; give an integer of at least {least}"
+            f"{'' if most == _MOST else f' and at most {most}'}."
         )
-    return int(given)  # type: ignore[call-overload]
+    return int(given)
 
 
 def is_share(given: object) -> bool:
@@ -49,5 +60,71 @@ def is_share(given: object) -> bool:
     Args:
         given: What was given, which may be NumPy's.
     """
-    number = is_number(given) and not is_bool(given)
-    return bool(number and 0 <= given <= 1)  # type: ignore[operator]
+    number = finite_number(given)
+    return number is not None and 0 <= number <= 1
+
+
+def finite_number(given: Any) -> float | None:
+    """A number that can be calculated with and stored, as Python's float.
+
+    Args:
+        given: What was given, which may be NumPy's, a decimal or a fraction.
+
+    Returns:
+        None of what is no real number, of booleans, NaN and infinity, and of what no
+        float can hold.
+    """
+    if not isinstance(given, Real | Decimal) or is_bool(given):
+        return None
+    try:
+        number = float(given)
+    # An integer above the largest float, and a NaN that must not be looked at.
+    except (OverflowError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_text(given: object) -> bool:
+    """Whether something is a text that files and databases can keep.
+
+    Args:
+        given: What was given; halves of characters ("surrogates") are in no text.
+    """
+    if not isinstance(given, str):
+        return False
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_missing(given: Any) -> bool:
+    """Whether something stands for a value that is not there, such as NaN or None.
+
+    Args:
+        given: A cell of a table, or a name.
+    """
+    try:
+        return bool(is_scalar(given) and isna(given))
+    # A decimal that must not be compared with anything.
+    except InvalidOperation:
+        return True
+
+
+_LONGEST = 300
+"""Characters of a value in a message."""
+
+
+def written(given: Any) -> str:
+    """A value that somebody gave, as messages name it: cut where it is long.
+
+    Args:
+        given: What was given.
+    """
+    try:
+        text = repr(given)
+    # Python writes no integer of more than 4,300 digits.
+    except ValueError:
+        text = f"a number too long to print ({type(given).__name__})"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -30,12 +30,15 @@ class KeptExperiment:
     Args:
         experiment: Ax's, as it is stored.
         storage: Where it is kept.
+
+    Attributes:
+        storage: See above.
     """
 
     def __init__(self, experiment: Experiment, storage: Storage) -> None:
         self._name = experiment.name
         self._stored: Experiment | None = experiment
-        self._storage = storage
+        self.storage = storage
 
     @property
     def experiment(self) -> Experiment:
@@ -48,7 +51,7 @@ class KeptExperiment:
         """
         if self._stored is None:
             try:
-                self._stored = checked_load(self._name, self._storage)
+                self._stored = checked_load(self._name, self.storage)
             except StorageError as error:
                 raise StorageError(
                     f"The last change of {self._name!r} could not be written, and what "
@@ -81,13 +84,13 @@ class KeptExperiment:
         try:
             changed = change(experiment)
             trials = [changed] if isinstance(changed, BatchTrial) else changed
-            self._storage.save(experiment, trials)
+            self.storage.save(experiment, trials)
         except BaseException:
             self._stored = None
             # What happened is worth more than that loading fails too, which the next
             # use will say.
             with suppress(Exception):
-                self._stored = checked_load(self._name, self._storage)
+                self._stored = checked_load(self._name, self.storage)
             raise
         return changed
 

@@ -15,12 +15,15 @@ from botorch_pref.ax.answers.circumstances import checked_rater
 from botorch_pref.ax.answers.recorded_answer import RecordedAnswer, recorded_answers
 from botorch_pref.ax.answers.taken_answers import check_taken
 from botorch_pref.ax.experiment_view import ExperimentView
-from botorch_pref.ax.generation.checked_options import check_options
+from botorch_pref.ax.generation.checked_options import (
+    check_first_question,
+    check_options,
+)
 from botorch_pref.ax.generation.chosen_question import chosen_question
 from botorch_pref.ax.given_values import given_integer
 from botorch_pref.ax.kept_experiment import checked_load
 from botorch_pref.ax.one_at_a_time import one_at_a_time
-from botorch_pref.ax.question import Question
+from botorch_pref.ax.question import MOST_OPTIONS, Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
 from botorch_pref.ax.setup import ParameterConfig, check_same_space, new_experiment
@@ -93,6 +96,7 @@ class PreferenceExperiment(ExperimentView):
         experiment = new_experiment(
             name, parameters, parameter_constraints, num_levels, chosen, rows
         )
+        check_first_question(experiment, Settings.of(experiment))
         LogHead.of_new(experiment).put(experiment)
         place = storage_at(storage)
         place.create(experiment)
@@ -148,7 +152,8 @@ class PreferenceExperiment(ExperimentView):
             ExperimentError: There are not so many options to show, or the search space
                 does not have those of one's own.
         """
-        size, rater = given_integer("size", size, 2), checked_rater(rater)
+        size = given_integer("size", size, 2, MOST_OPTIONS)
+        rater = checked_rater(rater)
         if options is None:
             run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:

@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ax.core.batch_trial import BatchTrial
-from ax.core.types import TParameterization
+from ax.core.experiment import Experiment
 
+from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.storage.events import asked_rater, options_shown
+
+MOST_OPTIONS = 100
+"""Of one question; nobody compares more at once."""
+
+
+class Design(dict[str, Any]):
+    """Values of parameters by name, of one design.
+
+    Args:
+        parameters: The values.
+        id: See below.
+
+    Attributes:
+        id: Of its row, where designs are the rows of a catalogue; otherwise None.
+    """
+
+    def __init__(self, parameters: Mapping[str, Any], id: str | None = None) -> None:
+        super().__init__(parameters)
+        self.id = id
+
+    @classmethod
+    def of(cls, experiment: Experiment, parameters: Mapping[str, Any]) -> Design:
+        """A design of an experiment, with the id of its row if it has one.
+
+        Args:
+            experiment: Ax's.
+            parameters: Of the design.
+        """
+        catalogue = Catalogue.of(experiment)
+        return cls(
+            parameters, None if catalogue is None else catalogue.id_of(parameters)
+        )
+
+    def copy(self) -> Design:
+        """Another design with the same values and the same id."""
+        return Design(self, self.id)
+
+    def __repr__(self) -> str:
+        values = super().__repr__()
+        return values if self.id is None else f"Design({values}, id={self.id!r})"
 
 
 @dataclass(frozen=True)
@@ -16,13 +60,13 @@ class Question:
 
     Attributes:
         index: The number of Ax's trial.
-        options: The parameters of each option, by name.
+        options: The parameters of each option, by name; of a catalogue, with its id.
         rater: The name of who is asked; None for whoever answers.
         names: The names of the options' arms: of a catalogue, the ids of the rows.
     """
 
     index: int
-    options: tuple[TParameterization, ...]
+    options: tuple[Design, ...]
     rater: str | None = None
     names: tuple[str, ...] = field(default=(), compare=False)
 
@@ -34,6 +78,9 @@ class Question:
             trial: Ax's trial; its arms are the options.
         """
         arms = options_shown(trial)
-        options = tuple(dict(arm.parameters) for arm in arms)
         names = tuple(arm.name for arm in arms)
+        rows = CATALOGUE in (trial.experiment._properties or {})
+        options = tuple(
+            Design(arm.parameters, arm.name if rows else None) for arm in arms
+        )
         return cls(trial.index, options, asked_rater(trial), names)

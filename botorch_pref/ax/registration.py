@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ax.adapter.random import RandomAdapter
 from ax.adapter.registry import (
     GENERATOR_KEY_TO_GENERATOR_SETUP,
     GeneratorSetup,
@@ -36,7 +37,9 @@ from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisit
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
 from botorch_pref.ax.generation.readable_numbers import ReadableNumbers
+from botorch_pref.ax.generation.spread import SpreadGenerator
 from botorch_pref.ax.generation.whole_numbers import (
+    TO_EVEN_UNIT_CUBE,
     TO_UNIT_CUBE,
     NearestIntegers,
     WholeNumbers,
@@ -126,6 +129,13 @@ def _register() -> None:
             default_generator_kwargs={"acquisition_class": PreferenceAcquisition},
             # Rounding integers must see the constraints, which an expanded space drops.
             standard_adapter_kwargs={"expand_model_space": False},
+        )
+    )
+    GENERATOR_KEY_TO_GENERATOR_SETUP[PreferenceGenerators.SPREAD.value] = (
+        GeneratorSetup(
+            adapter_class=RandomAdapter,
+            generator_class=SpreadGenerator,
+            transforms=TO_EVEN_UNIT_CUBE,
         )
     )
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators

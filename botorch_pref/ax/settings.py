@@ -9,11 +9,12 @@ from ax.core.experiment import Experiment
 from botorch.models.model import Model
 
 from botorch_pref.ax.given_options import given_options
-from botorch_pref.ax.given_values import given_integer, is_share
+from botorch_pref.ax.given_values import given_integer, is_share, written
 from botorch_pref.ax.naming.names import class_named, duel_classes, model_classes
 from botorch_pref.ax.space.smallest_difference import (
     DEFAULT_SHARE,
     SmallestDifference,
+    given_difference,
 )
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.models.duel_kernel import DuelKernel
@@ -92,8 +93,12 @@ class Settings:
         self._check_raters(model_class)
         if not is_share(self.repeat_rate):
             raise ExperimentError(
-                f"repeat_rate is {self.repeat_rate!r}; give a number from 0 to 1."
+                f"repeat_rate is {written(self.repeat_rate)}; give a number from 0 to "
+                "1."
             )
+        object.__setattr__(self, "repeat_rate", float(self.repeat_rate))
+        difference = given_difference(self.smallest_difference)
+        object.__setattr__(self, "smallest_difference", difference)
         for name in _OPTIONS:
             object.__setattr__(self, name, given_options(name, getattr(self, name)))
 

@@ -21,17 +21,33 @@ from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.given_values import given_integer
+from botorch_pref.ax.given_values import given_integer, is_text, written
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.feasible_space import check_feasible
+from botorch_pref.ax.space.feasible_space import (
+    check_coefficients,
+    check_config,
+    check_feasible,
+    fit_ranges,
+)
 from botorch_pref.ax.space.own_options import own_design
 from botorch_pref.ax.space.smallest_difference import check_smallest_difference
 from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
 _CONFIGS = get_args(ParameterConfig)
+
+_REFUSALS = (
+    AxError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What Ax, and SymPy that parses constraints for it, say to what they do not take."""
 
 
 def new_experiment(
@@ -57,7 +73,7 @@ def new_experiment(
             constraints, the scale has no levels, there is no name, or the settings do
             not fit the parameters.
     """
-    if not isinstance(name, str) or not name:
+    if not is_text(name) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
     parameters = _checked_lists(parameters, parameter_constraints)
     if num_levels is not None:
@@ -73,9 +89,11 @@ def new_experiment(
                 owner=None,
             )
         )
-    except (AxError, ValueError) as error:
+    except _REFUSALS as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
+    check_coefficients(experiment.search_space)
     check_feasible(experiment.search_space)
+    fit_ranges(experiment.search_space)
     check_smallest_difference(experiment.search_space, settings.smallest_difference)
     for kind in KINDS:
         experiment.add_metric(kind.made_metric(num_levels))
@@ -94,17 +112,26 @@ def new_experiment(
     return experiment
 
 
-def _checked_lists(parameters: Any, parameter_constraints: object) -> list[Any]:
+def _checked_lists(parameters: Any, parameter_constraints: Any) -> list[Any]:
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         raise ExperimentError(
             f"parameters is {parameters!r}; give a list of "
             f"{', '.join(config.__name__ for config in _CONFIGS)} of ax.api.configs."
         )
-    if isinstance(parameter_constraints, str):
+    listed = isinstance(parameter_constraints, Sequence)
+    if not listed or isinstance(parameter_constraints, str):
         raise ExperimentError(
             f"parameter_constraints is {parameter_constraints!r}; give a list of texts."
         )
+    for text in parameter_constraints:
+        if not isinstance(text, str):
+            raise ExperimentError(
+                f"parameter_constraints has {written(text)}; give texts such as "
+                "'x + y <= 1'."
+            )
+    for config in parameters:
+        check_config(config)
     return [*parameters]
 
 

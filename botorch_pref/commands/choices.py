@@ -100,6 +100,11 @@ def _print_data(data: ComparisonData, folds: Tensor) -> None:
         f"{len(data)} answers about {len(data.datapoints)} items, features: "
         + ", ".join(data.feature_names)
     )
+    if data.tie is not None:
+        print(
+            f"{int(data.tie.sum())} of them are ties: our model learns from them, the "
+            "others know none, and scores are of the rest"
+        )
     if data.raters is None:
         print(f"{num_folds} folds by answer; each is predicted from the others")
         return

@@ -37,6 +37,11 @@ def _parameter(given: str) -> Any:
         )
     found = _BOUNDS.fullmatch(values)
     if found is None:
+        if ":" in values and "," not in values:
+            raise ExperimentError(
+                f"--parameter {given!r}: the bounds {values.strip()!r} should be two "
+                "finite numbers, as in '14.0:22.0'; choices have commas between them."
+            )
         choices = [choice.strip() for choice in values.split(",")]
         return ChoiceParameterConfig(
             name=name, parameter_type="str", values=choices, is_ordered=False

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Comparisons
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,15 @@ class ComparisonData:
         comparisons: `m x 2` long indices into `datapoints`, the winner first.
         feature_names: `d` names, one a column of `datapoints`.
         raters: `m` long ids of who answered, or `None` where that is not known.
+        tie: `m` bools, true of a pair that is equally good, in any order; `None` where
+            no pair is.
     """
 
     datapoints: Tensor
     comparisons: Tensor
     feature_names: tuple[str, ...]
     raters: Tensor | None = None
+    tie: Tensor | None = None
 
     @classmethod
     def from_pairs(
@@ -33,6 +37,7 @@ class ComparisonData:
         losers: Tensor,
         feature_names: tuple[str, ...],
         raters: Tensor | None = None,
+        tie: Tensor | None = None,
     ) -> ComparisonData:
         """Collects the distinct items of `m` pairs.
 
@@ -44,6 +49,7 @@ class ComparisonData:
             losers: `m x d` features of the losers.
             feature_names: `d` names.
             raters: `m` long ids, if known.
+            tie: `m` bools, true where neither won.
 
         Returns:
             The comparisons over the distinct items.
@@ -72,19 +78,36 @@ class ComparisonData:
             torch.cat([winners, losers]), dim=0, return_inverse=True
         )
         comparisons = inverse.reshape(2, -1).T.contiguous()
-        return cls(datapoints, comparisons, feature_names, raters)
+        if tie is not None and not tie.any():
+            tie = None
+        return cls(datapoints, comparisons, feature_names, raters, tie)
 
     def __len__(self) -> int:
         return self.comparisons.shape[0]
 
     @property
+    def decided(self) -> Tensor:
+        """`m` bools, false where the two are equally good."""
+        if self.tie is None:
+            return torch.ones(len(self), dtype=torch.bool)
+        return ~self.tie
+
+    @property
+    def feedback(self) -> Comparisons:
+        """The answers as models take them, about `datapoints`."""
+        pairs, ties = self.comparisons[self.decided], self.comparisons[~self.decided]
+        return Comparisons(
+            pairs if len(pairs) else None, ties=ties if len(ties) else None
+        )
+
+    @property
     def winners(self) -> Tensor:
-        """`m x d` features of the winners."""
+        """`m x d` features of the winners, or of the first of two equal ones."""
         return self.datapoints[self.comparisons[:, 0]]
 
     @property
     def losers(self) -> Tensor:
-        """`m x d` features of the losers."""
+        """`m x d` features of the losers, or of the second of two equal ones."""
         return self.datapoints[self.comparisons[:, 1]]
 
     def subset(self, rows: Tensor) -> ComparisonData:
@@ -98,8 +121,9 @@ class ComparisonData:
         """
         kept, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
         raters = None if self.raters is None else self.raters[rows]
+        tie = None if self.tie is None else self.tie[rows]
         return ComparisonData(
-            self.datapoints[kept], inverse, self.feature_names, raters
+            self.datapoints[kept], inverse, self.feature_names, raters, tie
         )
 
 

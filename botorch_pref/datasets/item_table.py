@@ -191,6 +191,22 @@ def _divided(pairs: Tensor, tie: Tensor) -> Comparisons:
     )
 
 
+def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]]:
+    """One-hot features of a column of categories, by their names.
+
+    Args:
+        name: Of the column.
+        values: Texts, integers or booleans.
+
+    Returns:
+        A feature ``name=level`` for each different value; none where all are the same.
+    """
+    levels = sorted(set(values), key=str)
+    if len(levels) == 1:
+        return {}
+    return {f"{name}={lv}": [float(v == lv) for v in values] for lv in levels}
+
+
 def _features(column: Series[Any]) -> dict[str, list[float]]:
     """Features of a column, by name."""
     from pandas import CategoricalDtype
@@ -210,10 +226,7 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
                 f"The column {name} of the items holds {dtype}; give numbers, texts or "
                 "categories, and leave out what is no feature."
             )
-        levels = sorted(set(values), key=str)
-        if len(levels) == 1:
-            return {}
-        return {f"{name}={lv}": [float(v == lv) for v in values] for lv in levels}
+        return category_features(name, values)
     numbers = [float(value) for value in values]
     lower, upper = min(numbers), max(numbers)
     if not upper - lower < torch.inf:

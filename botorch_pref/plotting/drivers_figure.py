@@ -35,9 +35,11 @@ def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> No
     _draw_bars(panels[0], effects)
     curves = panels[1 : len(effects) + 1]
     for axes, effect in zip(curves, effects, strict=True):
+        # One scale for all, so that a feature that matters little looks like it. An
+        # axis that is shared after drawing has the limits of the first curve alone.
+        if axes is not curves[0]:
+            axes.sharey(curves[0])
         _draw_curve(axes, effect)
-        # One scale for all, so that a feature that matters little looks like it.
-        axes.sharey(curves[0])
     for axes in panels[len(effects) + 1 :]:
         axes.set_visible(False)
     figure.savefig(path, dpi=150, format="png")

@@ -9,6 +9,7 @@ from ax.core.search_space import SearchSpace
 from botorch_pref.ax.space.smallest_difference import (
     check_smallest_difference,
     column_widths,
+    given_difference,
     squared_difference,
 )
 from botorch_pref.errors import ExperimentError
@@ -96,11 +97,11 @@ def test_what_can_be_told(change, told) -> None:
         (True, "below 0.5"),
         ({"bean": 1}, "'bean', which is no number"),
         ({"doze": 1}, "'doze', which is no number"),
-        ({"dose": 0}, "'dose' is 0; give a positive number"),
+        ({"dose": 0}, "'dose' is 0.0; give a positive number"),
         ({"dose": 4}, "less than half"),
         ({"grind": 0.9}, "a factor above 1"),
     ],
 )
 def test_what_is_no_smallest_difference(given, message) -> None:
     with pytest.raises(ExperimentError, match=message):
-        check_smallest_difference(SPACE, given)
+        check_smallest_difference(SPACE, given_difference(given))

@@ -50,3 +50,21 @@ def test_drivers_figure_draws_every_feature(tmp_path: Path) -> None:
     assert all(count(panel, BLUE) > 0 for panel in panels)
     draw_drivers(effects[:1], "title", path)
     assert len(read(path)) == len(panels[0])
+
+
+def test_no_curve_of_the_drivers_is_cut_off(tmp_path: Path) -> None:
+    grid = torch.linspace(0, 1, 30)
+    path = tmp_path / "drivers.png"
+    slopes = (0.1, 3.0, -2.0)
+    effects = [
+        FeatureEffect(str(slope), grid, slope * grid, 0 * grid + 0.01)
+        for slope in slopes
+    ]
+    draw_drivers(effects, "title", path)
+    above, below = read(path).chunk(2)
+    panels = [*above.chunk(3, dim=1)[1:], below.chunk(3, dim=1)[0]]
+    for panel in panels:
+        blue = ((panel[..., :3] - BLUE).abs().amax(-1) < 0.01).any(0).nonzero()
+        # A panel is 600 pixels wide, its axes are more than 400 of them, and Matplotlib
+        # leaves a twentieth on both sides of a curve.
+        assert int(blue.max() - blue.min()) > 0.9 * 400

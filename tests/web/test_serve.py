@@ -285,6 +285,9 @@ def test_the_users_function_shows_options(
         (["--unit", "leaf"], "NAME=UNIT"),
         (["--parameter", "leaf"], "NAME=VALUES"),
         (["--parameter", "leaf=1.2.3:4"], "1.2.3"),
+        (["--parameter", "leaf=nan:1.0"], "two finite numbers"),
+        (["--parameter", "leaf=0:inf"], "two finite numbers"),
+        (["--parameter", "leaf=0.0:1e999"], "finite"),
     ],
 )
 def test_what_cannot_be_served_is_one_line_and_exit_status_two(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from pandas.api.types import is_integer, is_number
-
 from botorch_pref.ax.answers.kinds.shown_options import checked_places
+from botorch_pref.ax.given_values import finite_number, is_text, written
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.storage.events import Event
 from botorch_pref.errors import ExperimentError
@@ -104,23 +101,27 @@ def checked_rater(given: object) -> str | None:
     """
     if given is None:
         return None
-    if not isinstance(given, str) or not given.strip():
-        raise ExperimentError(f"rater is {given!r}; give a name, or leave it out.")
+    if not isinstance(given, str) or not is_text(given) or not given.strip():
+        raise ExperimentError(
+            f"rater is {written(given)}; give a name or leave it out."
+        )
     return given
 
 
 def _checked_note(given: object) -> str | None:
-    if given is not None and not isinstance(given, str):
-        raise ExperimentError(f"note is {given!r}; give a text, or leave it out.")
+    if given is None:
+        return None
+    if not isinstance(given, str) or not is_text(given):
+        raise ExperimentError(f"note is {written(given)}; give a text or leave it out.")
     return given or None
 
 
 def _checked_seconds(given: Any) -> float | None:
     if given is None:
         return None
-    number = is_number(given) and not isinstance(given, bool)
-    # No float is as large as an integer can be.
-    huge = is_integer(given) and given > sys.float_info.max
-    if not number or huge or not (math.isfinite(given) and given >= 0):
-        raise ExperimentError(f"seconds is {given!r}; give how long the answer took.")
-    return float(given)
+    seconds = finite_number(given)
+    if seconds is None or seconds < 0:
+        raise ExperimentError(
+            f"seconds is {written(given)}; give how many the answer took, 0 or more."
+        )
+    return seconds

@@ -18,6 +18,7 @@ from botorch_pref.ax.answers.answer import Answer, checked_answer
 from botorch_pref.ax.answers.circumstances import Circumstances, check_told_apart
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.taken_answers import check_taken
+from botorch_pref.ax.given_values import written
 from botorch_pref.ax.question import Question
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.catalogue import Catalogue
@@ -47,7 +48,7 @@ def asked_trial(experiment: Experiment, question: Question | int) -> BatchTrial:
     index = question.index if isinstance(question, Question) else question
     if not is_integer(index) or index not in experiment.trials:
         raise ExperimentError(
-            f"There is no question {index!r}; those asked so far are "
+            f"There is no question {written(index)}; those asked so far are "
             f"{list(experiment.trials)}."
         )
     trial = batch(experiment.trials[int(index)])

@@ -1,4 +1,4 @@
-"""Check of the options that are used only once the model chooses."""
+"""Checks of what a new experiment uses only when it asks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from inspect import signature
 from typing import Any
 
 import torch
+from ax.core.experiment import Experiment
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.utils.transforms import is_fully_bayesian
 
+from botorch_pref.ax.generation.asking import next_options
 from botorch_pref.ax.naming.names import class_named, duel_classes, model_classes
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
@@ -48,6 +50,29 @@ def check_options(settings: Settings) -> None:
     _check_names("fit_options", settings.fit_options, names)
     _check_names("optimizer_options", settings.optimizer_options, _OPTIMIZER)
     _check_acquisition(settings)
+
+
+def check_first_question(experiment: Experiment, settings: Settings) -> None:
+    """Checks that the search space has a first question, by choosing it.
+
+    Args:
+        experiment: Ax's, new.
+        settings: Of the experiment.
+
+    Raises:
+        ExperimentError: It has none; the message names the constraints.
+    """
+    try:
+        next_options(experiment, settings, 2)
+    except ExperimentError as error:
+        constraints = experiment.search_space.parameter_constraints
+        among = f" that satisfy {constraints}" if constraints else ""
+        raise ExperimentError(
+            f"There would be no question to ask: no two designs{among} were found that "
+            f"differ by smallest_difference={settings.smallest_difference!r}. Leave "
+            "more room between the constraints or the bounds, add values, or give a "
+            "smaller smallest_difference."
+        ) from error
 
 
 def _samples(settings: Settings) -> bool:

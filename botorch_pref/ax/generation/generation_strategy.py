@@ -131,7 +131,9 @@ def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
         position: How many points were used.
     """
     return GeneratorSpec(
-        Generators.SOBOL,
+        PreferenceGenerators.SPREAD,
+        # Whoever reads the log knows it by this name.
+        generator_key_override=Generators.SOBOL.value,
         generator_kwargs={
             "seed": settings.seed,
             "init_position": position,

@@ -11,6 +11,10 @@ from ax.core.search_space import SearchSpaceDigest
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.exceptions.errors import (
+    CandidateGenerationError,
+    InfeasibilityError,
+)
 from botorch.generation.sampling import SamplingStrategy
 from botorch.models.model import Model
 from torch import Tensor
@@ -106,6 +110,9 @@ class PreferenceAcquisition(Acquisition):
         Returns:
             The options, ``n x d``, the value of each challenger or of all options
             together, and their weights.
+
+        Raises:
+            CandidateGenerationError: None was found that satisfies the constraints.
         """
         question = self.options.get(QuestionToFind.OPTION)
         given = candidate_set is not None or sampling_strategy is not None
@@ -129,7 +136,11 @@ class PreferenceAcquisition(Acquisition):
             rounding_func,
             optimizer_options or {},
         )
-        found = search.best(self.acqf, n, self._apart(question))
+        try:
+            found = search.best(self.acqf, n, self._apart(question))
+        except InfeasibilityError as error:
+            # BoTorch finds no start where whole numbers leave next to no room.
+            raise CandidateGenerationError(f"No start was found: {error}") from error
         with torch.no_grad():
             alone = self.reference is not None
             value = self.acqf(found.unsqueeze(1) if alone else found)

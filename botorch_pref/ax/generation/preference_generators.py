@@ -1,4 +1,4 @@
-"""The generator of questions in Ax's registry of generators."""
+"""The generators of questions in Ax's registry of generators."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from ax.adapter.registry import GeneratorRegistryBase
 
 
 class PreferenceGenerators(GeneratorRegistryBase):
-    """Ax's registry of generators with the one of preferences.
+    """Ax's registry of generators with those of preferences.
 
     Attributes:
         PREFERENCE: Ax's modular BoTorch generator behind `PreferenceAdapter`, with
             transforms of parameters only: to the unit cube, categories to one-hot.
+        SPREAD: Ax's Sobol sequence, which finds designs in thin polytopes too.
     """
 
     PREFERENCE = "Preference"
+    SPREAD = "Spread"

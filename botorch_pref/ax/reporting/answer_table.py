@@ -8,8 +8,14 @@ from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 from pandas import DataFrame
 
-from botorch_pref.ax.answers.answer import KINDS, checked_answer
-from botorch_pref.ax.answers.kinds.invalid import Invalid
+from botorch_pref.ax.answers.answer import checked_answer
+from botorch_pref.ax.answers.answer_table import (
+    BESIDE,
+    CIRCUMSTANCES,
+    FIRST,
+    KIND_COLUMNS,
+    parameter_columns,
+)
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.storage.events import (
     ASKED,
@@ -18,11 +24,6 @@ from botorch_pref.ax.storage.events import (
     options_shown,
     standing_event,
 )
-
-_COLUMNS = {kind.metric: kind.field for kind in KINDS} | {Invalid.metric: "valid"}
-"""The column of each metric."""
-
-_BESIDE = ("rater", "note", "seconds")
 
 
 def answer_table(experiment: Experiment) -> DataFrame:
@@ -36,7 +37,8 @@ def answer_table(experiment: Experiment) -> DataFrame:
         the ``option`` in the order in which it was shown, and its ``name``; the values
         of its parameters, whose columns end in ``_parameter`` where they would be
         called as others; who chose the question (``chosen_by``); who answered
-        (``rater``), with a ``note`` and ``seconds``, and when (``time``);
+        (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
+        which the option was on display (``shown``), where that was said;
         ``cannot_compare``; and for each kind of answer what it says of the option, by
         the values of `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser,
         ``tie`` 1 for both, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0
@@ -49,23 +51,16 @@ def answer_table(experiment: Experiment) -> DataFrame:
         if told is not None:
             assert isinstance(trial, BatchTrial)
             rows += _rows(trial, told)
-    said = list(dict.fromkeys(_COLUMNS.values()))
-    beside = ["chosen_by", *_BESIDE, "time", "cannot_compare", *said]
-    first = ["question", "option", "name"]
-    taken = {*first, *beside}
-    names = {
-        name: f"{name}_parameter" if name in taken else name
-        for name in experiment.search_space.parameters
-    }
+    names = parameter_columns(experiment.search_space)
     table = [
         {
-            **{column: row[column] for column in first},
+            **{column: row[column] for column in FIRST},
             **{names[name]: value for name, value in row["parameters"].items()},
-            **{column: row.get(column) for column in beside},
+            **{column: row.get(column) for column in BESIDE},
         }
         for row in rows
     ]
-    return DataFrame(table, columns=[*first, *names.values(), *beside])
+    return DataFrame(table, columns=[*FIRST, *names.values(), *BESIDE])
 
 
 def _rows(trial: BatchTrial, told: Event) -> list[dict[str, Any]]:
@@ -75,7 +70,7 @@ def _rows(trial: BatchTrial, told: Event) -> list[dict[str, Any]]:
         len(arms), number_of_levels(trial.experiment), **dict(told.said)
     )
     asked = next(event for event in events_of(trial) if event.kind == ASKED)
-    values = answer.rows(len(arms))
+    values, order = answer.rows(len(arms)), told.what.get("order")
     return [
         {
             "question": trial.index,
@@ -83,10 +78,11 @@ def _rows(trial: BatchTrial, told: Event) -> list[dict[str, Any]]:
             "name": arm.name,
             "parameters": arm.parameters,
             "chosen_by": asked.what["chosen_by"],
-            **{name: told.what.get(name) for name in _BESIDE},
+            **{name: told.what.get(name) for name in CIRCUMSTANCES},
+            "shown": order.index(place) if order else None,
             "time": told.time,
             "cannot_compare": answer.cannot_compare,
-            **{_COLUMNS[metric]: by.get(place) for metric, by in values.items()},
+            **{KIND_COLUMNS[metric]: by.get(place) for metric, by in values.items()},
         }
         for place, arm in enumerate(arms)
     ]

@@ -10,6 +10,7 @@ from pandas import DataFrame
 from pandas.api.types import is_integer
 
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.given_values import written
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation.held_out.answer_scores import (
     HeldOutAnswers,
@@ -45,8 +46,8 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     answered = set(data.observation_data.index.get_level_values("trial_index"))
     if not is_integer(num_folds) or num_folds not in range(2, len(answered) + 1):
         raise ExperimentError(
-            f"num_folds is {num_folds!r}; there are {len(answered)} answered questions,"
-            " give a number from 2 to that."
+            f"num_folds is {written(num_folds)}; there are {len(answered)} answered "
+            "questions, give a number from 2 to that."
         )
     folds = _pairwise_kfold_train_test_split(
         num_folds, data.filter_by_trial_index(answered)

@@ -13,6 +13,7 @@ from ax.core.types import TParameterization
 from pandas import CategoricalDtype, DataFrame, Index, Series
 from pandas.api import types
 
+from botorch_pref.ax.given_values import finite_number, is_missing, written
 from botorch_pref.errors import ExperimentError
 
 PROPERTY = "preference_catalogue"
@@ -158,11 +159,12 @@ def _parameter(
 ) -> RangeParameterConfig | ChoiceParameterConfig:
     """Ax's parameter of a column."""
     name = str(column.name)
-    if column.isna().any():
-        row = ids[int(column.isna().argmax())]
-        raise ExperimentError(
-            f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the row."
-        )
+    for row, value in zip(ids, column.tolist(), strict=True):
+        if is_missing(value):
+            raise ExperimentError(
+                f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the "
+                "row."
+            )
     values, number = _python_values(column), _is_number(column)
     kinds = {type(value) for value in values}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
@@ -171,9 +173,13 @@ def _parameter(
             "texts or categories, and leave out what is no feature."
         )
     kind: Any = {str: "str", int: "int", float: "float", bool: "bool"}[kinds.pop()]
+    for row, value in zip(ids, values, strict=True):
+        if kind in ("int", "float") and finite_number(value) is None:
+            raise ExperimentError(
+                f"The column {name!r} of the catalogue has {written(value)} for "
+                f"{row!r}; give finite numbers."
+            )
     low, high = min(values), max(values)
-    if number and not all(map(_is_finite, (low, high))):
-        raise ExperimentError(f"The column {name!r} of the catalogue has an infinity.")
     if number and low < high:
         return RangeParameterConfig(name=name, parameter_type=kind, bounds=(low, high))
     levels = _levels(column, values)
@@ -203,10 +209,6 @@ def _levels(column: Series, values: list[Any]) -> list[Any]:
 
 def _is_number(column: Series) -> bool:
     return types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
-
-
-def _is_finite(number: float) -> bool:
-    return abs(number) < float("inf")
 
 
 def _python_values(column: Series) -> list[Any]:

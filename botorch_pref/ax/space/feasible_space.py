@@ -1,22 +1,121 @@
-"""Check that some design satisfies the constraints of a search space."""
+"""Checks of a search space: numbers that can be calculated with, some design."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
 
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import (
     ChoiceParameter,
+    DerivedParameter,
     Parameter,
     ParameterType,
     RangeParameter,
 )
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
-from scipy.optimize import Bounds, LinearConstraint, milp
+from pandas.api.types import is_bool
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
+from botorch_pref.ax.given_values import finite_number, written
 from botorch_pref.errors import ExperimentError
+
+LARGEST = 1e100
+"""The size of numbers from which on products of a few overflow."""
+
+_MOST_STEPS = 10_000
+"""The largest number of values that bounds and a step size may make."""
+
+_FINEST = 1e-9
+"""Share of the size of bounds; of a smaller range, few numbers have a float."""
+
+
+def check_config(config: Any) -> None:
+    """Checks that the numbers of a parameter are finite and none is too large.
+
+    Args:
+        config: Ax's configuration of a parameter, which checks the rest.
+
+    Raises:
+        ExperimentError: A bound, step size or value is no finite number, or too large;
+            or the bounds are too close for their size, or too far apart for the steps.
+    """
+    if isinstance(config, RangeParameterConfig):
+        _check_range(config)
+    elif isinstance(config, ChoiceParameterConfig):
+        values: Any = config.values
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise ExperimentError(
+                f"values of {config.name!r} is {written(values)}; give a list."
+            )
+        numeric = config.parameter_type in ("float", "int")
+        for value in values:
+            if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
+                _checked_size(f"values of {config.name!r}", value)
+
+
+def _check_range(config: RangeParameterConfig) -> None:
+    where = f"bounds of {config.name!r}"
+    bounds: Any = config.bounds
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise ExperimentError(
+            f"{where} is {written(bounds)}; give the smallest value and the largest."
+        )
+    lower, upper = (_checked_size(where, bound) for bound in bounds)
+    size = max(abs(lower), abs(upper))
+    if config.scaling == "log" and 0 < lower < 1 / LARGEST:
+        raise ExperimentError(
+            f"{where} has {lower}; give a number of at least {1 / LARGEST:g} on a "
+            "log scale, or another unit."
+        )
+    if lower < upper and upper - lower < _FINEST * size:
+        raise ExperimentError(
+            f"{where} is {written(bounds)}, of which few numbers between have a float; "
+            "give the difference from one of them instead."
+        )
+    if config.step_size is not None:
+        step = _checked_size(f"step_size of {config.name!r}", config.step_size)
+        if step <= 0 or (upper - lower) / step > _MOST_STEPS:
+            raise ExperimentError(
+                f"step_size of {config.name!r} is {config.step_size}; give a positive "
+                f"number that makes at most {_MOST_STEPS} values, or leave it out."
+            )
+
+
+def _checked_size(where: str, given: Any) -> float:
+    number = finite_number(given)
+    if number is None:
+        raise ExperimentError(f"{where} has {written(given)}; give finite numbers.")
+    if abs(number) > LARGEST:
+        raise ExperimentError(
+            f"{where} has {written(given)}, which is too large to calculate with; give "
+            f"numbers of at most {LARGEST:g}, in another unit or on a log scale."
+        )
+    return number
+
+
+def check_coefficients(space: SearchSpace) -> None:
+    """Checks that what constraints and derived parameters say is finite.
+
+    Args:
+        space: Ax's search space.
+
+    Raises:
+        ExperimentError: A coefficient is not, or is too large.
+    """
+    for constraint in space.parameter_constraints:
+        for number in (*constraint.constraint_dict.values(), constraint.bound):
+            _checked_size(f"the constraint {_shown(constraint)}", number)
+    for name, parameter in space.parameters.items():
+        if isinstance(parameter, DerivedParameter):
+            weights = parameter._parameter_names_to_weights.values()
+            for number in (*weights, parameter._intercept):
+                _checked_size(f"the expression of {name!r}", number)
 
 
 def check_feasible(space: SearchSpace) -> None:
@@ -44,40 +143,156 @@ def check_feasible(space: SearchSpace) -> None:
     )
 
 
-def _can_be(space: SearchSpace, constraints: Sequence[ParameterConstraint]) -> bool:
-    names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
-    variables = [v for name in names for v in _variables(space.parameters[name])]
-    rows = [
-        LinearConstraint(
-            [c.constraint_dict.get(v.parameter, 0.0) * v.value for v in variables],
-            c.bound if c.is_equality else -math.inf,
-            c.bound,
-        )
-        for c in constraints
-    ]
-    for name in names:
-        if isinstance(space.parameters[name], ChoiceParameter):
-            taken = [float(v.parameter == name) for v in variables]
-            rows.append(LinearConstraint(taken, 1, 1))
-    found = milp(
-        [0.0] * len(variables),
-        bounds=Bounds([v.lower for v in variables], [v.upper for v in variables]),
-        integrality=[int(v.whole) for v in variables],
-        constraints=rows,
+def fit_ranges(space: SearchSpace) -> None:
+    """Gives numbers the range that constraints leave them, where that is far smaller.
+
+    Designs are the same ones. The model, the spread of first questions, and what can be
+    told apart all go by ranges: in one of 0 to 1 of which a constraint leaves 0 to
+    0.01, all designs would look alike.
+
+    Args:
+        space: Ax's search space; changed.
+    """
+    constrained = {n for c in space.parameter_constraints for n in c.constraint_dict}
+    waiting = [p for n, p in space.parameters.items() if n in constrained]
+    while waiting:
+        # Tolerances of a solver count less in smaller ranges.
+        waiting = [p for p in waiting if _is_narrowed(space, p)]
+
+
+def _is_narrowed(space: SearchSpace, parameter: Parameter) -> bool:
+    """Whether a parameter has now the far smaller range that constraints leave it."""
+    if not isinstance(parameter, RangeParameter):
+        return False
+    programme = _Programme.of(space, space.parameter_constraints)
+    lower, upper = float(parameter.lower), float(parameter.upper)
+    low, high = programme.range_of(parameter.name)
+    if not _NO_RANGE < high - low < _FAR_SMALLER:
+        return False
+    step = 10.0 ** math.floor(math.log10(_TOLERANCE * (upper - lower)))
+    low = max(lower, _outwards(lower + low * (upper - lower), step, math.floor))
+    high = min(upper, _outwards(lower + high * (upper - lower), step, math.ceil))
+    if parameter.parameter_type is ParameterType.INT:
+        low, high = round(low), round(high)
+    if low < high:
+        parameter.update_range(lower=low, upper=high)
+    return low < high
+
+
+def _outwards(found: float, step: float, rounding: Callable[[float], int]) -> float:
+    """A multiple of a step, at or beyond a number that a solver found."""
+    near = round(found / step)
+    exact = abs(found / step - near) < _TOLERANCE
+    # So that 0.01 stays 0.01.
+    return float(
+        Decimal(near if exact else rounding(found / step)) * Decimal(repr(step))
     )
+
+
+_FAR_SMALLER = 0.1
+"""Share of a range; constraints that leave less make another one of it."""
+
+_TOLERANCE = 1e-6
+"""How exact a share of a range is that a solver found."""
+
+_NO_RANGE = 10 * _TOLERANCE
+"""Share of a range that might be none, as far as a solver can tell."""
+
+
+def _can_be(space: SearchSpace, constraints: Sequence[ParameterConstraint]) -> bool:
     # 2 is "infeasible"; anything else proves nothing.
-    return bool(found.status != 2)
+    return bool(_Programme.of(space, constraints).solved(None).status != 2)
+
+
+@dataclass(frozen=True)
+class _Programme:
+    """Mixed-integer programme of the designs that satisfy constraints.
+
+    Attributes:
+        variables: Of the parameters that constraints are about.
+        rows: The constraints, and that each choice is one.
+    """
+
+    variables: list[_Variable]
+    rows: list[LinearConstraint]
+
+    @classmethod
+    def of(
+        cls, space: SearchSpace, constraints: Sequence[ParameterConstraint]
+    ) -> _Programme:
+        """The programme of some constraints.
+
+        Args:
+            space: Ax's search space.
+            constraints: Some of its own.
+        """
+        names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
+        variables = [v for name in names for v in _variables(space.parameters[name])]
+        rows = [_row(constraint, variables) for constraint in constraints]
+        for name in names:
+            if isinstance(space.parameters[name], ChoiceParameter):
+                taken = [float(v.parameter == name) for v in variables]
+                rows.append(LinearConstraint(taken, 1, 1))
+        return cls(variables, rows)
+
+    def solved(self, wanted: str | None, sign: float = 1.0) -> OptimizeResult:
+        """The solution with the smallest value of a parameter.
+
+        Args:
+            wanted: The name of the parameter; None for any solution.
+            sign: -1 for the largest value.
+        """
+        return milp(
+            [sign * float(v.parameter == wanted) for v in self.variables],
+            bounds=Bounds(
+                [v.lower for v in self.variables], [v.upper for v in self.variables]
+            ),
+            integrality=[int(v.whole) for v in self.variables],
+            constraints=self.rows,
+        )
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        """The smallest and the largest value of a number, as shares of its range.
+
+        Args:
+            name: Of the parameter.
+        """
+        ends = [self.solved(name, sign) for sign in (1.0, -1.0)]
+        (variable,) = (v for v in self.variables if v.parameter == name)
+        if any(end.x is None for end in ends):
+            return 0.0, 1.0
+        low, high = (float(end.x[self.variables.index(variable)]) for end in ends)
+        span = variable.upper - variable.lower
+        return (low - variable.lower) / span, (high - variable.lower) / span
+
+
+def _row(
+    constraint: ParameterConstraint, variables: Sequence[_Variable]
+) -> LinearConstraint:
+    """A constraint on variables, its largest coefficient of size 1."""
+    weights = [constraint.constraint_dict.get(v.parameter, 0.0) for v in variables]
+    offset = sum(w * v.offset for w, v in zip(weights, variables, strict=True))
+    row = [w * v.value for w, v in zip(weights, variables, strict=True)]
+    size = max(map(abs, row), default=0.0) or 1.0
+    most = (constraint.bound - offset) / size
+    least = most if constraint.is_equality else -math.inf
+    return LinearConstraint([number / size for number in row], least, most)
 
 
 @dataclass(frozen=True)
 class _Variable:
-    """A number, or a choice, which is 1 where it is taken and then worth its value."""
+    """Variable of a programme: ``offset + value * z`` is the parameter's share in it.
+
+    A number is a share of its range, a whole number itself; a choice has a variable for
+    each value, which is 1 where it is taken.
+    """
 
     parameter: str
     lower: float
     upper: float
     whole: bool
     value: float = 1.0
+    offset: float = 0.0
 
 
 def _variables(parameter: Parameter) -> list[_Variable]:
@@ -85,8 +300,10 @@ def _variables(parameter: Parameter) -> list[_Variable]:
         values = [float(value) for value in parameter.values]  # type: ignore[arg-type]
         return [_Variable(parameter.name, 0, 1, True, value) for value in values]
     assert isinstance(parameter, RangeParameter)
-    whole = parameter.parameter_type is ParameterType.INT
-    return [_Variable(parameter.name, parameter.lower, parameter.upper, whole)]
+    lower, upper = float(parameter.lower), float(parameter.upper)
+    if parameter.parameter_type is ParameterType.INT:
+        return [_Variable(parameter.name, lower, upper, True)]
+    return [_Variable(parameter.name, 0, 1, False, upper - lower, lower)]
 
 
 def _shown(constraint: ParameterConstraint) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from ax.core.arm import Arm
@@ -20,8 +20,9 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
-from pandas.api.types import is_bool, is_integer, is_number
+from pandas.api.types import is_bool, is_scalar
 
+from botorch_pref.ax.given_values import finite_number, is_missing, written
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
 
@@ -38,8 +39,8 @@ def own_options(experiment: Experiment, given: object) -> GeneratorRun:
     """
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise ExperimentError(
-            f"options is {given!r}; give a list of two or more designs, each the "
-            "values of its parameters by name."
+            f"options is {written(given)}; give a list of two or more designs, each "
+            "the values of its parameters by name."
         )
     if len(given) < 2:
         raise ExperimentError(
@@ -72,22 +73,32 @@ def own_design(experiment: Experiment, given: object) -> TParameterization:
     if catalogue is None:
         return _free_design(experiment.search_space, given)
     if not isinstance(given, Mapping):
-        if str(given) not in catalogue.rows:
-            raise ExperimentError(f"The catalogue has no row {given!r}.")
-        return dict(catalogue.rows[str(given)])
+        name = _row_name(given)
+        if name not in catalogue.rows:
+            raise ExperimentError(f"The catalogue has no row {written(given)}.")
+        return dict(catalogue.rows[name])
     design = _free_design(experiment.search_space, given)
     if catalogue.id_of(design) is None:
         raise ExperimentError(
-            f"The design {dict(given)} is no row of the catalogue; give the id of one."
+            f"The design {written(dict(given))} is no row of the catalogue; give "
+            "the id of one."
         )
     return design
+
+
+def _row_name(given: Any) -> str:
+    """The id of a row as text; empty of what is no id, such as NaN."""
+    if not is_scalar(given) or is_missing(given):
+        return ""
+    number = isinstance(given, Real) and not is_bool(given)
+    return "" if number and finite_number(given) is None else str(given)
 
 
 def _free_design(space: SearchSpace, given: object) -> TParameterization:
     """A design of the search space."""
     if not isinstance(given, Mapping):
         raise ExperimentError(
-            f"A design is {given!r}; give the values of its parameters by name."
+            f"A design is {written(given)}; give the values of its parameters by name."
         )
     if unknown := [name for name in given if name not in space.parameters]:
         raise ExperimentError(
@@ -97,15 +108,15 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
     design = {k: _typed(space.parameters[k], v) for k, v in given.items()}
     if missing := _free_names(space).difference(design):
         raise ExperimentError(
-            f"The design {dict(given)} has no {', '.join(sorted(missing))}; give each "
-            "parameter a value."
+            f"The design {written(dict(given))} has no {', '.join(sorted(missing))}; "
+            "give each parameter a value."
         )
     whole = whole_design(space, design)
     try:
         space.check_membership(whole, raise_error=True)
     except (AxError, ValueError) as error:
         raise ExperimentError(
-            f"The design {dict(given)} is not in the search space: "
+            f"The design {written(dict(given))} is not in the search space: "
             f"{_outside(space, whole) or error}"
         ) from error
     return whole
@@ -157,17 +168,16 @@ def _free_names(space: SearchSpace) -> set[str]:
 
 def _typed(parameter: Parameter, value: Any) -> Any:
     """A value of the type that Ax has for it, if it is one; otherwise as it is."""
-    kind, number = parameter.parameter_type, is_number(value) and not is_bool(value)
-    # No float is as large as an integer can be.
-    number = number and not (is_integer(value) and abs(value) > sys.float_info.max)
-    if kind is ParameterType.FLOAT and number:
-        return float(value)
-    if kind is ParameterType.INT and number and float(value).is_integer():
+    kind, number = parameter.parameter_type, finite_number(value)
+    if kind is ParameterType.FLOAT and number is not None:
+        return number
+    if kind is ParameterType.INT and number is not None and number.is_integer():
         return int(value)
     if kind is ParameterType.BOOL and is_bool(value):
         return bool(value)
     if kind is ParameterType.STRING and isinstance(value, str):
         return str(value)
     raise ExperimentError(
-        f"{parameter.name} is {value!r}; give a value of type {kind.name.lower()}."
+        f"{parameter.name} is {written(value)}; give a value of type "
+        f"{kind.name.lower()}{', which is finite' if parameter.is_numeric else ''}."
     )

@@ -15,9 +15,9 @@ from ax.core.parameter import (
 )
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
-from pandas.api.types import is_bool, is_number
 
 from botorch_pref.acquisition.wrappers.distinct_options import SMALLEST_DIFFERENCE
+from botorch_pref.ax.given_values import finite_number, written
 from botorch_pref.errors import ExperimentError
 
 SmallestDifference = float | Mapping[str, float]
@@ -27,6 +27,36 @@ DEFAULT_SHARE = SMALLEST_DIFFERENCE
 
 _FINEST = 1e-9
 """Share of a range in which rounding could make two numbers one."""
+
+
+def given_difference(given: Any) -> float | dict[str, float]:
+    """Smallest differences that people give, as Python's numbers.
+
+    Args:
+        given: See `Settings`.
+
+    Raises:
+        ExperimentError: Something is no finite number.
+    """
+    if not isinstance(given, Mapping):
+        number = finite_number(given)
+        if number is None:
+            raise ExperimentError(_NO_SHARE.format(written(given)))
+        return number
+    numbers = {name: finite_number(difference) for name, difference in given.items()}
+    for name, number in numbers.items():
+        if number is None:
+            raise ExperimentError(
+                f"smallest_difference of {name!r} is {written(given[name])}; give a "
+                "finite number."
+            )
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+_NO_SHARE = (
+    "smallest_difference is {}; give the share of a range, from 0 to below 0.5, or for "
+    "each parameter a number in its own unit."
+)
 
 
 def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> None:
@@ -41,11 +71,8 @@ def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> 
             none of that size.
     """
     if not isinstance(given, Mapping):
-        if not _is_number(given) or not 0 <= given < 0.5:
-            raise ExperimentError(
-                f"smallest_difference is {given!r}; give the share of a range, from 0 "
-                "to below 0.5, or for each parameter a number in its own unit."
-            )
+        if not 0 <= given < 0.5:
+            raise ExperimentError(_NO_SHARE.format(given))
         return
     for name, difference in given.items():
         parameter = space.parameters.get(name)
@@ -55,9 +82,7 @@ def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> 
                 "choices that differ can be told apart."
             )
         least = 1 if parameter.log_scale else 0
-        if not _is_number(difference) or not (
-            difference > least and _width(parameter, given) < 0.5
-        ):
+        if not (difference > least and _width(parameter, given) < 0.5):
             unit = "a factor above 1" if parameter.log_scale else "a positive number"
             raise ExperimentError(
                 f"smallest_difference of {name!r} is {difference!r}; give {unit}, "
@@ -144,7 +169,3 @@ def _width(parameter: Parameter, given: SmallestDifference) -> float:
     if whole and not parameter.log_scale:
         return max(1.0, math.floor(share * (upper - lower))) / (upper - lower)
     return share
-
-
-def _is_number(given: object) -> bool:
-    return bool(is_number(given)) and not is_bool(given)

@@ -47,6 +47,9 @@ class JsonStorage(Storage):
         self._text = ExperimentText({}, {})
         self._seen = b""
 
+    def __str__(self) -> str:
+        return str(self.path)
+
     def create(self, experiment: Experiment) -> None:
         """See base class."""
         text = ExperimentText.of(experiment)

@@ -129,6 +129,9 @@ class SqlStorage(Storage):
     def check_unchanged(self) -> None:
         """See base class. Databases have nothing more to compare with."""
 
+    def __str__(self) -> str:
+        return self._shown_url
+
     @property
     def _shown_url(self) -> str:
         return self._url.render_as_string(hide_password=True)

@@ -58,12 +58,13 @@ def bradley_terry(train: ComparisonData, first: Tensor, second: Tensor) -> Tenso
     """Log probabilities of answers by Bradley-Terry on the features.
 
     Args:
-        train: The comparisons to learn from.
+        train: The comparisons to learn from; it knows no ties and leaves them out.
         first: `t x d` features.
         second: `t x d` features.
 
     Returns:
         `t` log probabilities that the first is preferred.
     """
-    weights = fit_bradley_terry(train.winners - train.losers)
+    decided = train.decided
+    weights = fit_bradley_terry(train.winners[decided] - train.losers[decided])
     return logsigmoid((first - second) @ weights)

@@ -43,13 +43,16 @@ def fit_preference_gp(
     scaling = _scaling(train)
     drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]
     few = train if len(train) <= MAX_LEARN else train.subset(drawn)
-    model = model_class(few.datapoints, few.comparisons, input_transform=scaling)
+    model = model_class(few.datapoints, few.feedback, input_transform=scaling)
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     if few is train:
         return model
+    # A draw without ties has learned no threshold of ties to take over.
+    alike = bool(few.decided.all()) == bool(train.decided.all())
     return model_class(
         train.datapoints,
-        train.comparisons,
+        train.feedback,
+        likelihood=model.likelihood if alike else None,
         covar_module=model.covar_module,
         input_transform=scaling,
     )
@@ -59,13 +62,14 @@ def fit_pairwise_gp(train: ComparisonData) -> PairwiseGP:
     """Fits BoTorch's `PairwiseGP` as its tutorial does.
 
     Args:
-        train: The comparisons.
+        train: The comparisons; it knows no ties and is not told of them.
 
     Returns:
         The fitted model.
     """
+    decided = train.subset(train.decided)
     model = PairwiseGP(
-        train.datapoints, train.comparisons, input_transform=_scaling(train)
+        decided.datapoints, decided.comparisons, input_transform=_scaling(train)
     )
     fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
     return model
@@ -82,7 +86,8 @@ def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
     """Predictor of held-out answers, from a function that fits a model.
 
     A utility difference with posterior mean `m` and variance `s^2` is answered in
-    favour of the first with probability `Phi(m / sqrt(s^2 + 2))` under unit noise.
+    favour of the first with probability `Phi(m / sqrt(s^2 + 2))` under unit noise, if
+    it is no tie.
 
     Args:
         fit: Fits a model; one of ours, or one with a joint Gaussian posterior and
@@ -96,9 +101,12 @@ def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
         model = fit(train)
         with torch.no_grad():
             if isinstance(model, PreferenceGP):
-                return model.duel_probability(
-                    first, second, observation_noise=True
-                ).log()
+                wins, loses = (
+                    model.duel_probability(*pair, observation_noise=True)
+                    for pair in ((first, second), (second, first))
+                )
+                # What is left is the probability of a tie.
+                return wins.log() - (wins + loses).log()
             return _unit_noise_log_probability(model, first, second)
 
     return predict

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from botorch_pref.datasets import ComparisonData
+from botorch_pref.errors import FeedbackError
 
 Predictor = Callable[[ComparisonData, Tensor, Tensor], Tensor]
 """Maps training comparisons and two `t x d` tables to `t` log probabilities that the
-first is preferred."""
+first is preferred, given that one of the two is."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,8 @@ def cross_validate(
 ) -> HeldOut:
     """Predicts each fold from rows outside it.
 
+    Ties are learned from, by predictors that can, and not scored.
+
     Args:
         data: The comparisons.
         folds: `m` long fold numbers in `0 .. F - 1`.
@@ -103,15 +106,23 @@ def cross_validate(
         train_rows: For each fold the long rows to learn from, none of them in it.
 
     Returns:
-        The score of every answer.
+        The score of every answer that is no tie.
+
+    Raises:
+        FeedbackError: Every answer is one.
     """
+    if not data.decided.any():
+        raise FeedbackError("every answer is a tie, so that there is nothing to score")
     log_probability = torch.empty(len(data), dtype=data.datapoints.dtype)
     for fold, rows in enumerate(train_rows):
-        test = folds == fold
+        test = (folds == fold) & data.decided
+        if not test.any():
+            continue
         train = data.subset(rows)
         log_probability[test] = predictor(train, data.winners[test], data.losers[test])
     if data.raters is None:
         groups = torch.arange(len(data))
     else:
         groups = torch.unique(data.raters, return_inverse=True)[1]
-    return HeldOut(log_probability, groups)
+    scored = torch.unique(groups[data.decided], return_inverse=True)[1]
+    return HeldOut(log_probability[data.decided], scored)

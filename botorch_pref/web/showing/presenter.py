@@ -11,15 +11,16 @@ from typing import Any
 
 from ax.core.search_space import SearchSpace
 
-from botorch_pref.ax import Question
+from botorch_pref.ax import Design, Question
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.modelling.model_notes import LOGGER
 from botorch_pref.web.showing.content import Contents, Media
 from botorch_pref.web.showing.contents_of import contents_of
 from botorch_pref.web.showing.number_table import NumberTable
 
-Show = Callable[[dict[str, Any]], Any]
-"""A user's function, from the parameters of an option to what is shown of it."""
+Show = Callable[[Design], Any]
+"""A user's function, from the parameters of an option to what is shown of it; of a
+catalogue, the option has the id of its row as ``id``."""
 
 _KEPT = 128
 """Questions whose contents are kept, so that pictures are not drawn twice."""
@@ -116,7 +117,7 @@ class Presenter:
         made = []
         for option in question.options:
             try:
-                made.append(contents_of(self._show(dict(option))))
+                made.append(contents_of(self._show(option.copy())))
             # Whatever a user's function raises; what ends a script ends no server.
             except (Exception, SystemExit) as error:
                 ours = isinstance(error, ExperimentError)

@@ -4,12 +4,15 @@ from botorch.models import PairwiseGP
 from torch.special import log_ndtr
 
 from botorch_pref.datasets import ComparisonData
+from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation.held_out import choice_model
+from botorch_pref.evaluation.held_out.bradley_terry import bradley_terry
 from botorch_pref.evaluation.held_out.choice_model import (
     fit_pairwise_gp,
     fit_preference_gp,
     predict_with,
 )
+from botorch_pref.evaluation.held_out.held_out import cross_validate
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP
 
 
@@ -65,3 +68,39 @@ def test_pairwise_gp_answers_by_its_own_likelihood() -> None:
         each = log_ndtr((draws[:, 0] - draws[:, 1]) / 2**0.5).exp()
         error = 4 * float(each.std()) / 20_000**0.5
         assert abs(float(log_probability[row].exp() - each.mean())) < error
+
+
+def test_ties_are_learned_from_and_not_scored() -> None:
+    data = choices()
+    apart = (data.winners - data.losers)[:, 0].abs()
+    tie = apart < apart.median()
+    tied = ComparisonData.from_pairs(
+        data.winners, data.losers, data.feature_names, tie=tie
+    )
+    assert torch.equal(tied.decided, ~tie)
+    generator = torch.Generator().manual_seed(1)
+    model = fit_preference_gp(EPPreferenceGP, tied, generator)
+    either = sum(
+        model.duel_probability(*pair, observation_noise=True)
+        for pair in ((tied.winners, tied.losers), (tied.losers, tied.winners))
+    )
+    # Half of the answers were ties, and what is left is their probability.
+    assert (either[tie] < 0.9).all()
+    fit = lambda train: model  # noqa: E731
+    first, second = tied.winners, tied.losers
+    won = predict_with(fit)(tied, first, second).exp()
+    lost = predict_with(fit)(tied, second, first).exp()
+    # Given that one of them wins, one of them does.
+    assert torch.allclose(won + lost, torch.ones(len(tied)).double())
+    folds = torch.arange(len(tied)) % 2
+    rows = [(folds != fold).nonzero()[:, 0] for fold in range(2)]
+    score = cross_validate(tied, folds, bradley_terry, rows)
+    without = tied.subset(tied.decided)
+    decided = [(folds[~tie] != fold).nonzero()[:, 0] for fold in range(2)]
+    expected = cross_validate(without, folds[~tie], bradley_terry, decided)
+    assert torch.allclose(score.log_probability, expected.log_probability)
+    every = ComparisonData.from_pairs(
+        data.winners, data.losers, data.feature_names, tie=tie | ~tie
+    )
+    with pytest.raises(FeedbackError, match="every answer is a tie"):
+        cross_validate(every, folds, bradley_terry, rows)

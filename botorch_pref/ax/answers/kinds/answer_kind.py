@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ax.core.metric import Metric
@@ -55,6 +56,15 @@ class AnswerKind(ABC):
 
         Args:
             said: The value of the field.
+            shown: The options.
+        """
+
+    @abstractmethod
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """The value of the field, by what `encode` makes of it.
+
+        Args:
+            values: By option, one or more; of other values the result means nothing.
             shown: The options.
         """
 

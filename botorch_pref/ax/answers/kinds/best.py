@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from botorch_pref.ax.answers.kinds.answer_kind import AnswerKind, Pairs
@@ -27,6 +28,10 @@ class Best(AnswerKind):
     def encode(self, said: Any, shown: ShownOptions) -> dict[int, float]:
         """See base class."""
         return {place: float(place == said) for place in shown.valid}
+
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """See base class."""
+        return max(values, key=lambda place: values[place] == 1)
 
     def decode(self, groups: Groups, num_levels: int | None) -> Choices | None:
         """See base class."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from botorch_pref.ax.answers.kinds.answer_kind import AnswerKind
@@ -24,6 +25,10 @@ class Invalid(AnswerKind):
     def encode(self, said: Any, shown: ShownOptions) -> dict[int, float]:
         """See base class."""
         return {place: float(place not in said) for place in shown.places}
+
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """See base class."""
+        return tuple(place for place, value in values.items() if value == 0)
 
     def decode(self, groups: Groups, num_levels: int | None) -> Validity | None:
         """See base class."""

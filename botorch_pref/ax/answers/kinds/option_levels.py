@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ax.core.experiment import Experiment
 from ax.core.metric import Metric
 from pandas.api.types import is_integer
@@ -9,6 +12,7 @@ from pandas.api.types import is_integer
 from botorch_pref.ax.answers.kinds.metric_data import Groups, points_and_values
 from botorch_pref.ax.answers.kinds.option_values import OptionValues
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
+from botorch_pref.ax.given_values import written
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import OrdinalRatings
 
@@ -36,10 +40,14 @@ class OptionLevels(OptionValues):
             )
         if not is_integer(given) or given not in range(shown.num_levels):
             raise ExperimentError(
-                f"{self.field} holds {given!r}; levels go from 0 to "
+                f"{self.field} holds {written(given)}; levels go from 0 to "
                 f"{shown.num_levels - 1}."
             )
         return int(given)  # type: ignore[call-overload]
+
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """See base class."""
+        return [None if v is None else _whole(v) for v in map(values.get, shown.places)]
 
     def decode(self, groups: Groups, num_levels: int | None) -> OrdinalRatings | None:
         """See base class."""
@@ -53,6 +61,10 @@ class OptionLevels(OptionValues):
             )
         points, levels = found
         return OrdinalRatings(points, levels.round().long(), num_levels)
+
+
+def _whole(value: float) -> float:
+    return int(value) if value.is_integer() else value
 
 
 def number_of_levels(experiment: Experiment) -> int | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from botorch_pref.ax.answers.kinds.metric_data import Groups, points_and_values
 from botorch_pref.ax.answers.kinds.option_values import OptionValues, checked_fraction
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
@@ -17,6 +20,10 @@ class OptionRatings(OptionValues):
     def checked_value(self, given: object, shown: ShownOptions) -> float:
         """See base class."""
         return checked_fraction(self.field, given)
+
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """See base class."""
+        return [*map(values.get, shown.places)]
 
     def decode(self, groups: Groups, num_levels: int | None) -> Ratings | None:
         """See base class."""

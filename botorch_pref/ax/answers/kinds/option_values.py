@@ -6,11 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from pandas.api.types import is_float, is_integer
-
 from botorch_pref.ax.answers.kinds.answer_kind import AnswerKind
 from botorch_pref.ax.answers.kinds.metric_data import DECIMALS
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
+from botorch_pref.ax.given_values import finite_number, written
 from botorch_pref.errors import ExperimentError
 
 
@@ -33,13 +32,13 @@ class OptionValues(AnswerKind):
         """See base class."""
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise ExperimentError(
-                f"{self.field} is {given!r}; give a list, one for each option."
+                f"{self.field} is {written(given)}; give a list, one for each option."
             )
         nothing = all(value is None for value in given)
         if len(given) != shown.num_options or nothing:
             raise ExperimentError(
-                f"{self.field} is {list(given)}, and {shown.num_options} options were "
-                "shown; give one for each, None for those without."
+                f"{self.field} is {written(list(given))}, and there were "
+                f"{shown.num_options} options; give one for each, or None."
             )
         values = (None if v is None else self.checked_value(v, shown) for v in given)
         return {self.field: tuple(values)}
@@ -59,9 +58,9 @@ def checked_fraction(field: str, given: Any) -> float:
     Raises:
         ExperimentError: It is no such number.
     """
-    if not (is_float(given) or is_integer(given)):
-        raise ExperimentError(f"{field} holds {given!r}; give a number.")
-    # Not every integer can be a float.
-    if not 0 < given < 1 or not 0 < (value := round(float(given), DECIMALS)) < 1:
+    number = finite_number(given)
+    if number is None:
+        raise ExperimentError(f"{field} holds {written(given)}; give a finite number.")
+    if not 0 < (value := round(number, DECIMALS)) < 1:
         raise ExperimentError(f"{field} holds {given}, which is not between 0 and 1.")
     return value

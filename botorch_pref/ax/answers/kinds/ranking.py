@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -35,6 +36,10 @@ class Ranking(AnswerKind):
     def encode(self, said: Any, shown: ShownOptions) -> dict[int, float]:
         """See base class."""
         return {place: float(rank + 1) for rank, place in enumerate(said)}
+
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """See base class."""
+        return sorted(values, key=values.__getitem__)
 
     def decode(self, groups: Groups, num_levels: int | None) -> Rankings | None:
         """See base class."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pandas.api.types import is_integer
 
+from botorch_pref.ax.given_values import written
 from botorch_pref.errors import ExperimentError
 
 
@@ -84,13 +85,13 @@ def checked_places(
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ExperimentError(
-            f"{field} is {given!r}; give a list of options, counted from 0."
+            f"{field} is {written(given)}; give a list of options, counted from 0."
         )
     for place in given:
         if not is_integer(place) or place not in allowed:
             raise ExperimentError(
-                f"{field} names option {place!r}, which is not one of {list(allowed)}; "
-                "options are counted from 0 in the order they were shown."
+                f"{field} names option {written(place)}, which is not one of "
+                f"{list(allowed)}; options are counted from 0 in the order shown."
             )
     if len(set(given)) < len(given):
         raise ExperimentError(f"{field} is {list(given)}; name each option once.")

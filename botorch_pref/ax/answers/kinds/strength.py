@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -28,6 +29,10 @@ class Strength(AnswerKind):
     def encode(self, said: Any, shown: ShownOptions) -> dict[int, float]:
         """See base class."""
         return dict(zip(shown.valid, (said, round(1 - said, DECIMALS)), strict=True))
+
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """See base class."""
+        return values[min(values)]
 
     def decode(self, groups: Groups, num_levels: int | None) -> Strengths | None:
         """See base class."""

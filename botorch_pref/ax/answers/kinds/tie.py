@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -27,6 +28,10 @@ class Tie(AnswerKind):
     def encode(self, said: Any, shown: ShownOptions) -> dict[int, float]:
         """See base class."""
         return dict.fromkeys(shown.valid, 1.0)
+
+    def said_by(self, values: Mapping[int, float], shown: ShownOptions) -> Any:
+        """See base class."""
+        return True
 
     def decode(self, groups: Groups, num_levels: int | None) -> Comparisons | None:
         """See base class."""

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from ax.generators.torch.botorch_modular.optimizer_argparse import optimizer_argparse
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.exceptions.errors import CandidateGenerationError
 from botorch.optim.optimize import optimize_acqf, optimize_acqf_discrete
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import draw_sobol_samples
@@ -23,6 +24,7 @@ from botorch_pref.ax.generation.search.option_space import (
 )
 from botorch_pref.ax.generation.search.question_value import QuestionValue
 from botorch_pref.ax.generation.search.told_apart import ToldApart, can_be_told
+from botorch_pref.ax.space.polytope import ROOMY, Frame, share_inside
 
 _MAX_STEPS = 20
 """Whole numbers of up to so many values are tried one by one."""
@@ -110,6 +112,9 @@ class QuestionSearch:
         steps = [i for i, c in enumerate(self.space.coordinates) if self._is_stepped(c)]
         draws = draw_sobol_samples(self._coordinate_bounds, _DRAWS, size)
         draws = self.space.features(draws)
+        frame = None if steps else self._frame()
+        if frame is not None:
+            return self._in_frame(frame, acquisition, size, apart, draws)
         if not steps:
             value = QuestionValue(acquisition, self.space.features, apart, draws)
             return self._continuous(value, size)
@@ -121,6 +126,60 @@ class QuestionSearch:
         value = QuestionValue(acquisition, features, apart, draws)
         found = self._mixed(value, size, steps)
         return features(found.unsqueeze(0)).squeeze(0)
+
+    def _frame(self) -> Frame | None:
+        """Coordinates of a thin or flat polytope, where starts are not found by trying.
+
+        None without constraints, and where these leave room.
+        """
+        found = self._on_coordinates(self.constraints)
+        if found is None or self.equalities:
+            return None
+        A = torch.zeros(len(found), len(self.space.coordinates), dtype=torch.float64)
+        for row, (indices, coefficients, _) in zip(A, found, strict=True):
+            row[indices] = -coefficients.to(A)
+        b = -torch.tensor([least for *_, least in found], dtype=torch.float64)
+        polytope = (A, b, self._coordinate_bounds.double().T)
+        return None if share_inside(*polytope) >= ROOMY else Frame.of(*polytope)
+
+    def _in_frame(
+        self,
+        frame: Frame,
+        acquisition: AcquisitionFunction,
+        size: int,
+        apart: ToldApart | None,
+        draws: Tensor,
+    ) -> Tensor:
+        """The features of the best options, found by their coordinates in a frame."""
+        slopes, slack = frame.inequalities
+        num_axes = frame.axes.shape[-1]
+        if num_axes == 0:
+            raise CandidateGenerationError("Constraints leave one design and no other.")
+
+        def features(W: Tensor) -> Tensor:
+            return self.space.features(frame.points(W))
+
+        every = torch.arange(num_axes)
+        value = QuestionValue(acquisition, features, apart, draws)
+        # The polytope is one unit wide along each axis, with the centre in it.
+        bounds = torch.ones(2, num_axes, dtype=torch.float64)
+        bounds[0] = -1
+        found, _ = optimize_acqf(
+            value,
+            bounds,
+            q=size,
+            inequality_constraints=[
+                (every, -slope, -float(most))
+                for slope, most in zip(slopes, slack, strict=True)
+            ],
+            **optimizer_argparse(
+                value,
+                optimizer="optimize_acqf",
+                optimizer_options={**self.options, "sequential": False},
+            ),
+        )
+        best = features(found)
+        return best if self.rounding is None else self.rounding(best)
 
     def _continuous(self, value: QuestionValue, size: int) -> Tensor:
         rounding = self.rounding

@@ -1,0 +1,185 @@
+"""What an experiment exports, another one records: the same answers."""
+
+import itertools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.storage.events import standing_event
+from botorch_pref.errors import ExperimentError
+
+LEVELS = 4
+WORDS = ["None", "NA", "007", "true", "", ' a, "b"\n']
+PARAMETERS = [
+    # The name of a column of the table.
+    RangeParameterConfig(name="winner", parameter_type="float", bounds=(0, 1)),
+    RangeParameterConfig(name="n", parameter_type="int", bounds=(-5, 5)),
+    ChoiceParameterConfig(
+        name="word", parameter_type="str", values=WORDS, is_ordered=False
+    ),
+    ChoiceParameterConfig(
+        name="on", parameter_type="bool", values=[True, False], is_ordered=True
+    ),
+    ChoiceParameterConfig(name="fixed", parameter_type="str", values=["1"]),
+]
+DESIGNS = st.fixed_dictionaries(
+    {
+        "winner": st.floats(0, 1),
+        "n": st.integers(-5, 5),
+        "word": st.sampled_from(WORDS),
+        "on": st.booleans(),
+    }
+)
+TEXTS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1
+)
+FRACTIONS = st.floats(1e-9, 1 - 1e-9)
+
+
+def said_of(draw: Any, size: int) -> dict[str, Any]:
+    """Something that can be said of so many options."""
+    failed = draw(st.none() | st.sets(st.integers(0, size - 1)))
+    valid = [i for i in range(size) if i not in (failed or ())]
+    ways: list[dict[str, Any]] = [{}]
+    if len(valid) == 2:
+        ways += [{"winner": w} for w in valid]
+        ways += [{"tie": True}, {"strength": draw(FRACTIONS)}]
+    if len(valid) > 2:
+        ways += [{"best": draw(st.sampled_from(valid))}]
+        ways += [{"ranking": draw(st.permutations(valid))}]
+    said = dict(draw(st.sampled_from(ways)))
+    if failed is not None:
+        said["invalid"] = sorted(failed)
+    for field, values in (
+        ("ratings", FRACTIONS),
+        ("levels", st.integers(0, LEVELS - 1)),
+    ):
+        lists = st.lists(st.none() | values, min_size=size, max_size=size)
+        each = draw(st.none() | lists)
+        if each and any(value is not None for value in each):
+            said[field] = each
+    return said or {"cannot_compare": True}
+
+
+@st.composite
+def answers(draw: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    size = draw(st.integers(2, 4))
+    designs = draw(
+        st.lists(
+            DESIGNS,
+            min_size=size,
+            max_size=size,
+            unique_by=lambda design: tuple(design.values()),
+        )
+    )
+    around = {
+        "rater": draw(st.none() | TEXTS.filter(str.strip)),
+        "note": draw(st.none() | TEXTS),
+        "seconds": draw(st.none() | st.floats(0, 1e300)),
+        "order": draw(st.none() | st.permutations(range(size))),
+    }
+    return designs, {**said_of(draw, size), **around}
+
+
+def created(path: Path) -> PreferenceExperiment:
+    return PreferenceExperiment.create(
+        "trip", parameters=PARAMETERS, storage=path, num_levels=LEVELS
+    )
+
+
+def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
+    """Options in their order, and everything that was said of them."""
+    found = []
+    for trial in experiment.experiment.trials.values():
+        event = standing_event(trial)
+        if event is not None:
+            names = trial._properties["preference_events"][0]["what"]["options"]
+            options = [dict(trial.arms_by_name[name].parameters) for name in names]
+            found.append((options, dict(event.what)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def empty() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trip.json"
+        created(path)
+        return path.read_bytes()
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(told=st.lists(answers(), min_size=1, max_size=5), data=st.data())
+def test_what_is_written_is_recorded_as_it_was(empty, told, data) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{name}.json" for name in ("first", "second", "third")]
+        for path in paths:
+            path.write_bytes(empty)
+        first, *others = (PreferenceExperiment.resume("trip", storage=p) for p in paths)
+        for designs, said in told:
+            question = first.record(designs, **said)
+            if data.draw(st.booleans()):
+                first.withdraw(question)
+        first.ask(options=[designs[0], designs[1]])
+        expected = kept(first)
+        if not expected:
+            return
+        table = Path(folder) / "answers.csv"
+        first.write_answers(table)
+        forms = (table, first.answers())
+        for path, other, form in zip(paths[1:], others, forms, strict=True):
+            questions = other.record_table(form)
+            assert len(questions) == len(expected)
+            assert kept(other) == expected
+            again = PreferenceExperiment.resume("trip", storage=path)
+            assert kept(again) == expected
+
+
+def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
+    wines = pd.DataFrame({"price": [1.0, 2.0, 3.0]}, index=["007", "NA", "7"])
+    first, second = (
+        PreferenceExperiment.create(
+            "cellar", catalogue=wines, storage=tmp_path / f"{name}.json"
+        )
+        for name in ("first", "second")
+    )
+    for pair in itertools.permutations(wines.index, 2):
+        first.record([*pair], winner=1, rater="1e3")
+    first.write_answers(tmp_path / "answers.csv")
+    second.record_table(tmp_path / "answers.csv")
+    assert kept(second) == kept(first)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"winner": [1, 1]}, r"winner \[1.0, 1.0\], which no answer gives"),
+        ({"winner": [1, "x"]}, "winner 'x'; give a number"),
+        ({"winner": [float("inf"), 0]}, "winner inf; give a number"),
+        ({"option": [0, 0]}, "option .*count its options from 0"),
+        ({"option": [0, None]}, "option .*count its options from 0"),
+        ({"rater": ["a", "b"]}, "the same"),
+        ({"shown": [0, None]}, "shown .*count"),
+        ({"tie": [1, 1]}, "winner and tie"),
+        ({"beauty": [1, 1]}, "beauty.* mean nothing"),
+        ({"winner_parameter": [0.5, None]}, "Row 0 .*winner is"),
+        ({"levels": [0.5, None]}, "levels holds 0.5"),
+        ({"valid": [0, 1]}, "which no answer gives|are valid"),
+    ],
+)
+def test_a_table_that_no_experiment_writes(changed, match, tmp_path) -> None:
+    experiment = created(tmp_path / "trip.json")
+    design = {"winner": 0.5, "n": 1, "word": "NA", "on": True}
+    experiment.record([design, {**design, "n": 2}], winner=0)
+    table = experiment.answers().astype(object)
+    for column, values in changed.items():
+        table[column] = pd.Series(values, dtype=object)
+    with pytest.raises(ExperimentError, match=match):
+        experiment.record_table(table)
+    assert len(experiment.answers()) == 2

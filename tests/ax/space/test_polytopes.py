@@ -1,0 +1,245 @@
+"""Search spaces under linear constraints: what is created can be asked about."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from espresso import QUICK, QUICK_FIT
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.space.polytope import Frame, share_inside
+from botorch_pref.errors import ExperimentError
+
+Rows = list[tuple[np.ndarray, float]]
+"""Inequalities: coefficients, and what their sum must not exceed."""
+
+
+def random_space(seed: int, share_whole: float = 0.0) -> tuple[list, Rows]:
+    """Parameters of different sizes, and inequalities about a point among them.
+
+    The room that inequalities leave is anything from none, by two of them, to a lot.
+    """
+    draws = np.random.default_rng(seed)
+    dim = int(draws.integers(2, 6))
+    lower = draws.normal(size=dim) * 10.0 ** draws.integers(-2, 3, dim)
+    width = 10.0 ** draws.integers(-2, 3, dim)
+    whole = draws.random(dim) < share_whole
+    lower[whole], width[whole] = (
+        lower[whole].round(),
+        draws.integers(2, 30, whole.sum()),
+    )
+    parameters = [
+        RangeParameterConfig(
+            name=f"x{i}",
+            parameter_type="int" if whole[i] else "float",
+            bounds=(int(lower[i]), int(lower[i] + width[i]))
+            if whole[i]
+            else (float(lower[i]), float(lower[i] + width[i])),
+        )
+        for i in range(dim)
+    ]
+    inside = lower + width * draws.random(dim)
+    inside[whole] = inside[whole].round()
+    rows = []
+    for _ in range(draws.integers(1, 4)):
+        weights = np.where(draws.random(dim) < 0.7, draws.normal(size=dim).round(2), 0)
+        if not weights.any():
+            continue
+        # In units of the range, which a row is then divided by.
+        room = float(draws.choice([0.0, 1e-3, 1e-2, 0.3]))
+        middle = float((weights / width) @ inside)
+        rows.append((weights / width, middle + room))
+        if draws.random() < 0.5:
+            rows.append((-weights / width, -middle + room / 2))
+    return parameters, rows
+
+
+def text(row: tuple[np.ndarray, float]) -> str:
+    terms = [f"{float(w)!r} * x{i}" for i, w in enumerate(row[0]) if w]
+    return f"{' + '.join(terms)} <= {row[1]!r}"
+
+
+def check_served(
+    parameters: list, rows: Rows, path: Path, sizes: tuple[int, ...]
+) -> None:
+    experiment = PreferenceExperiment.create(
+        "polytope",
+        parameters=parameters,
+        parameter_constraints=[text(row) for row in rows],
+        storage=path,
+        initial=len(sizes) - 1,
+        optimizer_options=QUICK,
+        fit_options=QUICK_FIT,
+    )
+    for size in sizes:
+        question = experiment.ask(size)
+        assert len(question.options) == size
+        points = np.array([[*option.values()] for option in question.options])
+        for weights, most in rows:
+            assert (points @ weights <= most + 1e-7).all()
+        for config, column in zip(parameters, points.T, strict=True):
+            low, high = config.bounds
+            slack = 1e-9 * (high - low)
+            assert ((low - slack <= column) & (column <= high + slack)).all()
+        experiment.tell(question, ranking=[*np.argsort(points[:, 0]).tolist()])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_polytopes_are_served(seed, tmp_path) -> None:
+    # Around a point of their own, so that none of them is empty.
+    check_served(*random_space(seed), tmp_path / "space.json", (2, 3, 2))
+
+
+@pytest.mark.parametrize("seed", [16, 17, 19])
+def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -> None:
+    parameters, rows = random_space(seed, share_whole=0.2)
+    try:
+        check_served(parameters, rows, tmp_path / "space.json", (2, 2))
+    except ExperimentError as error:
+        # Two designs were not found, and nothing was stored.
+        expected = "no two designs that satisfy|no design"
+        with pytest.raises(ExperimentError, match=expected):
+            raise error from None
+        assert not (tmp_path / "space.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("dim", "constraints"),
+    [
+        (5, ["x0 + x1 + x2 + x3 + x4 <= 0.01"]),
+        (2, ["x0 + x1 <= 1", "x0 + x1 >= 1"]),
+        (3, ["x0 - x1 <= 0", "x1 - x0 <= 0", "x0 + x2 <= 1"]),
+        (2, ["x0 + x1 <= 0.5001", "x0 + x1 >= 0.5"]),
+        (3, ["x0 <= 0", "x1 + x2 <= 1"]),
+    ],
+)
+def test_thin_and_flat_polytopes_are_served(dim, constraints, tmp_path) -> None:
+    parameters = [
+        RangeParameterConfig(name=f"x{i}", parameter_type="float", bounds=(0, 1))
+        for i in range(dim)
+    ]
+    experiment = PreferenceExperiment.create(
+        "thin",
+        parameters=parameters,
+        parameter_constraints=constraints,
+        storage=tmp_path / "thin.json",
+        initial=2,
+        optimizer_options=QUICK,
+        fit_options=QUICK_FIT,
+    )
+    for size in (2, 4, 2):
+        question = experiment.ask(size)
+        for option in question.options:
+            for constraint in constraints:
+                relaxed = constraint.replace("<= ", "<= 1e-7 + ")
+                relaxed = relaxed.replace(">= ", ">= -1e-7 + ")
+                assert eval(relaxed, {}, dict(option))
+        experiment.tell(question, ranking=[*range(size)])
+    chosen_by = experiment.answers()["chosen_by"].tolist()
+    assert chosen_by[-1] == "Preference"
+
+
+def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
+    parameters = [
+        RangeParameterConfig(name="x", parameter_type="float", bounds=(-5, 5)),
+        RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 100)),
+        RangeParameterConfig(name="y", parameter_type="float", bounds=(0, 1)),
+    ]
+    constraints = ["x <= 0.25", "x >= 0.2", "n + y <= 4.5", "y <= 0.6"]
+
+    def created(name: str) -> PreferenceExperiment:
+        return PreferenceExperiment.create(
+            name,
+            parameters=parameters,
+            parameter_constraints=constraints,
+            storage=tmp_path / f"{name}.json",
+        )
+
+    space = created("fit").experiment.search_space.parameters
+    bounds = {n: (p.lower, p.upper) for n, p in space.items()}
+    # More than a tenth of y is left.
+    assert bounds == {"x": (0.2, 0.25), "n": (0, 4), "y": (0.0, 1.0)}
+    PreferenceExperiment.resume(
+        "fit",
+        storage=tmp_path / "fit.json",
+        parameters=parameters,
+        parameter_constraints=constraints,
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "constraints", "match"),
+    [
+        (
+            [RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))],
+            ["x <= 0.5", "x >= 0.5"],
+            r"no two designs that satisfy .*x <= 0.5.* Leave more room",
+        ),
+        (
+            [
+                ChoiceParameterConfig(
+                    name="a", parameter_type="int", values=[1], is_ordered=True
+                )
+            ],
+            [],
+            "no two designs were found",
+        ),
+    ],
+)
+def test_one_design_is_no_experiment(parameters, constraints, match, tmp_path) -> None:
+    with pytest.raises(ExperimentError, match=match):
+        PreferenceExperiment.create(
+            "one",
+            parameters=parameters,
+            parameter_constraints=constraints,
+            storage=tmp_path / "one.json",
+        )
+    assert not (tmp_path / "one.json").exists()
+
+
+def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
+    # x + y + z = 1 by two inequalities: each coordinate is Beta(1, 2), of mean 1/3,
+    # variance 1/18 and median 1 - sqrt(1/2).
+    A = torch.tensor([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]).double()
+    b = torch.tensor([1.0, -1.0]).double()
+    bounds = torch.tensor([[0.0, 1.0]] * 3).double()
+    frame = Frame.of(A, b, bounds)
+    assert frame.axes.shape == (3, 2)
+    points = frame.spread(200, seed=0)
+    assert torch.allclose(points.sum(-1), torch.ones(200).double())
+    assert (points >= -1e-12).all()
+    for column in points.T:
+        # Five standard errors of so many independent draws.
+        assert abs(column.mean() - 1 / 3) < 5 * (1 / 18 / 200) ** 0.5
+        below = (column < 1 - 0.5**0.5).double().mean()
+        assert abs(below - 0.5) < 5 * 0.5 / 200**0.5
+
+
+def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
+    # Between two lines 1e-4 apart: of the walk's coordinates, each varies alike.
+    A = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]).double()
+    b = torch.tensor([0.5001, -0.5], dtype=torch.float64)
+    bounds = torch.tensor([[0.0, 1.0]] * 2).double()
+    assert share_inside(A, b, bounds) < 0.01
+    points = Frame.of(A, b, bounds).spread(150, seed=1)
+    across = (points.sum(-1) - 0.5) / 1e-4
+    along = (points[:, 0] - points[:, 1] + 0.5) / 1.0
+    for share in (across, along):
+        # Uniform from 0 to 1, up to the ends of the slab.
+        assert abs(share.mean() - 0.5) < 5 * (1 / 12 / 150) ** 0.5
+        assert share.min() < 0.05
+        assert share.max() > 0.95
+
+
+def test_few_whole_designs_of_many_are_found(tmp_path) -> None:
+    """Six whole numbers whose sum is three at most, 84 of a million designs."""
+    parameters = [
+        RangeParameterConfig(name=f"x{i}", parameter_type="int", bounds=(0, 9))
+        for i in range(6)
+    ]
+    row = (np.ones(6), 3.0)
+    check_served(parameters, [row], tmp_path / "whole.json", (2, 3))
+    assert sum(sum(w) <= 3 for w in itertools.product(range(4), repeat=6)) == 84
