@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from ax.core.batch_trial import BatchTrial
 from ax.core.types import TParameterization
 
-from botorch_pref.ax.storage.events import asked_rater, options_shown
+from botorch_pref.ax.log import LoggedQuestion
+from botorch_pref.ax.projection import asked_rater, options_shown
 
 
 @dataclass(frozen=True)
@@ -37,3 +38,14 @@ class Question:
         options = tuple(dict(arm.parameters) for arm in arms)
         names = tuple(arm.name for arm in arms)
         return cls(trial.index, options, asked_rater(trial), names)
+
+    @classmethod
+    def of_logged(cls, logged: LoggedQuestion) -> Question:
+        """A question of the log.
+
+        Args:
+            logged: With everything that happened to it.
+        """
+        options = tuple(dict(option.parameters) for option in logged.options)
+        names = tuple(option.name for option in logged.options)
+        return cls(logged.index, options, logged.rater, names)

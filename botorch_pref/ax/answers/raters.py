@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ax.core.experiment import Experiment
 
+from botorch_pref.ax.log import TOLD
+from botorch_pref.ax.projection import events, standing_event
 from botorch_pref.ax.settings import PROPERTY, SHARE
-from botorch_pref.ax.storage.events import TOLD, events, standing_event
 from botorch_pref.errors import ExperimentError
 
 

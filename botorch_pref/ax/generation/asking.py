@@ -22,9 +22,9 @@ from botorch_pref.ax.generation.generation_strategy import (
     next_run,
 )
 from botorch_pref.ax.generation.search.repetition import question_again
+from botorch_pref.ax.projection import asked_rater
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.smallest_difference import squared_difference
-from botorch_pref.ax.storage.events import asked_rater
 from botorch_pref.errors import ExperimentError
 
 _ATTEMPTS = 4

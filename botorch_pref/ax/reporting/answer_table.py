@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ax.core.batch_trial import BatchTrial
-from ax.core.experiment import Experiment
 from pandas import DataFrame
 
 from botorch_pref.ax.answers.answer import KINDS, checked_answer
 from botorch_pref.ax.answers.kinds.invalid import Invalid
-from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
-from botorch_pref.ax.storage.events import (
-    ASKED,
-    Event,
-    events_of,
-    options_shown,
-    standing_event,
-)
+from botorch_pref.ax.log import Event, Log, LoggedQuestion
 
 _COLUMNS = {kind.metric: kind.field for kind in KINDS} | {Invalid.metric: "valid"}
 """The column of each metric."""
@@ -25,11 +16,11 @@ _COLUMNS = {kind.metric: kind.field for kind in KINDS} | {Invalid.metric: "valid
 _BESIDE = ("rater", "note", "seconds")
 
 
-def answer_table(experiment: Experiment) -> DataFrame:
+def answer_table(log: Log) -> DataFrame:
     """Answers that stand, in the order of the questions, in long form.
 
     Args:
-        experiment: Ax's.
+        log: Of the experiment.
 
     Returns:
         A row for each option of each answered question: the ``question``; the place of
@@ -44,18 +35,16 @@ def answer_table(experiment: Experiment) -> DataFrame:
         Nothing where nothing was said.
     """
     rows: list[dict[str, Any]] = []
-    for trial in experiment.trials.values():
-        told = standing_event(trial)
-        if told is not None:
-            assert isinstance(trial, BatchTrial)
-            rows += _rows(trial, told)
+    for question in log.questions:
+        if question.standing is not None:
+            rows += _rows(question, question.standing, log.num_levels)
     said = list(dict.fromkeys(_COLUMNS.values()))
     beside = ["chosen_by", *_BESIDE, "time", "cannot_compare", *said]
     first = ["question", "option", "name"]
     taken = {*first, *beside}
     names = {
         name: f"{name}_parameter" if name in taken else name
-        for name in experiment.search_space.parameters
+        for name in log.blank.search_space.parameters
     }
     table = [
         {
@@ -68,25 +57,24 @@ def answer_table(experiment: Experiment) -> DataFrame:
     return DataFrame(table, columns=[*first, *names.values(), *beside])
 
 
-def _rows(trial: BatchTrial, told: Event) -> list[dict[str, Any]]:
+def _rows(
+    question: LoggedQuestion, told: Event, num_levels: int | None
+) -> list[dict[str, Any]]:
     """The rows of a question, one for each option."""
-    arms = options_shown(trial)
-    answer = checked_answer(
-        len(arms), number_of_levels(trial.experiment), **dict(told.said)
-    )
-    asked = next(event for event in events_of(trial) if event.kind == ASKED)
-    values = answer.rows(len(arms))
+    size = len(question.options)
+    answer = checked_answer(size, num_levels, **told.said)
+    values = answer.rows(size)
     return [
         {
-            "question": trial.index,
+            "question": question.index,
             "option": place,
-            "name": arm.name,
-            "parameters": arm.parameters,
-            "chosen_by": asked.what["chosen_by"],
+            "name": option.name,
+            "parameters": option.parameters,
+            "chosen_by": question.events[0].what["chosen_by"],
             **{name: told.what.get(name) for name in _BESIDE},
             "time": told.time,
             "cannot_compare": answer.cannot_compare,
             **{_COLUMNS[metric]: by.get(place) for metric, by in values.items()},
         }
-        for place, arm in enumerate(arms)
+        for place, option in enumerate(question.options)
     ]
