@@ -84,6 +84,8 @@ class PreferenceExperiment(ExperimentView):
             StorageError: There is an experiment of that name already.
         """
         register_classes()
+        if num_levels is not None:
+            num_levels = given_integer("num_levels", num_levels, 2)
         if parameter_constraints:
             settings.setdefault("optimizer_options", SHORT_WALKS)
         rows = None

@@ -20,7 +20,7 @@ from espresso import QUICK_FIT, better, create  # noqa: E402
 
 from botorch_pref.ax import PreferenceExperiment  # noqa: E402
 from botorch_pref.ax.naming.names import model_classes  # noqa: E402
-from botorch_pref.ax.storage.events import options_shown  # noqa: E402
+from botorch_pref.ax.projection import options_shown  # noqa: E402
 
 # As the tests have it: sums of several threads are rounded otherwise, and what follows
 # from them differs by more than rounding in the end.

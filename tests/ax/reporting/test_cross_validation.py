@@ -30,7 +30,7 @@ DUELS = [(A, B), (C, D), (A, E), (B, C), (E, B)]
 
 @pytest.fixture(scope="module")
 def duels(tmp_path_factory) -> PreferenceExperiment:
-    experiment = triangle(tmp_path_factory.mktemp("duels") / "triangle.json")
+    experiment = triangle(tmp_path_factory.mktemp("duels") / "triangle.db")
     for winner, loser in DUELS:
         tell(experiment, [loser, winner], winner=1)
     show(experiment, C, E)
@@ -94,7 +94,7 @@ def test_equal_seeds_give_equal_folds(duels) -> None:
 def test_every_kind_of_answer_is_scored_and_none_is_split(
     tmp_path, monkeypatch
 ) -> None:
-    experiment = triangle(tmp_path / "triangle.json", num_levels=3)
+    experiment = triangle(tmp_path / "triangle.db", num_levels=3)
     for ranking in ([2, 0, 1], [1, 0, 2]):
         tell(experiment, [A, B, C], ranking=ranking)
         tell(experiment, [B, C, E], best=ranking[0])
@@ -133,7 +133,7 @@ def test_every_kind_of_answer_is_scored_and_none_is_split(
 
 @pytest.mark.slow
 def test_an_answer_of_a_kind_that_is_left_nowhere_else_is_not_scored(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     tell(experiment, [A, B], winner=0)
     tell(experiment, [C, D], tie=True)
     tell(experiment, [A, C], winner=1)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import ax.storage.sqa_store.save as ax_save
 import pytest
+from botorch_pref.ax.storage import sql_storage
 from showing import A, B, C, show, triangle
 from sqlalchemy.exc import OperationalError
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage import sql_storage
 from botorch_pref.errors import StorageError
 
 Failure = Callable[[Path, pytest.MonkeyPatch], Iterator[None]]

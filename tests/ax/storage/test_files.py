@@ -10,10 +10,10 @@ from pathlib import Path
 from stat import S_IMODE
 
 import pytest
+from botorch_pref.ax.storage.whole_file import create_file
 from showing import A, B, C, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage.whole_file import create_file
 from botorch_pref.errors import StorageError
 
 resource = pytest.importorskip("resource", reason="modes and limits of POSIX")

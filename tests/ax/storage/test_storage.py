@@ -13,13 +13,13 @@ import ax.storage.sqa_store.save as ax_save
 import pytest
 from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
 from ax.core.types import TParameterization
+from botorch_pref.ax.storage import json_storage
+from botorch_pref.ax.storage.storage_place import storage_at
 from espresso import PARAMETERS, better, create
 
 from botorch_pref.ax import Answer, PreferenceExperiment
 from botorch_pref.ax.answers.circumstances import Circumstances
 from botorch_pref.ax.answers.telling import give_answer
-from botorch_pref.ax.storage import json_storage
-from botorch_pref.ax.storage.storage_place import storage_at
 from botorch_pref.errors import ExperimentError, StorageError
 
 KINDS = ("espresso.db", "espresso.json")

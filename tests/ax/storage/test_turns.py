@@ -18,7 +18,7 @@ from espresso import QUICK_FIT
 from showing import triangle
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.storage.events import TOLD, events
+from botorch_pref.ax.projection import TOLD, events
 from botorch_pref.errors import StorageError
 
 SUFFIXES = (".db", ".json")
@@ -50,7 +50,7 @@ def play(path: Path, seed: int, questions: int = 4) -> list[Question]:
 
 
 def log(experiment: PreferenceExperiment) -> list[tuple]:
-    return [(event.trial, event.kind) for event in events(experiment.experiment)]
+    return [(event.question, event.kind) for event in events(experiment.experiment)]
 
 
 THREADS = 3
@@ -190,9 +190,9 @@ def test_what_is_killed_at_any_time_has_lost_and_doubled_nothing(
         assert set(said) <= set(happened)
         assert len(happened) == len(set(happened))
         told = [e for e in events(experiment.experiment) if e.kind == TOLD]
-        assert all(event.what == {"winner": event.trial % 2} for event in told)
+        assert all(event.what == {"winner": event.question % 2} for event in told)
         data = experiment.experiment.lookup_data().df
-        twice = dict.fromkeys((event.trial for event in told), 2)
+        twice = dict.fromkeys((event.question for event in told), 2)
         assert Counter(data.trial_index) == Counter(twice)
     # A killed process can have kept one thing more than it could say.
     assert len(happened) - len(set(said)) <= KILLS
