@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
+from types import NoneType
 from typing import Any
 
 from ax.core.experiment import Experiment
@@ -22,6 +23,7 @@ from botorch_pref.ax.log import (
 from botorch_pref.ax.log_store import LogStore, Row, definition_of
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 
 
@@ -183,8 +185,10 @@ def good_part(
         StorageError: There is no such experiment, the database itself cannot be read,
             or the parameters are damaged and none are given.
     """
-    with suppress(StorageError):
+    try:
         return checked_log(store, name), []
+    except StorageError as error:
+        refusal = error
     record, rows, damage = store.read_what_can_be(name)
     definition = _good_definition(record, damage)
     if parameters is not None:
@@ -210,7 +214,9 @@ def good_part(
     if not isinstance(written, int) or number < written:
         damage.append(f"{number} events were found, and {written!r} were written.")
     if not damage:
-        damage.append("What says how many events there are was changed.")
+        damage.append(
+            f"Nothing is left out, and something differs: {refusal.__cause__}"
+        )
     return log, damage
 
 
@@ -228,22 +234,25 @@ def _good_definition(record: Row, damage: list[str]) -> Definition:
         return definition_of(record)
     except (StorageError, TypeError) as error:
         damage.append(f"The definition is damaged: {error}")
-    good: dict[str, Any] = {
-        "parameters": [],
-        "constraints": [],
-        "num_levels": None,
-        "settings": {},
-        "catalogue": None,
+    kinds: dict[str, tuple[type, ...]] = {
+        "parameters": (list,),
+        "constraints": (list,),
+        "num_levels": (int, NoneType),
+        "settings": (dict,),
+        "catalogue": (dict, NoneType),
     }
-    kinds = {key: type(value) for key, value in good.items() if value is not None}
-    for key in good:
+    good: dict[str, Any] = {}
+    for key, allowed in kinds.items():
         try:
-            value = json_value(record[key])
-            if not isinstance(value, kinds.get(key, object)):
-                raise StorageError(f"it is {value!r:.80}")
-            good[key] = value
-        except StorageError as error:
+            good[key] = json_value(record[key])
+            if not isinstance(good[key], allowed):
+                raise StorageError(f"it is {good[key]!r:.80}")
+            if key == "catalogue" and good[key] is not None:
+                Catalogue.of_property(good[key])
+        # Whatever a damaged value leads to.
+        except Exception as error:
             damage.append(f"The {key} cannot be read: {error}.")
+            good[key] = None if NoneType in allowed else allowed[0]()
     return Definition(str(record["name"]), str(record["created"]), **good)
 
 
@@ -251,26 +260,22 @@ def _log_of_good_settings(definition: Definition, damage: list[str]) -> Log:
     """An empty log with the settings that can be, and those by default for others."""
     with suppress(Exception):
         return Log(definition)
-    good: dict[str, Any] = {}
-    for each in fields(Settings):
-        name = each.name
+    good = asdict(Settings())
+    for key in good:
         try:
-            tried = {**good, name: definition.settings[name]}
-            settings = Settings(**tried)
-            Log(definition, settings)
+            tried = {**good, key: definition.settings[key]}
+            Log(replace(definition, settings=tried))
             good = tried
         # Whatever a damaged value leads to.
         except Exception as error:
-            with suppress(Exception):
-                Log(definition, Settings(**good))
-                damage.append(f"The setting {name} is that by default: {error}")
-                continue
-            raise StorageError(
-                f"{definition.name!r} has no search space that could be read: {error} "
-                "Give that of the experiment, by parameters= and "
-                "parameter_constraints=."
-            ) from error
-    return Log(definition, Settings(**good))
+            damage.append(f"The setting {key} is that by default: {error}")
+    try:
+        return Log(replace(definition, settings=good))
+    except Exception as error:
+        raise StorageError(
+            f"{definition.name!r} has no search space that could be read: {error} Give "
+            "that of the experiment, by parameters= and parameter_constraints=."
+        ) from error
 
 
 class Retelling:

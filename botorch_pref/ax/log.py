@@ -188,30 +188,19 @@ class Definition:
                 f"The parameters of {self.name!r} cannot be read: {error!r}"
             ) from error
 
-    def made_settings(self) -> Settings:
-        """The settings.
-
-        Raises:
-            StorageError: They are not what this version of the package has.
-        """
-        return Settings.of_stored(self.settings)
-
-    def made(self, settings: Settings) -> Experiment:
+    def made(self) -> Experiment:
         """Ax's experiment of this definition, without questions.
-
-        Args:
-            settings: How questions are chosen.
 
         Raises:
             ExperimentError: There cannot be such an experiment.
-            StorageError: The parameters cannot be read.
+            StorageError: The parameters or the settings cannot be read.
         """
         return new_experiment(
             self.name,
             self.configs(),
             self.constraints,
             self.num_levels,
-            settings,
+            Settings.of_stored(self.settings),
             None if self.catalogue is None else Catalogue.of_property(self.catalogue),
         )
 
@@ -314,8 +303,11 @@ class Event:
             StorageError: It is not what was written.
         """
         values = {key: row[key] for key in _COLUMNS}
-        numbers = all(type(values[key]) is int for key in ("number", "question"))
-        if not numbers or digest(*values.values()) != row["checksum"]:
+        texts = ("kind", "time", "what", "before")
+        typed = all(type(values[key]) is int for key in ("number", "question"))
+        typed = typed and all(isinstance(values[key], str) for key in texts)
+        typed = typed and isinstance(values["rater"], str | None)
+        if not typed or digest(*values.values()) != row["checksum"]:
             raise StorageError(
                 f"it is not what was written (its checksum differs): {_short(values)}"
             )
@@ -400,24 +392,20 @@ class Log:
 
     Args:
         definition: What never changes.
-        settings: How questions are chosen; those of the definition by default.
 
     Raises:
         ExperimentError: There cannot be such an experiment.
         StorageError: The definition cannot be read.
     """
 
-    def __init__(
-        self, definition: Definition, settings: Settings | None = None
-    ) -> None:
+    def __init__(self, definition: Definition) -> None:
         if definition.version != VERSION:
             raise StorageError(
                 f"{definition.name!r} is stored as version {definition.version!r}, and "
                 f"this package reads version {VERSION}; use the package that wrote it."
             )
         self.definition = definition
-        stored = definition.made_settings() if settings is None else settings
-        self.blank = definition.made(stored)
+        self.blank = definition.made()
         # With the baseline as a design of the space has it.
         self.settings = Settings.of(self.blank)
         self.catalogue = Catalogue.of(self.blank)

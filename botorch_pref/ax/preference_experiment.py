@@ -225,7 +225,7 @@ class PreferenceExperiment(ExperimentView):
         """
         log = self._kept.log
         before = len(log.questions)
-        together = Log(log.definition, log.settings)
+        together = Log(log.definition)
         together.append(log.events)
         draft = Draft(log)
         draft.events = add_events(together, other._kept.log, {})

@@ -76,7 +76,7 @@ class Projection:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._experiment = log.definition.made(log.settings)
+        self._experiment = log.definition.made()
         self._seen = 0
         self._rows: dict[int, list[DataRow]] = {}
 

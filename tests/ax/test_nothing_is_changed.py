@@ -17,7 +17,8 @@ from sympy.parsing import sympy_parser
 
 def functions():
     return [
-        sympy_parser.parse_expr, sympy_parser.eval_expr, sympy.sympify, sympy.parse_expr,
+        sympy_parser.parse_expr, sympy_parser.eval_expr,
+        sympy.sympify, sympy.parse_expr,
         constraints.ParameterConstraint, constraints.ParameterConstraint.__init__,
         constraints.extract_coefficient_dict_from_inequality, ax_sympy.sympify,
         db.get_session, db.session_scope, db.SESSION_FACTORY, db.Base.metadata,

@@ -1,4 +1,4 @@
-"""What was changed in a store is refused, said, read as far as it is good, and mended."""
+"""What was changed in a store is refused, said, read as far as it is good, mended."""
 
 import json
 import logging
@@ -62,9 +62,11 @@ def facts(experiment: PreferenceExperiment) -> list[object]:
     ]
 
 
-def change(path: Path, statement: str, *values: object) -> None:
+def change(path: Path, statement: str) -> None:
+    for verb in ("UPDATE ", "DELETE FROM "):
+        statement = statement.replace(verb, f"{verb}preference_")
     with sqlite3.connect(path) as connection:
-        assert connection.execute(statement, values).rowcount > 0
+        assert connection.execute(statement).rowcount > 0
     connection.close()
 
 
@@ -90,70 +92,70 @@ def test_what_nobody_changed_is_read_as_it_is(path) -> None:
 
 # A statement, the error's words, and how many of 8 questions and 7 answers are good.
 CHANGES = {
-    "UPDATE preference_events SET what = replace(what, 'sweet', 'sour')": (
+    "UPDATE events SET what = replace(what, 'sweet', 'sour')": (
         "Event 1 .*sour",
         (8, 5),
     ),
-    "UPDATE preference_events SET what = replace(what, '\"winner\": 1', '\"winner\": 0')"
+    "UPDATE events SET what = replace(what, '\"winner\": 1', '\"winner\": 0')"
     " WHERE number = 3": ("Event 3 .*winner", (8, 5)),
-    "UPDATE preference_events SET time = '2020' WHERE number = 3": (
+    "UPDATE events SET time = '2020' WHERE number = 3": (
         "Event 3 .*2020",
         (8, 5),
     ),
-    "UPDATE preference_events SET rater = 'bob' WHERE rater = 'ann'": (
+    "UPDATE events SET rater = 'bob' WHERE rater = 'ann'": (
         "Event 1 .*bob",
         (8, 5),
     ),
-    "UPDATE preference_events SET kind = 'told' WHERE kind = 'withdrawn'": (
+    "UPDATE events SET kind = 'told' WHERE kind = 'withdrawn'": (
         "Event 12 .*told",
         (8, 6),
     ),
-    "UPDATE preference_events SET what = replace(what, '0.2', '0.6') WHERE number = 2": (
+    "UPDATE events SET what = replace(what, '0.2', '0.6') WHERE number = 2": (
         "Event 2 .*0.6",
         (7, 5),
     ),
-    "UPDATE preference_events SET what = replace(what, '0.2', 'NaN') WHERE number = 2": (
+    "UPDATE events SET what = replace(what, '0.2', 'NaN') WHERE number = 2": (
         "Event 2 .*NaN",
         (7, 5),
     ),
-    "UPDATE preference_events SET number = 99 WHERE number = 3": ("Event 4", (8, 5)),
-    "UPDATE preference_events SET question = 4 WHERE number = 3": ("Event 3", (8, 5)),
-    "UPDATE preference_events SET question = 'x' WHERE number = 3": ("Event 3", (8, 5)),
-    "UPDATE preference_events SET what = '{' WHERE number = 3": ("Event 3", (8, 5)),
-    "UPDATE preference_events SET what = x'80' WHERE number = 3": ("Event 3", (8, 5)),
-    "UPDATE preference_events SET before = '' WHERE number = 3": ("Event 3", (8, 5)),
-    "UPDATE preference_events SET checksum = '' WHERE number = 3": ("Event 3", (8, 5)),
-    "DELETE FROM preference_events WHERE number = 3": ("Event 4 .*follow", (8, 5)),
-    "DELETE FROM preference_events WHERE number = 2": ("Event 3 .*follow", (7, 5)),
-    "DELETE FROM preference_events WHERE number = 16": (
+    "UPDATE events SET number = 99 WHERE number = 3": ("Event 4", (8, 5)),
+    "UPDATE events SET question = 4 WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET question = 'x' WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET what = '{' WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET what = x'80' WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET before = '' WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET checksum = '' WHERE number = 3": ("Event 3", (8, 5)),
+    "DELETE FROM events WHERE number = 3": ("Event 4 .*follow", (8, 5)),
+    "DELETE FROM events WHERE number = 2": ("Event 3 .*follow", (7, 5)),
+    "DELETE FROM events WHERE number = 16": (
         "16 events, and 17 were",
         (7, 6),
     ),
-    "DELETE FROM preference_events": ("0 events, and 17 were", (0, 0)),
-    "UPDATE preference_experiments SET head = ''": ("or other ones", (8, 6)),
-    "UPDATE preference_experiments SET events = -8": ("and -8 were", (8, 6)),
-    "UPDATE preference_experiments SET settings = replace(settings, 'seed', 'sead')": (
+    "DELETE FROM events": ("0 events, and 17 were", (0, 0)),
+    "UPDATE experiments SET head = ''": ("or other ones", (8, 6)),
+    "UPDATE experiments SET events = -8": ("and -8 were", (8, 6)),
+    "UPDATE experiments SET settings = replace(settings, 'seed', 'sead')": (
         "not what was written",
         (8, 6),
     ),
-    "UPDATE preference_experiments SET settings = replace(settings, "
+    "UPDATE experiments SET settings = replace(settings, "
     "'DuelingExploringEIIG', 'EIEIO')": ("not what was written", (8, 6)),
-    "UPDATE preference_experiments SET settings = '{'": ("JSON", (8, 6)),
-    "UPDATE preference_experiments SET num_levels = '5'": (
+    "UPDATE experiments SET settings = '{'": ("JSON", (8, 6)),
+    "UPDATE experiments SET num_levels = '5'": (
         "not what was written",
         (8, 6),
     ),
-    "UPDATE preference_experiments SET constraints = 'x'": ("JSON", (8, 6)),
-    "UPDATE preference_experiments SET constraints = '[\"print(1) <= 2\"]'": (
+    "UPDATE experiments SET constraints = 'x'": ("JSON", (8, 6)),
+    "UPDATE experiments SET constraints = '[\"print(1) <= 2\"]'": (
         "not what was written",
         None,
     ),
-    "UPDATE preference_experiments SET parameters = '[[[['": ("JSON", None),
-    "UPDATE preference_experiments SET parameters = replace(parameters, 'kind', 'find')": (
+    "UPDATE experiments SET parameters = '[[[['": ("JSON", None),
+    "UPDATE experiments SET parameters = replace(parameters, 'kind', 'find')": (
         "not what was written",
         None,
     ),
-    "UPDATE preference_experiments SET catalogue = '3'": ("not what was written", None),
+    "UPDATE experiments SET catalogue = '3'": ("not what was written", None),
 }
 
 
@@ -237,8 +239,12 @@ NEVER = {
         {"what": [option("1_0", 1.9, 1.9), option("1_1", 1.0)]},
         "space",
     ),
-    "no number": (2, {"what": [option("1_0", "x"), option("1_1", 1.0)]}, "Event 2"),
-    "no parameter": (2, {"what": [{"name": "1_0"}, option("1_1", 1.0)]}, "Event 2"),
+    "no number": (
+        2,
+        {"what": [option("1_0", "x"), option("1_1", 1.0)]},
+        "search space",
+    ),
+    "no parameter": (2, {"what": [{"name": "1_0"}, option("1_1", 1.0)]}, "parameters"),
     "one option": (2, {"what": [option("1_0", 1.0)]}, "it shows"),
     "one name": (2, {"what": [option("1_0", 1.0), option("1_0", 0.5)]}, "it shows"),
     "another name": (
@@ -258,8 +264,9 @@ def test_what_nobody_can_have_said_is_refused_under_a_good_checksum(what, path) 
     forged(path, number, **values)
     refused(path, f"Event {number} .*{match}")
     experiment = resumed(path, read_only=True)
-    assert any(f"Event {number} is left out" in line for line in experiment.damage)
-    assert experiment.num_answers in (5, 6)
+    assert any(f"Event {number} " in line for line in experiment.damage)
+    # Options are named anew: what was wrong with names alone is well.
+    assert experiment.num_answers in ((6,) if "name" in what else (5, 6))
 
 
 def test_a_number_that_json_does_not_have_is_refused(path) -> None:
