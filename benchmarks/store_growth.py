@@ -3,9 +3,9 @@
     python benchmarks/store_growth.py [--answers 10000]
 
 Prints seconds of the clock and of the processor, on a mixed space with a constraint: of
-a table of answers that is recorded, of resuming the experiment, of a single answer after
-that, of asking for a question that nothing chooses (a point of a Sobol sequence), and of
-Ax's experiment, which is made from the log once it is asked for.
+a table of answers that is recorded, of resuming the experiment, of a single answer
+after that, of asking for a question that nothing chooses (a point of a Sobol sequence),
+and of Ax's experiment, which is made from the log once it is asked for.
 """
 
 from __future__ import annotations

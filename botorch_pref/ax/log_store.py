@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -79,7 +79,7 @@ _LAST = 2**31 - 1
 _JSON = ("parameters", "constraints", "num_levels", "settings", "catalogue")
 _PLAIN = ("name", "created", "version")
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 class LogStore:
@@ -148,6 +148,7 @@ class LogStore:
             made = connection.execute(
                 EXPERIMENTS.insert().values(**row, checksum=checksum, **head)
             )
+            assert made.inserted_primary_key is not None
             self._insert(connection, made.inserted_primary_key[0], log.events)
 
     def append(self, log: Log, events: Sequence[Event]) -> None:
@@ -164,6 +165,9 @@ class LogStore:
         name, last = log.name, events[-1]
         what = f"write {', '.join(sorted({e.kind for e in events}))} to {name!r}"
         with self._transaction(what, writes=True) as connection:
+            record = self._record(connection, name)
+            if record is None:
+                raise self._lacks(connection, name)
             table = EXPERIMENTS.c
             # A row that another writer has locked is waited for.
             moved = connection.execute(
@@ -171,9 +175,6 @@ class LogStore:
                 .where(table.name == name, table.head == log.head)
                 .values(events=last.number + 1, head=last.checksum)
             )
-            record = self._record(connection, name)
-            if record is None:
-                raise self._lacks(connection, name)
             if moved.rowcount != 1:
                 raise StorageError(
                     f"Another process has gone on with {name!r}. Nothing was written, "
@@ -208,7 +209,7 @@ class LogStore:
                 .where(table.number.between(since, until))
                 .order_by(table.number)
             )
-            return record, [*events.mappings()]
+            return record, [dict(row) for row in events.mappings()]
 
     def read_what_can_be(self, name: str) -> tuple[Row, list[Row], list[str]]:
         """An experiment of which parts cannot be read.
@@ -224,7 +225,7 @@ class LogStore:
             StorageError: There is none of that name, or the database cannot be read.
         """
         record, _ = self.read(name, since=_LAST)
-        damage = []
+        damage: list[str] = []
         try:
             return record, self.read(name)[1], damage
         except StorageError as error:
@@ -248,7 +249,8 @@ class LogStore:
         if not inspect(connection).has_table(EXPERIMENTS.name):
             return None
         query = select(EXPERIMENTS).where(EXPERIMENTS.c.name == name)
-        return connection.execute(query).mappings().one_or_none()
+        found = connection.execute(query).mappings().one_or_none()
+        return None if found is None else dict(found)
 
     def _lacks(self, connection: Connection, name: str) -> StorageError:
         """Error of a database without an experiment."""

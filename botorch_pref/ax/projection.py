@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from ax.core.arm import Arm
 from ax.core.base_trial import BaseTrial
@@ -153,7 +154,9 @@ def _status(question: LoggedQuestion) -> tuple[TrialStatus, str | None]:
 
 
 def _data_rows(question: LoggedQuestion, told: Event) -> list[DataRow]:
-    said = {k: tuple(v) if isinstance(v, list) else v for k, v in told.said.items()}
+    said: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in told.said.items()
+    }
     options = question.options
     return [
         DataRow(question.index, options[i].name, metric, metric, value, math.nan)
@@ -211,7 +214,7 @@ def standing_event(trial: BaseTrial) -> Event | None:
     return Event(**stored[-1]) if stored and stored[-1]["kind"] == TOLD else None
 
 
-def standing_answer(trial: BaseTrial) -> dict[str, object] | None:
+def standing_answer(trial: BaseTrial) -> dict[str, Any] | None:
     """Answer that stands, as it was said; None without one.
 
     Args:
@@ -252,7 +255,7 @@ def options_shown(trial: BatchTrial) -> list[Arm]:
 
 def standing_answers(
     experiment: Experiment,
-) -> Iterator[tuple[list[str], dict[str, object]]]:
+) -> Iterator[tuple[list[str], dict[str, Any]]]:
     """Answers that stand, after the names of the options in the order they were shown.
 
     Args:

@@ -36,7 +36,7 @@ def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
     numbers = rater_numbers(experiment)
     standing = map(standing_event, experiment.trials.values())
     return {
-        event.trial: numbers[event.what["rater"]]
+        event.question: numbers[event.what["rater"]]
         for event in standing
         if event is not None
     }

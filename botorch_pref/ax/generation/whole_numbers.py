@@ -97,10 +97,15 @@ class UnitNumbers(UnitX):
     Ax writes the text of each new constraint and hands it to SymPy.
     """
 
-    def _transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
+    def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
+        """The search space with numbers from 0 to 1.
+
+        Args:
+            search_space: With numbers in their units; changed in place.
+        """
         constraints = [self._transformed(c) for c in search_space.parameter_constraints]
         search_space.set_parameter_constraints([])
-        search_space = super()._transform_search_space(search_space)
+        search_space = super().transform_search_space(search_space)
         search_space.set_parameter_constraints(constraints)
         return search_space
 

@@ -4,7 +4,9 @@ import pytest
 import sympy
 from ax.core import parameter_constraint
 from ax.core.parameter_constraint import ParameterConstraint
+from espresso import create
 
+from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.space.linear_constraints import LinearConstraint, linear_text
 from botorch_pref.errors import ExperimentError
 
@@ -95,3 +97,18 @@ def test_a_copy_says_the_same_without_its_text(monkeypatch) -> None:
         # A copy that is changed is a copy.
         copy.constraint_dict["dose"], copy.bound = 3.0, 1.0
         assert constraint.clone() == constraint != copy
+
+
+def test_asking_hands_no_text_of_a_constraint_to_sympy(tmp_path, monkeypatch) -> None:
+    experiment = create(tmp_path / "espresso.db", initial=1)
+    experiment.tell(experiment.ask(), winner=0)
+    for name in ("inequality", "equality"):
+        monkeypatch.setattr(
+            parameter_constraint,
+            f"extract_coefficient_dict_from_{name}",
+            lambda **_: pytest.fail("parsed"),
+        )
+    question = experiment.ask()
+    again = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.db")
+    assert again.pending == [question]
+    assert all(o["dose"] + o["ratio"] <= 21 for o in question.options)

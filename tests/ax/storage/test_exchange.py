@@ -183,7 +183,7 @@ def test_ax_reads_what_was_saved_to_its_storage(played, tmp_path) -> None:
             found = load.load_experiment("triangle")
     finally:
         db.SESSION_FACTORY = None
-    assert found.search_space == played.experiment.search_space
+    assert str(found.search_space) == str(played.experiment.search_space)
     assert len(found.trials) == 4
     means = found.lookup_data().df.sort_values(["trial_index", "arm_name"])["mean"]
     ours = played.experiment.lookup_data().df.sort_values(["trial_index", "arm_name"])
