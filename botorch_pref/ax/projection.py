@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -166,7 +165,7 @@ def _data_rows(question: LoggedQuestion, told: Event) -> list[DataRow]:
 
 
 def _plain(event: Event) -> dict[str, object]:
-    return {**asdict(event), "what": dict(event.what)}
+    return {**vars(event), "what": dict(event.what)}
 
 
 def _time(event: Event) -> datetime:
