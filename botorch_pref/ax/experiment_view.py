@@ -52,6 +52,9 @@ class ExperimentView:
     def experiment(self) -> Experiment:
         """Ax's experiment, made from the log, for Ax's tools and to be read.
 
+        It has everything that was asked and said when it is taken from here: take it
+        anew after that.
+
         Raises:
             ExperimentError: Somebody added trials to it. It is made anew.
             StorageError: A write failed, and what is stored still cannot be read.

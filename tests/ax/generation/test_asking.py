@@ -84,7 +84,8 @@ def test_seeds_of_purposes_differ_and_do_not_change() -> None:
 def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
     experiment = create(tmp_path / "espresso.db", initial=1, num_levels=2)
     experiment.tell(experiment.ask(), **said)
-    trial = experiment.experiment.trials[experiment.ask().index]
+    asked = experiment.ask()
+    trial = experiment.experiment.trials[asked.index]
     assert events_of(trial)[0].what["chosen_by"] == "Preference"
 
 

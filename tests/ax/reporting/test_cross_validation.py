@@ -1,6 +1,7 @@
 """Cross-validation against folds by hand and against Ax's own accuracy."""
 
 import math
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,8 @@ from showing import A, B, C, D, E, show, tell, triangle
 
 from botorch_pref import DuelKernel, EPPreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.ax import PreferenceExperiment, registration
+from botorch_pref.ax.kept_log import KeptLog
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
@@ -163,11 +166,10 @@ def two_draws(model: FullyBayesianPreferenceGP, **_options: object) -> None:
 @pytest.mark.slow
 def test_an_ensemble_averages_over_its_members(duels, monkeypatch) -> None:
     monkeypatch.setattr(registration, "fit_fully_bayesian_model_nuts", two_draws)
-    ensemble = PreferenceExperiment(
-        duels.experiment,
-        Settings(model="FullyBayesianLaplacePreferenceGP"),
-        duels._kept._storage,
-    )
+    settings = asdict(Settings(model="FullyBayesianLaplacePreferenceGP"))
+    log = Log(replace(duels._kept.log.definition, settings=settings))
+    log.append(duels._kept.log.events)
+    ensemble = PreferenceExperiment(KeptLog(log, None))
     row = ensemble.cross_validate(num_folds=2).loc["duels"]
     assert row["answers"] == row["scored"] == len(DUELS)
     # What is predicted is tested in tests/evaluation; none of these is sure.
