@@ -12,8 +12,6 @@ from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
 from botorch_pref.ax.answers.circumstances import checked_rater
-from botorch_pref.ax.answers.raters import known_rater
-from botorch_pref.ax.answers.telling import asked_question
 from botorch_pref.ax.exchange import save_to_ax, write_csv, write_json
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import (
@@ -25,6 +23,7 @@ from botorch_pref.ax.kept_log import KeptLog
 from botorch_pref.ax.log import TOLD
 from botorch_pref.ax.one_at_a_time import one_at_a_time
 from botorch_pref.ax.question import Question
+from botorch_pref.ax.raters import known_rater
 from botorch_pref.ax.reporting.answer_table import answer_table
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.reporting.recommendation import (
@@ -33,6 +32,7 @@ from botorch_pref.ax.reporting.recommendation import (
     fitted_adapter,
 )
 from botorch_pref.ax.reporting.report import Report, preference_report
+from botorch_pref.ax.telling import asked_question
 from botorch_pref.ax.whole_file import replace_file
 
 
@@ -63,7 +63,7 @@ class ExperimentView:
 
     @property
     def damage(self) -> list[str]:
-        """What was left out of a damaged experiment, a line each; see ``resume``."""
+        """Parts of a damaged experiment that were left out, a line each; see ``resume``."""
         return [*self._kept.damage]
 
     @one_at_a_time

@@ -168,7 +168,7 @@ def good_part(
     parameters: list[dict[str, Any]] | None = None,
     constraints: Sequence[str] | None = None,
 ) -> tuple[Log, list[str]]:
-    """What is good of the log of an experiment, whatever its damage.
+    """The good part of the log of an experiment, whatever its damage.
 
     Args:
         store: Where it is kept.

@@ -232,7 +232,7 @@ def _parameter_from_json(stored: dict[str, Any]) -> ParameterConfig:
 
 
 def now() -> str:
-    """This moment in UTC, as ISO 8601."""
+    """The time of this moment in UTC, as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

@@ -112,7 +112,7 @@ class LogStore:
 
     @property
     def shown_url(self) -> str:
-        """Where it is, without a password."""
+        """The path or the URL of the database, without a password."""
         if self.path is not None:
             return str(self.path)
         return self._url.render_as_string(hide_password=True)

@@ -9,7 +9,7 @@ from typing import Any, Self
 from ax.core.generator_run import GeneratorRun
 from pandas import DataFrame
 
-from botorch_pref.ax.answers import telling
+from botorch_pref.ax import telling
 from botorch_pref.ax.answers.answer import Answer
 from botorch_pref.ax.answers.answer_table import table_rows
 from botorch_pref.ax.answers.circumstances import checked_rater

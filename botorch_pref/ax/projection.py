@@ -68,7 +68,7 @@ def ask_run(
 
 
 class Projection:
-    """Ax's experiment of a log, brought up to date whenever it is asked for.
+    """Projection of a log to Ax's experiment, which is brought up to date when asked.
 
     Args:
         log: Of the experiment; its events may grow.
@@ -169,7 +169,7 @@ def _plain(event: Event) -> dict[str, object]:
 
 
 def _time(event: Event) -> datetime:
-    """When something happened, as Ax has times: of this place, without a zone."""
+    """The time of an event as Ax has times: of this place, without a zone."""
     return datetime.fromisoformat(event.time).astimezone().replace(tzinfo=None)
 
 

@@ -1,4 +1,4 @@
-"""What is told, recorded and undone, checked and drafted for the log."""
+"""Answers that are told, recorded and undone, checked and drafted for the log."""
 
 from __future__ import annotations
 
