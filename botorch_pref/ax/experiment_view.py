@@ -63,7 +63,7 @@ class ExperimentView:
 
     @property
     def damage(self) -> list[str]:
-        """Parts of a damaged experiment that were left out, a line each; see ``resume``."""
+        """Parts of a damaged experiment that were left out, a line each."""
         return [*self._kept.damage]
 
     @one_at_a_time

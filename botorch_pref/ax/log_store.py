@@ -318,8 +318,9 @@ def check_file(path: Path, what: str, writes: bool) -> None:
         found = path.stat()
     except FileNotFoundError as error:
         raise StorageError(
-            f"Cannot {what}: there is no file {path}; create the experiment first, or "
-            "put the file back."
+            f"Cannot {what}: there is no file {path} any more; put it back."
+            if writes
+            else f"There is no file {path}; create the experiment first."
         ) from error
     except OSError as error:
         raise StorageError(f"Cannot {what}: {error}") from error

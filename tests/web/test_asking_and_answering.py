@@ -267,7 +267,7 @@ def test_own_designs_are_asked_at_once_and_kept_as_such(
     post(client, "answer", question=own["question"], winner=1)
     assert ask(client) == {**waiting, "last": own["question"]}
     (asked, _) = [
-        e for e in events(experiment.experiment) if e.trial == own["question"]
+        e for e in events(experiment.experiment) if e.question == own["question"]
     ]
     assert asked.what["chosen_by"] == "person"
 

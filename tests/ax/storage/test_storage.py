@@ -45,7 +45,7 @@ def refused(path: Path, match: str, name: str = "espresso") -> None:
 
 
 def test_what_is_not_there_is_not_made(tmp_path) -> None:
-    refused(tmp_path / "espresso.db", f"there is no file {tmp_path}/espresso.db")
+    refused(tmp_path / "espresso.db", f"There is no file {tmp_path}/espresso.db")
     assert list(tmp_path.iterdir()) == []
 
 
