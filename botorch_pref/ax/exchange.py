@@ -61,6 +61,8 @@ def write_csv(log: Log, path: Path) -> None:
         "kind": _CREATED,
         "time": definition.created,
         "what": json_text(asdict(definition)),
+        # Without it, the loss of the last rows could not be seen.
+        "before": log.head,
         "checksum": definition.checksum(),
     }
     table = StringIO(newline="")
@@ -141,7 +143,7 @@ def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
     for row in rows:
         row["rater"] = row["rater"] or None
         row |= {key: int(row[key]) for key in ("number", "question")}
-    return definition, rows, rows[-1]["checksum"] if rows else first["checksum"]
+    return definition, rows, first["before"]
 
 
 def retold(

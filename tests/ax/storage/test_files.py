@@ -12,7 +12,7 @@ from stat import S_IMODE
 import pytest
 from showing import A, B, C, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, log_store
 from botorch_pref.errors import StorageError
 
 NAME = "triangle.db"
@@ -91,7 +91,7 @@ def test_a_read_only_file_is_read_and_not_written(tmp_path) -> None:
     assert resumed(path).pending == []
 
 
-def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path) -> None:
+def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path, monkeypatch) -> None:
     path = tmp_path / NAME
     experiment = triangle(path)
     question = show(experiment, A, B)
@@ -106,6 +106,13 @@ def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path) -> None:
             act()
         # It does not come back empty.
         assert not path.exists()
+    with monkeypatch.context() as patch:
+        # Not even where it goes between the look at it and its opening.
+        patch.setattr(log_store, "check_file", lambda *_: None)
+        for act in acts:
+            with pytest.raises((StorageError, OSError)):
+                act()
+            assert not path.exists()
     os.mkfifo(path)
     for act in (*acts, lambda: triangle(path)):
         with pytest.raises(StorageError, match=f"{path} is no regular file"):
