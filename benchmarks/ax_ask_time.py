@@ -28,14 +28,14 @@ from ax.generators.torch.botorch_modular.surrogate import Surrogate  # noqa: E40
 
 from botorch_pref.ax import PreferenceExperiment, Question  # noqa: E402
 from botorch_pref.ax.generation.search.question_search import QuestionSearch  # noqa: E402
-from botorch_pref.ax.storage.sql_storage import SqlStorage  # noqa: E402
+from botorch_pref.ax.log_store import LogStore  # noqa: E402
 
 TO_REACH = {30: 1.0, 100: 2.0}
 SEEDS = (0, 1)
 PARTS = {
     "fit": (Surrogate, "fit"),
     "search": (QuestionSearch, "best"),
-    "write": (SqlStorage, "save"),
+    "write": (LogStore, "append"),
 }
 CONSTRAINTS = {"none": [], "dose + ratio <= 21": ["dose + ratio <= 21"]}
 PARAMETERS = [

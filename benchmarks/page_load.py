@@ -125,12 +125,12 @@ def compare(storage: Path, acknowledged: list[Acknowledged]) -> int:
         How many questions the model chose.
     """
     from botorch_pref.ax import PreferenceExperiment
-    from botorch_pref.ax.storage.events import events
+    from botorch_pref.ax.projection import events
 
     experiment = PreferenceExperiment.resume(NAME, storage=storage).experiment
     log = list(events(experiment))
     told = [
-        (event.trial, event.what["rater"], event.said["winner"])
+        (event.question, event.what["rater"], event.said["winner"])
         for event in log
         if event.kind == "told"
     ]

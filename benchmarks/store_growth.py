@@ -1,30 +1,37 @@
-"""Times of asking and telling as an experiment grows, without the model.
+"""Times of keeping and reading many answers, without the model.
 
-    python benchmarks/store_growth.py
+    python benchmarks/store_growth.py [--answers 10000]
 
-Prints processor seconds of ``ask`` and ``tell`` at the first, the hundredth, ...
-question of one experiment in each kind of store, on a mixed space. The questions are
-points of a Sobol sequence, so that what is left is making, keeping and reading them.
+Prints seconds of the clock and of the processor, on a mixed space with a constraint: of
+a table of answers that is recorded, of resuming the experiment, of a single answer
+after that, of asking for a question that nothing chooses (a point of a Sobol sequence),
+and of Ax's experiment, which is made from the log once it is asked for.
 """
 
 from __future__ import annotations
 
+import argparse
+import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from report import print_table, seconds, start
+from report import print_table, start
 
 warnings.simplefilter("ignore")  # Ax of its own old names.
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig  # noqa: E402
+from pandas import DataFrame  # noqa: E402
 
-from botorch_pref.ax import PreferenceExperiment, Question  # noqa: E402
+from botorch_pref.ax import PreferenceExperiment  # noqa: E402
 
-AT = (1, 100, 300, 500)
-AROUND = 5
-"""How many questions, up to the one that is named, are timed and averaged."""
-STORES = {"SQLite": "growth.db", "JSON": "growth.json"}
+NUM_ANSWERS = 10_000
+TO_REACH = {"record_table": 10.0, "resume": 5.0, "tell": 0.02}
+REPEATS = 20
+"""How many single answers are averaged."""
 PARAMETERS = [
     RangeParameterConfig(name="dose", parameter_type="float", bounds=(14, 22)),
     RangeParameterConfig(
@@ -35,56 +42,111 @@ PARAMETERS = [
         name="bean", parameter_type="str", values=["a", "b", "c"], is_ordered=False
     ),
 ]
+CONSTRAINTS = ["dose + ratio <= 25"]
 
 
-def played(path: Path) -> dict[int, tuple[float, float]]:
-    """Times of asking and of telling from some questions on, in seconds.
+def design(draws: Random) -> dict[str, Any]:
+    """A random design.
 
     Args:
+        draws: Generator.
+    """
+    return {
+        "dose": draws.uniform(14, 21),
+        "grind": draws.uniform(0.1, 10),
+        "ratio": draws.randint(1, 4),
+        "bean": draws.choice("abc"),
+    }
+
+
+def duels(num_answers: int, draws: Random) -> DataFrame:
+    """A table of answered duels, as `record_table` takes it.
+
+    Args:
+        num_answers: How many.
+        draws: Generator.
+    """
+    sides = ("winner", "loser")
+    return DataFrame(
+        [
+            {f"{side}_{k}": v for side in sides for k, v in design(draws).items()}
+            for _ in range(num_answers)
+        ]
+    )
+
+
+def timed(act: Callable[[], object], repeats: int = 1) -> tuple[float, float]:
+    """Seconds of the clock and of the processor, an act.
+
+    Args:
+        act: What is timed.
+        repeats: How often, to be averaged.
+    """
+    clock, processor = time.perf_counter(), time.process_time()
+    for _ in range(repeats):
+        act()
+    return (
+        (time.perf_counter() - clock) / repeats,
+        (time.process_time() - processor) / repeats,
+    )
+
+
+def measured(num_answers: int, path: Path) -> dict[str, tuple[float, float]]:
+    """Seconds of everything that is timed, by its name.
+
+    Args:
+        num_answers: How many answers are kept first.
         path: Of the store.
     """
+    draws = Random(0)
     experiment = PreferenceExperiment.create(
-        "growth", parameters=PARAMETERS, storage=path, initial=10**6
+        "growth",
+        parameters=PARAMETERS,
+        parameter_constraints=CONSTRAINTS,
+        storage=path,
+        initial=10**6,
     )
-    times: list[tuple[float, float]] = []
-
-    def ask_and_tell() -> None:
-        questions: list[Question] = []
-        asking = seconds(lambda: questions.append(experiment.ask()))
-        telling = seconds(lambda: experiment.tell(questions[0], winner=0))
-        times.append((asking, telling))
-
     # What is imported and compiled at first does not count.
-    for _ in range(max(AT) + AROUND):
-        ask_and_tell()
-    found = {}
-    for at in AT:
-        some = times[at : at + AROUND]
-        asked, told = zip(*some, strict=True)
-        found[at] = (sum(asked) / AROUND, sum(told) / AROUND)
-    resumed = seconds(lambda: PreferenceExperiment.resume("growth", storage=path))
-    found[-1] = (resumed, path.stat().st_size / 2**20)
+    experiment.tell(experiment.ask(), winner=0)
+    table = duels(num_answers, draws)
+    found = {"record_table": timed(lambda: experiment.record_table(table))}
+    resumed: list[PreferenceExperiment] = []
+
+    def resume() -> None:
+        resumed.append(PreferenceExperiment.resume("growth", storage=path))
+
+    found["resume"] = timed(resume)
+    (experiment,) = resumed
+    pairs = [[design(draws), design(draws)] for _ in range(2 * REPEATS)]
+    asked = [experiment.ask(options=pair) for pair in pairs[:REPEATS]]
+    told = iter(asked)
+    found["tell"] = timed(lambda: experiment.tell(next(told), winner=0), REPEATS)
+    found["Ax's experiment, at first"] = timed(lambda: experiment.experiment)
+    more = iter([experiment.ask(options=pair) for pair in pairs[REPEATS:]])
+    found["tell, once Ax's is made"] = timed(
+        lambda: experiment.tell(next(more), winner=0), REPEATS
+    )
+    found["Ax's experiment, after that"] = timed(lambda: experiment.experiment)
+    found["ask, without a model"] = timed(experiment.ask)
     return found
 
 
 def main() -> None:
     """Prints the table."""
-    start("asking and telling without a model, seconds")
-    rows = []
-    for store, name in STORES.items():
-        with TemporaryDirectory() as folder:
-            found = played(Path(folder) / name)
-        first = found[AT[0]]
-        for at in AT:
-            asked, told = found[at]
-            rows.append([store, at, asked, told, asked / first[0], told / first[1]])
-        resumed, size = found[-1]
-        print(
-            f"{store}: {max(AT) + AROUND} questions are resumed in {resumed:.2f} s "
-            f"from {size:.1f} MiB"
-        )
-    print()
-    print_table(["store", "question", "ask", "tell", "of first", "of first"], rows)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--answers", type=int, default=NUM_ANSWERS)
+    num_answers = parser.parse_args().answers
+    start(f"keeping and reading {num_answers} answers, seconds")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "growth.db"
+        found = measured(num_answers, path)
+        size = path.stat().st_size / 2**20
+    rows = [
+        [what, clock, processor, TO_REACH.get(what, "")]
+        for what, (clock, processor) in found.items()
+    ]
+    print_table(["what", "clock", "processor", "to reach"], rows)
+    print(f"\n{size:.1f} MiB")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import pickle
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 
-from botorch_pref.ax.answers import telling
 from botorch_pref.ax.generation.chosen_question import chosen_question
 from botorch_pref.ax.one_at_a_time import one_at_a_time
 from botorch_pref.ax.preference_experiment import PreferenceExperiment
@@ -67,7 +66,4 @@ def ask_chosen(
     run: GeneratorRun
     order: list[int] | None
     run, order = pickle.loads(choice)
-    trial = experiment._kept.keep(
-        lambda kept: telling.ask_about(kept, run, rater, order)
-    )
-    return Question.of_trial(trial)
+    return experiment._ask_about(run, rater, order)

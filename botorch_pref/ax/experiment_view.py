@@ -6,24 +6,23 @@ from pathlib import Path
 
 from ax.api.client import Client
 from ax.core.experiment import Experiment
-from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
-from botorch_pref.ax.answers import telling
 from botorch_pref.ax.answers.circumstances import checked_rater
-from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
-from botorch_pref.ax.answers.raters import known_rater, rater_numbers
+from botorch_pref.ax.exchange import save_to_ax, write_csv, write_json
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.generation_strategy import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
 from botorch_pref.ax.given_values import given_truth
-from botorch_pref.ax.kept_experiment import KeptExperiment
+from botorch_pref.ax.kept_log import KeptLog
+from botorch_pref.ax.log import TOLD
 from botorch_pref.ax.one_at_a_time import one_at_a_time
 from botorch_pref.ax.question import Design, Question
+from botorch_pref.ax.raters import known_rater
 from botorch_pref.ax.reporting.answer_table import answer_table
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.reporting.recommendation import (
@@ -32,12 +31,8 @@ from botorch_pref.ax.reporting.recommendation import (
     fitted_adapter,
 )
 from botorch_pref.ax.reporting.report import Report, preference_report
-from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.storage.event_table import write_log
-from botorch_pref.ax.storage.events import standing_event
-from botorch_pref.ax.storage.json_storage import write_json
-from botorch_pref.ax.storage.storage import Storage
-from botorch_pref.ax.storage.whole_file import replace_file
+from botorch_pref.ax.telling import asked_question
+from botorch_pref.ax.whole_file import replace_file
 from botorch_pref.errors import BotorchPrefError
 
 
@@ -45,40 +40,45 @@ class ExperimentView:
     """View of a preference experiment that changes nothing.
 
     Args:
-        experiment: Ax's, as it is stored.
-        settings: How questions are chosen.
-        storage: Where the experiment is kept.
+        kept: The log of the experiment.
     """
 
-    def __init__(
-        self, experiment: Experiment, settings: Settings, storage: Storage
-    ) -> None:
-        self._kept = KeptExperiment(experiment, storage)
-        self.settings = settings
+    def __init__(self, kept: KeptLog) -> None:
+        self._kept = kept
+        self.settings = kept.log.settings
 
     @one_at_a_time
     def __repr__(self) -> str:
         """Name, storage, numbers of questions and answers, and what asks them."""
         try:
-            trials = self.experiment.trials.values()
+            log = self._kept.log
         except BotorchPrefError as error:
             return f"<{type(self).__name__}: {error}>"
-        answers = sum(standing_event(trial) is not None for trial in trials)
+        answers = sum(question.standing is not None for question in log.questions)
         return (
-            f"<{type(self).__name__} {self.experiment.name!r} in {self._kept.storage}: "
-            f"{len(trials)} questions, {answers} answers, {self.settings.model} with "
-            f"{self.settings.acquisition}>"
+            f"<{type(self).__name__} {log.name!r} in {self._kept.place}: "
+            f"{len(log.questions)} questions, {answers} answers, {self.settings.model} "
+            f"with {self.settings.acquisition}>"
         )
 
     @property
     @one_at_a_time
     def experiment(self) -> Experiment:
-        """Ax's experiment, as it is stored.
+        """Ax's experiment, made from the log, for Ax's tools and to be read.
+
+        It has everything that was asked and said when it is taken from here: take it
+        anew after that.
 
         Raises:
+            ExperimentError: Somebody added trials to it. It is made anew.
             StorageError: A write failed, and what is stored still cannot be read.
         """
         return self._kept.experiment
+
+    @property
+    def damage(self) -> list[str]:
+        """Parts of a damaged experiment that were left out, a line each."""
+        return [*self._kept.damage]
 
     @one_at_a_time
     def recommend(self, anywhere: bool = False, *, rater: str | None = None) -> Design:
@@ -148,21 +148,49 @@ class ExperimentView:
     @one_at_a_time
     def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
-        running = self.experiment.trials_by_status[TrialStatus.RUNNING]
-        in_order = sorted(running, key=lambda trial: trial.index)
-        return [Question.of_trial(telling.batch(trial)) for trial in in_order]
+        log = self._kept.log
+        return [
+            Question.of_logged(log, asked) for asked in log.questions if asked.pending
+        ]
+
+    @one_at_a_time
+    def question(self, index: int) -> Question:
+        """A question that was asked, answered or not.
+
+        Args:
+            index: Its number.
+
+        Raises:
+            ExperimentError: There is no such question.
+        """
+        log = self._kept.log
+        return Question.of_logged(log, asked_question(log, index))
+
+    @property
+    @one_at_a_time
+    def num_answers(self) -> int:
+        """Number of answers that stand."""
+        asked = self._kept.log.questions
+        return sum(question.standing is not None for question in asked)
+
+    @property
+    @one_at_a_time
+    def version(self) -> str:
+        """Checksum of all that was asked and said, another one after each event."""
+        return self._kept.log.head
 
     @property
     @one_at_a_time
     def raters(self) -> list[str]:
         """The names of those who have answered, in the order of their first answers."""
-        return [*rater_numbers(self.experiment)]
+        told = (event.rater for event in self._kept.log.events if event.kind == TOLD)
+        return [*dict.fromkeys(name for name in told if name is not None)]
 
     @property
     @one_at_a_time
     def num_levels(self) -> int | None:
         """Number of levels of the scale; None without a scale."""
-        return number_of_levels(self.experiment)
+        return self._kept.log.num_levels
 
     @property
     def generation_strategy(self) -> GenerationStrategy:
@@ -188,7 +216,7 @@ class ExperimentView:
         Returns:
             See `answer_table`.
         """
-        return answer_table(self.experiment)
+        return answer_table(self._kept.log)
 
     @one_at_a_time
     def write_answers(self, path: str | Path) -> None:
@@ -204,24 +232,41 @@ class ExperimentView:
 
     @one_at_a_time
     def write_json(self, path: str | Path) -> None:
-        """Writes the whole experiment to a file that Ax reads too.
+        """Writes the whole experiment as JSON: what it is, and its log.
 
         Args:
-            path: Of the file; ``resume(name, storage=path)`` goes on from there.
+            path: Of the file, which `read` reads; replaced, whole, if there is one.
 
         Raises:
             StorageError: It cannot be written.
         """
-        write_json(self.experiment, Path(path))
+        write_json(self._kept.log, Path(path))
 
     @one_at_a_time
     def write_log(self, path: str | Path) -> None:
-        """Writes the log of all questions, answers and withdrawals as CSV.
+        """Writes the whole experiment as CSV: what it is, then its log, a row an event.
 
         Args:
-            path: Of the file; replaced if there is one.
+            path: Of the file, which `read` reads if its name ends in ``.csv``;
+                replaced, whole, if there is one.
 
         Raises:
             StorageError: It cannot be written.
         """
-        write_log(self.experiment, Path(path))
+        write_csv(self._kept.log, Path(path))
+
+    @one_at_a_time
+    def save_to_ax(self, place: str | Path) -> None:
+        """Writes Ax's experiment to Ax's own storage, for Ax's tools to open.
+
+        Nothing here reads it again; this experiment goes on where it is.
+
+        Args:
+            place: A path that ends in ``.json``; another path, of an SQLite file; or
+                the URL of a database.
+
+        Raises:
+            StorageError: It cannot be written, or the database has an experiment of
+                that name.
+        """
+        save_to_ax(self.experiment, str(place))

@@ -6,47 +6,53 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from ax.core.generator_run import GeneratorRun
 from pandas import DataFrame
 
-from botorch_pref.ax.answers import taking_back, telling
+from botorch_pref.ax import telling
 from botorch_pref.ax.answers.answer import Answer
 from botorch_pref.ax.answers.answer_table import table_rows
 from botorch_pref.ax.answers.circumstances import checked_rater
-from botorch_pref.ax.answers.recorded_answer import RecordedAnswer, recorded_answers
 from botorch_pref.ax.answers.taken_answers import check_taken
+from botorch_pref.ax.exchange import add_events, read_file, retold
 from botorch_pref.ax.experiment_view import ExperimentView
 from botorch_pref.ax.generation.checked_options import (
     check_first_question,
     check_options,
 )
 from botorch_pref.ax.generation.chosen_question import chosen_question
-from botorch_pref.ax.given_values import given_integer
-from botorch_pref.ax.kept_experiment import checked_load
+from botorch_pref.ax.given_values import given_integer, given_truth
+from botorch_pref.ax.kept_log import KeptLog, checked_log, good_part
+from botorch_pref.ax.log import (
+    UNDONE,
+    WITHDRAWN,
+    Definition,
+    Draft,
+    Log,
+    parameter_to_json,
+)
+from botorch_pref.ax.log_store import LogStore
 from botorch_pref.ax.one_at_a_time import one_at_a_time
+from botorch_pref.ax.projection import ask_run
 from botorch_pref.ax.question import MOST_OPTIONS, Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
 from botorch_pref.ax.setup import ParameterConfig, check_same_space, new_experiment
 from botorch_pref.ax.space.catalogue import catalogue_parameters, check_alone
 from botorch_pref.ax.space.own_options import own_options
-from botorch_pref.ax.storage.log_head import LogHead
-from botorch_pref.ax.storage.storage_place import storage_at
 
 
 class PreferenceExperiment(ExperimentView):
     """Preference experiment: asks questions, is told answers, recommends.
 
-    Everything is kept in Ax's experiment: a question is a batch trial, which runs until
-    it is answered, its options are arms, answers are data of metrics, one for each kind
-    of answer. What is said is kept before ``ask`` and ``tell`` return.
+    All that is asked and said is an event of a log, which is kept in a database before
+    ``ask`` and ``tell`` return. Ax's experiment is made from the log.
 
-    `create` and `resume` make one. Threads that use experiments, the same or others,
-    wait for each other.
+    `create`, `resume` and `read` make one. Threads that use experiments, the same or
+    others, wait for each other.
 
     Args:
-        experiment: Ax's, as it is stored.
-        settings: How questions are chosen.
-        storage: Where the experiment is kept.
+        kept: The log of the experiment.
     """
 
     @classmethod
@@ -71,8 +77,7 @@ class PreferenceExperiment(ExperimentView):
                 ``"dose + ratio <= 25"``.
             catalogue: A table in place of parameters: options are its rows, its columns
                 their features, and its index their ids.
-            storage: A path of an SQLite file; a path that ends in ``.json``; or the URL
-                of a database.
+            storage: The path of an SQLite file, or the URL of a database.
             num_levels: How many levels there are, if answers are levels of a scale.
             settings: See `Settings`: ``model``, ``acquisition``, ``initial``, ``seed``,
                 ``baseline`` and options.
@@ -82,6 +87,8 @@ class PreferenceExperiment(ExperimentView):
             StorageError: There is an experiment of that name already.
         """
         register_classes()
+        if num_levels is not None:
+            num_levels = given_integer("num_levels", num_levels, 2)
         if parameter_constraints:
             settings.setdefault("optimizer_options", SHORT_WALKS)
         rows = None
@@ -93,14 +100,25 @@ class PreferenceExperiment(ExperimentView):
         chosen = Settings.from_arguments(settings)
         check_taken(chosen, Answer(winner=0), 2, num_levels)
         check_options(chosen)
-        experiment = new_experiment(
+        blank = new_experiment(
             name, parameters, parameter_constraints, num_levels, chosen, rows
         )
-        check_first_question(experiment, Settings.of(experiment))
-        LogHead.of_new(experiment).put(experiment)
-        place = storage_at(storage)
-        place.create(experiment)
-        return cls(experiment, Settings.of(experiment), place)
+        check_first_question(blank, Settings.of(blank))
+        definition = Definition.new(
+            name,
+            parameters or [],
+            parameter_constraints,
+            num_levels,
+            Settings.of(blank),
+            rows,
+        )
+        return cls._created(Log(definition), storage)
+
+    @classmethod
+    def _created(cls, log: Log, storage: str | Path) -> Self:
+        store = LogStore(storage)
+        store.create(log)
+        return cls(KeptLog(log, store))
 
     @classmethod
     @one_at_a_time
@@ -111,6 +129,7 @@ class PreferenceExperiment(ExperimentView):
         storage: str | Path,
         parameters: Sequence[ParameterConfig] | None = None,
         parameter_constraints: Sequence[str] = (),
+        read_only: bool = False,
     ) -> Self:
         """An experiment as it was left, however it was left.
 
@@ -119,17 +138,104 @@ class PreferenceExperiment(ExperimentView):
             storage: Where it was created.
             parameters: If given, they must be those of the experiment.
             parameter_constraints: Theirs.
+            read_only: Whether to open it to be read, also if it is damaged. Then it has
+                every event that is what was written and can have happened, `damage`
+                says what was left out, and `copy` writes the good part to a storage
+                where one can go on. Where the stored parameters are damaged too,
+                ``parameters`` take their place.
 
         Raises:
-            ExperimentError: The search space or the objective has changed.
+            ExperimentError: The search space has changed.
             StorageError: There is no such experiment, or it cannot be read.
         """
         register_classes()
-        place = storage_at(storage)
-        experiment = checked_load(name, place)
+        store = LogStore(storage)
+        if given_truth("read_only", read_only):
+            given = None
+            if parameters is not None:
+                given = [parameter_to_json(config) for config in parameters]
+            log, damage = good_part(store, name, given, parameter_constraints)
+            return cls(KeptLog(log, None, damage))
+        log = checked_log(store, name)
         if parameters is not None:
-            check_same_space(experiment, parameters, parameter_constraints)
-        return cls(experiment, Settings.of(experiment), place)
+            check_same_space(log.blank, parameters, parameter_constraints)
+        return cls(KeptLog(log, store))
+
+    @classmethod
+    @one_at_a_time
+    def read(
+        cls, path: str | Path, *, storage: str | Path, name: str | None = None
+    ) -> Self:
+        """A new experiment from a file of `write_json` or `write_log`.
+
+        Args:
+            path: Of the file; a name that ends in ``.csv`` is that of a table.
+            storage: Where the experiment is kept from now on, see `create`.
+            name: Of the new experiment; that of the old one by default.
+
+        Raises:
+            StorageError: The file is not what was written, or the storage has such an
+                experiment already.
+        """
+        register_classes()
+        return cls._created(read_file(Path(path), name), storage)
+
+    @one_at_a_time
+    def copy(
+        self,
+        *,
+        storage: str | Path,
+        name: str | None = None,
+        parameters: Sequence[ParameterConfig] | None = None,
+        parameter_constraints: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A new experiment with all that was asked and said in this one.
+
+        Args:
+            storage: Where the new one is kept, see `create`.
+            name: Of the new one; the same by default.
+            parameters: Those of the new one, such as wider ranges; by default the same.
+            parameter_constraints: Theirs.
+            rename: New names of parameters, by their old ones.
+
+        Raises:
+            ExperimentError: The new search space does not have an option that was
+                shown; the message names the event.
+            StorageError: It cannot be written.
+        """
+        copied = retold(
+            self._kept.log,
+            name=name,
+            parameters=parameters,
+            constraints=parameter_constraints,
+            rename=rename,
+        )
+        return self._created(copied, storage)
+
+    @one_at_a_time
+    def merge(self, other: PreferenceExperiment) -> list[Question]:
+        """Adds all that was asked and said in another experiment, or nothing.
+
+        Args:
+            other: An experiment whose options this search space has. It stays as it is.
+
+        Returns:
+            The questions that were added, which are numbered on.
+
+        Raises:
+            ExperimentError: This experiment cannot have one of the events; names it.
+            StorageError: They cannot be kept.
+        """
+        log = self._kept.log
+        before = len(log.questions)
+        together = Log(log.definition)
+        together.append(log.events)
+        draft = Draft(log)
+        draft.events = add_events(together, other._kept.log, {})
+        if draft.events:
+            self._kept.keep(draft)
+        return [Question.of_logged(log, asked) for asked in log.questions[before:]]
 
     @one_at_a_time
     def ask(
@@ -157,11 +263,22 @@ class PreferenceExperiment(ExperimentView):
         if options is None:
             run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:
-            run, order = own_options(self.experiment, options), None
-        trial = self._kept.keep(
-            lambda experiment: telling.ask_about(experiment, run, rater, order)
-        )
-        return Question.of_trial(trial)
+            run, order = own_options(self._kept.log.blank, options), None
+        return self._ask_about(run, rater, order)
+
+    def _ask_about(
+        self, run: GeneratorRun, rater: str | None, order: list[int] | None
+    ) -> Question:
+        """Asks about options that were chosen, see `ask_run`."""
+        draft = Draft(self._kept.log)
+        index = ask_run(draft, run, rater, order)
+        return self._kept_questions(draft, [index])[0]
+
+    def _kept_questions(self, draft: Draft, indices: list[int]) -> list[Question]:
+        """Questions of a draft, which is kept."""
+        self._kept.keep(draft)
+        log = draft.log
+        return [Question.of_logged(log, log.questions[index]) for index in indices]
 
     @one_at_a_time
     def tell(
@@ -190,13 +307,16 @@ class PreferenceExperiment(ExperimentView):
                 or was asked of somebody else, this cannot be an answer to it, or the
                 model takes no such answer.
         """
-        trial = telling.asked_trial(self.experiment, question)
+        log = self._kept.log
+        asked = telling.asked_question(log, question)
         around = telling.circumstances_of(
-            trial, rater=rater, note=note, seconds=seconds, order=order
+            asked, rater=rater, note=note, seconds=seconds, order=order
         )
-        answer = telling.new_answer(trial, self.settings, around, said)
+        answer = telling.new_answer(log, asked, around, said)
         if answer is not None:
-            self._kept.keep(lambda _: telling.give_answer(trial, answer, around))
+            draft = Draft(log)
+            telling.tell(draft, asked.index, answer, around)
+            self._kept.keep(draft)
 
     @one_at_a_time
     def record(
@@ -220,10 +340,10 @@ class PreferenceExperiment(ExperimentView):
             ExperimentError: The search space does not have these designs, or this
                 cannot be an answer about them.
         """
-        answer = RecordedAnswer.checked(
-            self.experiment, self.settings, options, {"rater": rater, **said}
-        )
-        return Question.of_trial(self._kept.keep(answer.added_to))
+        log = self._kept.log
+        answer = telling.RecordedAnswer.checked(log, options, {"rater": rater, **said})
+        draft = Draft(log)
+        return self._kept_questions(draft, [answer.add_to(draft)])[0]
 
     @one_at_a_time
     def record_table(
@@ -246,12 +366,10 @@ class PreferenceExperiment(ExperimentView):
         Raises:
             ExperimentError: A column, or a row, says what cannot be.
         """
-        rows = table_rows(answers, items, self.experiment)
-        kept = recorded_answers(self.experiment, self.settings, rows)
-        trials = self._kept.keep(
-            lambda experiment: [answer.added_to(experiment) for answer in kept]
-        )
-        return [Question.of_trial(trial) for trial in trials]
+        log = self._kept.log
+        rows = table_rows(answers, items, log.blank)
+        recorded, draft = telling.recorded_answers(log, rows), Draft(log)
+        return self._kept_questions(draft, [one.add_to(draft) for one in recorded])
 
     @one_at_a_time
     def undo(self, *, rater: str | None = None) -> Question:
@@ -269,9 +387,10 @@ class PreferenceExperiment(ExperimentView):
         Raises:
             ExperimentError: There is no answer left.
         """
-        trial = taking_back.last_answered(self.experiment, checked_rater(rater))
-        self._kept.keep(lambda _: taking_back.undo_answer(trial))
-        return Question.of_trial(trial)
+        draft = Draft(self._kept.log)
+        index = telling.last_answered(draft.log, checked_rater(rater)).index
+        draft.add(index, UNDONE)
+        return self._kept_questions(draft, [index])[0]
 
     @one_at_a_time
     def withdraw(self, question: Question | int) -> None:
@@ -285,6 +404,8 @@ class PreferenceExperiment(ExperimentView):
         Raises:
             ExperimentError: There is no such question.
         """
-        trial = telling.asked_trial(self.experiment, question)
-        if not taking_back.is_taken_back(trial):
-            self._kept.keep(lambda _: taking_back.take_back(trial))
+        draft = Draft(self._kept.log)
+        asked = telling.asked_question(draft.log, question)
+        if not asked.withdrawn:
+            draft.add(asked.index, WITHDRAWN)
+            self._kept.keep(draft)

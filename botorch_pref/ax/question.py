@@ -9,9 +9,10 @@ from typing import Any
 from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 
+from botorch_pref.ax.log import Log, LoggedQuestion
+from botorch_pref.ax.projection import asked_rater, options_shown
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.storage.events import asked_rater, options_shown
 
 MOST_OPTIONS = 100
 """Of one question; nobody compares more at once."""
@@ -84,3 +85,19 @@ class Question:
             Design(arm.parameters, arm.name if rows else None) for arm in arms
         )
         return cls(trial.index, options, asked_rater(trial), names)
+
+    @classmethod
+    def of_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
+        """A question of a log.
+
+        Args:
+            log: Of the experiment.
+            logged: One of its questions.
+        """
+        rows = log.catalogue is not None
+        options = tuple(
+            Design(option.parameters, option.name if rows else None)
+            for option in logged.options
+        )
+        names = tuple(option.name for option in logged.options)
+        return cls(logged.index, options, logged.rater, names)

@@ -9,6 +9,7 @@ from ax.adapter.registry import (
     GENERATOR_KEY_TO_GENERATOR_SETUP,
     GeneratorSetup,
 )
+from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpaceDigest
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.generators.torch.botorch_modular.surrogate import (
@@ -24,7 +25,11 @@ from ax.storage.botorch_modular_registry import (
     register_mll,
     register_model,
 )
-from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
+from ax.storage.json_store.encoders import parameter_constraint_to_dict
+from ax.storage.json_store.registry import (
+    CORE_DECODER_REGISTRY,
+    CORE_ENCODER_REGISTRY,
+)
 from ax.storage.transform_registry import register_transform
 from botorch.fit import fit_fully_bayesian_model_nuts, fit_gpytorch_mll
 from botorch.models.model import Model
@@ -42,12 +47,13 @@ from botorch_pref.ax.generation.whole_numbers import (
     TO_EVEN_UNIT_CUBE,
     TO_UNIT_CUBE,
     NearestIntegers,
+    UnitNumbers,
     WholeNumbers,
 )
 from botorch_pref.ax.naming.likelihood_names import model_arguments
 from botorch_pref.ax.naming.names import acquisition_classes, model_classes
 from botorch_pref.ax.shared_raters import fit_group, group_arguments
-from botorch_pref.ax.space.parsed_constraints import parse_constraints_once
+from botorch_pref.ax.space.linear_constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 
@@ -117,7 +123,19 @@ def register_classes() -> None:
             register_acquisition_function(acquisition_class)
 
 
-_TRANSFORMS = (CatalogueRows, NearestIntegers, ReadableNumbers, WholeNumbers)
+def _constraint_to_dict(constraint: LinearConstraint) -> dict[str, Any]:
+    """Ax's hook: a constraint as Ax stores it."""
+    stored = parameter_constraint_to_dict(constraint)
+    return {**stored, "__type": ParameterConstraint.__name__}
+
+
+_TRANSFORMS = (
+    CatalogueRows,
+    NearestIntegers,
+    ReadableNumbers,
+    UnitNumbers,
+    WholeNumbers,
+)
 
 
 def _register() -> None:
@@ -139,6 +157,7 @@ def _register() -> None:
         )
     )
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
+    CORE_ENCODER_REGISTRY[LinearConstraint] = _constraint_to_dict
     for transform in _TRANSFORMS:
         register_transform(transform)
     register_acquisition(PreferenceAcquisition)
@@ -147,7 +166,6 @@ def _register() -> None:
     fit_botorch_model.register(GroupUtility)(_fit_group)
     submodel_input_constructor.register(GroupUtility)(_group_inputs)
     register_classes()
-    parse_constraints_once()
 
 
 _register()

@@ -20,9 +20,6 @@ from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.models.duel_kernel import DuelKernel
 from botorch_pref.models.preference_gp import PreferenceGP
 
-VERSION = 2
-"""Of what is stored. Raise it when an older reader would misread it."""
-
 PROPERTY = "botorch_pref"
 """The property of Ax's experiment that holds the settings."""
 
@@ -115,8 +112,8 @@ class Settings:
             )
 
     def to_property(self) -> dict[str, Any]:
-        """Dictionary of the settings as they are stored."""
-        return {"version": VERSION, **asdict(self)}
+        """Dictionary of the settings as Ax's experiment holds them."""
+        return asdict(self)
 
     @classmethod
     def from_arguments(cls, given: dict[str, Any]) -> Self:
@@ -151,35 +148,34 @@ class Settings:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
-        """Settings that are stored with an experiment.
+        """Settings of a preference experiment.
 
         Args:
-            experiment: Ax's.
+            experiment: Ax's, made by `new_experiment`.
+        """
+        return cls(**experiment._properties[PROPERTY])
+
+    @classmethod
+    def of_stored(cls, stored: object) -> Self:
+        """Settings that were stored with an experiment.
+
+        Args:
+            stored: What was read.
 
         Raises:
-            StorageError: It is no experiment of ours, or of another version.
+            StorageError: They are not the settings that there are, or one of them
+                cannot be.
         """
-        properties = experiment._properties
-        stored = properties.get(PROPERTY) if isinstance(properties, dict) else None
-        if not isinstance(stored, dict) or "version" not in stored:
-            raise StorageError(
-                "This Ax experiment is no preference experiment: it lacks the property "
-                f"{PROPERTY!r}. PreferenceExperiment.create makes one."
-            )
-        if stored["version"] != VERSION:
-            raise StorageError(
-                f"The experiment is stored as version {stored['version']!r}, and this "
-                f"package reads version {VERSION}; use the package that wrote it."
-            )
         names = {attribute.name for attribute in fields(cls)}
-        if names != set(stored) - {"version"}:
+        if not isinstance(stored, dict) or names != set(stored):
+            found = sorted(stored) if isinstance(stored, dict) else stored
             raise StorageError(
-                f"The stored settings are {sorted(set(stored) - {'version'})}, but "
-                f"must be {sorted(names)}; they were changed or damaged."
+                f"The stored settings are {found}, but must be {sorted(names)}; they "
+                "were changed or damaged."
             )
         try:
-            return cls(**{name: stored[name] for name in names})
-        except ExperimentError as error:
+            return cls(**stored)
+        except (ExperimentError, TypeError) as error:
             raise StorageError(f"The stored settings cannot be: {error}") from error
 
 

@@ -11,11 +11,12 @@ from ax.api.configs import (
     DerivedParameterConfig,
     RangeParameterConfig,
 )
-from ax.api.utils.instantiation.from_struct import experiment_from_struct
-from ax.api.utils.structs import ExperimentStruct
+from ax.api.utils.instantiation.from_config import parameter_from_config
 from ax.core.experiment import Experiment
 from ax.core.objective import Objective
 from ax.core.optimization_config import OptimizationConfig
+from ax.core.parameter_constraint import validate_constraint_parameters
+from ax.core.search_space import SearchSpace
 from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
@@ -31,6 +32,7 @@ from botorch_pref.ax.space.feasible_space import (
     check_feasible,
     fit_ranges,
 )
+from botorch_pref.ax.space.linear_constraints import LinearConstraint, linear_text
 from botorch_pref.ax.space.own_options import own_design
 from botorch_pref.ax.space.smallest_difference import check_smallest_difference
 from botorch_pref.errors import ExperimentError
@@ -47,7 +49,7 @@ _REFUSALS = (
     TypeError,
     ValueError,
 )
-"""What Ax, and SymPy that parses constraints for it, say to what they do not take."""
+"""What Ax, and SymPy that it calls, say to what they do not take."""
 
 
 def new_experiment(
@@ -78,19 +80,8 @@ def new_experiment(
     parameters = _checked_lists(parameters, parameter_constraints)
     if num_levels is not None:
         num_levels = given_integer("num_levels", num_levels, 2)
-    try:
-        experiment = experiment_from_struct(
-            ExperimentStruct(
-                parameters=parameters,
-                parameter_constraints=[*parameter_constraints],
-                name=name,
-                description=None,
-                experiment_type=None,
-                owner=None,
-            )
-        )
-    except _REFUSALS as error:
-        raise ExperimentError(f"Ax does not take this search space: {error}") from error
+    space = _search_space(parameters, parameter_constraints)
+    experiment = Experiment(search_space=space, name=name)
     check_coefficients(experiment.search_space)
     check_feasible(experiment.search_space)
     fit_ranges(experiment.search_space)
@@ -135,27 +126,29 @@ def _checked_lists(parameters: Any, parameter_constraints: Any) -> list[Any]:
     return [*parameters]
 
 
-def check_objective(experiment: Experiment) -> None:
-    """Checks that an experiment looks for what people prefer.
-
-    Args:
-        experiment: Ax's.
-
-    Raises:
-        ExperimentError: It has another objective, or minimises this one.
-    """
-    config = experiment.optimization_config
-    if config is None or set(config.objective.metric_names) != {OBJECTIVE}:
-        raise ExperimentError(
-            f"The objective of {experiment.name!r} must be {OBJECTIVE} and nothing "
-            f"else; it is {None if config is None else config.objective}."
-        )
-    ((_, weight),) = config.objective.metric_weights
-    if weight <= 0:
-        raise ExperimentError(
-            f"{experiment.name!r} minimises {OBJECTIVE}: it would look for what loses. "
-            "Maximise it, and say which option is better, not which has less."
-        )
+def _search_space(
+    configs: list[Any], parameter_constraints: Sequence[str]
+) -> SearchSpace:
+    """Ax's search space; no text is evaluated but what was written from numbers."""
+    names = [str(config.name) for config in configs]
+    try:
+        configs = [
+            replace(config, expression_str=linear_text(config.expression_str, names))
+            if isinstance(config, DerivedParameterConfig)
+            else config
+            for config in configs
+        ]
+        parameters = [parameter_from_config(config) for config in configs]
+        constraints = [
+            LinearConstraint.parsed(text, names) for text in parameter_constraints
+        ]
+        for constraint in constraints:
+            validate_constraint_parameters(
+                [p for p in parameters if p.name in constraint.constraint_dict]
+            )
+        return SearchSpace(parameters, [*constraints])
+    except (*_REFUSALS, ExperimentError) as error:
+        raise ExperimentError(f"Ax does not take this search space: {error}") from error
 
 
 def check_same_space(

@@ -14,13 +14,13 @@ import warnings
 # Ax warns of its own old names and of old pandas.
 warnings.simplefilter("ignore")
 
-import ax.storage.sqa_store.save as ax_save  # noqa: E402
 import torch  # noqa: E402
 from espresso import QUICK_FIT, better, create  # noqa: E402
 
 from botorch_pref.ax import PreferenceExperiment  # noqa: E402
+from botorch_pref.ax.log_store import LogStore  # noqa: E402
 from botorch_pref.ax.naming.names import model_classes  # noqa: E402
-from botorch_pref.ax.storage.events import options_shown  # noqa: E402
+from botorch_pref.ax.projection import options_shown  # noqa: E402
 
 # As the tests have it: sums of several threads are rounded otherwise, and what follows
 # from them differs by more than rounding in the end.
@@ -72,8 +72,8 @@ def first(storage: str) -> None:
     experiment = create(storage, INTERRUPTED)
     play(experiment, 2)
     question = experiment.ask()
-    # After the trial is written and before its data are.
-    ax_save.save_or_update_data_for_trials = killed
+    # After the head of the log is written and before the event is.
+    LogStore._insert = killed
     experiment.tell(question, winner=better(question))
 
 

@@ -157,7 +157,7 @@ def test_all_in_one_model(tmp_path) -> None:
         Ratings(torch.tensor([7, 8]), torch.tensor([0.4, 0.6], dtype=torch.float64)),
         Validity(torch.tensor([9, 10]), torch.tensor([True, False])),
     ]
-    experiment, asked = play(tmp_path / "unit.json", answers)
+    experiment, asked = play(tmp_path / "unit.db", answers)
     check(experiment, EPPreferenceGP, points(*asked), feedback)
 
 
@@ -167,7 +167,7 @@ def test_another_engine_by_its_class(tmp_path) -> None:
         Comparisons(torch.tensor([[1, 0]])),
         Strengths(torch.tensor([[2, 3]]), torch.tensor([0.7], dtype=torch.float64)),
     ]
-    experiment, asked = play(tmp_path / "unit.json", answers, model=LaplacePreferenceGP)
+    experiment, asked = play(tmp_path / "unit.db", answers, model=LaplacePreferenceGP)
     check(experiment, LaplacePreferenceGP, points(*asked), feedback)
 
 

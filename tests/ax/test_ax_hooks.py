@@ -33,7 +33,7 @@ FEW_STARTS = {"num_restarts": 1, "raw_samples": 8}
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory) -> PreferenceExperiment:
-    storage = tmp_path_factory.mktemp("played") / "espresso.json"
+    storage = tmp_path_factory.mktemp("played") / "espresso.db"
     experiment = create(storage, initial=2)
     for _ in range(3):
         question = experiment.ask()
@@ -131,7 +131,7 @@ def test_an_acquisition_function_of_ones_own_is_asked_by_name(
         def duel_value(self, means, variance):
             return means.mean(0)
 
-    path = tmp_path / "espresso.json"
+    path = tmp_path / "espresso.db"
     experiment = create(path, acquisition=MeanGain, initial=1)
     question = experiment.ask()
     experiment.tell(question, winner=better(question))

@@ -19,7 +19,7 @@ BASELINE = {"a": 1, "b": 0.5}
 AT = (1.0, 0.5)
 
 
-@pytest.fixture(params=["triangle.json", "triangle.db"])
+@pytest.fixture(params=["triangle.db"])
 def path(request, tmp_path):
     return tmp_path / request.param
 
@@ -60,7 +60,7 @@ def test_it_takes_the_place_of_what_is_most_like_it() -> None:
 
 @pytest.mark.slow
 def test_the_report_compares_with_it(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json", baseline=BASELINE)
+    experiment = triangle(tmp_path / "triangle.db", baseline=BASELINE)
     for option, winner in ((A, 0), (B, 1), (C, 0), (D, 1), (D, 1)):
         tell(experiment, [AT, option], winner=winner)
     found = experiment.report()
@@ -103,7 +103,7 @@ def test_the_report_compares_with_it(tmp_path) -> None:
 
 def test_a_baseline_that_cannot_be_is_refused(tmp_path) -> None:
     with pytest.raises(ExperimentError, match=r"not in the search space"):
-        triangle(tmp_path / "triangle.json", baseline={"a": 2, "b": 1})
+        triangle(tmp_path / "triangle.db", baseline={"a": 2, "b": 1})
     with pytest.raises(ExperimentError, match="A design is 3"):
-        triangle(tmp_path / "triangle.json", baseline=3)
+        triangle(tmp_path / "triangle.db", baseline=3)
     assert list(tmp_path.iterdir()) == []

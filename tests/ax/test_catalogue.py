@@ -1,6 +1,6 @@
 """Experiments whose designs are the rows of a table."""
 
-import json
+import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -65,10 +65,10 @@ def test_options_are_rows_also_of_the_model_and_after_a_restart(
 
 
 def test_what_is_spread_are_rows_and_ids_name_them(tmp_path) -> None:
-    experiment = cellar(tmp_path / "cellar.json")
+    experiment = cellar(tmp_path / "cellar.db")
     for _ in range(4):
         check_rows(experiment.ask())
-    resumed = PreferenceExperiment.resume("cellar", storage=tmp_path / "cellar.json")
+    resumed = PreferenceExperiment.resume("cellar", storage=tmp_path / "cellar.db")
     assert resumed.pending == experiment.pending
     assert [q.names for q in resumed.pending] == [q.names for q in experiment.pending]
     question = resumed.ask(options=["wine 3", WINES.loc["wine 5"].to_dict()])
@@ -82,7 +82,7 @@ def test_what_is_spread_are_rows_and_ids_name_them(tmp_path) -> None:
 
 
 def test_the_features_of_the_model_are_the_scaled_columns(tmp_path) -> None:
-    experiment = cellar(tmp_path / "cellar.json")
+    experiment = cellar(tmp_path / "cellar.db")
     experiment.tell(experiment.ask(options=["wine 1", "wine 2"]), winner=0)
     adapter = experiment.fitted_adapter()
     points = dict(
@@ -111,7 +111,7 @@ def test_the_features_of_the_model_are_the_scaled_columns(tmp_path) -> None:
 
 def test_ids_alone_are_a_catalogue(tmp_path) -> None:
     table = pd.DataFrame(index=pd.Index([3, 10, 7], name="song"))
-    experiment = cellar(tmp_path / "cellar.json", table)
+    experiment = cellar(tmp_path / "cellar.db", table)
     question = experiment.ask(options=[3, 7])
     assert question.options == ({"song": "3"}, {"song": "7"})
     assert question.names == ("3", "7")
@@ -121,7 +121,7 @@ def test_the_report_recommends_by_id_among_rows_alone(tmp_path) -> None:
     draws = np.random.default_rng(5)
     table = pd.DataFrame({"x": draws.random(300), "y": draws.random(300)})
     table.index = [f"design {i}" for i in range(300)]
-    experiment = cellar(tmp_path / "cellar.json", table)
+    experiment = cellar(tmp_path / "cellar.db", table)
     experiment.record(["design 3", "design 7"], winner=1)
     value = experiment.report().summary["value"]
     assert value["recommended of those shown"] == "design 7"
@@ -141,15 +141,20 @@ def test_the_report_recommends_by_id_among_rows_alone(tmp_path) -> None:
 
 
 def test_a_changed_row_is_found(tmp_path) -> None:
-    storage = tmp_path / "cellar.json"
-    cellar(storage).ask(options=["wine 1", "wine 2"])
-    experiment = PreferenceExperiment.resume("cellar", storage=storage)
-    columns = experiment.experiment._properties["preference_catalogue"]["columns"]
-    columns["year"][1] = 1991
-    experiment.write_json(storage)
-    with pytest.raises(StorageError, match="no row of the catalogue"):
+    storage = tmp_path / "cellar.db"
+    experiment = cellar(storage)
+    experiment.ask(options=["wine 1", "wine 2"])
+    year = experiment.question(0).options[0]["year"]
+    with sqlite3.connect(storage) as connection:
+        connection.execute(
+            "UPDATE preference_experiments SET catalogue = replace(catalogue, ?, ?)",
+            (str(year), str(year - 1)),
+        )
+    connection.close()
+    with pytest.raises(StorageError, match="catalogue were changed"):
         PreferenceExperiment.resume("cellar", storage=storage)
-    assert json.loads(storage.read_text(encoding="utf-8"))
+    opened = PreferenceExperiment.resume("cellar", storage=storage, read_only=True)
+    assert any("no row of its table" in line for line in opened.damage)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +181,14 @@ def test_what_is_no_catalogue(table, message) -> None:
 
 def test_a_catalogue_has_no_other_parameters(tmp_path) -> None:
     with pytest.raises(ExperimentError, match="leave out parameters"):
-        cellar(tmp_path / "cellar.json", parameter_constraints=["year <= 2000"])
+        cellar(tmp_path / "cellar.db", parameter_constraints=["year <= 2000"])
     with pytest.raises(ExperimentError, match="parameters is None"):
-        PreferenceExperiment.create("cellar", storage=tmp_path / "cellar.json")
+        PreferenceExperiment.create("cellar", storage=tmp_path / "cellar.db")
 
 
 def test_answers_from_elsewhere_name_rows(tmp_path) -> None:
     numbered = WINES.set_axis(range(NUM))
-    experiment = cellar(tmp_path / "cellar.json", numbered)
+    experiment = cellar(tmp_path / "cellar.db", numbered)
     answers = pd.DataFrame({"winner": [3, 7], "loser": [5, 3], "rater": ["eva", "bob"]})
     experiment.record_table(answers)
     table = experiment.answers()

@@ -55,4 +55,4 @@ def test_the_page(capsys) -> None:
     printed = capsys.readouterr().out
     assert "'x':" in printed
     assert "log_loss" in printed
-    assert Path("log.csv").read_text(encoding="utf-8").count("\n") == 19
+    assert Path("log.csv").read_text(encoding="utf-8").count("\n") == 20

@@ -125,10 +125,8 @@ def test_nothing_is_created_of_what_is_no_number(door, tmp_path) -> None:
     for name in NO_NUMBERS:
         if name in CAN_BE.get(door, ()):
             continue
-        check_refused(
-            lambda v: create(tmp_path / "doors.json", **CREATE[door](v)), name
-        )
-        assert not (tmp_path / "doors.json").exists()
+        check_refused(lambda v: create(tmp_path / "doors.db", **CREATE[door](v)), name)
+        assert not (tmp_path / "doors.db").exists()
 
 
 def designs(value: Any) -> list[dict[str, Any]]:
@@ -199,9 +197,8 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("suffix", ["json", "db"])
-def test_no_call_takes_what_is_no_number(suffix, tmp_path) -> None:
-    path = tmp_path / f"doors.{suffix}"
+def test_no_call_takes_what_is_no_number(tmp_path) -> None:
+    path = tmp_path / "doors.db"
     experiment = create(path, initial=9)
     question = experiment.ask(options=[FIRST, SECOND])
     experiment.record([FIRST, SECOND], winner=0)
@@ -221,7 +218,7 @@ def test_no_call_takes_what_is_no_number(suffix, tmp_path) -> None:
 def test_a_catalogue_has_no_row_of_that_name(tmp_path) -> None:
     frame = pd.DataFrame({"x": [0.1, 0.5, 0.9]}, index=["nan", "None", "inf"])
     experiment = PreferenceExperiment.create(
-        "doors", catalogue=frame, storage=tmp_path / "doors.json"
+        "doors", catalogue=frame, storage=tmp_path / "doors.db"
     )
     for name in NO_NUMBERS:
         check_refused(lambda v: experiment.record([v, "inf"], winner=0), name)
@@ -243,11 +240,11 @@ def test_bounds_that_cannot_be_calculated_with(bounds, given, match, tmp_path) -
         name="x", parameter_type="float", bounds=bounds, **given
     )
     with pytest.raises(ExperimentError, match=match):
-        create(tmp_path / "doors.json", parameters=[config])
+        create(tmp_path / "doors.db", parameters=[config])
 
 
 def test_numbers_of_other_types_are_taken(tmp_path) -> None:
-    path = tmp_path / "doors.json"
+    path = tmp_path / "doors.db"
     experiment = create(
         path,
         smallest_difference={"x": Decimal("0.1")},

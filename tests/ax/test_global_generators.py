@@ -14,7 +14,7 @@ from botorch_pref.ax import PreferenceExperiment
 @pytest.fixture(scope="module")
 def played(tmp_path_factory) -> PreferenceExperiment:
     folder = tmp_path_factory.mktemp("played")
-    experiment = create(folder / "espresso.json", initial=2)
+    experiment = create(folder / "espresso.db", initial=2)
     for _ in range(4):
         question = experiment.ask()
         experiment.tell(question, winner=better(question))
@@ -30,7 +30,7 @@ def generators() -> list[object]:
 
 USES: dict[str, Callable[[PreferenceExperiment], object]] = {
     "resume": lambda e: (
-        PreferenceExperiment.resume("espresso", storage=e._kept._storage.path).settings
+        PreferenceExperiment.resume("espresso", storage=e._kept._store.path).settings
     ),
     "recommend": lambda e: e.recommend(),
     "anywhere": lambda e: e.recommend(anywhere=True),

@@ -64,13 +64,13 @@ def test_kernels_that_cannot_be_are_refused(given, match, tmp_path) -> None:
     with pytest.raises(ExperimentError, match=match):
         kernel_named(given, 2)
     with pytest.raises(ExperimentError, match=match):
-        triangle(tmp_path / "triangle.json", model_options={"covar_module": given})
+        triangle(tmp_path / "triangle.db", model_options={"covar_module": given})
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("raters", ["pool", "share"])
 def test_an_experiment_keeps_its_kernel(raters, tmp_path) -> None:
-    path = tmp_path / "triangle.json"
+    path = tmp_path / "triangle.db"
     options = {"covar_module": {"ScaleKernel": {"base_kernel": MATERN}}}
     triangle(path, model_options=options, raters=raters, initial=1)
     experiment = PreferenceExperiment.resume("triangle", storage=path)

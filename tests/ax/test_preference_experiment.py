@@ -2,10 +2,10 @@
 
 import pytest
 from ax.core.trial_status import TrialStatus
-from espresso import CONSTRAINTS, PARAMETERS, better, create
+from espresso import better, create
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage.events import options_shown
+from botorch_pref.ax.projection import options_shown
 from botorch_pref.errors import ExperimentError
 
 
@@ -73,28 +73,6 @@ def test_recommendations_are_feasible_and_those_anywhere_no_worse(played) -> Non
     shown, anywhere = played.recommend(), played.recommend(anywhere=True)
     assert shown in [arm.parameters for arm in played.experiment.arms_by_name.values()]
     assert space.check_membership(anywhere, raise_error=True)
-
-
-def test_ax_reads_the_experiment_by_its_own_function(played, tmp_path) -> None:
-    from ax.storage.json_store.load import load_experiment
-
-    played.write_json(tmp_path / "espresso.json")
-    read = load_experiment(str(tmp_path / "espresso.json"))
-    assert read == played.experiment
-    assert read._properties == played.experiment._properties
-
-
-@pytest.mark.slow
-def test_the_json_file_goes_on_as_the_database(played, tmp_path) -> None:
-    played.write_json(tmp_path / "espresso.json")
-    read = PreferenceExperiment.resume(
-        "espresso",
-        storage=tmp_path / "espresso.json",
-        parameters=PARAMETERS,
-        parameter_constraints=CONSTRAINTS,
-    )
-    assert read.settings == played.settings
-    assert read.recommend() == played.recommend()
 
 
 def test_one_answer_to_a_question(tmp_path) -> None:

@@ -4,14 +4,14 @@ import pytest
 from showing import PARAMETERS
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage.events import events_of, options_shown
+from botorch_pref.ax.projection import events_of, options_shown
 
 QUESTIONS = 40
 
 
 @pytest.fixture(scope="module")
 def spread(tmp_path_factory) -> PreferenceExperiment:
-    storage = tmp_path_factory.mktemp("spread") / "spread.json"
+    storage = tmp_path_factory.mktemp("spread") / "spread.db"
     experiment = PreferenceExperiment.create(
         "spread", parameters=PARAMETERS, storage=storage, initial=QUESTIONS + 1
     )

@@ -29,7 +29,7 @@ def answered(path, **settings) -> PreferenceExperiment:
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory) -> PreferenceExperiment:
-    return answered(tmp_path_factory.mktemp("judged") / "triangle.json")
+    return answered(tmp_path_factory.mktemp("judged") / "triangle.db")
 
 
 def test_the_model_is_that_of_stimuli_and_raters(judged) -> None:
@@ -113,7 +113,7 @@ def test_questions_are_for_whom_they_are_asked_of(acquisition, tmp_path) -> None
 
 
 def test_who_answers_must_be_known(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json", raters="share")
+    experiment = triangle(tmp_path / "triangle.db", raters="share")
     with pytest.raises(ExperimentError, match="the answer has no rater"):
         experiment.record(options(A, B), winner=0)
     assert len(experiment.experiment.trials) == 0
@@ -121,8 +121,8 @@ def test_who_answers_must_be_known(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_answers_are_foreseen_by_who_gives_them(tmp_path) -> None:
-    shared = triangle(tmp_path / "shared.json", raters="share")
-    pooled = triangle(tmp_path / "pooled.json")
+    shared = triangle(tmp_path / "shared.db", raters="share")
+    pooled = triangle(tmp_path / "pooled.db")
     points = [(0.2 * i, 0.1) for i in range(6)]
     for first, second in zip(points, points[2:] + points[:2], strict=True):
         for rater in ("ann", "bob"):
@@ -147,5 +147,5 @@ def test_answers_are_foreseen_by_who_gives_them(tmp_path) -> None:
 )
 def test_raters_that_cannot_be_are_refused(settings, match, tmp_path) -> None:
     with pytest.raises(ExperimentError, match=match):
-        triangle(tmp_path / "triangle.json", **settings)
+        triangle(tmp_path / "triangle.db", **settings)
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,6 @@ import pytest
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
-from ax.storage.json_store.save import save_experiment
 from showing import A, B, show, tell, triangle
 
 from botorch_pref import Comparisons, PairwiseProbitLikelihood
@@ -26,7 +25,7 @@ X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
         ({"parameters": [{"name": "x"}]}, "give a list of RangeParameterConfig"),
         ({"parameters": [X, X]}, "must be unique"),
         ({"parameter_constraints": "x <= 1"}, "give a list of texts"),
-        ({"parameter_constraints": ["x + z <= 1"]}, "`z` does not exist"),
+        ({"parameter_constraints": ["x + z <= 1"]}, "there is no parameter 'z'"),
         ({"name": ""}, "give the experiment a name"),
         ({"name": None}, "give the experiment a name"),
         ({"sed": 1}, "no setting sed"),
@@ -37,14 +36,14 @@ X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
     ],
 )
 def test_an_experiment_that_cannot_be_is_refused(given, match, tmp_path) -> None:
-    arguments = {"name": "x", "parameters": [X], "storage": tmp_path / "x.json"}
+    arguments = {"name": "x", "parameters": [X], "storage": tmp_path / "x.db"}
     with pytest.raises(ExperimentError, match=match):
         PreferenceExperiment.create(**arguments | given)
-    assert not (tmp_path / "x.json").exists()
+    assert not (tmp_path / "x.db").exists()
 
 
 def test_numbers_may_be_of_numpy(tmp_path) -> None:
-    path = tmp_path / "triangle.json"
+    path = tmp_path / "triangle.db"
     numbers = {"initial": np.int64(3), "seed": np.uint32(7), "num_levels": np.int8(4)}
     experiment = triangle(path, **numbers)
     question = experiment.ask(np.int64(2))
@@ -61,14 +60,14 @@ def test_numbers_may_be_of_numpy(tmp_path) -> None:
 
 @pytest.mark.parametrize("question", ["0", None, [0], 1.0, True, 1])
 def test_a_question_that_is_none_is_refused(question, tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     show(experiment, A, B)
-    with pytest.raises(ExperimentError, match=r"no question .*so far are \[0\]"):
+    with pytest.raises(ExperimentError, match=r"no question .*; 1 were asked"):
         experiment.tell(question, winner=0)
 
 
 def test_a_log_that_cannot_be_written_is_said_so(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     tell(experiment, [A, B], winner=0)
     with pytest.raises(StorageError, match=r"Cannot write .*log\.csv"):
         experiment.write_log(tmp_path / "nowhere" / "log.csv")
@@ -129,12 +128,12 @@ N = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3))
 )
 def test_options_are_refused_before_they_are_used(given, match, tmp_path) -> None:
     with pytest.raises(ExperimentError, match=match):
-        triangle(tmp_path / "x.json", **{"optimizer_options": {}, **given})
-    assert not (tmp_path / "x.json").exists()
+        triangle(tmp_path / "x.db", **{"optimizer_options": {}, **given})
+    assert not (tmp_path / "x.db").exists()
 
 
 def test_options_are_kept_as_stores_give_them_back(tmp_path) -> None:
-    path = tmp_path / "triangle.json"
+    path = tmp_path / "triangle.db"
     experiment = triangle(
         path,
         model_options={
@@ -153,7 +152,7 @@ def test_options_are_kept_as_stores_give_them_back(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("parameters", "constraints", "match"),
     [
-        ([X, N], ["x + n <= -0.5"], r"ranges.* 1 \* n \+ 1 \* x <= -0.5\."),
+        ([X, N], ["x + n <= -0.5"], r"ranges.* 1 \* x \+ 1 \* n <= -0.5\."),
         ([X, N], ["x + n <= 1", "x + n >= 3"], r"all of .*<= 1, .*<= -3"),
         # The ranges allow it, whole numbers do not.
         ([X, N], ["2*n <= 1.5", "2*n >= 0.5"], "no design satisfies all of"),
@@ -170,24 +169,22 @@ def test_constraints_that_nothing_satisfies_are_refused(
             "x",
             parameters=parameters,
             parameter_constraints=constraints,
-            storage=tmp_path / "x.json",
+            storage=tmp_path / "x.db",
         )
 
     with pytest.raises(ExperimentError, match=match):
         create(constraints)
-    assert not (tmp_path / "x.json").exists()
+    assert not (tmp_path / "x.db").exists()
     create(["x <= 0.5"])
 
 
-@pytest.mark.parametrize("name", ["triangle.db", "triangle.json"])
-def test_trials_that_somebody_else_added_are_refused(name, tmp_path) -> None:
-    experiment = triangle(tmp_path / name)
+def test_trials_that_somebody_else_added_are_refused(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
     tell(experiment, [A, B], winner=0)
     calls = {
-        "pending": lambda: experiment.pending,
+        "experiment": lambda: experiment.experiment,
         "report": lambda: experiment.report(),
         "ask": lambda: experiment.ask(),
-        "tell": lambda: experiment.tell(0, winner=0),
     }
     for call in calls.values():
         ax = experiment.experiment
@@ -196,18 +193,8 @@ def test_trials_that_somebody_else_added_are_refused(name, tmp_path) -> None:
         )
         with pytest.raises(ExperimentError, match=r"added to Ax's .*by ask.*by record"):
             call()
-        # It was not kept, and what is stored is there again.
+        # It was not kept, and what the log has is there again.
         assert len(experiment.experiment.trials) == 1
     experiment.ask()
-    again = PreferenceExperiment.resume("triangle", storage=tmp_path / name)
+    again = PreferenceExperiment.resume("triangle", storage=tmp_path / "triangle.db")
     assert len(again.experiment.trials) == 2
-
-
-def test_a_trial_that_somebody_else_stored_is_refused(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
-    tell(experiment, [A, B], winner=0)
-    ax = experiment.experiment
-    ax.new_batch_trial(GeneratorRun([Arm({"a": 0.1, "b": 0.3})]))
-    save_experiment(ax, str(tmp_path / "triangle.json"))
-    with pytest.raises(StorageError, match="trial 1 was never asked"):
-        PreferenceExperiment.resume("triangle", storage=tmp_path / "triangle.json")

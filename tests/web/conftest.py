@@ -43,7 +43,7 @@ def logger_as_it_was() -> Iterator[None]:
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> PreferenceExperiment:
-    return create(tmp_path / "tea.json")
+    return create(tmp_path / "tea.db")
 
 
 @pytest.fixture

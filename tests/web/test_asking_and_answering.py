@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage.events import events
+from botorch_pref.ax.projection import events
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.asking import rater_places
 from botorch_pref.web.modelling.model_worker import ModelWorker
@@ -40,7 +40,7 @@ def test_twelve_answers_are_stored_as_they_were_given(
         assert question["options"] == list(experiment.pending[0].options)
         post(client, "answer", question=question["question"], **answer)
         given.append(("told", question["question"], {**answer, "rater": None}))
-    assert log(stored(tmp_path / "tea.json")) == given
+    assert log(stored(tmp_path / "tea.db")) == given
     assert len({index for _, index, _ in given}) == 12
 
 
@@ -92,7 +92,7 @@ def test_raters_have_questions_of_their_own(
     assert "somebody else" in reply["error"]
     post(client, "answer", question=bob["question"], rater="bob", winner=1)
     post(client, "answer", question=ann["question"], rater="ann", winner=0)
-    assert log(stored(tmp_path / "tea.json")) == [
+    assert log(stored(tmp_path / "tea.db")) == [
         ("told", bob["question"], {"winner": 1, "rater": "bob"}),
         ("told", ann["question"], {"winner": 0, "rater": "ann"}),
     ]
@@ -116,7 +116,7 @@ def test_a_restart_goes_on_with_the_same_questions(
     experiment: PreferenceExperiment, served: Serve, tmp_path: Path
 ) -> None:
     before = [ask(served(experiment), rater) for rater in ("ann", None)]
-    again = served(stored(tmp_path / "tea.json"))
+    again = served(stored(tmp_path / "tea.db"))
     assert [ask(again, rater) for rater in ("ann", None)] == before
 
 
@@ -124,7 +124,7 @@ def test_an_answer_that_comes_first_after_a_restart_is_asked_for_no_more(
     experiment: PreferenceExperiment, served: Serve, tmp_path: Path
 ) -> None:
     index = ask(served(experiment))["question"]
-    client = served(stored(tmp_path / "tea.json"))
+    client = served(stored(tmp_path / "tea.db"))
     post(client, "answer", question=index, winner=0)
     assert ask(client)["question"] != index
 
@@ -180,7 +180,7 @@ def test_the_same_undo_at_once_and_again_undoes_one_answer(
         sent = [threads.submit(post, client, "undo", **given) for _ in range(8)]
         replies = [one.result() for one in sent]
     assert given["question"] == replies[0]["question"] == last
-    again = served(stored(tmp_path / "tea.json"))
+    again = served(stored(tmp_path / "tea.db"))
     for other in (client, again):
         assert [post(other, "undo", **given), ask(other, rater)] == [replies[0]] * 2
     assert replies == [replies[0]] * 8
@@ -207,7 +207,7 @@ def test_the_undo_of_a_skip_undoes_no_answer_when_it_is_sent_again(
     first, skipped = answered(client), ask(client)["question"]
     post(client, "skip", question=skipped)
     assert ask(client)["last"] == skipped
-    for other in (client, client, served(stored(tmp_path / "tea.json"))):
+    for other in (client, client, served(stored(tmp_path / "tea.db"))):
         undone = post(other, "undo", question=skipped)
         assert (undone["question"], undone["last"]) == (skipped, first)
         assert ask(other) == undone
@@ -268,7 +268,7 @@ def test_own_designs_are_asked_at_once_and_kept_as_such(
     post(client, "answer", question=own["question"], winner=1)
     assert ask(client) == {**waiting, "last": own["question"]}
     (asked, _) = [
-        e for e in events(experiment.experiment) if e.trial == own["question"]
+        e for e in events(experiment.experiment) if e.question == own["question"]
     ]
     assert asked.what["chosen_by"] == "person"
 
@@ -377,7 +377,7 @@ def test_findings_are_those_of_the_report(
 ) -> None:
     # Another process finds the same, in seconds more.
     monkeypatch.setattr(ModelWorker, "start", lambda worker: None)
-    experiment = create(tmp_path / "tea.json")
+    experiment = create(tmp_path / "tea.db")
     client = served(experiment)
     assert client.get("/api/findings").status_code == 400
     for option in (OWN[1], {**OWN[1], "cups": 3}):
@@ -477,10 +477,10 @@ def test_what_another_process_wrote_loses_no_answer(
 ) -> None:
     client = served(experiment)
     first = ask(client)["question"]
-    elsewhere = stored(tmp_path / "tea.json")
+    elsewhere = stored(tmp_path / "tea.db")
     elsewhere.record(OWN, winner=0)
     post(client, "answer", question=first, winner=1)
-    told = [(kind, index) for kind, index, _ in log(stored(tmp_path / "tea.json"))]
+    told = [(kind, index) for kind, index, _ in log(stored(tmp_path / "tea.db"))]
     assert ("told", first) in told
     assert len(told) == 2
 
@@ -574,7 +574,7 @@ def test_raters_of_a_single_pair_are_asked_about_it_again_and_again(
     """Nothing can be asked ahead there, which is no reason to refuse the next one."""
     cups = RangeParameterConfig(name="cups", parameter_type="int", bounds=(1, 2))
     experiment = PreferenceExperiment.create(
-        "two", parameters=[cups], storage=tmp_path / "two.json", initial=10_000
+        "two", parameters=[cups], storage=tmp_path / "two.db", initial=10_000
     )
     client = served(experiment)
     for rater in ("ann", None, "ann"):

@@ -19,7 +19,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage.events import events
+from botorch_pref.ax.projection import events
 from botorch_pref.web import Markup, make_app
 
 pytestmark = [
@@ -48,7 +48,7 @@ def kept(experiment: PreferenceExperiment) -> list[tuple[str, int, dict[str, Any
 def test_a_phone_answers_twelve_questions_by_clicks(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     experiment = create(place)
     clicked: list[tuple[str, int, dict[str, Any]]] = []
 
@@ -139,7 +139,7 @@ def own_design(one: Visitor) -> int:
 def test_a_desk_answers_twelve_questions_by_keys(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     keys: list[tuple[str, dict[str, Any]]] = [
         (Keys.ARROW_LEFT, {"winner": 0}),
         (Keys.ARROW_RIGHT, {"winner": 1}),
@@ -181,7 +181,7 @@ ASLEEP = """
 def test_two_raters_and_two_tabs_lose_and_double_nothing(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     with serving(make_app(create(place))) as address:
         one = Visitor(driver, PHONE)
         first = driver.current_window_handle
@@ -220,7 +220,7 @@ def test_two_raters_and_two_tabs_lose_and_double_nothing(
 def test_a_question_that_cannot_be_shown_is_skipped(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    experiment = create(tmp_path / "tea.json")
+    experiment = create(tmp_path / "tea.db")
     first = experiment.ask()
 
     def show(option: dict[str, Any]) -> str:
@@ -310,7 +310,7 @@ LOST = """
 def test_an_undo_whose_reply_is_lost_undoes_one_answer_when_it_is_tapped_again(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     with serving(make_app(create(place))) as address:
         one = Visitor(driver, PHONE)
         one.visit(address)
@@ -337,7 +337,7 @@ MARKED = Markup(
 def test_what_is_shown_is_text_and_what_is_marked_runs_nothing(
     driver: WebDriver, tmp_path: Path
 ) -> None:
-    app = make_app(create(tmp_path / "tea.json"), show=lambda option: [TEXT, MARKED])
+    app = make_app(create(tmp_path / "tea.db"), show=lambda option: [TEXT, MARKED])
     with serving(app) as address:
         one = Visitor(driver, DESK)
         # Of servers that are gone.
@@ -357,7 +357,7 @@ def test_what_is_shown_is_text_and_what_is_marked_runs_nothing(
 
 
 def test_a_ranking_is_tapped_in_order(driver: WebDriver, tmp_path: Path) -> None:
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     app = make_app(create(place), size=3, kinds=["best", "ranking"])
     with serving(app) as address:
         one = Visitor(driver, PHONE)
@@ -402,7 +402,7 @@ WIDGET = """
 
 def test_the_widget_is_the_same_component(driver: WebDriver, tmp_path: Path) -> None:
     """Messages of a notebook's model are handed to the page's calls here."""
-    place = tmp_path / "tea.json"
+    place = tmp_path / "tea.db"
     with serving(make_app(create(place))) as address:
         one = Visitor(driver, DESK)
         one.visit(address)

@@ -61,7 +61,7 @@ def test_warnings_are_counted_and_logged_and_not_printed(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.json"))
+    worker = ModelWorker(create(tmp_path / "tea.db"))
 
     def fails() -> None:
         warn(2)
@@ -88,7 +88,7 @@ def test_warnings_are_counted_and_logged_and_not_printed(
 def test_what_ends_a_script_is_an_error_of_the_model(
     tmp_path: Path, apart: bool
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.json"), apart)
+    worker = ModelWorker(create(tmp_path / "tea.db"), apart)
     with pytest.raises(RuntimeError, match="SystemExit: enough"):
         worker.here(lambda: sys.exit("enough"))
 
@@ -96,7 +96,7 @@ def test_what_ends_a_script_is_an_error_of_the_model(
 def test_findings_of_the_same_answers_are_computed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker, calls = ModelWorker(create(tmp_path / "tea.json")), []
+    worker, calls = ModelWorker(create(tmp_path / "tea.db")), []
     monkeypatch.setattr(
         worker, "_new_findings", lambda: {"found": calls.append(0) or len(calls)}
     )
@@ -109,7 +109,7 @@ def test_findings_of_the_same_answers_are_computed_once(
 def test_a_process_chooses_finds_refuses_and_is_started_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    experiment = create(tmp_path / "tea.json", initial=7)
+    experiment = create(tmp_path / "tea.db", initial=7)
     worker = ModelWorker(experiment)
     source = QuestionSource(experiment, worker, 2)
     # The first question is far from those that a model chooses.
@@ -132,7 +132,7 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
     assert repr(worker.findings()) == repr({**findings_of(state), "warnings": []})
     with pytest.raises(ExperimentError, match="options"):
         process.run(
-            notes, packed_choice, packed_state(few(tmp_path / "few.json")), 3, None
+            notes, packed_choice, packed_state(few(tmp_path / "few.db")), 3, None
         )
     with pytest.raises(RuntimeError, match="JSONDecodeError"):
         process.run(notes, json.loads, "{")
@@ -186,7 +186,7 @@ class Working(Dying):
 def test_the_end_of_the_process_is_noted_unless_it_was_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.json"))
+    worker = ModelWorker(create(tmp_path / "tea.db"))
     monkeypatch.setattr(worker, "_process", Dying(lambda: None))
     with pytest.raises(EOFError):
         worker.elsewhere(findings_of, b"")
@@ -241,7 +241,7 @@ def test_a_process_that_works_again_makes_good_for_those_that_ended(
 def test_what_is_being_chosen_when_all_is_closed_is_not_chosen_here_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.json", initial=1))
+    worker = ModelWorker(create(tmp_path / "tea.db", initial=1))
     worker.experiment.record(OWN, winner=0)
     source = QuestionSource(worker.experiment, worker, 2)
     monkeypatch.setattr(worker, "_process", Dying(source.close))
@@ -255,7 +255,7 @@ def test_a_process_that_cannot_start_is_no_reason_not_to_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
-    worker = ModelWorker(create(tmp_path / "tea.json", initial=1))
+    worker = ModelWorker(create(tmp_path / "tea.db", initial=1))
     source = QuestionSource(worker.experiment, worker, 2)
     assert source.ask(None, num_raters=1) == worker.experiment.pending[0]
     worker.experiment.tell(0, winner=0)

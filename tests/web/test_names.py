@@ -40,7 +40,7 @@ def test_a_name_that_comes_late_takes_over_what_nobody_in_particular_was_asked(
     assert answered[0] == nameless["question"]
     assert answered[2] == waiting["question"]
     assert set(answered) == {0, 1, 2, 3}
-    left = stored(tmp_path / "tea.json").pending
+    left = stored(tmp_path / "tea.db").pending
     assert [question.rater for question in left] == ["bob"] * len(left)
 
 
@@ -118,7 +118,7 @@ def test_no_call_makes_room_for_more_than_there_is(
 def test_where_everybody_has_a_utility_a_name_is_asked_for(
     tmp_path: Path, served: Serve
 ) -> None:
-    experiment = create(tmp_path / "tea.json", raters="share", num_levels=None)
+    experiment = create(tmp_path / "tea.db", raters="share", num_levels=None)
     client = served(experiment)
     reply = client.get("/api/question")
     assert (reply.status_code, reply.json()["needs"]) == (400, "name")
@@ -148,7 +148,7 @@ def test_a_name_is_the_same_however_it_is_written(
     client = served(experiment)
     index = ask(client, written)["question"]
     post(client, "answer", question=index, rater=written, winner=0)
-    assert log(stored(tmp_path / "tea.json")) == [
+    assert log(stored(tmp_path / "tea.db")) == [
         ("told", index, {"winner": 0, "rater": name})
     ]
     assert client.get("/api/progress", params={"rater": name}).json()["yours"] == 1

@@ -50,7 +50,7 @@ def test_questions_are_asked_answered_and_undone(
     script.call("answer", question=first["question"], winner=0)
     own = script.call("own", options=OWN)["found"]
     assert own["options"] == OWN
-    assert [kind for kind, *_ in log(stored(tmp_path / "tea.json"))] == [
+    assert [kind for kind, *_ in log(stored(tmp_path / "tea.db"))] == [
         "told",
         "undone",
         "told",
@@ -95,7 +95,7 @@ def test_a_widget_fits_its_models_in_the_notebook_and_hides_no_warning(
 ) -> None:
     """Another process would stay with every cell that is run again."""
     monkeypatch.setattr("sys.executable", "/bin/false")
-    experiment = create(tmp_path / "tea.json", initial=1)
+    experiment = create(tmp_path / "tea.db", initial=1)
     experiment.record(OWN, winner=0)
 
     def ask(*args: Any, **options: Any) -> Any:

@@ -47,7 +47,7 @@ def serve(storage: Path, *more: str) -> int:
 def test_parameters_make_an_experiment_and_find_it_again(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place, given = tmp_path / "tea.json", ["leaf (g)=1.5:9", "cups=1:4", "kind=a, b"]
+    place, given = tmp_path / "tea.db", ["leaf (g)=1.5:9", "cups=1:4", "kind=a, b"]
     options = [f"--parameter={one}" for one in given]
     assert serve(place, *options) == 0
     experiment = stored(place)
@@ -66,7 +66,7 @@ def test_parameters_make_an_experiment_and_find_it_again(
 
 @pytest.mark.slow
 def test_nothing_is_said_beside_the_reason(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "botorch_pref", "serve", "tea.json"]
+    command = [sys.executable, "-m", "botorch_pref", "serve", "tea.db"]
     found = subprocess.run(
         [*command, "--name", "tea"],
         capture_output=True,
@@ -160,7 +160,7 @@ def test_stopping_it_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Uvicorn ends with the interrupt that it was ended by."""
-    create(tmp_path / "tea.json")
+    create(tmp_path / "tea.db")
 
     def run(server: uvicorn.Server, sockets: list[Any]) -> None:
         for one in sockets:
@@ -168,17 +168,17 @@ def test_stopping_it_is_no_error(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    assert serve(tmp_path / "tea.json") == 0
+    assert serve(tmp_path / "tea.db") == 0
     assert "Stop with Ctrl-C" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_a_second_interrupt_ends_it_at_once_and_in_silence(tmp_path: Path) -> None:
     """While a page waits for a question whose options are drawn for an hour."""
-    create(tmp_path / "tea.json")
+    create(tmp_path / "tea.db")
     drawing = "import time\n\n\ndef draw(option):\n    time.sleep(3600)\n"
     (tmp_path / "slowly.py").write_text(drawing)
-    command = [sys.executable, "-m", "botorch_pref", "serve", "tea.json"]
+    command = [sys.executable, "-m", "botorch_pref", "serve", "tea.db"]
     with subprocess.Popen(
         [*command, "--name", "tea", "--port", "0", "--show", "slowly:draw"],
         stdout=subprocess.PIPE,
@@ -216,8 +216,8 @@ def test_what_is_left_to_do_when_it_has_stopped_is_interrupted_in_silence(
     tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As what the threads do that the interpreter waits for."""
-    create(tmp_path / "tea.json")
-    given = ["serve", str(tmp_path / "tea.json"), "--name", "tea", "--port", "0"]
+    create(tmp_path / "tea.db")
+    given = ["serve", str(tmp_path / "tea.db"), "--name", "tea", "--port", "0"]
     monkeypatch.setattr(sys, "argv", ["botorch_pref", *given])
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -232,9 +232,9 @@ def test_what_is_left_to_do_when_it_has_stopped_is_interrupted_in_silence(
 def test_warnings_of_models_go_to_a_file_beside_the_storage(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    create(tmp_path / "tea.json")
-    assert serve(tmp_path / "tea.json") == 0
-    log_file = tmp_path / "tea.json.log"
+    create(tmp_path / "tea.db")
+    assert serve(tmp_path / "tea.db") == 0
+    log_file = tmp_path / "tea.db.log"
     assert f"warnings:  {log_file}" in capsys.readouterr().out
     assert not log_file.exists()
     ModelNotes().add(["InferenceWarning: did not converge"])
@@ -252,9 +252,9 @@ def address(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_the_token_is_for_its_owner_alone(tmp_path: Path, served: list[Any]) -> None:
-    create(tmp_path / "tea.json")
-    assert serve(tmp_path / "tea.json") == 0
-    path = tmp_path / "tea.json.token"
+    create(tmp_path / "tea.db")
+    assert serve(tmp_path / "tea.db") == 0
+    path = tmp_path / "tea.db.token"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(path.read_text()) >= 22
 
@@ -262,13 +262,13 @@ def test_the_token_is_for_its_owner_alone(tmp_path: Path, served: list[Any]) -> 
 def test_the_users_function_shows_options(
     tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create(tmp_path / "tea.json")
+    create(tmp_path / "tea.db")
     (tmp_path / "teahouse.py").write_text("def draw(option):\n    return 'a cup'\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     more = ("--show", "teahouse:draw", "--kinds", "winner,tie")
-    assert serve(tmp_path / "tea.json", *more) == 0
-    token = (tmp_path / "tea.json.token").read_text()
+    assert serve(tmp_path / "tea.db", *more) == 0
+    token = (tmp_path / "tea.db.token").read_text()
     with TestClient(served[0], "http://localhost") as client:
         question = client.get("/api/question", params={"token": token}).json()
     assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * 2
@@ -297,9 +297,9 @@ def test_what_cannot_be_served_is_one_line_and_exit_status_two(
     more: list[str],
     said: str,
 ) -> None:
-    create(tmp_path / "tea.json")
+    create(tmp_path / "tea.db")
     capsys.readouterr()
-    assert serve(tmp_path / "tea.json", *more) == 2
+    assert serve(tmp_path / "tea.db", *more) == 2
     line = capsys.readouterr().err.strip()
     assert line.startswith("botorch_pref: error: ")
     assert said in line
@@ -310,8 +310,8 @@ def test_what_cannot_be_served_is_one_line_and_exit_status_two(
 def test_an_experiment_that_is_not_there_is_not_made_up(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert serve(tmp_path / "tea.json") == 2
-    assert "tea.json" in capsys.readouterr().err
+    assert serve(tmp_path / "tea.db") == 2
+    assert "tea.db" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

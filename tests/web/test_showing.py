@@ -219,7 +219,7 @@ def test_offered_kinds_are_those_that_tell_takes(
     levels: int | None,
     kinds: set[str] | None,
 ) -> None:
-    experiment = create(tmp_path / "tea.json", model=model, num_levels=levels)
+    experiment = create(tmp_path / "tea.db", model=model, num_levels=levels)
     client = served(experiment, size=size)
     offered = client.get("/api/question").json()["kinds"]
     said = {
@@ -263,7 +263,7 @@ def test_offered_kinds_are_those_that_tell_takes(
 def test_kinds_that_cannot_be_offered_are_refused(
     tmp_path: Path, kinds: Any, said: str
 ) -> None:
-    experiment = create(tmp_path / "tea.json", num_levels=None)
+    experiment = create(tmp_path / "tea.db", num_levels=None)
     with pytest.raises(ExperimentError, match=said):
         make_app(experiment, kinds=kinds)
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 from botorch_pref.ax.answers.kinds.shown_options import checked_places
 from botorch_pref.ax.given_values import finite_number, is_text, written
 from botorch_pref.ax.settings import SHARE, Settings
-from botorch_pref.ax.storage.events import Event
 from botorch_pref.errors import ExperimentError
 
 
@@ -58,19 +57,6 @@ class Circumstances:
             seconds=_checked_seconds(given.get("seconds")),
             order=order,
         )
-
-    @classmethod
-    def of_event(cls, event: Event, num_options: int) -> Self:
-        """Circumstances of an answer in the log.
-
-        Args:
-            event: Of the answer.
-            num_options: How many options were shown.
-
-        Raises:
-            ExperimentError: They cannot be.
-        """
-        return cls.checked(num_options, **event.circumstances)
 
 
 def check_told_apart(settings: Settings, around: Circumstances) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import torch
@@ -16,13 +17,18 @@ from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 
+_TAKEN: set[tuple[str, ...]] = set()
+"""Models with kinds of answers that they were found to take. What is refused is tried
+again, so that the error is about the answer at hand."""
+
 
 def check_taken(
     settings: Settings, answer: Answer, num_options: int, num_levels: int | None
 ) -> None:
     """Checks that a model of an answer, and nothing else, can be made.
 
-    Kinds of answers do not exclude each other: a model that takes each takes all.
+    Kinds of answers do not exclude each other: a model that takes each takes all. That
+    depends on kinds and not on what an answer says, so it is tried once for each.
 
     Args:
         settings: Of the experiment.
@@ -34,7 +40,9 @@ def check_taken(
         ExperimentError: The model, its likelihood or its options do not go with it.
     """
     rows = answer.rows(num_options)
-    if not rows:
+    key = json.dumps([settings.model, settings.model_options, num_options, num_levels])
+    kinds = (key, *sorted(rows))
+    if not rows or kinds in _TAKEN:
         return
     blocks = feedback_blocks(
         lambda metric: iter([(0, rows[metric])] if metric in rows else []), num_levels
@@ -60,3 +68,4 @@ def check_taken(
             f"take {answer.given()}: {error} In an experiment, name the model in "
             "model= and likelihoods in model_options={'likelihood': ...}."
         ) from error
+    _TAKEN.add(kinds)

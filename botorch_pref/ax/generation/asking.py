@@ -16,15 +16,15 @@ from ax.core.trial_status import TrialStatus
 from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
 
-from botorch_pref.ax.answers.raters import number_of_rater
 from botorch_pref.ax.generation.generation_strategy import (
     fitted_sobol_spec,
     next_run,
 )
 from botorch_pref.ax.generation.search.repetition import question_again
+from botorch_pref.ax.projection import asked_rater
+from botorch_pref.ax.raters import number_of_rater
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.smallest_difference import squared_difference
-from botorch_pref.ax.storage.events import asked_rater
 from botorch_pref.errors import ExperimentError
 
 _ATTEMPTS = 4

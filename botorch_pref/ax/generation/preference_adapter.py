@@ -24,13 +24,13 @@ from torch import Tensor
 from botorch_pref.ax.answers.feedback_data import arms_and_raters, feedback_dataset
 from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
 from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.answers.raters import raters_of_trials
 from botorch_pref.ax.generation.preference_acquisition import (
     PreferenceAcquisition,
     QuestionToFind,
 )
 from botorch_pref.ax.generation.search.option_space import option_space
 from botorch_pref.ax.generation.search.told_apart import ToldApart
+from botorch_pref.ax.raters import raters_of_trials
 from botorch_pref.ax.settings import smallest_difference_of
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.smallest_difference import column_widths

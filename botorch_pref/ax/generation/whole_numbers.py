@@ -8,13 +8,17 @@ from math import ceil, floor
 from ax.adapter.registry import Cont_X_trans
 from ax.adapter.transforms.base import Transform
 from ax.adapter.transforms.int_to_float import IntToFloat
+from ax.adapter.transforms.unit_x import UnitX
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import RangeParameter
+from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
 from botorch_pref.ax.generation.catalogue_rows import CatalogueRows
 from botorch_pref.ax.generation.readable_numbers import ReadableNumbers
+from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.errors import ExperimentError
 
 
 class NearestIntegers(IntToFloat):
@@ -87,9 +91,41 @@ class WholeNumbers(NearestIntegers):
         return relaxed
 
 
+class UnitNumbers(UnitX):
+    """Numbers to the unit cube, and constraints with them, by their numbers.
+
+    Ax writes the text of each new constraint and hands it to SymPy.
+    """
+
+    def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
+        """The search space with numbers from 0 to 1.
+
+        Args:
+            search_space: With numbers in their units; changed in place.
+        """
+        constraints = [self._transformed(c) for c in search_space.parameter_constraints]
+        search_space.set_parameter_constraints([])
+        search_space = super().transform_search_space(search_space)
+        search_space.set_parameter_constraints(constraints)
+        return search_space
+
+    def _transformed(self, constraint: ParameterConstraint) -> ParameterConstraint:
+        if constraint.is_equality:
+            raise ExperimentError(
+                f"{constraint} is an equality; leave out one of its parameters."
+            )
+        weights, bound = {}, float(constraint.bound)
+        for name, weight in constraint.constraint_dict.items():
+            lower, upper = self.bounds.get(name, (0.0, 1.0))
+            weights[name] = weight * (upper - lower)
+            bound -= weight * lower
+        return LinearConstraint(weights, bound)
+
+
 def _with(integers: type[Transform]) -> list[type[Transform]]:
     removed, *others = Cont_X_trans
-    encoded = (integers if t is IntToFloat else t for t in others)
+    ours = {IntToFloat: integers, UnitX: UnitNumbers}
+    encoded = (ours.get(t, t) for t in others)
     # Derived parameters, which the first one computes, follow from rounded numbers.
     return [CatalogueRows, removed, ReadableNumbers, *encoded]
 

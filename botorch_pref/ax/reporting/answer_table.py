@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ax.core.batch_trial import BatchTrial
-from ax.core.experiment import Experiment
 from pandas import DataFrame
 
 from botorch_pref.ax.answers.answer import checked_answer
@@ -16,21 +14,14 @@ from botorch_pref.ax.answers.answer_table import (
     KIND_COLUMNS,
     parameter_columns,
 )
-from botorch_pref.ax.answers.kinds.option_levels import number_of_levels
-from botorch_pref.ax.storage.events import (
-    ASKED,
-    Event,
-    events_of,
-    options_shown,
-    standing_event,
-)
+from botorch_pref.ax.log import Event, Log, LoggedQuestion
 
 
-def answer_table(experiment: Experiment) -> DataFrame:
+def answer_table(log: Log) -> DataFrame:
     """Answers that stand, in the order of the questions, in long form.
 
     Args:
-        experiment: Ax's.
+        log: Of the experiment.
 
     Returns:
         A row for each option of each answered question: the ``question``; the place of
@@ -46,12 +37,10 @@ def answer_table(experiment: Experiment) -> DataFrame:
         Nothing where nothing was said.
     """
     rows: list[dict[str, Any]] = []
-    for trial in experiment.trials.values():
-        told = standing_event(trial)
-        if told is not None:
-            assert isinstance(trial, BatchTrial)
-            rows += _rows(trial, told)
-    names = parameter_columns(experiment.search_space)
+    for question in log.questions:
+        if question.standing is not None:
+            rows += _rows(question, question.standing, log.num_levels)
+    names = parameter_columns(log.blank.search_space)
     table = [
         {
             **{column: row[column] for column in FIRST},
@@ -63,26 +52,25 @@ def answer_table(experiment: Experiment) -> DataFrame:
     return DataFrame(table, columns=[*FIRST, *names.values(), *BESIDE])
 
 
-def _rows(trial: BatchTrial, told: Event) -> list[dict[str, Any]]:
+def _rows(
+    question: LoggedQuestion, told: Event, num_levels: int | None
+) -> list[dict[str, Any]]:
     """The rows of a question, one for each option."""
-    arms = options_shown(trial)
-    answer = checked_answer(
-        len(arms), number_of_levels(trial.experiment), **dict(told.said)
-    )
-    asked = next(event for event in events_of(trial) if event.kind == ASKED)
-    values, order = answer.rows(len(arms)), told.what.get("order")
+    size = len(question.options)
+    answer = checked_answer(size, num_levels, **told.said)
+    values, order = answer.rows(size), told.what.get("order")
     return [
         {
-            "question": trial.index,
+            "question": question.index,
             "option": place,
-            "name": arm.name,
-            "parameters": arm.parameters,
-            "chosen_by": asked.what["chosen_by"],
+            "name": option.name,
+            "parameters": option.parameters,
+            "chosen_by": question.events[0].what["chosen_by"],
             **{name: told.what.get(name) for name in CIRCUMSTANCES},
             "shown": order.index(place) if order else None,
             "time": told.time,
             "cannot_compare": answer.cannot_compare,
             **{KIND_COLUMNS[metric]: by.get(place) for metric, by in values.items()},
         }
-        for place, arm in enumerate(arms)
+        for place, option in enumerate(question.options)
     ]

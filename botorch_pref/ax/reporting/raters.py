@@ -6,8 +6,8 @@ from typing import Any
 
 from ax.core.experiment import Experiment
 
-from botorch_pref.ax.answers.raters import rater_numbers
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.raters import rater_numbers
 from botorch_pref.models import AgreementKernel, GroupUtility
 
 

@@ -20,6 +20,8 @@ from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.invalid import Invalid
 from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
 from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.log import REPEATS, WITHDRAWN
+from botorch_pref.ax.projection import events_of, standing_answer, standing_answers
 from botorch_pref.ax.reporting.baseline import baseline_rows, differences
 from botorch_pref.ax.reporting.near_copies import representatives
 from botorch_pref.ax.reporting.points import points_of, utility_summary
@@ -33,13 +35,6 @@ from botorch_pref.ax.reporting.recommendation import (
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.smallest_difference import SmallestDifference
-from botorch_pref.ax.storage.events import (
-    REPEATS,
-    WITHDRAWN,
-    events_of,
-    standing_answer,
-    standing_answers,
-)
 from botorch_pref.evaluation.progress.answer_agreement import (
     AnswerAgreement,
     answer_agreement,

@@ -40,8 +40,15 @@ class Catalogue:
             experiment: Ax's.
         """
         stored = (experiment._properties or {}).get(PROPERTY)
-        if stored is None:
-            return None
+        return None if stored is None else cls.of_property(stored)
+
+    @classmethod
+    def of_property(cls, stored: Mapping[str, Any]) -> Catalogue:
+        """A catalogue from what `to_property` made.
+
+        Args:
+            stored: Its ids and columns.
+        """
         columns = stored["columns"]
         rows = zip(*(columns[name] for name in columns), strict=True)
         designs = (dict(zip(columns, row, strict=True)) for row in rows)

@@ -9,14 +9,9 @@ from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.answers.telling import asked_trial
+from botorch_pref.ax.log import UNDONE, WITHDRAWN
 from botorch_pref.ax.one_at_a_time import one_at_a_time
-from botorch_pref.ax.storage.events import (
-    UNDONE,
-    WITHDRAWN,
-    events_of,
-    standing_event,
-)
+from botorch_pref.ax.projection import events_of, standing_event
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.asking.answer_conflict import AnswerConflictError
 
@@ -135,8 +130,8 @@ def undo_once(
         ExperimentError: There is no such question.
     """
     check_asked(experiment.experiment, index)
-    trial = asked_trial(experiment.experiment, index)
-    question = Question.of_trial(trial)
+    question = experiment.question(index)
+    trial = experiment.experiment.trials[index]
     taken_back = events_of(trial)[-1].kind in (UNDONE, WITHDRAWN)
     if taken_back and question.rater in (None, rater):
         return question

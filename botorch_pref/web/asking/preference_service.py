@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.answers.telling import batch
+from botorch_pref.ax.projection import batch
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.asking.ask_error import AskError

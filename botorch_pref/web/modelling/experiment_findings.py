@@ -10,9 +10,9 @@ from ax.core.experiment import Experiment
 from pandas import DataFrame
 
 from botorch_pref.ax.asking_elsewhere import unpacked_state
+from botorch_pref.ax.projection import standing_answers
 from botorch_pref.ax.reporting.report import preference_report, preferred
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.storage.events import standing_answers
 
 
 def findings_of(state: bytes) -> dict[str, Any]:

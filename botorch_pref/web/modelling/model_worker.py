@@ -10,8 +10,6 @@ from typing import Any, ParamSpec, TypeVar
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.asking_elsewhere import packed_state
 from botorch_pref.ax.naming.names import acquisition_classes, model_classes
-from botorch_pref.ax.storage.events import standing_event
-from botorch_pref.ax.storage.log_head import LogHead
 from botorch_pref.web.modelling.experiment_findings import (
     experiment_findings,
     findings_of,
@@ -70,8 +68,7 @@ class ModelWorker:
     @property
     def num_answers(self) -> int:
         """Number of answers that stand."""
-        trials = list(self.experiment.experiment.trials.values())
-        return sum(standing_event(trial) is not None for trial in trials)
+        return self.experiment.num_answers
 
     def start(self) -> ModelProcess | None:
         """Starts the other process if there is none; None if there cannot be one."""
@@ -150,7 +147,7 @@ class ModelWorker:
         """
         # Who asks at the same time gets the same.
         with self._findings_turn:
-            now = LogHead.of(self.experiment.experiment).checksum
+            now = self.experiment.version
             if self._found is None or self._found[0] != now:
                 self._found = (now, self._new_findings())
             return {**self._found[1], "warnings": self._notes.to_json()}

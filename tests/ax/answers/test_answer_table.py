@@ -6,13 +6,13 @@ from pandas import DataFrame
 from showing import A, B, C, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage.events import standing_event
+from botorch_pref.ax.projection import standing_event
 from botorch_pref.errors import ExperimentError
 
 ITEMS = DataFrame([A, B, C], columns=["a", "b"], index=["x", "y", "z"])
 
 
-@pytest.fixture(params=["triangle.json", "triangle.db"])
+@pytest.fixture(params=["triangle.db"])
 def path(request, tmp_path):
     return tmp_path / request.param
 
@@ -95,7 +95,7 @@ def test_designs_in_a_file(tmp_path) -> None:
     ],
 )
 def test_a_table_that_cannot_be_leaves_nothing(changed, match, tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     answers = DataFrame({"winner": ["x", "x"], "loser": ["y", "z"]} | changed)
     with pytest.raises(ExperimentError, match=match):
         experiment.record_table(answers, ITEMS)
@@ -103,7 +103,7 @@ def test_a_table_that_cannot_be_leaves_nothing(changed, match, tmp_path) -> None
 
 
 def test_tables_that_are_none(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     for answers, items, match in (
         (DataFrame({"winner": ["x"], "loser": ["y"]}), None, "or winner and loser"),
         (DataFrame({"winner": ["x"]}), ITEMS, "no column loser"),

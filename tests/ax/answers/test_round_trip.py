@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage.events import standing_event
+from botorch_pref.ax.projection import options_shown, standing_event
 from botorch_pref.errors import ExperimentError
 
 LEVELS = 4
@@ -100,8 +100,7 @@ def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
     for trial in experiment.experiment.trials.values():
         event = standing_event(trial)
         if event is not None:
-            names = trial._properties["preference_events"][0]["what"]["options"]
-            options = [dict(trial.arms_by_name[name].parameters) for name in names]
+            options = [dict(arm.parameters) for arm in options_shown(trial)]
             found.append((options, dict(event.what)))
     return found
 
@@ -109,7 +108,7 @@ def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
 @pytest.fixture(scope="module")
 def empty() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trip.json"
+        path = Path(folder) / "trip.db"
         created(path)
         return path.read_bytes()
 
@@ -118,7 +117,7 @@ def empty() -> bytes:
 @given(told=st.lists(answers(), min_size=1, max_size=5), data=st.data())
 def test_what_is_written_is_recorded_as_it_was(empty, told, data) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{name}.json" for name in ("first", "second", "third")]
+        paths = [Path(folder) / f"{name}.db" for name in ("first", "second", "third")]
         for path in paths:
             path.write_bytes(empty)
         first, *others = (PreferenceExperiment.resume("trip", storage=p) for p in paths)
@@ -145,7 +144,7 @@ def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
     wines = pd.DataFrame({"price": [1.0, 2.0, 3.0]}, index=["007", "NA", "7"])
     first, second = (
         PreferenceExperiment.create(
-            "cellar", catalogue=wines, storage=tmp_path / f"{name}.json"
+            "cellar", catalogue=wines, storage=tmp_path / f"{name}.db"
         )
         for name in ("first", "second")
     )
@@ -174,7 +173,7 @@ def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
     ],
 )
 def test_a_table_that_no_experiment_writes(changed, match, tmp_path) -> None:
-    experiment = created(tmp_path / "trip.json")
+    experiment = created(tmp_path / "trip.db")
     design = {"winner": 0.5, "n": 1, "word": "NA", "on": True}
     experiment.record([design, {**design, "n": 2}], winner=0)
     table = experiment.answers().astype(object)

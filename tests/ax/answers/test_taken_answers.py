@@ -70,7 +70,7 @@ def test_another_likelihood_takes_other_answers() -> None:
 
 
 def test_a_refused_answer_is_not_kept(tmp_path) -> None:
-    path = tmp_path / "espresso.json"
+    path = tmp_path / "espresso.db"
     experiment = create(path, model="VariationalPreferenceGP")
     question = experiment.ask()
     before = path.read_bytes()

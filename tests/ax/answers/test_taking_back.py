@@ -8,7 +8,7 @@ from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 
 
-@pytest.fixture(params=["triangle.json", "triangle.db"])
+@pytest.fixture(params=["triangle.db"])
 def path(request, tmp_path):
     return tmp_path / request.param
 
@@ -65,7 +65,7 @@ def test_undo_goes_back_answer_by_answer(path) -> None:
 
 
 def test_what_was_withdrawn_is_no_answer_to_undo(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     tell(experiment, [A, B], winner=0)
     tell(experiment, [B, C], winner=0)
     experiment.withdraw(1)
@@ -75,7 +75,7 @@ def test_what_was_withdrawn_is_no_answer_to_undo(tmp_path) -> None:
     assert experiment.pending == []
     assert (
         PreferenceExperiment.resume(
-            "triangle", storage=tmp_path / "triangle.json"
+            "triangle", storage=tmp_path / "triangle.db"
         ).pending
         == []
     )
@@ -98,7 +98,7 @@ def test_each_rater_undoes_answers_of_her_own(path) -> None:
 
 
 def test_an_undone_record_is_asked(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     pair = [{"a": a, "b": b} for a, b in (A, B)]
     question = experiment.record(pair, winner=0)
     assert experiment.undo() == question

@@ -8,13 +8,13 @@ from ax.core.trial_status import TrialStatus
 from espresso import PARAMETERS, better, create
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.storage.events import options_shown
+from botorch_pref.ax.projection import options_shown
 from botorch_pref.errors import ExperimentError
 
 
 @pytest.fixture
 def experiment(tmp_path) -> PreferenceExperiment:
-    return create(tmp_path / "espresso.json", num_levels=3)
+    return create(tmp_path / "espresso.db", num_levels=3)
 
 
 def rows(experiment: PreferenceExperiment, index: int) -> dict[str, list[float]]:
@@ -89,7 +89,7 @@ def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
         experiment.tell(question, winner=2)
     with pytest.raises(ExperimentError, match="levels go from 0 to 2"):
         experiment.tell(question, levels=[3, 0])
-    foreign = create(tmp_path / "other.json", seed=9).ask()
+    foreign = create(tmp_path / "other.db", seed=9).ask()
     with pytest.raises(ExperimentError, match="another experiment"):
         experiment.tell(foreign, winner=0)
     changed = Question(question.index, question.options[::-1])
@@ -103,12 +103,13 @@ def test_the_log_has_everything_in_order(experiment, tmp_path) -> None:
     experiment.tell(second, ranking=[2, 0, 1])
     experiment.tell(first, winner=better(first))
     experiment.withdraw(second)
-    again = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.json")
+    again = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.db")
     again.write_log(tmp_path / "log.csv")
     with (tmp_path / "log.csv").open(encoding="utf-8", newline="") as file:
-        log = list(csv.DictReader(file))
+        created, *log = csv.DictReader(file)
+    assert json.loads(created["what"])["name"] == "espresso"
     assert [int(row["number"]) for row in log] == [0, 1, 2, 3, 4]
-    assert [int(row["trial"]) for row in log] == [0, 1, 1, 0, 1]
+    assert [int(row["question"]) for row in log] == [0, 1, 1, 0, 1]
     kinds = ["asked", "asked", "told", "told", "withdrawn"]
     assert [row["kind"] for row in log] == kinds
     assert json.loads(log[2]["what"]) == {"ranking": [2, 0, 1]}

@@ -19,9 +19,9 @@ from botorch_pref.ax.generation.generation_strategy import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.naming.names import duel_classes
+from botorch_pref.ax.projection import events_of
 from botorch_pref.ax.reporting.recommendation import fitted_adapter
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.storage.events import events_of
 from botorch_pref.errors import ExperimentError
 
 CHOOSE_ALL = {"DuelingBALD", "DuelingEUBO", "DuelingKG"}
@@ -29,7 +29,7 @@ CHOOSE_ALL = {"DuelingBALD", "DuelingEUBO", "DuelingKG"}
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory) -> Path:
-    storage = tmp_path_factory.mktemp("answered") / "espresso.json"
+    storage = tmp_path_factory.mktemp("answered") / "espresso.db"
     experiment = create(storage, initial=3)
     for _ in range(3):
         question = experiment.ask()
@@ -82,9 +82,10 @@ def test_seeds_of_purposes_differ_and_do_not_change() -> None:
     ],
 )
 def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
-    experiment = create(tmp_path / "espresso.json", initial=1, num_levels=2)
+    experiment = create(tmp_path / "espresso.db", initial=1, num_levels=2)
     experiment.tell(experiment.ask(), **said)
-    trial = experiment.experiment.trials[experiment.ask().index]
+    asked = experiment.ask()
+    trial = experiment.experiment.trials[asked.index]
     assert events_of(trial)[0].what["chosen_by"] == "Preference"
 
 
@@ -131,7 +132,7 @@ def test_no_question_twice_while_others_are_left(acquisition, tmp_path) -> None:
                 is_ordered=False,
             ),
         ],
-        storage=tmp_path / "few.json",
+        storage=tmp_path / "few.db",
         acquisition=acquisition,
         initial=3,
         repeat_rate=0,
@@ -188,7 +189,7 @@ def test_sobol_points_that_stand_in_go_on_where_they_were(
         raise CandidateGenerationError("Nothing can be found.")
 
     monkeypatch.setattr(asking, "next_run", fails)
-    experiment = create(tmp_path / "espresso.json")
+    experiment = create(tmp_path / "espresso.db")
     shown = []
     for _ in range(5):
         question = experiment.ask()

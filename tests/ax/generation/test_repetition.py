@@ -5,7 +5,7 @@ from showing import PARAMETERS
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.search.repetition import question_again
-from botorch_pref.ax.storage.events import events_of
+from botorch_pref.ax.projection import events_of
 from botorch_pref.errors import ExperimentError
 
 
@@ -20,7 +20,7 @@ def experiment_with(storage, answers, **settings) -> PreferenceExperiment:
 
 
 def test_the_rate_is_that_of_the_settings(tmp_path) -> None:
-    experiment = experiment_with(tmp_path / "again.json", 4)
+    experiment = experiment_with(tmp_path / "again.db", 4)
     ax, settings = experiment.experiment, experiment.settings
     object.__setattr__(settings, "initial", 4)
     object.__setattr__(settings, "repeat_rate", 0.2)
@@ -39,7 +39,7 @@ def test_the_rate_is_that_of_the_settings(tmp_path) -> None:
 
 
 def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> None:
-    storage = tmp_path / "again.json"
+    storage = tmp_path / "again.db"
     experiment = experiment_with(storage, 3, initial=3, repeat_rate=1.0)
     earlier = [
         {arm.signature for arm in trial.arms}
@@ -61,4 +61,4 @@ def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, "often", True, None])
 def test_what_is_no_rate(tmp_path, rate) -> None:
     with pytest.raises(ExperimentError, match="repeat_rate is"):
-        experiment_with(tmp_path / "again.json", 0, repeat_rate=rate)
+        experiment_with(tmp_path / "again.db", 0, repeat_rate=rate)

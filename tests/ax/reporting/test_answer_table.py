@@ -22,7 +22,7 @@ def told(tmp_path_factory) -> PreferenceExperiment:
                 is_ordered=False,
             ),
         ],
-        storage=tmp_path_factory.mktemp("told") / "told.json",
+        storage=tmp_path_factory.mktemp("told") / "told.db",
         num_levels=5,
         initial=20,
     )
@@ -96,7 +96,7 @@ def test_without_answers_there_are_the_columns(tmp_path) -> None:
         parameters=[
             RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
         ],
-        storage=tmp_path / "none.json",
+        storage=tmp_path / "none.db",
     )
     table = experiment.answers()
     assert table.empty

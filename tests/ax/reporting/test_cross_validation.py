@@ -1,6 +1,7 @@
 """Cross-validation against folds by hand and against Ax's own accuracy."""
 
 import math
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,8 @@ from showing import A, B, C, D, E, show, tell, triangle
 
 from botorch_pref import DuelKernel, EPPreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.ax import PreferenceExperiment, registration
+from botorch_pref.ax.kept_log import KeptLog
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.reporting.cross_validation import cross_validation
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
@@ -30,7 +33,7 @@ DUELS = [(A, B), (C, D), (A, E), (B, C), (E, B)]
 
 @pytest.fixture(scope="module")
 def duels(tmp_path_factory) -> PreferenceExperiment:
-    experiment = triangle(tmp_path_factory.mktemp("duels") / "triangle.json")
+    experiment = triangle(tmp_path_factory.mktemp("duels") / "triangle.db")
     for winner, loser in DUELS:
         tell(experiment, [loser, winner], winner=1)
     show(experiment, C, E)
@@ -94,7 +97,7 @@ def test_equal_seeds_give_equal_folds(duels) -> None:
 def test_every_kind_of_answer_is_scored_and_none_is_split(
     tmp_path, monkeypatch
 ) -> None:
-    experiment = triangle(tmp_path / "triangle.json", num_levels=3)
+    experiment = triangle(tmp_path / "triangle.db", num_levels=3)
     for ranking in ([2, 0, 1], [1, 0, 2]):
         tell(experiment, [A, B, C], ranking=ranking)
         tell(experiment, [B, C, E], best=ranking[0])
@@ -133,7 +136,7 @@ def test_every_kind_of_answer_is_scored_and_none_is_split(
 
 @pytest.mark.slow
 def test_an_answer_of_a_kind_that_is_left_nowhere_else_is_not_scored(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     tell(experiment, [A, B], winner=0)
     tell(experiment, [C, D], tie=True)
     tell(experiment, [A, C], winner=1)
@@ -163,11 +166,10 @@ def two_draws(model: FullyBayesianPreferenceGP, **_options: object) -> None:
 @pytest.mark.slow
 def test_an_ensemble_averages_over_its_members(duels, monkeypatch) -> None:
     monkeypatch.setattr(registration, "fit_fully_bayesian_model_nuts", two_draws)
-    ensemble = PreferenceExperiment(
-        duels.experiment,
-        Settings(model="FullyBayesianLaplacePreferenceGP"),
-        duels._kept._storage,
-    )
+    settings = asdict(Settings(model="FullyBayesianLaplacePreferenceGP"))
+    log = Log(replace(duels._kept.log.definition, settings=settings))
+    log.append(duels._kept.log.events)
+    ensemble = PreferenceExperiment(KeptLog(log, None))
     row = ensemble.cross_validate(num_folds=2).loc["duels"]
     assert row["answers"] == row["scored"] == len(DUELS)
     # What is predicted is tested in tests/evaluation; none of these is sure.

@@ -19,7 +19,7 @@ from botorch_pref.evaluation import best_probability
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory) -> PreferenceExperiment:
     """A and B are connected, C and D too; E is alone."""
-    experiment = triangle(tmp_path_factory.mktemp("judged") / "triangle.json")
+    experiment = triangle(tmp_path_factory.mktemp("judged") / "triangle.db")
     tell(experiment, [A, B], winner=0)
     tell(experiment, [B, A], winner=1)
     tell(experiment, [A, B], winner=1)
@@ -131,7 +131,7 @@ def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
 
 @pytest.mark.slow
 def test_near_copies_have_one_entry(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json", smallest_difference=0.02)
+    experiment = triangle(tmp_path / "triangle.db", smallest_difference=0.02)
     near, nearer = (A[0] + 0.02, A[1]), (A[0] + 0.01, A[1])
     for better, worse in ((A, B), (near, B), (B, C), (nearer, C)):
         tell(experiment, [better, worse], winner=0)
@@ -210,7 +210,7 @@ def test_what_is_recommended_can_be_set_by_the_report(tmp_path) -> None:
                 name="grams", parameter_type="float", bounds=(1000, 2000)
             )
         ],
-        storage=tmp_path / "grams.json",
+        storage=tmp_path / "grams.db",
     )
     experiment.record([{"grams": 1234.5}, {"grams": 1800}], winner=0)
     found = experiment.report()
@@ -241,7 +241,7 @@ def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> No
             ),
         ],
         parameter_constraints=constraints,
-        storage=tmp_path / "finite.json",
+        storage=tmp_path / "finite.db",
     )
     first = {"dose": 1, "shots": 2, "bean": "a"}
     experiment.record([first, {**first, "bean": "b"}], winner=0)
@@ -266,7 +266,7 @@ def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> No
 
 @pytest.mark.slow
 def test_failures_and_sets_are_counted(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     tell(experiment, [A, B, C], ranking=[2, 0, 1])
     tell(experiment, [A, B, D], best=1)
     tell(experiment, [A, E], invalid=[1])
@@ -296,7 +296,7 @@ def test_a_report_reads_well(found) -> None:
 
 
 def test_there_is_no_report_before_the_first_answer(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / "triangle.db")
     show(experiment, A, B)
     with pytest.raises(ExperimentError, match="no answer yet"):
         experiment.report()

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import ax.storage.sqa_store.save as ax_save
 import pytest
 from showing import A, B, C, show, triangle
 from sqlalchemy.exc import OperationalError
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage import sql_storage
+from botorch_pref.ax.log_store import LogStore
 from botorch_pref.errors import StorageError
 
 Failure = Callable[[Path, pytest.MonkeyPatch], Iterator[None]]
@@ -30,14 +29,14 @@ def locked(path: Path, _patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def broken_disk(_path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The disk fails after the trial was written, and while it is read."""
+    """The disk fails in the middle of a write, and while it is read."""
 
     def fail(*_args: object, **_kwargs: object) -> None:
         raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk I/O error"))
 
     with patch.context() as broken:
-        broken.setattr(ax_save, "save_or_update_data_for_trials", fail)
-        broken.setattr(sql_storage, "load_experiment", fail)
+        broken.setattr(LogStore, "_insert", fail)
+        broken.setattr(LogStore, "_record", fail)
         yield
 
 
@@ -52,16 +51,15 @@ def absent(path: Path, _patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 FAILURES = [
-    pytest.param("triangle.db", locked, id="locked"),
-    pytest.param("triangle.db", broken_disk, id="disk"),
-    pytest.param("triangle.json", absent, id="absent"),
+    pytest.param(locked, id="locked"),
+    pytest.param(broken_disk, id="disk"),
+    pytest.param(absent, id="absent"),
 ]
 
 
 def started(path: Path) -> PreferenceExperiment:
     """One answered question and one that is pending; a lock is not waited for long."""
-    storage = path if path.suffix == ".json" else f"sqlite:///{path}?timeout=0.01"
-    experiment = triangle(storage)
+    experiment = triangle(f"sqlite:///{path}?timeout=0.01")
     experiment.tell(show(experiment, A, B), winner=0)
     show(experiment, B, C)
     return experiment
@@ -75,11 +73,11 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize(("name", "failure"), FAILURES)
+@pytest.mark.parametrize("failure", FAILURES)
 def test_a_retry_writes_what_a_failure_lost(
-    name, failure: Failure, change, tmp_path, monkeypatch
+    failure: Failure, change, tmp_path, monkeypatch
 ) -> None:
-    path = tmp_path / name
+    path = tmp_path / "triangle.db"
     experiment, same = started(path), CHANGES[change]
     with failure(path, monkeypatch):
         with pytest.raises(StorageError, match="Cannot"):
@@ -98,18 +96,17 @@ def test_a_retry_writes_what_a_failure_lost(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", ["triangle.db", "triangle.json"])
 def test_what_is_interrupted_before_it_is_written_has_not_happened(
-    name, change, tmp_path, monkeypatch
+    change, tmp_path, monkeypatch
 ) -> None:
-    path = tmp_path / name
+    path = tmp_path / "triangle.db"
     experiment = started(path)
 
     def interrupt(*_args: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment._kept._storage, "save", interrupt)
+        patch.setattr(LogStore, "append", interrupt)
         with pytest.raises(KeyboardInterrupt):
             CHANGES[change](experiment)
     assert state(experiment) == state(resumed(path))
@@ -120,16 +117,16 @@ def test_what_is_interrupted_before_it_is_written_has_not_happened(
 def test_what_was_written_before_the_failure_is_not_written_twice(
     tmp_path, monkeypatch
 ) -> None:
-    path = tmp_path / "triangle.json"
+    path = tmp_path / "triangle.db"
     experiment = started(path)
-    save = experiment._kept._storage.save
+    save = LogStore.append
 
     def written_but_lost(*args: object) -> None:
         save(*args)
         raise StorageError("Cannot say whether it was written")
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment._kept._storage, "save", written_but_lost)
+        patch.setattr(LogStore, "append", written_but_lost)
         with pytest.raises(StorageError, match="Cannot say"):
             experiment.tell(1, winner=1)
     experiment.tell(1, winner=1)

@@ -12,24 +12,20 @@ from stat import S_IMODE
 import pytest
 from showing import A, B, C, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.storage.whole_file import create_file
+from botorch_pref.ax import PreferenceExperiment, log_store
 from botorch_pref.errors import StorageError
 
+NAME = "triangle.db"
 resource = pytest.importorskip("resource", reason="modes and limits of POSIX")
 
-STORES = ("triangle.db", "triangle.json")
-PART = f".triangle.json.{'0' * 32}.part"
+
+def resumed(path: Path, **door: bool) -> PreferenceExperiment:
+    return PreferenceExperiment.resume("triangle", storage=path, **door)
 
 
-def resumed(path: Path) -> PreferenceExperiment:
-    return PreferenceExperiment.resume("triangle", storage=path)
-
-
-@pytest.mark.parametrize("name", STORES)
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
-def test_the_mode_is_kept(name, mode, tmp_path) -> None:
-    path = tmp_path / name
+def test_the_mode_is_kept(mode, tmp_path) -> None:
+    path = tmp_path / NAME
     experiment = triangle(path)
     path.chmod(mode)
     tell(experiment, [A, B], winner=0)
@@ -37,29 +33,27 @@ def test_the_mode_is_kept(name, mode, tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("name", STORES)
-def test_a_place_that_can_hold_no_file_is_named(name, tmp_path) -> None:
+def test_a_place_that_can_hold_no_file_is_named(tmp_path) -> None:
     with pytest.raises(StorageError, match=f"There is no folder {tmp_path}/away; make"):
-        triangle(tmp_path / "away" / name)
-    with pytest.raises(StorageError, match=f"There is no file .*{name}; create the"):
-        resumed(tmp_path / name)
-    (tmp_path / name).mkdir()
-    with pytest.raises(StorageError, match=f"{name} is a folder; name a file in it"):
-        triangle(tmp_path / name)
+        triangle(tmp_path / "away" / NAME)
+    with pytest.raises(StorageError, match=f"There is no file .*{NAME}; create the"):
+        resumed(tmp_path / NAME)
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(StorageError, match=f"{NAME} is a folder; name a file in it"):
+        triangle(tmp_path / NAME)
 
 
 def test_a_new_file_has_the_mode_of_new_files(tmp_path) -> None:
     (tmp_path / "plain").touch()
-    triangle(tmp_path / "triangle.json").write_log(tmp_path / "log.csv")
+    triangle(tmp_path / NAME).write_log(tmp_path / "log.csv")
     modes = {S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert len(modes) == 1
 
 
-@pytest.mark.parametrize("name", STORES)
-def test_a_linked_store_is_written_through(name, tmp_path) -> None:
+def test_a_linked_store_is_written_through(tmp_path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "here").mkdir()
-    target, link = tmp_path / "there" / f"a{name}", tmp_path / "here" / name
+    target, link = tmp_path / "there" / f"a{NAME}", tmp_path / "here" / NAME
     link.symlink_to(target)
     experiment = triangle(link)
     tell(experiment, [A, B], winner=0)
@@ -70,75 +64,84 @@ def test_a_linked_store_is_written_through(name, tmp_path) -> None:
     assert len(resumed(target).experiment.trials) == 1
 
 
-def test_nothing_that_was_planted_is_written_to(tmp_path) -> None:
-    path, precious = tmp_path / "triangle.json", tmp_path / "precious"
-    precious.write_text("mine", encoding="utf-8")
-    for planted in ("triangle.json.part", PART):
-        (tmp_path / planted).symlink_to(precious)
-    tell(triangle(path), [A, B], winner=0)
-    assert precious.read_text(encoding="utf-8") == "mine"
-    # The other one is of a name that only this package gives.
-    assert {p.name for p in tmp_path.iterdir()} == {
-        *("triangle.json", "triangle.json.part", "precious")
-    }
-
-
-def test_what_a_killed_process_left_is_removed(tmp_path) -> None:
-    path = tmp_path / "triangle.json"
+def test_a_read_only_file_is_read_and_not_written(tmp_path) -> None:
+    path, log = tmp_path / NAME, tmp_path / "log.csv"
     experiment = triangle(path)
-    (tmp_path / PART).write_text("{", encoding="utf-8")
-    (tmp_path / f"x{PART}").touch()
-    show(experiment, A, B)
-    assert {p.name for p in tmp_path.iterdir()} == {"triangle.json", f"x{PART}"}
-
-
-def test_a_read_only_file_is_not_replaced(tmp_path) -> None:
-    path, log = tmp_path / "triangle.json", tmp_path / "log.csv"
-    experiment = triangle(path)
+    question = show(experiment, A, B)
     log.touch()
     for file in (path, log):
         file.chmod(0o444)
     before = path.read_bytes()
     for write in (
-        lambda: show(experiment, A, B),
-        lambda: experiment.write_json(path),
+        lambda: show(experiment, B, C),
+        lambda: experiment.tell(question, winner=0),
+        lambda: resumed(path).tell(question, winner=0),
+        lambda: triangle(path),
         lambda: experiment.write_log(log),
     ):
-        with pytest.raises(StorageError, match=r"Cannot write .*read-only"):
+        with pytest.raises(StorageError, match=r"Cannot .*read-only"):
             write()
-    assert path.read_bytes() == before
+        assert path.read_bytes() == before
     assert log.read_bytes() == b""
+    assert resumed(path).pending == [question]
+    assert resumed(path, read_only=True).pending == [question]
+    assert {p.name for p in tmp_path.iterdir()} == {NAME, "log.csv"}
     path.chmod(0o644)
-    show(experiment, A, B)
-    assert len(resumed(path).pending) == 1
+    experiment.tell(question, winner=0)
+    assert resumed(path).pending == []
+
+
+def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path, monkeypatch) -> None:
+    path = tmp_path / NAME
+    experiment = triangle(path)
+    question = show(experiment, A, B)
+    away = path.rename(tmp_path / "away")
+    acts = (
+        lambda: experiment.tell(question, winner=0),
+        lambda: show(experiment, B, C),
+        lambda: resumed(path),
+    )
+    for act in acts:
+        with pytest.raises(StorageError, match=f"(?i)there is no file {path}"):
+            act()
+        # It does not come back empty.
+        assert not path.exists()
+    with monkeypatch.context() as patch:
+        # Not even where it goes between the look at it and its opening.
+        patch.setattr(log_store, "check_file", lambda *_: None)
+        for act in acts:
+            with pytest.raises((StorageError, OSError)):
+                act()
+            assert not path.exists()
+    os.mkfifo(path)
+    for act in (*acts, lambda: triangle(path)):
+        with pytest.raises(StorageError, match=f"{path} is no regular file"):
+            act()
+    path.unlink()
+    away.rename(path)
+    experiment.tell(question, winner=0)
+    assert resumed(path).pending == []
+
+
+def test_nothing_that_was_planted_is_written_to(tmp_path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine", encoding="utf-8")
+    (tmp_path / "log.csv.part").symlink_to(precious)
+    triangle(tmp_path / NAME).write_log(tmp_path / "log.csv")
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert {p.name for p in tmp_path.iterdir()} == {
+        *(NAME, "log.csv", "log.csv.part", "precious")
+    }
 
 
 def test_what_is_no_file_is_not_replaced(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / NAME)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     for name in ("", "pipe", "circle"):
         with pytest.raises(StorageError, match="Cannot write"):
             experiment.write_log(tmp_path / name)
     assert (tmp_path / "pipe").is_fifo()
-
-
-def test_a_file_is_created_once(tmp_path, monkeypatch) -> None:
-    path = tmp_path / "one"
-    create_file(path, b"first")
-    with pytest.raises(StorageError, match="exists"):
-        create_file(path, b"second")
-
-    def no_links(*_args: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(Path, "hardlink_to", no_links)
-    with pytest.raises(StorageError, match="exists"):
-        create_file(path, b"third")
-    create_file(tmp_path / "other", b"fourth")
-    assert path.read_text(encoding="utf-8") == "first"
-    assert (tmp_path / "other").read_text(encoding="utf-8") == "fourth"
-    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_names_mean_the_files_that_they_name(tmp_path, monkeypatch) -> None:
@@ -167,9 +170,8 @@ def files_of_at_most(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-@pytest.mark.parametrize("name", STORES)
-def test_a_full_disk_loses_nothing(name, tmp_path) -> None:
-    path = tmp_path / name
+def test_a_full_disk_loses_nothing(tmp_path) -> None:
+    path = tmp_path / NAME
     experiment = triangle(path)
     tell(experiment, [A, B], winner=0)
     before = path.read_bytes()
@@ -186,7 +188,7 @@ def test_a_full_disk_loses_nothing(name, tmp_path) -> None:
 
 
 def test_a_log_that_does_not_fit_leaves_the_old_one(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.json")
+    experiment = triangle(tmp_path / NAME)
     log = tmp_path / "log.csv"
     experiment.write_log(log)
     before = log.read_bytes()
@@ -210,12 +212,11 @@ def create(path: Path, seed: int, start: Barrier, said: SimpleQueue) -> None:
 @pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded", "ignore:os.fork.. was called"
 )
-@pytest.mark.parametrize("name", STORES)
-def test_one_of_several_processes_creates_an_experiment(name, tmp_path) -> None:
+def test_one_of_several_processes_creates_an_experiment(tmp_path) -> None:
     forked = get_context("fork")
     start, said = forked.Barrier(CREATORS), forked.SimpleQueue()
     processes = [
-        forked.Process(target=create, args=(tmp_path / name, seed, start, said))
+        forked.Process(target=create, args=(tmp_path / NAME, seed, start, said))
         for seed in range(CREATORS)
     ]
     for process in processes:
@@ -227,5 +228,5 @@ def test_one_of_several_processes_creates_an_experiment(name, tmp_path) -> None:
         errors.append(said.get())
     assert len(errors) == CREATORS - 1
     assert all("already" in error for error in errors), errors
-    assert resumed(tmp_path / name).settings.seed in range(CREATORS)
-    assert list(tmp_path.iterdir()) == [tmp_path / name]
+    assert resumed(tmp_path / NAME).settings.seed in range(CREATORS)
+    assert list(tmp_path.iterdir()) == [tmp_path / NAME]

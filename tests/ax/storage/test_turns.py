@@ -18,10 +18,10 @@ from espresso import QUICK_FIT
 from showing import triangle
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.storage.events import TOLD, events
+from botorch_pref.ax.log import TOLD
+from botorch_pref.ax.projection import events
 from botorch_pref.errors import StorageError
 
-SUFFIXES = (".db", ".json")
 pytestmark = pytest.mark.slow
 forking = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded", "ignore:os.fork.. was called"
@@ -45,12 +45,12 @@ def play(path: Path, seed: int, questions: int = 4) -> list[Question]:
         asked.append(resumed(path).ask())
         experiment = resumed(path)
         experiment.tell(asked[-1], winner=larger(asked[-1]))
-    experiment.write_json(path.with_name(f"{path.name}.copy.json"))
+    experiment.write_json(path.with_suffix(".json"))
     return asked
 
 
 def log(experiment: PreferenceExperiment) -> list[tuple]:
-    return [(event.trial, event.kind) for event in events(experiment.experiment)]
+    return [(event.question, event.kind) for event in events(experiment.experiment)]
 
 
 THREADS = 3
@@ -58,8 +58,7 @@ THREADS = 3
 
 def test_threads_with_their_own_experiments_ask_as_if_alone(tmp_path) -> None:
     def paths(kind: str) -> list[Path]:
-        names = (f"{kind}{i}{SUFFIXES[i % 2]}" for i in range(THREADS))
-        return [tmp_path / name for name in names]
+        return [tmp_path / f"{kind}{i}.db" for i in range(THREADS)]
 
     filters = list(warnings.filters)
     with ThreadPoolExecutor(THREADS) as pool:
@@ -71,15 +70,14 @@ def test_threads_with_their_own_experiments_ask_as_if_alone(tmp_path) -> None:
         experiment = resumed(path)
         assert len(experiment.experiment.lookup_data().df) == 8
         assert [kind for _, kind in log(experiment)] == ["asked", "told"] * 4
-        copy = PreferenceExperiment.resume(
-            "triangle", storage=path.with_name(f"{path.name}.copy.json")
+        copy = PreferenceExperiment.read(
+            path.with_suffix(".json"), storage=path.with_suffix(".copy")
         )
         assert log(copy) == log(experiment)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_threads_with_one_experiment_ask_in_turn(suffix, tmp_path) -> None:
-    path = tmp_path / f"triangle{suffix}"
+def test_threads_with_one_experiment_ask_in_turn(tmp_path) -> None:
+    path = tmp_path / "triangle.db"
     experiment = triangle(path, initial=99)
     start = Barrier(THREADS)
 
@@ -119,9 +117,8 @@ def take_part(path: Path) -> None:
 
 
 @forking
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_processes_with_one_store_ask_in_turn(suffix, tmp_path) -> None:
-    path = tmp_path / f"triangle{suffix}"
+def test_processes_with_one_store_ask_in_turn(tmp_path) -> None:
+    path = tmp_path / "triangle.db"
     triangle(path, initial=99)
     forked = get_context("fork")
     processes = [forked.Process(target=take_part, args=(path,)) for _ in range(3)]
@@ -164,11 +161,8 @@ KILLS = int(os.environ.get("BOTORCH_PREF_TEST_KILLS", "4"))
 
 
 @forking
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_what_is_killed_at_any_time_has_lost_and_doubled_nothing(
-    suffix, tmp_path
-) -> None:
-    path = tmp_path / f"triangle{suffix}"
+def test_what_is_killed_at_any_time_has_lost_and_doubled_nothing(tmp_path) -> None:
+    path = tmp_path / "triangle.db"
     triangle(path, initial=10**6)
     at = random.Random(0)
     said: list[tuple[str, int]] = []
@@ -190,9 +184,9 @@ def test_what_is_killed_at_any_time_has_lost_and_doubled_nothing(
         assert set(said) <= set(happened)
         assert len(happened) == len(set(happened))
         told = [e for e in events(experiment.experiment) if e.kind == TOLD]
-        assert all(event.what == {"winner": event.trial % 2} for event in told)
+        assert all(event.what == {"winner": event.question % 2} for event in told)
         data = experiment.experiment.lookup_data().df
-        twice = dict.fromkeys((event.trial for event in told), 2)
+        twice = dict.fromkeys((event.question for event in told), 2)
         assert Counter(data.trial_index) == Counter(twice)
     # A killed process can have kept one thing more than it could say.
     assert len(happened) - len(set(said)) <= KILLS

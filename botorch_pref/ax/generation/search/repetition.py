@@ -10,8 +10,8 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 
+from botorch_pref.ax.log import REPEATS
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.storage.events import REPEATS
 
 REPEAT = "Repeat"
 """The chooser of such a question, in the log."""

@@ -6,14 +6,10 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from botorch_pref.errors import StorageError
-
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-"""What file systems without hard links answer."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -30,50 +26,7 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         StorageError: It cannot be written, or may not be: it is read-only, or no file.
     """
-    with _written_beside(path, content) as (part, target):
-        part.replace(target)
-
-
-def create_file(path: Path, content: bytes) -> None:
-    """Writes a file that is not there, whole or not at all.
-
-    Of several processes that create it one succeeds.
-
-    Args:
-        path: Of the file; where it is a link, its target is created.
-        content: All of it.
-
-    Raises:
-        StorageError: There is one already, or it cannot be written.
-    """
-    with _written_beside(path, content) as (part, target):
-        try:
-            target.hardlink_to(part)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            target.touch(exist_ok=False)
-            part.replace(target)
-        else:
-            part.unlink()
-
-
-def remove_parts(path: Path) -> None:
-    """Removes what killed processes left beside a file.
-
-    Args:
-        path: Of the file, which nobody else is writing.
-    """
-    target = _target(path)
-    for part in target.parent.glob(f".{_escaped(target.name)}.{'[0-9a-f]' * 32}.part"):
-        with suppress(OSError):
-            part.unlink()
-
-
-@contextmanager
-def _written_beside(path: Path, content: bytes) -> Iterator[tuple[Path, Path]]:
-    """A written file, and where it is to be; gone afterwards."""
-    target = _target(path)
+    target = Path(os.path.realpath(path))
     # Nobody can have planted anything there.
     part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
     try:
@@ -81,17 +34,12 @@ def _written_beside(path: Path, content: bytes) -> Iterator[tuple[Path, Path]]:
         mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
         try:
             _write_new(part, content, mode, before)
-            yield part, target
+            part.replace(target)
         finally:
             part.unlink(missing_ok=True)
         _keep_names(target.parent)
     except OSError as error:
         raise StorageError(f"Cannot write {path}: {error}") from error
-
-
-def _target(path: Path) -> Path:
-    # Path.resolve raises where links lead in a circle; opening says it better.
-    return Path(os.path.realpath(path))
 
 
 def _status(target: Path) -> os.stat_result | None:
@@ -133,8 +81,3 @@ def _keep_names(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _escaped(name: str) -> str:
-    """A name that a pattern matches literally."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ax.core.experiment import Experiment
 
+from botorch_pref.ax.log import TOLD
+from botorch_pref.ax.projection import events, standing_event
 from botorch_pref.ax.settings import PROPERTY, SHARE
-from botorch_pref.ax.storage.events import TOLD, events, standing_event
 from botorch_pref.errors import ExperimentError
 
 
@@ -35,7 +36,7 @@ def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
     numbers = rater_numbers(experiment)
     standing = map(standing_event, experiment.trials.values())
     return {
-        event.trial: numbers[event.what["rater"]]
+        event.question: numbers[event.what["rater"]]
         for event in standing
         if event is not None
     }

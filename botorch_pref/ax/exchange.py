@@ -1,0 +1,309 @@
+"""Logs as files, as copies in other spaces, and in Ax's own storage."""
+
+from __future__ import annotations
+
+import csv
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ax.core.experiment import Experiment
+from ax.exceptions.core import AxError
+from ax.storage.json_store.encoder import object_to_json
+from sqlalchemy import create_engine, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from botorch_pref.ax.kept_log import Retelling
+from botorch_pref.ax.log import (
+    Definition,
+    Event,
+    Log,
+    json_text,
+    now,
+    parameter_to_json,
+)
+from botorch_pref.ax.setup import ParameterConfig
+from botorch_pref.ax.space.linear_constraints import (
+    LinearConstraint,
+    linear_form,
+    sum_text,
+)
+from botorch_pref.ax.space.own_options import own_design
+from botorch_pref.ax.whole_file import replace_file
+from botorch_pref.errors import ExperimentError, StorageError
+
+_COLUMNS = (
+    *("number", "time", "question", "kind", "rater", "what"),
+    *("before", "checksum"),
+)
+_CREATED = "created"
+"""The kind of the first row of a CSV file, which has the definition."""
+
+
+def write_csv(log: Log, path: Path) -> None:
+    """Writes a log as a table: the definition, then a row an event.
+
+    Args:
+        log: Of the experiment.
+        path: Of the CSV file; replaced, whole, if there is one. Its column ``what`` is
+            JSON.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    definition = log.definition
+    first = {
+        "kind": _CREATED,
+        "time": definition.created,
+        "what": json_text(asdict(definition)),
+        # Without it, the loss of the last rows could not be seen.
+        "before": log.head,
+        "checksum": definition.checksum(),
+    }
+    table = StringIO(newline="")
+    writer = csv.DictWriter(table, _COLUMNS)
+    writer.writeheader()
+    writer.writerows([first, *(event.to_row() for event in log.events)])
+    replace_file(path, table.getvalue().encode())
+
+
+def write_json(log: Log, path: Path) -> None:
+    """Writes a log as JSON: the definition and the events.
+
+    Args:
+        log: Of the experiment.
+        path: Of the file; replaced, whole, if there is one.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    rows = [event.to_row() for event in log.events]
+    stored = {
+        "definition": asdict(log.definition),
+        "events": [{**row, "what": json.loads(row["what"])} for row in rows],
+        "head": log.head,
+    }
+    text = json.dumps(stored, indent=1, ensure_ascii=False)
+    replace_file(path, text.encode())
+
+
+def read_file(path: Path, name: str | None) -> Log:
+    """The log of a file that `write_json` or `write_csv` wrote.
+
+    Args:
+        path: Of the file; one that ends in ``.csv`` is a table.
+        name: The name that the experiment gets; its own by default.
+
+    Raises:
+        StorageError: The file cannot be read, or is not what was written.
+    """
+    try:
+        text = path.read_bytes().decode()
+        if path.suffix == ".csv":
+            definition, rows, head = _of_csv(text)
+        else:
+            definition, rows, head = _of_json(text)
+    except OSError as error:
+        raise StorageError(f"Cannot read {path}: {error}") from error
+    # What is cut off or no file of ours fails in all kinds of ways.
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"{path} is no log that write_json or write_log wrote, or it is damaged: "
+            f"{error!r}"
+        ) from error
+    try:
+        log = Log(definition)
+        log.append_stored(rows)
+    except (ExperimentError, StorageError) as error:
+        raise StorageError(f"{path} is damaged: {error}") from error
+    if log.head != head:
+        raise StorageError(
+            f"{path} is damaged: its {len(log.events)} events or its definition are "
+            "not all that was written."
+        )
+    return log if name in (None, log.name) else retold(log, name=name)
+
+
+def _of_json(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
+    stored = json.loads(text)
+    rows = [{**row, "what": json_text(row["what"])} for row in stored["events"]]
+    return Definition(**stored["definition"]), rows, stored["head"]
+
+
+def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
+    first, *rows = csv.DictReader(StringIO(text, newline=""))
+    if first["kind"] != _CREATED:
+        raise ValueError(f"its first row is {first}")
+    definition = Definition(**json.loads(first["what"]))
+    for row in rows:
+        row["rater"] = row["rater"] or None
+        row |= {key: int(row[key]) for key in ("number", "question")}
+    return definition, rows, first["before"]
+
+
+def retold(
+    log: Log,
+    *,
+    name: str | None = None,
+    parameters: Sequence[ParameterConfig] | None = None,
+    constraints: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+) -> Log:
+    """The events of a log, told again to a new one.
+
+    Args:
+        log: Of the experiment.
+        name: The name that the new one gets; the same by default.
+        parameters: Those of the new one; the same by default.
+        constraints: Theirs.
+        rename: New names of parameters, by their old ones.
+
+    Raises:
+        ExperimentError: The other search space does not have an option that was shown,
+            or there is no such parameter.
+    """
+    new_names = dict(rename or {})
+    target = _renamed(log.definition, new_names)
+    if parameters is not None:
+        stored = [parameter_to_json(config) for config in parameters]
+        target = replace(target, parameters=stored, constraints=[*constraints])
+        if target.catalogue is not None:
+            raise ExperimentError(
+                "The designs of a catalogue are its rows; leave parameters out."
+            )
+    copy = Log(replace(target, name=name or log.name).read_back())
+    add_events(copy, log, new_names)
+    return copy
+
+
+def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
+    """A definition with other names of parameters, wherever they are named."""
+    names = [str(stored["name"]) for stored in definition.parameters]
+    if unknown := sorted(set(rename) - set(names)):
+        raise ExperimentError(
+            f"rename has {', '.join(map(repr, unknown))}; the parameters are "
+            f"{', '.join(names)}."
+        )
+
+    def new(name: str) -> str:
+        return rename.get(name, name)
+
+    def by_name(given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {new(name): value for name, value in given.items()}
+
+    parameters = []
+    for stored in definition.parameters:
+        fields = {**stored, "name": new(stored["name"])}
+        if "expression_str" in fields:
+            form = linear_form(fields["expression_str"], names)
+            fields["expression_str"] = sum_text((form[0], by_name(form[1])))
+        if fields.get("dependent_parameters") is not None:
+            pairs = fields["dependent_parameters"]
+            fields["dependent_parameters"] = [[v, [*map(new, on)]] for v, on in pairs]
+        parameters.append(fields)
+    parsed = [LinearConstraint.parsed(text, names) for text in definition.constraints]
+    constraints = [
+        LinearConstraint(by_name(c.constraint_dict), c.bound)._constraint_str
+        for c in parsed
+    ]
+    settings = dict(definition.settings)
+    for key in ("baseline", "smallest_difference"):
+        settings[key] = by_name(settings[key])
+    catalogue = definition.catalogue
+    if catalogue is not None:
+        catalogue = {**catalogue, "columns": by_name(catalogue["columns"])}
+    return replace(
+        definition,
+        created=now(),
+        parameters=parameters,
+        constraints=constraints if rename else definition.constraints,
+        settings=settings,
+        catalogue=catalogue,
+    )
+
+
+def add_events(log: Log, source: Log, rename: Mapping[str, str]) -> list[Event]:
+    """Adds the events of another log to a log in memory.
+
+    Args:
+        log: To which they are added.
+        source: Whose they are.
+        rename: New names of parameters, by their old ones.
+
+    Returns:
+        The events, as they are in the log now.
+
+    Raises:
+        ExperimentError: The log cannot have one of them; names it.
+    """
+
+    def option(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        renamed = {rename.get(name, name): v for name, v in parameters.items()}
+        return dict(own_design(log.blank, renamed))
+
+    retelling, added = Retelling(log, option), list[Event]()
+    for event in source.events:
+        try:
+            added += retelling.add(event)
+        except (ExperimentError, StorageError) as error:
+            raise ExperimentError(
+                f"Event {event.number} of {source.name!r} ({event.kind}, question "
+                f"{event.question}) cannot be taken over: {error}"
+            ) from error
+    return added
+
+
+def save_to_ax(experiment: Experiment, place: str) -> None:
+    """Writes Ax's experiment to Ax's own storage, for Ax's tools to open.
+
+    Args:
+        experiment: Ax's, see `Projection`.
+        place: A path that ends in ``.json``, another path, of an SQLite file, or the
+            URL of a database.
+
+    Raises:
+        StorageError: It cannot be written, or the database has an experiment of that
+            name.
+    """
+    with warnings.catch_warnings():
+        # Ax's storage uses Ax's old names and types.
+        warnings.simplefilter("ignore")
+        if "://" not in place and Path(place).suffix == ".json":
+            text = json.dumps(object_to_json(experiment))
+            replace_file(Path(place), text.encode())
+            return
+        url = place if "://" in place else f"sqlite:///{Path(place).absolute()}"
+        _save_to_database(experiment, url)
+
+
+def _save_to_database(experiment: Experiment, url: str) -> None:
+    from ax.storage.sqa_store.db import Base
+    from ax.storage.sqa_store.encoder import Encoder
+    from ax.storage.sqa_store.sqa_classes import SQAExperiment
+    from ax.storage.sqa_store.sqa_config import SQAConfig
+
+    try:
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            Base.metadata.create_all(connection)
+        # Ax's functions of saving use a session of the whole process.
+        with Session(engine) as session, session.begin():
+            names = select(SQAExperiment.name)
+            if experiment.name in session.execute(names).scalars():
+                raise StorageError(
+                    f"There is an experiment {experiment.name!r} of Ax's already; name "
+                    "another storage."
+                )
+            session.add(Encoder(SQAConfig()).experiment_to_sqa(experiment))
+        engine.dispose()
+    except (SQLAlchemyError, AxError, ModuleNotFoundError) as error:
+        raise StorageError(
+            f"Cannot save {experiment.name!r} to Ax's storage: {error}"
+        ) from error

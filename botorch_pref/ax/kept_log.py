@@ -1,0 +1,346 @@
+"""The log of an experiment as it is kept, also of one that is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from types import NoneType
+from typing import Any
+
+from ax.core.experiment import Experiment
+
+from botorch_pref.ax.log import (
+    ASKED,
+    REPEATS,
+    VERSION,
+    Definition,
+    Draft,
+    Event,
+    Log,
+    json_value,
+)
+from botorch_pref.ax.log_store import LogStore, Row, definition_of
+from botorch_pref.ax.projection import Projection
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
+
+
+class KeptLog:
+    """Log of an experiment, which is in memory what is stored.
+
+    A change that could not be written has not happened. What is stored is read again
+    then, before anything else is done: nothing is built on what was not written.
+
+    Args:
+        log: As it is stored.
+        store: Where it is kept; None where it is only to be read.
+
+    Attributes:
+        damage: What of the stored log was left out, a line each.
+    """
+
+    def __init__(
+        self, log: Log, store: LogStore | None, damage: Sequence[str] = ()
+    ) -> None:
+        self.damage = [*damage]
+        self._log = log
+        self._store = store
+        self._projection = Projection(log)
+        self._is_stored = True
+
+    @property
+    def place(self) -> str:
+        """Where the log is kept, to show."""
+        return "memory, to be read" if self._store is None else self._store.shown_url
+
+    @property
+    def log(self) -> Log:
+        """The log, as it is stored.
+
+        Raises:
+            StorageError: A write failed, and what is stored still cannot be read.
+        """
+        if not self._is_stored:
+            try:
+                self._read_again()
+            except StorageError as error:
+                raise StorageError(
+                    f"The last change of {self._log.name!r} could not be written, and "
+                    f"what is stored cannot be read: {error} Once it can, repeat."
+                ) from error
+        return self._log
+
+    @property
+    def experiment(self) -> Experiment:
+        """Ax's experiment of the log.
+
+        Raises:
+            ExperimentError: Somebody added trials to it. It is made anew.
+            StorageError: See `log`.
+        """
+        log = self.log
+        try:
+            return self._projection.experiment()
+        except ExperimentError:
+            self._projection = Projection(log)
+            raise
+
+    def keep(self, draft: Draft) -> None:
+        """Writes what follows the log, and adds it to it; or neither.
+
+        Args:
+            draft: Of `log`.
+
+        Raises:
+            StorageError: It cannot be written, another process has written since, or
+                the experiment was opened to be read.
+        """
+        if self._store is None:
+            raise StorageError(
+                f"{self._log.name!r} was opened to be read; copy it to another "
+                "storage, and go on there."
+            )
+        self._is_stored = False
+        try:
+            self._store.append(draft.log, draft.events)
+        except BaseException:
+            # What happened is worth more than that reading fails too, which the next
+            # use will say.
+            with suppress(Exception):
+                self._read_again()
+            raise
+        draft.log.append(draft.events)
+        self._is_stored = True
+
+    def _read_again(self) -> None:
+        """Reads what follows the log, or all of it if another one is stored."""
+        assert self._store is not None
+        log = self._log
+        record, rows = self._store.read(log.name, len(log.events))
+        try:
+            log.append_stored(rows)
+            _check_head(log, record)
+        except StorageError:
+            self._log = log = checked_log(self._store, log.name)
+            self._projection = Projection(log)
+        self._is_stored = True
+
+
+def checked_log(store: LogStore, name: str) -> Log:
+    """The log of an experiment as it was last kept, checked to be complete.
+
+    Args:
+        store: Where it is kept.
+        name: Of the experiment.
+
+    Raises:
+        StorageError: There is none, or it is not what was written.
+    """
+    record, rows = store.read(name)
+    try:
+        definition = definition_of(record)
+        log = Log(definition)
+        log.append_stored(rows)
+        _check_head(log, record)
+    # Data that are damaged fail in all kinds of ways.
+    except Exception as error:
+        said = str(error) if isinstance(error, BotorchPrefError) else repr(error)
+        if record["version"] == VERSION:
+            said += (
+                f" {store.shown_url} is left as it is. PreferenceExperiment.resume("
+                f"{name!r}, storage=..., read_only=True) opens what is good of it: its "
+                "damage says what is left out, and copy(storage=...) writes the good "
+                "part to another storage, where one can go on."
+            )
+        raise StorageError(f"{name!r} cannot be read: {said}") from error
+    return log
+
+
+def _check_head(log: Log, record: Row) -> None:
+    if (len(log.events), log.head) != (record["events"], record["head"]):
+        raise StorageError(
+            f"The log of {log.name!r} has {len(log.events)} events, and "
+            f"{record['events']} were written, or other ones; some were lost or "
+            "changed."
+        )
+
+
+def good_part(
+    store: LogStore,
+    name: str,
+    parameters: list[dict[str, Any]] | None = None,
+    constraints: Sequence[str] | None = None,
+) -> tuple[Log, list[str]]:
+    """The good part of the log of an experiment, whatever its damage.
+
+    Args:
+        store: Where it is kept.
+        name: Of the experiment.
+        parameters: Those of the experiment, in place of damaged ones.
+        constraints: Theirs.
+
+    Returns:
+        A log of the events that are what was written and can have happened. Where a
+        question is missing, later ones have lower numbers. And what was left out or
+        replaced, a line each; none if the log is whole.
+
+    Raises:
+        StorageError: There is no such experiment, the database itself cannot be read,
+            or the parameters are damaged and none are given.
+    """
+    try:
+        return checked_log(store, name), []
+    except StorageError as error:
+        refusal = error
+    record, rows, damage = store.read_what_can_be(name)
+    definition = _good_definition(record, damage)
+    if parameters is not None:
+        given = [*(constraints or [])]
+        definition = replace(definition, parameters=parameters, constraints=given)
+    log = _log_of_good_settings(definition, damage)
+    retelling = Retelling(log)
+    number, head = 0, None
+    for row in rows:
+        number = _note_gap(number, row, damage)
+        try:
+            event = Event.of_row(row)
+            if head not in (None, event.before):
+                damage.append(
+                    f"Event {event.number} does not follow the one before it: one of "
+                    "them, or what was between them, was replaced."
+                )
+            retelling.add(event)
+        except StorageError as error:
+            damage.append(f"Event {row['number']!r} is left out: {error}.")
+        head = row["checksum"]
+    written = record["events"]
+    if not isinstance(written, int) or number < written:
+        damage.append(f"{number} events were found, and {written!r} were written.")
+    if not damage:
+        damage.append(
+            f"Nothing is left out, and something differs: {refusal.__cause__}"
+        )
+    return log, damage
+
+
+def _note_gap(expected: int, row: Row, damage: list[str]) -> int:
+    found = row["number"]
+    if not isinstance(found, int) or found < expected:
+        return expected
+    if found > expected:
+        damage.append(f"Events {expected} to {found - 1} are missing.")
+    return found + 1
+
+
+def _good_definition(record: Row, damage: list[str]) -> Definition:
+    try:
+        return definition_of(record)
+    except (StorageError, TypeError) as error:
+        damage.append(f"The definition is damaged: {error}")
+    kinds: dict[str, tuple[type, ...]] = {
+        "parameters": (list,),
+        "constraints": (list,),
+        "num_levels": (int, NoneType),
+        "settings": (dict,),
+        "catalogue": (dict, NoneType),
+    }
+    good: dict[str, Any] = {}
+    for key, allowed in kinds.items():
+        try:
+            good[key] = json_value(record[key])
+            if not isinstance(good[key], allowed):
+                raise StorageError(f"it is {good[key]!r:.80}")
+            if key == "catalogue" and good[key] is not None:
+                Catalogue.of_property(good[key])
+        # Whatever a damaged value leads to.
+        except Exception as error:
+            damage.append(f"The {key} cannot be read: {error}.")
+            good[key] = None if NoneType in allowed else allowed[0]()
+    return Definition(str(record["name"]), str(record["created"]), **good)
+
+
+def _log_of_good_settings(definition: Definition, damage: list[str]) -> Log:
+    """An empty log with the settings that can be, and those by default for others."""
+    with suppress(Exception):
+        return Log(definition)
+    good = asdict(Settings())
+    for key in good:
+        try:
+            tried = {**good, key: definition.settings[key]}
+            Log(replace(definition, settings=tried))
+            good = tried
+        # Whatever a damaged value leads to.
+        except Exception as error:
+            damage.append(f"The setting {key} is that by default: {error}")
+    try:
+        return Log(replace(definition, settings=good))
+    except Exception as error:
+        raise StorageError(
+            f"{definition.name!r} has no search space that could be read: {error} Give "
+            "that of the experiment, by parameters= and parameter_constraints=."
+        ) from error
+
+
+class Retelling:
+    """Events of one log told again to another: a repaired one, a copy or a merged one.
+
+    Questions and options get the numbers and the names that are next there; times,
+    raters and what was said stay.
+
+    Args:
+        log: To which events are added, in memory.
+        option: From the parameters of an option to those that it has there.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        option: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+    ) -> None:
+        self._log = log
+        self._option = option
+        self._questions: dict[int, int] = {}
+
+    def add(self, event: Event) -> list[Event]:
+        """Tells an event again.
+
+        Args:
+            event: Of the other log.
+
+        Returns:
+            The event as it is now in this log.
+
+        Raises:
+            StorageError: It cannot have happened here.
+        """
+        draft = Draft(self._log, time=event.time)
+        if event.kind == ASKED:
+            self._ask(draft, event)
+        else:
+            if event.question not in self._questions:
+                raise StorageError(f"question {event.question} is not there")
+            draft.add(self._questions[event.question], event.kind, **event.what)
+        self._log.check(draft.events[0])
+        if event.kind == ASKED:
+            self._questions[event.question] = draft.events[0].question
+        self._log.append(draft.events)
+        return draft.events
+
+    def _ask(self, draft: Draft, event: Event) -> None:
+        if event.question in self._questions:
+            raise StorageError(f"question {event.question} was asked before")
+        try:
+            what = dict(event.what)
+            shown = [self._option(each["parameters"]) for each in what.pop("options")]
+            order = what.pop("places", None)
+            # As they were chosen, of which the names are made.
+            chosen = shown
+            if order is not None:
+                chosen = [shown[order.index(place)] for place in range(len(shown))]
+            what[REPEATS] = self._questions.get(what.get(REPEATS, -1))
+            draft.ask(chosen, order=order, **what)
+        # Damaged data fail in all kinds of ways.
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"it shows no options ({error})") from error

@@ -1,0 +1,627 @@
+"""The log of an experiment: what it is, and all that was asked, said and undone.
+
+The log is the one truth of an experiment. It grows at its end, and nothing in it is
+ever rewritten. Ax's ``Experiment`` is made from it (`projection`), and tables keep it
+(`log_store`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Self
+
+from ax.api.configs import (
+    ChoiceParameterConfig,
+    DerivedParameterConfig,
+    RangeParameterConfig,
+)
+from ax.core.experiment import Experiment
+from ax.core.types import TParameterization
+from ax.exceptions.core import AxError
+
+from botorch_pref.ax.answers.answer import checked_answer
+from botorch_pref.ax.answers.circumstances import Circumstances, checked_rater
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.setup import ParameterConfig, new_experiment
+from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.errors import ExperimentError, StorageError
+
+VERSION = 3
+"""Of what is stored. Raise it when an older reader would misread it."""
+
+ASKED, TOLD, WITHDRAWN, UNDONE = "asked", "told", "withdrawn", "undone"
+
+_AFTER = {
+    None: (ASKED,),
+    ASKED: (TOLD, WITHDRAWN),
+    TOLD: (WITHDRAWN, UNDONE),
+    WITHDRAWN: (TOLD,),
+    UNDONE: (TOLD, WITHDRAWN),
+}
+"""What can happen to a question next."""
+
+REPEATS = "repeats"
+"""The part of an event that names the question that is asked again."""
+
+PERSON = "person"
+"""Who chose the options of a person's own."""
+
+CIRCUMSTANCES = ("rater", "note", "seconds", "order")
+"""What an event of an answer has beside what was said."""
+
+_CONFIGS = {
+    "range": RangeParameterConfig,
+    "choice": ChoiceParameterConfig,
+    "derived": DerivedParameterConfig,
+}
+"""The kinds of parameters, by the names that the log has for them."""
+
+
+def json_text(value: Any, any_order: bool = False) -> str:
+    """The text of a value.
+
+    Args:
+        value: Of numbers, texts, lists and dictionaries; NumPy's numbers count as
+            Python's.
+        any_order: Whether dictionaries have equal texts in whatever order they are.
+
+    Raises:
+        ExperimentError: JSON has no text for it.
+    """
+    try:
+        return json.dumps(
+            value,
+            sort_keys=any_order,
+            ensure_ascii=False,
+            allow_nan=False,
+            default=lambda other: other.item(),
+        )
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ExperimentError(f"{value!r} cannot be stored: {error}") from error
+
+
+def json_value(text: object) -> Any:
+    """The value of a text that `json_text` made.
+
+    Args:
+        text: As it was read.
+
+    Raises:
+        StorageError: It is no JSON.
+    """
+    if not isinstance(text, str):
+        raise StorageError(f"{text!r:.80} is no text")
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise StorageError(f"{text[:80]!r} is no JSON: {error}") from error
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+def digest(*values: object) -> str:
+    """Checksum of texts and integers, in their order.
+
+    Args:
+        values: What it is of.
+
+    Returns:
+        A SHA-256 digest, in hexadecimal.
+    """
+    return sha256(json.dumps(values).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Everything of an experiment that never changes, as it is stored.
+
+    Attributes:
+        name: Of the experiment.
+        created: In UTC, ISO 8601.
+        parameters: Ax's configurations, each a dictionary with its ``kind``.
+        constraints: The texts of linear constraints.
+        num_levels: How many levels a scale of levels has, if there is one.
+        settings: See `Settings`.
+        catalogue: All designs that there are, if they are the rows of a table.
+        version: Of what is stored.
+    """
+
+    name: str
+    created: str
+    parameters: list[dict[str, Any]]
+    constraints: list[str]
+    num_levels: int | None
+    settings: dict[str, Any]
+    catalogue: dict[str, Any] | None
+    version: int = VERSION
+
+    @classmethod
+    def new(
+        cls,
+        name: str,
+        parameters: Sequence[ParameterConfig],
+        constraints: Sequence[str],
+        num_levels: int | None,
+        settings: Settings,
+        catalogue: Catalogue | None,
+    ) -> Self:
+        """Definition of a new experiment, of arguments that `new_experiment` takes."""
+        return cls(
+            name,
+            now(),
+            [parameter_to_json(config) for config in parameters],
+            [*constraints],
+            num_levels,
+            asdict(settings),
+            None if catalogue is None else catalogue.to_property(),
+        ).read_back()
+
+    def read_back(self) -> Self:
+        """The same as it comes out of JSON.
+
+        Raises:
+            ExperimentError: JSON cannot hold something of it.
+        """
+        return replace(self, **json.loads(json_text(asdict(self))))
+
+    def checksum(self) -> str:
+        """Checksum of all of it."""
+        return digest(*(json_text(value) for value in asdict(self).values()))
+
+    def configs(self) -> list[ParameterConfig]:
+        """Ax's configurations of the parameters.
+
+        Raises:
+            StorageError: There is no such kind of parameter, or not these fields.
+        """
+        try:
+            return [_parameter_from_json(dict(stored)) for stored in self.parameters]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(
+                f"The parameters of {self.name!r} cannot be read: {error!r}"
+            ) from error
+
+    def made(self) -> Experiment:
+        """Ax's experiment of this definition, without questions.
+
+        Raises:
+            ExperimentError: There cannot be such an experiment.
+            StorageError: The parameters or the settings cannot be read.
+        """
+        return new_experiment(
+            self.name,
+            self.configs(),
+            self.constraints,
+            self.num_levels,
+            Settings.of_stored(self.settings),
+            None if self.catalogue is None else Catalogue.of_property(self.catalogue),
+        )
+
+
+def parameter_to_json(config: ParameterConfig) -> dict[str, Any]:
+    """A parameter as it is stored.
+
+    Args:
+        config: Ax's.
+    """
+    (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
+    fields = asdict(config)
+    if fields.get("dependent_parameters") is not None:
+        # JSON's keys are texts, and these are values of any kind.
+        pairs = fields["dependent_parameters"].items()
+        fields["dependent_parameters"] = [[v, [*names]] for v, names in pairs]
+    return {"kind": kind, **fields}
+
+
+def _parameter_from_json(stored: dict[str, Any]) -> ParameterConfig:
+    config: Any = _CONFIGS[stored.pop("kind")](**stored)
+    if isinstance(config, RangeParameterConfig):
+        lower, upper = config.bounds
+        return replace(config, bounds=(lower, upper))
+    if getattr(config, "dependent_parameters", None) is not None:
+        return replace(config, dependent_parameters=dict(config.dependent_parameters))
+    made: ParameterConfig = config
+    return made
+
+
+def now() -> str:
+    """The time of this moment in UTC, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a question.
+
+    Attributes:
+        number: The event's place in the experiment, from 0.
+        question: The number of the question.
+        kind: ``asked``, ``told``, ``withdrawn`` or ``undone``.
+        time: In UTC, ISO 8601.
+        what: Of a question its ``options`` in the order they were shown, each with
+            its ``name`` and its ``parameters``; who chose them (``chosen_by``: Ax's
+            name of a generator, or ``person``), perhaps the ``rater`` who is asked, and
+            what the generator goes on from (``generated``). Of an answer what was said,
+            and `CIRCUMSTANCES`.
+        before: The checksum of the event before, or of the definition.
+        checksum: Of all of this.
+    """
+
+    number: int
+    question: int
+    kind: str
+    time: str
+    what: Mapping[str, Any] = field(default_factory=dict)
+    before: str = ""
+    checksum: str = ""
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """Fields of an answer that say something."""
+        return {k: v for k, v in self.what.items() if k not in CIRCUMSTANCES}
+
+    @property
+    def circumstances(self) -> dict[str, Any]:
+        """Rater, note and the like, of an answer."""
+        return {k: v for k, v in self.what.items() if k in CIRCUMSTANCES}
+
+    @property
+    def rater(self) -> str | None:
+        """The name of who was asked or who answered; None for nobody in particular."""
+        rater: str | None = self.what.get("rater")
+        return rater
+
+    def to_row(self) -> dict[str, Any]:
+        """The event as a row of a table, with a checksum."""
+        what = {key: value for key, value in self.what.items() if key != "rater"}
+        row = {
+            "number": self.number,
+            "question": self.question,
+            "kind": self.kind,
+            "time": self.time,
+            "rater": self.rater,
+            "what": json_text(what),
+            "before": self.before,
+        }
+        return {**row, "checksum": digest(*row.values())}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """An event from its row.
+
+        Args:
+            row: See `to_row`.
+
+        Raises:
+            StorageError: It is not what was written.
+        """
+        values = {key: row[key] for key in _COLUMNS}
+        texts = ("kind", "time", "what", "before")
+        typed = all(type(values[key]) is int for key in ("number", "question"))
+        typed = typed and all(isinstance(values[key], str) for key in texts)
+        typed = typed and isinstance(values["rater"], str | None)
+        if not typed or digest(*values.values()) != row["checksum"]:
+            raise StorageError(
+                f"it is not what was written (its checksum differs): {_short(values)}"
+            )
+        what = json_value(values.pop("what"))
+        rater = values.pop("rater")
+        if not isinstance(what, dict):
+            raise StorageError(f"{what!r:.80} says nothing")
+        known = what if rater is None else {**what, "rater": rater}
+        return cls(what=known, checksum=row["checksum"], **values)
+
+
+_COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
+"""What an event's checksum is of, in order."""
+
+
+def _short(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} {v!s:.200}" for k, v in values.items() if k != "before")
+
+
+@dataclass(frozen=True)
+class Option:
+    """Option of a question.
+
+    Attributes:
+        name: Of Ax's arm: of a catalogue the id of the row.
+        parameters: The values of the parameters.
+    """
+
+    name: str
+    parameters: TParameterization
+
+
+@dataclass
+class LoggedQuestion:
+    """Question with everything that happened to it.
+
+    Attributes:
+        index: The number of the question.
+        options: In the order they were shown.
+        events: In order; the first one asked it.
+    """
+
+    index: int
+    options: tuple[Option, ...]
+    events: list[Event]
+
+    @property
+    def rater(self) -> str | None:
+        """The name of who is asked; None for whoever answers."""
+        return self.events[0].rater
+
+    @property
+    def standing(self) -> Event | None:
+        """The event of the answer that stands, neither withdrawn nor undone."""
+        return self.events[-1] if self.events[-1].kind == TOLD else None
+
+    @property
+    def pending(self) -> bool:
+        """Whether it waits for an answer."""
+        return self.events[-1].kind in (ASKED, UNDONE)
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether it, or its answer, was withdrawn and not told anew."""
+        return self.events[-1].kind == WITHDRAWN
+
+
+class Log:
+    """Log of an experiment in memory, complete and checked.
+
+    Attributes:
+        definition: What never changes.
+        settings: How questions are chosen.
+        blank: Ax's experiment without questions, whose search space and scale of levels
+            are those of the log. It is there to be read.
+        catalogue: All designs that there are; None where they are free.
+        num_levels: How many levels a scale of levels has, if there is one.
+        events: Everything that happened, in order.
+        questions: By their numbers, from 0.
+        names: The name of each option that was ever shown, by the text of its
+            parameters.
+
+    Args:
+        definition: What never changes.
+
+    Raises:
+        ExperimentError: There cannot be such an experiment.
+        StorageError: The definition cannot be read.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        if definition.version != VERSION:
+            raise StorageError(
+                f"{definition.name!r} is stored as version {definition.version!r}, and "
+                f"this package reads version {VERSION}; use the package that wrote it."
+            )
+        self.definition = definition
+        self.blank = definition.made()
+        # With the baseline as a design of the space has it.
+        self.settings = Settings.of(self.blank)
+        self.catalogue = Catalogue.of(self.blank)
+        self.num_levels = definition.num_levels
+        self.events: list[Event] = []
+        self.questions: list[LoggedQuestion] = []
+        self.names: dict[str, str] = {}
+        self._start = definition.checksum()
+        self._parameters: dict[str, TParameterization] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment."""
+        return self.definition.name
+
+    @property
+    def head(self) -> str:
+        """Checksum of everything so far."""
+        return self.events[-1].checksum if self.events else self._start
+
+    def append(self, events: Iterable[Event]) -> None:
+        """Adds events that were checked when they were made.
+
+        Args:
+            events: Those that follow, with their checksums.
+        """
+        for event in events:
+            self._add(event)
+
+    def append_stored(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Adds events that were stored, each checked to be what was written.
+
+        Args:
+            rows: Those that follow, see `Event.to_row`.
+
+        Raises:
+            StorageError: One is not what was written, does not follow, or cannot have
+                happened; all before it are added.
+        """
+        for row in rows:
+            try:
+                event = Event.of_row(row)
+                if (event.number, event.before) != (len(self.events), self.head):
+                    raise StorageError(
+                        f"it does not follow what is before it, which has "
+                        f"{len(self.events)} events; some were lost or replaced"
+                    )
+                self.check(event)
+            except StorageError as error:
+                raise StorageError(
+                    f"Event {row['number']!r} of {self.name!r} is damaged: {error}."
+                ) from error
+            self._add(event)
+
+    def check(self, event: Event) -> None:
+        """Checks that an event can have happened next, whatever its checksum.
+
+        Args:
+            event: What was read.
+
+        Raises:
+            StorageError: It cannot.
+        """
+        try:
+            self._check_order(event)
+            if event.kind == ASKED:
+                self._check_options(event)
+            elif event.kind == TOLD:
+                self._check_answer(event)
+            elif event.what:
+                raise StorageError(f"it says {dict(event.what)}")
+        # Damaged data fail in all kinds of ways.
+        except (AttributeError, KeyError, TypeError, ValueError, AxError) as error:
+            raise StorageError(
+                f"it cannot have happened ({error}): {_short(asdict(event))}"
+            ) from error
+
+    def _check_order(self, event: Event) -> None:
+        index, before = event.question, None
+        if index in range(len(self.questions)):
+            before = self.questions[index].events[-1].kind
+        elif index != len(self.questions):
+            raise StorageError(f"question {index} was never asked")
+        if event.kind not in _AFTER[before]:
+            raise StorageError(
+                f"question {index} was {before or 'never asked'} and then {event.kind}"
+            )
+        datetime.fromisoformat(event.time)
+
+    def _check_options(self, event: Event) -> None:
+        checked_rater(event.rater)
+        options, space = event.what["options"], self.blank.search_space
+        names = [option["name"] for option in options]
+        if len(options) < 2 or len({*names}) < len(names):
+            raise StorageError(f"it shows {names}")
+        for option in options:
+            name, parameters = option["name"], option["parameters"]
+            if not isinstance(name, str) or not name:
+                raise StorageError(f"it shows an option named {name!r}")
+            known = self._parameters.get(name)
+            if known is not None and known == parameters:
+                continue
+            if known is not None or json_text(parameters, any_order=True) in self.names:
+                raise StorageError(f"{name!r} is the name of another option")
+            numbers = [v for v in parameters.values() if isinstance(v, float)]
+            finite = all(map(math.isfinite, numbers))
+            if not finite or not space.check_membership(parameters):
+                raise StorageError(f"{parameters} is not in the search space")
+            rows = None if self.catalogue is None else self.catalogue.rows
+            if rows is not None and rows.get(name) != parameters:
+                raise StorageError(f"{name!r}, {parameters}, is no row of its table")
+
+    def _check_answer(self, event: Event) -> None:
+        size = len(self.questions[event.question].options)
+        answer = checked_answer(size, self.num_levels, **event.said)
+        around = Circumstances.checked(size, **event.circumstances)
+        if {**answer.given(), **around.given()} != event.what:
+            raise StorageError(f"{dict(event.what)} is no answer to it")
+
+    def _add(self, event: Event) -> None:
+        if event.kind == ASKED:
+            options = tuple(Option(**option) for option in event.what["options"])
+            for option in options:
+                if option.name not in self._parameters:
+                    self._parameters[option.name] = option.parameters
+                    key = json_text(option.parameters, any_order=True)
+                    self.names[key] = option.name
+            self.questions.append(LoggedQuestion(event.question, options, [event]))
+        else:
+            self.questions[event.question].events.append(event)
+        self.events.append(event)
+
+
+class Draft:
+    """Events that are to follow a log, which is not changed.
+
+    Args:
+        log: What they follow.
+        time: When they happened, in UTC, ISO 8601; as they are drafted by default.
+
+    Attributes:
+        log: What they follow.
+        events: Those so far, with their checksums.
+    """
+
+    def __init__(self, log: Log, time: str | None = None) -> None:
+        self.log = log
+        self._time = time
+        self.events: list[Event] = []
+        self._names: dict[str, str] = {}
+        self._head = log.head
+        self._questions = len(log.questions)
+
+    def ask(
+        self,
+        options: Sequence[TParameterization],
+        *,
+        chosen_by: str = PERSON,
+        rater: str | None = None,
+        order: Sequence[int] | None = None,
+        **further: Any,
+    ) -> int:
+        """Asks a question.
+
+        Args:
+            options: As they were chosen.
+            chosen_by: Who chose them.
+            rater: The name of who is asked.
+            order: The places of the options in the order in which they are shown.
+            further: What else the log keeps of it; None says nothing.
+
+        Returns:
+            The number of the question.
+        """
+        index = self._questions
+        self._questions += 1
+        in_order = self.log.blank.search_space.parameters
+        named = [
+            {
+                "name": self._name(index, place, option),
+                "parameters": {n: option[n] for n in in_order if n in option},
+            }
+            for place, option in enumerate(options)
+        ]
+        shown = [*range(len(named))] if order is None else [*order]
+        known = {"rater": rater, **further}
+        self.add(
+            index,
+            ASKED,
+            options=[named[place] for place in shown],
+            chosen_by=chosen_by,
+            **({} if order is None else {"places": shown}),
+            **{key: value for key, value in known.items() if value is not None},
+        )
+        return index
+
+    def _name(self, index: int, place: int, option: TParameterization) -> str:
+        """The name of an option: what is shown again has the one that it had."""
+        key = json_text(option, any_order=True)
+        name = self.log.names.get(key) or self._names.get(key)
+        if name is None and self.log.catalogue is not None:
+            name = self.log.catalogue.id_of(option)
+        self._names[key] = name or f"{index}_{place}"
+        return self._names[key]
+
+    def add(self, question: int, kind: str, **what: Any) -> None:
+        """Adds what happened to a question.
+
+        Args:
+            question: Its number.
+            kind: See `Event`.
+            what: See `Event`.
+        """
+        number = len(self.log.events) + len(self.events)
+        event = Event(number, question, kind, self._time or now(), what, self._head)
+        # What is in memory is what is read again.
+        event = Event.of_row(event.to_row())
+        self._head = event.checksum
+        self.events.append(event)

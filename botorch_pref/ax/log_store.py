@@ -1,0 +1,396 @@
+"""Tables that keep the logs of experiments: SQLite in a file, or any database.
+
+``preference_experiments`` has a row for each experiment, ``preference_events`` one for
+everything that happened. Both can be read by ``sqlite3`` and ``pandas.read_sql``. Rows
+of events are inserted and never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    ForeignKey,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    event,
+    inspect,
+    select,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from botorch_pref.ax.log import Definition, Event, Log, json_text, json_value
+from botorch_pref.errors import StorageError
+
+_METADATA = MetaData()
+
+EXPERIMENTS = Table(
+    "preference_experiments",
+    _METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created", Text, nullable=False),
+    *(
+        Column(name, Text, nullable=False)
+        for name in ("parameters", "constraints", "num_levels", "settings", "catalogue")
+    ),
+    Column("version", Integer, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("events", Integer, nullable=False),
+    Column("head", Text, nullable=False),
+)
+"""The definitions of experiments; and how many events each log has, with the checksum
+of the last one, without which its loss could not be seen."""
+
+EVENTS = Table(
+    "preference_events",
+    _METADATA,
+    Column("experiment", ForeignKey(EXPERIMENTS.c.id), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("question", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("time", Text, nullable=False),
+    Column("rater", Text),
+    Column("what", Text, nullable=False),
+    Column("before", Text, nullable=False),
+    Column("checksum", Text, nullable=False),
+)
+"""The logs, see `Event`."""
+
+_LAST = 2**31 - 1
+"""A number that no event has: the largest that every database takes."""
+
+_JSON = ("parameters", "constraints", "num_levels", "settings", "catalogue")
+_PLAIN = ("name", "created", "version")
+
+Row = dict[str, Any]
+
+
+class LogStore:
+    """Database of logs; every write is kept whole or not at all.
+
+    Args:
+        place: The path of an SQLite file, or the URL of a database of SQLAlchemy, for
+            example ``postgresql+psycopg://user:password@host/database``.
+
+    Raises:
+        StorageError: It is neither, or can hold no file.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        self._url = _url_of(place)
+        self.path: Path | None = None
+        try:
+            if self._url.get_backend_name() == "sqlite":
+                self.path, self._engine = _sqlite_engine(self._url)
+            else:
+                # A connection for each transaction: none is left open.
+                self._engine = create_engine(self._url, poolclass=NullPool)
+        except ModuleNotFoundError as error:
+            raise StorageError(
+                f"storage= needs the driver {error.name}, which is not installed; "
+                "install it, or name another one in the URL."
+            ) from error
+        except SQLAlchemyError as error:
+            raise StorageError(f"storage= is no database: {error}") from error
+
+    @property
+    def shown_url(self) -> str:
+        """The path or the URL of the database, without a password."""
+        if self.path is not None:
+            return str(self.path)
+        return self._url.render_as_string(hide_password=True)
+
+    def create(self, log: Log) -> None:
+        """Keeps a new experiment.
+
+        Args:
+            log: Of the experiment, perhaps with events.
+
+        Raises:
+            StorageError: There is one of that name already, or it cannot be written.
+        """
+        if self.path is not None and not self.path.exists():
+            try:
+                # Whoever comes first; what the file holds is decided below.
+                self.path.touch()
+            except OSError as error:
+                raise StorageError(f"Cannot create {self.path}: {error}") from error
+        definition, name = log.definition, log.name
+        stored = asdict(definition)
+        row = {key: stored[key] for key in _PLAIN}
+        row |= {key: json_text(stored[key]) for key in _JSON}
+        with self._transaction(f"create {name!r}", writes=True) as connection:
+            _METADATA.create_all(connection)
+            if self._record(connection, name) is not None:
+                raise StorageError(
+                    f"{self.shown_url} has an experiment {name!r} already; resume it, "
+                    "or give another name."
+                )
+            checksum = definition.checksum()
+            head = {"events": len(log.events), "head": log.head}
+            made = connection.execute(
+                EXPERIMENTS.insert().values(**row, checksum=checksum, **head)
+            )
+            assert made.inserted_primary_key is not None
+            self._insert(connection, made.inserted_primary_key[0], log.events)
+
+    def append(self, log: Log, events: Sequence[Event]) -> None:
+        """Keeps events, all of them or none.
+
+        Args:
+            log: What they follow.
+            events: See `Draft`.
+
+        Raises:
+            StorageError: They cannot be written, or another process has written since
+                the log was read.
+        """
+        name, last = log.name, events[-1]
+        what = f"write {', '.join(sorted({e.kind for e in events}))} to {name!r}"
+        with self._transaction(what, writes=True) as connection:
+            record = self._record(connection, name)
+            if record is None:
+                raise self._lacks(connection, name)
+            table = EXPERIMENTS.c
+            # A row that another writer has locked is waited for.
+            moved = connection.execute(
+                EXPERIMENTS.update()
+                .where(table.name == name, table.head == log.head)
+                .values(events=last.number + 1, head=last.checksum)
+            )
+            if moved.rowcount != 1:
+                raise StorageError(
+                    f"Another process has gone on with {name!r}. Nothing was written, "
+                    "and what it wrote is loaded: look at what is pending, and repeat."
+                )
+            self._insert(connection, record["id"], events)
+
+    def read(
+        self, name: str, since: int = 0, until: int = _LAST
+    ) -> tuple[Row, list[Row]]:
+        """An experiment as it was last kept.
+
+        Args:
+            name: Of the experiment.
+            since: The number of the first event to read.
+            until: The number of the last one.
+
+        Returns:
+            Its row and those of its events, in order.
+
+        Raises:
+            StorageError: There is none of that name, or it cannot be read.
+        """
+        with self._transaction(f"read {name!r}") as connection:
+            record = self._record(connection, name)
+            if record is None:
+                raise self._lacks(connection, name)
+            table = EVENTS.c
+            events = connection.execute(
+                select(EVENTS)
+                .where(table.experiment == record["id"])
+                .where(table.number.between(since, until))
+                .order_by(table.number)
+            )
+            return record, [dict(row) for row in events.mappings()]
+
+    def read_what_can_be(self, name: str) -> tuple[Row, list[Row], list[str]]:
+        """An experiment of which parts cannot be read.
+
+        Args:
+            name: Of the experiment.
+
+        Returns:
+            Its row, those of its events that can be read, in order, and what cannot, a
+            line each.
+
+        Raises:
+            StorageError: There is none of that name, or the database cannot be read.
+        """
+        record, _ = self.read(name, since=_LAST)
+        damage: list[str] = []
+        try:
+            return record, self.read(name)[1], damage
+        except StorageError as error:
+            damage.append(str(error))
+        rows: list[Row] = []
+        for number in range(min(int(record["events"]), _LAST)):
+            try:
+                rows += self.read(name, since=number, until=number)[1]
+            except StorageError:
+                damage.append(f"Event {number} cannot be read.")
+        return record, rows, damage
+
+    @staticmethod
+    def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
+        rows = [{"experiment": key, **event.to_row()} for event in events]
+        if rows:
+            connection.execute(EVENTS.insert(), rows)
+
+    @staticmethod
+    def _record(connection: Connection, name: str) -> Row | None:
+        if not inspect(connection).has_table(EXPERIMENTS.name):
+            return None
+        query = select(EXPERIMENTS).where(EXPERIMENTS.c.name == name)
+        found = connection.execute(query).mappings().one_or_none()
+        return None if found is None else dict(found)
+
+    def _lacks(self, connection: Connection, name: str) -> StorageError:
+        """Error of a database without an experiment."""
+        tables = inspect(connection).get_table_names()
+        if EXPERIMENTS.name not in tables and "experiment_v2" in tables:
+            return StorageError(
+                f"{self.shown_url} holds tables of Ax's and none of this version: an "
+                "earlier version of this package wrote it, or Ax did. Read it by Ax's "
+                "load_experiment, and record its answers in a new experiment."
+            )
+        names: list[str] = []
+        if EXPERIMENTS.name in tables:
+            names = [*connection.execute(select(EXPERIMENTS.c.name)).scalars()]
+        return StorageError(
+            f"{self.shown_url} has no experiment {name!r}; it has "
+            f"{', '.join(map(repr, names)) or 'none'}. Create it first."
+        )
+
+    @contextmanager
+    def _transaction(self, what: str, writes: bool = False) -> Iterator[Connection]:
+        if self.path is not None:
+            check_file(self.path, what, writes)
+        engine = self._engine.execution_options(botorch_pref_writes=writes)
+        try:
+            with engine.begin() as connection:
+                yield connection
+        except (SQLAlchemyError, sqlite3.Error, ValueError, TypeError) as error:
+            reason = getattr(error, "orig", None) or error
+            where = self.shown_url
+            raise StorageError(f"Cannot {what} in {where}: {reason}") from error
+
+
+def definition_of(record: Row) -> Definition:
+    """Definition of an experiment from its row.
+
+    Args:
+        record: See `LogStore.read`.
+
+    Raises:
+        StorageError: It is not what was written.
+    """
+    found = {key: record[key] for key in _PLAIN}
+    found |= {key: json_value(record[key]) for key in _JSON}
+    definition = Definition(**found)
+    if definition.checksum() != record["checksum"]:
+        raise StorageError(
+            f"The definition of {record['name']!r} is not what was written: its "
+            "parameters, settings or catalogue were changed or damaged."
+        )
+    return definition
+
+
+def check_file(path: Path, what: str, writes: bool) -> None:
+    """Checks that a file can be a database, before a driver opens it.
+
+    Args:
+        path: Of the file.
+        what: Is to be done, for messages.
+        writes: Whether it is to be written.
+
+    Raises:
+        StorageError: There is none, it is no regular file, or it is read-only.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError as error:
+        raise StorageError(
+            f"Cannot {what}: there is no file {path} any more; put it back."
+            if writes
+            else f"There is no file {path}; create the experiment first."
+        ) from error
+    except OSError as error:
+        raise StorageError(f"Cannot {what}: {error}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise StorageError(f"Cannot {what}: {path} is no regular file; name one.")
+    if writes and not _is_writable(path, found):
+        raise StorageError(
+            f"Cannot {what}: {path} is read-only, and it is left as it is; change its "
+            "mode, or write a copy."
+        )
+
+
+def _is_writable(path: Path, found: os.stat_result) -> bool:
+    # An administrator is asked for the mode too: what is read-only was meant to stay.
+    return bool(found.st_mode & 0o222) and os.access(path, os.W_OK)
+
+
+def _url_of(place: object) -> URL:
+    if not isinstance(place, str | Path) or not str(place):
+        raise StorageError(
+            f"storage is {place!r}; give a path or the URL of a database."
+        )
+    if "://" in str(place):
+        try:
+            return make_url(str(place))
+        except SQLAlchemyError as error:
+            raise StorageError(f"storage= is no database: {error}") from error
+    return URL.create("sqlite", database=str(place))
+
+
+def _checked_path(name: str) -> Path:
+    """The path of a file that can be there."""
+    # Of the folder of this moment.
+    path = Path(name).absolute()
+    if path.is_dir():
+        raise StorageError(f"{path} is a folder; name a file in it.")
+    if not path.parent.is_dir():
+        raise StorageError(f"There is no folder {path.parent}; make it first.")
+    if path.suffix == ".json":
+        raise StorageError(
+            f"{path} would be a JSON file, and experiments are kept in databases; give "
+            "another name, as espresso.db. PreferenceExperiment.read_json reads what "
+            "write_json wrote."
+        )
+    return path
+
+
+def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
+    """Engine of an SQLite file, which is opened and never made."""
+    if not url.database or "uri" in url.query:
+        raise StorageError("storage= names no file; give the path of one.")
+    path = _checked_path(url.database)
+    plain = create_engine(url)
+    _, options = plain.dialect.create_connect_args(url)
+
+    def connect() -> sqlite3.Connection:
+        mode = "rw" if _is_writable(path, path.stat()) else "ro"
+        # Transactions and savepoints are SQLAlchemy's.
+        options["isolation_level"] = None
+        return sqlite3.connect(
+            f"file:{quote(str(path))}?mode={mode}", uri=True, **options
+        )
+
+    # A connection for each transaction: none is left open.
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("botorch_pref_writes")
+        # Two writers wait for each other instead of failing halfway.
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return path, engine

@@ -1,0 +1,266 @@
+"""Ax's experiment as a projection of the log, in memory.
+
+A question is a batch trial, which runs until it is answered; its options are arms; an
+answer is data of metrics, one for each kind of answer. Everything here follows from the
+log, which nothing here changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from ax.core.arm import Arm
+from ax.core.base_trial import BaseTrial
+from ax.core.batch_trial import BatchTrial
+from ax.core.data import Data, DataRow
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.trial_status import TrialStatus
+
+from botorch_pref.ax.answers.answer import Answer
+from botorch_pref.ax.log import (
+    ASKED,
+    PERSON,
+    REPEATS,
+    TOLD,
+    Draft,
+    Event,
+    Log,
+    LoggedQuestion,
+)
+from botorch_pref.errors import ExperimentError, StorageError
+
+PROPERTY = "preference_events"
+"""The property of Ax's trial that holds its events, in order."""
+
+_POSITION = "init_position"
+"""Where Ax keeps how many points of the Sobol sequence were used."""
+
+
+def ask_run(
+    draft: Draft, run: GeneratorRun, rater: str | None, order: list[int] | None
+) -> int:
+    """Asks about the options of a generator's run.
+
+    Args:
+        draft: To which the question is added.
+        run: The options; without a generator, a person's own.
+        rater: The name of who is asked.
+        order: The places of the options in the order in which they are shown.
+
+    Returns:
+        The number of the question.
+    """
+    state = run._generator_state_after_gen or {}
+    generated = {"node": run._generation_node_name, "position": state.get(_POSITION)}
+    known = {key: value for key, value in generated.items() if value is not None}
+    return draft.ask(
+        [arm.parameters for arm in run.arms],
+        chosen_by=run._generator_key or PERSON,
+        rater=rater,
+        order=order,
+        repeats=(run.gen_metadata or {}).get(REPEATS),
+        generated=known or None,
+    )
+
+
+class Projection:
+    """Projection of a log to Ax's experiment, which is brought up to date when asked.
+
+    Args:
+        log: Of the experiment; its events may grow.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._experiment = log.definition.made()
+        self._seen = 0
+        self._rows: dict[int, list[DataRow]] = {}
+
+    def experiment(self) -> Experiment:
+        """Ax's experiment, with everything that the log has by now.
+
+        Raises:
+            ExperimentError: Somebody added trials to it, or removed some.
+        """
+        experiment, log = self._experiment, self._log
+        known = sum(event.kind == ASKED for event in log.events[: self._seen])
+        if len(experiment.trials) != known:
+            raise ExperimentError(
+                f"Trials were added to Ax's experiment of {log.name!r}, or removed. "
+                "They are not kept, and Ax's experiment is made anew: add questions by "
+                "ask, and answers that were given elsewhere by record."
+            )
+        changed = dict.fromkeys(event.question for event in log.events[self._seen :])
+        if changed:
+            for index in changed:
+                self._bring_up_to_date(log.questions[index])
+            rows = (row for index in sorted(self._rows) for row in self._rows[index])
+            experiment.data = Data(data_rows=rows)
+            self._seen = len(log.events)
+        return experiment
+
+    def _bring_up_to_date(self, question: LoggedQuestion) -> None:
+        experiment, index = self._experiment, question.index
+        trial = experiment.trials.get(index)
+        if trial is None:
+            trial = experiment.new_batch_trial(generator_run=_run_of(question))
+            trial._time_created = _time(question.events[0])
+        last = question.events[-1]
+        status, reason = _status(question)
+        if trial.status is not status:
+            trial.mark_as(status, unsafe=True, no_runner_required=True, reason=reason)
+        running = status is TrialStatus.RUNNING
+        # Ax never goes back from these.
+        trial._time_completed = None if running else _time(last)
+        trial._status_reason = reason
+        trial._time_run_started = _time(question.events[0])
+        trial._properties[PROPERTY] = [_plain(event) for event in question.events]
+        self._rows.pop(index, None)
+        if question.standing is not None:
+            self._rows[index] = _data_rows(question, question.standing)
+
+
+def _run_of(question: LoggedQuestion) -> GeneratorRun:
+    """The run of the generator that chose the options, as far as the log has it."""
+    asked = question.events[0].what
+    places = asked.get("places", range(len(question.options)))
+    shown = zip(places, question.options, strict=True)
+    in_order = [option for _, option in sorted(shown, key=lambda pair: pair[0])]
+    chosen_by, generated = asked["chosen_by"], asked.get("generated", {})
+    position, repeats = generated.get("position"), asked.get(REPEATS)
+    return GeneratorRun(
+        [Arm(dict(option.parameters), name=option.name) for option in in_order],
+        generator_key=None if chosen_by == PERSON else chosen_by,
+        generation_node_name=generated.get("node"),
+        generator_state_after_gen=None if position is None else {_POSITION: position},
+        gen_metadata=None if repeats is None else {REPEATS: repeats},
+    )
+
+
+def _status(question: LoggedQuestion) -> tuple[TrialStatus, str | None]:
+    told = question.standing
+    if told is not None and told.what.get("cannot_compare"):
+        return TrialStatus.ABANDONED, "cannot compare"
+    if told is not None:
+        return TrialStatus.COMPLETED, None
+    if question.pending:
+        return TrialStatus.RUNNING, None
+    return TrialStatus.ABANDONED, "withdrawn"
+
+
+def _data_rows(question: LoggedQuestion, told: Event) -> list[DataRow]:
+    said: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in told.said.items()
+    }
+    options = question.options
+    return [
+        DataRow(question.index, options[i].name, metric, metric, value, math.nan)
+        for metric, values in Answer(**said).rows(len(options)).items()
+        for i, value in values.items()
+    ]
+
+
+def _plain(event: Event) -> dict[str, object]:
+    return {**vars(event), "what": dict(event.what)}
+
+
+def _time(event: Event) -> datetime:
+    """The time of an event as Ax has times: of this place, without a zone."""
+    return datetime.fromisoformat(event.time).astimezone().replace(tzinfo=None)
+
+
+def batch(trial: BaseTrial) -> BatchTrial:
+    """A trial as the batch trial that it is.
+
+    Args:
+        trial: Of a question.
+    """
+    assert isinstance(trial, BatchTrial)
+    return trial
+
+
+def events_of(trial: BaseTrial) -> list[Event]:
+    """Everything that happened to a question, in order.
+
+    Args:
+        trial: Of the question.
+    """
+    return [Event(**event) for event in trial._properties.get(PROPERTY, [])]
+
+
+def events(experiment: Experiment) -> Iterator[Event]:
+    """Everything that happened in an experiment, in order.
+
+    Args:
+        experiment: Ax's.
+    """
+    trials: Iterable[BaseTrial] = experiment.trials.values()
+    found = [event for trial in trials for event in events_of(trial)]
+    return iter(sorted(found, key=lambda event: event.number))
+
+
+def standing_event(trial: BaseTrial) -> Event | None:
+    """Event of the answer that stands, neither withdrawn nor undone; None without one.
+
+    Args:
+        trial: Of the question.
+    """
+    stored = trial._properties.get(PROPERTY)
+    return Event(**stored[-1]) if stored and stored[-1]["kind"] == TOLD else None
+
+
+def standing_answer(trial: BaseTrial) -> dict[str, Any] | None:
+    """Answer that stands, as it was said; None without one.
+
+    Args:
+        trial: Of the question.
+    """
+    event = standing_event(trial)
+    return None if event is None else event.said
+
+
+def asked_rater(trial: BaseTrial) -> str | None:
+    """The name of the rater whom a question was asked; None for whoever answers.
+
+    Args:
+        trial: Of the question.
+    """
+    asked = events_of(trial)[:1]
+    return asked[0].rater if asked else None
+
+
+def options_shown(trial: BatchTrial) -> list[Arm]:
+    """The arms of a question in the order they were shown.
+
+    Args:
+        trial: Of the question.
+
+    Raises:
+        StorageError: No question that an experiment of ours asked.
+    """
+    asked = events_of(trial)[:1]
+    if not asked:
+        raise StorageError(
+            f"Trial {trial.index} has no log of what it showed; it is no question that "
+            "PreferenceExperiment.ask asked."
+        )
+    names = [option["name"] for option in asked[0].what["options"]]
+    return [trial.arms_by_name[name] for name in names]
+
+
+def standing_answers(
+    experiment: Experiment,
+) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Answers that stand, after the names of the options in the order they were shown.
+
+    Args:
+        experiment: Ax's.
+    """
+    for trial in experiment.trials.values():
+        answer = standing_answer(trial)
+        if answer is not None:
+            yield [arm.name for arm in options_shown(batch(trial))], answer

@@ -1,1 +1,0 @@
-"""Stores of experiments: SQL, JSON and the log of events."""

@@ -1,0 +1,114 @@
+"""Constraints are read from text as Ax reads them, and nothing is evaluated."""
+
+import pytest
+import sympy
+from ax.core import parameter_constraint
+from ax.core.parameter_constraint import ParameterConstraint
+from espresso import create
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.space.linear_constraints import LinearConstraint, linear_text
+from botorch_pref.errors import ExperimentError
+
+NAMES = ["dose", "ratio", "x.1", "my dose"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dose + ratio <= 21",
+        " 2.0*dose + 0.5*(ratio - 1e-3)/4 <= +28",
+        "2*dose - 0.5*ratio <= 21",
+        "-1.0*x.1 >= -3",
+        "dose >= ratio",
+        "-(-dose) + - ratio <= 3 - .5*dose",
+        "3 * dose / 4 <= (1 + 2) * 2 + x.1",
+        "((dose)) <= 5",
+    ],
+)
+def test_a_constraint_is_what_ax_makes_of_its_text(text) -> None:
+    ours, theirs = LinearConstraint.parsed(text, NAMES), ParameterConstraint(text)
+    assert ours.constraint_dict == pytest.approx(theirs.constraint_dict, rel=1e-15)
+    assert ours.bound == pytest.approx(theirs.bound, rel=1e-15)
+    assert ours == ParameterConstraint(ours._constraint_str)
+
+
+def test_names_that_no_python_has() -> None:
+    constraint = LinearConstraint.parsed("2 * my dose + dose <= 3", NAMES)
+    assert constraint.constraint_dict == {"my dose": 2.0, "dose": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("print(1) <= 2", "no parameter 'print'"),
+        ("dose.__class__ <= 2", "means nothing"),
+        ("dose[0] <= 2", "means nothing"),
+        ("(lambda: dose) <= 2", "no parameter 'lambda'"),
+        ("'x' <= dose", "means nothing"),
+        ("9**9**9**9 <= dose", "is missing"),
+        ("9!!!! <= dose", "means nothing"),
+        ("dose * ratio <= 21", "multiplies or divides by a parameter"),
+        ("1 / dose <= 21", "multiplies or divides by a parameter"),
+        ("dose / 0 <= 21", "by zero"),
+        ("dose ratio <= 21", "stands where"),
+        ("dose + <= 21", "is missing"),
+        ("(dose <= 21", "not closed"),
+        ("dose) <= 21", "stands where"),
+        ("(" * 1000 + "dose <= 21", "too many parentheses"),
+        ("dose <= 1e999", "too large"),
+        ("1e300*dose*1e300 <= 1", "too large"),
+        ("grams <= 21", "no parameter 'grams'"),
+        ("dose < 21", "no inequality"),
+        ("dose == 21", "no inequality"),
+        ("0 <= dose <= 21", "no inequality"),
+        ("dose - dose <= 1", "about no parameter"),
+        ("1 <= 2", "about no parameter"),
+        ("", "no inequality"),
+        (None, "no inequality"),
+    ],
+)
+def test_everything_else_is_refused_and_not_evaluated(
+    text, match, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr(sympy, "sympify", lambda _: pytest.fail("evaluated"))
+    with pytest.raises(ExperimentError, match=match):
+        LinearConstraint.parsed(text, NAMES)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_text_that_ax_evaluates_is_of_numbers_and_names() -> None:
+    assert linear_text("2*(dose - .5*ratio)", NAMES) == "2.0 * dose + -1.0 * ratio"
+    assert linear_text("dose", NAMES) == "dose"
+    assert linear_text("dose + 3", NAMES) == "dose + 3.0"
+    with pytest.raises(ExperimentError, match="named by letters"):
+        linear_text("2 * my dose", NAMES)
+
+
+def test_a_copy_says_the_same_without_its_text(monkeypatch) -> None:
+    constraint = LinearConstraint.parsed("2*dose - 0.5*ratio <= 21", NAMES)
+    monkeypatch.setattr(
+        parameter_constraint,
+        "extract_coefficient_dict_from_inequality",
+        lambda **_: pytest.fail("parsed again"),
+    )
+    for copy in (constraint.clone(), constraint.clone_with_transformed_parameters({})):
+        assert copy == constraint
+        # A copy that is changed is a copy.
+        copy.constraint_dict["dose"], copy.bound = 3.0, 1.0
+        assert constraint.clone() == constraint != copy
+
+
+def test_asking_hands_no_text_of_a_constraint_to_sympy(tmp_path, monkeypatch) -> None:
+    experiment = create(tmp_path / "espresso.db", initial=1)
+    experiment.tell(experiment.ask(), winner=0)
+    for name in ("inequality", "equality"):
+        monkeypatch.setattr(
+            parameter_constraint,
+            f"extract_coefficient_dict_from_{name}",
+            lambda **_: pytest.fail("parsed"),
+        )
+    question = experiment.ask()
+    again = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.db")
+    assert again.pending == [question]
+    assert all(o["dose"] + o["ratio"] <= 21 for o in question.options)

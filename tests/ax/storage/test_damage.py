@@ -1,0 +1,332 @@
+"""What was changed in a store is refused, said, read as far as it is good, mended."""
+
+import json
+import logging
+import os
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from showing import PARAMETERS, A, B, C, D, show, tell, triangle
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.log import Event, digest
+from botorch_pref.errors import BotorchPrefError, StorageError
+
+FLIPS = int(os.environ.get("BOTORCH_PREF_TEST_FLIPS", "20"))
+SPACE = {"parameters": PARAMETERS, "parameter_constraints": ["a + b <= 2"]}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("played") / "triangle.db"
+    experiment = triangle(path, num_levels=4, seed=3)
+    experiment.tell(experiment.ask(), winner=0, rater="ann", note="sweet")
+    tell(experiment, [A, B], winner=1, levels=[1, 2])
+    tell(experiment, [A, B, C], ranking=[2, 0, 1], invalid=[])
+    tell(experiment, [B, C], strength=1 / 3, ratings=[0.1 + 0.2, None])
+    tell(experiment, [A, C], cannot_compare=True)
+    tell(experiment, [C, D], tie=True)
+    experiment.withdraw(5)
+    experiment.tell(5, winner=0)
+    experiment.withdraw(show(experiment, D, A))
+    show(experiment, B, D)
+    return path
+
+
+@pytest.fixture
+def path(played, tmp_path) -> Path:
+    return Path(shutil.copy(played, tmp_path))
+
+
+def resumed(path: Path, **door: Any) -> PreferenceExperiment:
+    return PreferenceExperiment.resume("triangle", storage=path, **door)
+
+
+def facts(experiment: PreferenceExperiment) -> list[object]:
+    """Everything that questions, answers and models depend on."""
+    table = experiment.answers()
+    ax = experiment.experiment
+    return [
+        experiment.settings,
+        experiment.num_levels,
+        str(ax.search_space),
+        experiment.version,
+        experiment.pending,
+        table.to_json(),
+        [trial.status for trial in ax.trials.values()],
+        ax.lookup_data().df["mean"].tolist(),
+    ]
+
+
+def change(path: Path, statement: str) -> None:
+    for verb in ("UPDATE ", "DELETE FROM "):
+        statement = statement.replace(verb, f"{verb}preference_")
+    with sqlite3.connect(path) as connection:
+        assert connection.execute(statement).rowcount > 0
+    connection.close()
+
+
+def refused(path: Path, match: str) -> None:
+    """It is refused by a message that names the way out, and left as it was."""
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match=f"(?s){match}.*read_only=True"):
+        resumed(path)
+    assert path.read_bytes() == before
+
+
+def test_what_nobody_changed_is_read_as_it_is(path) -> None:
+    experiment = resumed(path, read_only=True)
+    assert experiment.damage == []
+    assert facts(experiment) == facts(resumed(path))
+    assert len(experiment.experiment.trials) == 8
+    for act in (experiment.ask, experiment.undo, lambda: experiment.tell(7, winner=0)):
+        with pytest.raises(StorageError, match=r"opened to be read; copy it"):
+            act()
+    with pytest.raises(ValueError, match="read_only is 'yes'"):
+        resumed(path, read_only="yes")
+
+
+# A statement, the error's words, and how many of 8 questions and 7 answers are good.
+CHANGES = {
+    "UPDATE events SET what = replace(what, 'sweet', 'sour')": (
+        "Event 1 .*sour",
+        (8, 5),
+    ),
+    "UPDATE events SET what = replace(what, '\"winner\": 1', '\"winner\": 0')"
+    " WHERE number = 3": ("Event 3 .*winner", (8, 5)),
+    "UPDATE events SET time = '2020' WHERE number = 3": (
+        "Event 3 .*2020",
+        (8, 5),
+    ),
+    "UPDATE events SET rater = 'bob' WHERE rater = 'ann'": (
+        "Event 1 .*bob",
+        (8, 5),
+    ),
+    "UPDATE events SET kind = 'told' WHERE kind = 'withdrawn'": (
+        "Event 12 .*told",
+        (8, 6),
+    ),
+    "UPDATE events SET what = replace(what, '0.2', '0.6') WHERE number = 2": (
+        "Event 2 .*0.6",
+        (7, 5),
+    ),
+    "UPDATE events SET what = replace(what, '0.2', 'NaN') WHERE number = 2": (
+        "Event 2 .*NaN",
+        (7, 5),
+    ),
+    "UPDATE events SET number = 99 WHERE number = 3": ("Event 4", (8, 5)),
+    "UPDATE events SET question = 4 WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET question = 'x' WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET what = '{' WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET what = x'80' WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET before = '' WHERE number = 3": ("Event 3", (8, 5)),
+    "UPDATE events SET checksum = '' WHERE number = 3": ("Event 3", (8, 5)),
+    "DELETE FROM events WHERE number = 3": ("Event 4 .*follow", (8, 5)),
+    "DELETE FROM events WHERE number = 2": ("Event 3 .*follow", (7, 5)),
+    "DELETE FROM events WHERE number = 16": (
+        "16 events, and 17 were",
+        (7, 6),
+    ),
+    "DELETE FROM events": ("0 events, and 17 were", (0, 0)),
+    "UPDATE experiments SET head = ''": ("or other ones", (8, 6)),
+    "UPDATE experiments SET events = -8": ("and -8 were", (8, 6)),
+    "UPDATE experiments SET settings = replace(settings, 'seed', 'sead')": (
+        "not what was written",
+        (8, 6),
+    ),
+    "UPDATE experiments SET settings = replace(settings, "
+    "'DuelingExploringEIIG', 'EIEIO')": ("not what was written", (8, 6)),
+    "UPDATE experiments SET settings = '{'": ("JSON", (8, 6)),
+    "UPDATE experiments SET num_levels = '5'": (
+        "not what was written",
+        (8, 6),
+    ),
+    "UPDATE experiments SET constraints = 'x'": ("JSON", (8, 6)),
+    "UPDATE experiments SET constraints = '[\"print(1) <= 2\"]'": (
+        "not what was written",
+        None,
+    ),
+    "UPDATE experiments SET parameters = '[[[['": ("JSON", None),
+    "UPDATE experiments SET parameters = replace(parameters, 'kind', 'find')": (
+        "not what was written",
+        None,
+    ),
+    "UPDATE experiments SET catalogue = '3'": ("not what was written", None),
+}
+
+
+@pytest.mark.parametrize("statement", CHANGES)
+def test_what_differs_is_said_and_the_good_part_goes_on(
+    statement, path, capsys
+) -> None:
+    match, good = CHANGES[statement]
+    change(path, statement)
+    refused(path, match)
+    if good is None and "catalogue" not in statement:
+        with pytest.raises(StorageError, match="parameters="):
+            resumed(path, read_only=True)
+        good = (8, 6)
+    space = SPACE if good == (8, 6) else {}
+    if "catalogue" in statement:
+        good = (8, 6)
+    experiment = resumed(path, read_only=True, **space)
+    assert experiment.damage
+    assert (len(experiment.experiment.trials), experiment.num_answers) == good
+    experiment.write_json(path.with_name("all.json"))
+    experiment.write_log(path.with_name("all.csv"))
+    copy = experiment.copy(storage=path.with_name("mended.db"))
+    again = resumed(path.with_name("mended.db"))
+    assert facts(again) == facts(copy)
+    assert again.answers().equals(experiment.answers())
+    tell(again, [A, D], winner=0)
+    for name in ("all.json", "all.csv"):
+        read = PreferenceExperiment.read(
+            path.with_name(name), storage=path.with_name(f"{name}.db")
+        )
+        assert read.answers().equals(experiment.answers())
+    # Nothing that was stored was evaluated.
+    assert capsys.readouterr().out == ""
+
+
+def forged(path: Path, number: int, **values: object) -> None:
+    """An event that nobody can have written, with a checksum that fits."""
+    with sqlite3.connect(path) as connection:
+        connection.row_factory = sqlite3.Row
+        rows = connection.execute("SELECT * FROM preference_events ORDER BY number")
+        before = ""
+        for row in [dict(row) for row in rows]:
+            changed = {**row, **(values if row["number"] == number else {})}
+            before = changed["before"] = before or row["before"]
+            columns = {k: v for k, v in changed.items() if k != "checksum"}
+            columns.pop("experiment")
+            before = digest(*columns.values())
+            connection.execute(
+                "UPDATE preference_events SET what=?, kind=?, before=?, checksum=? "
+                "WHERE number=?",
+                (
+                    changed["what"],
+                    changed["kind"],
+                    changed["before"],
+                    before,
+                    row["number"],
+                ),
+            )
+        connection.execute("UPDATE preference_experiments SET head=?", (before,))
+    connection.close()
+
+
+def option(name: str, a: object, b: object = 0.2) -> dict[str, object]:
+    return {"name": name, "parameters": {"a": a, "b": b}}
+
+
+NEVER = {
+    "winner of none": (3, {"what": '{"winner": 7}'}, "not one of"),
+    "no boolean": (9, {"what": '{"cannot_compare": "no"}'}, "True or False"),
+    "an answer with more": (3, {"what": '{"winner": 1, "and": 2}'}, "no and"),
+    "told twice": (12, {"kind": "told", "what": '{"winner": 0}'}, "told and then told"),
+    "undone at once": (1, {"kind": "undone", "what": "{}"}, "asked and then undone"),
+    "outside the space": (
+        2,
+        {"what": [option("1_0", 9.0), option("1_1", 1.0)]},
+        "space",
+    ),
+    "against a constraint": (
+        2,
+        {"what": [option("1_0", 1.9, 1.9), option("1_1", 1.0)]},
+        "space",
+    ),
+    "no number": (
+        2,
+        {"what": [option("1_0", "x"), option("1_1", 1.0)]},
+        "search space",
+    ),
+    "no parameter": (2, {"what": [{"name": "1_0"}, option("1_1", 1.0)]}, "parameters"),
+    "one option": (2, {"what": [option("1_0", 1.0)]}, "it shows"),
+    "one name": (2, {"what": [option("1_0", 1.0), option("1_0", 0.5)]}, "it shows"),
+    "another name": (
+        4,
+        {"what": [option("2_0", 0.5), option("2_1", 1.0)]},
+        "another opt",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NEVER)
+def test_what_nobody_can_have_said_is_refused_under_a_good_checksum(what, path) -> None:
+    number, values, match = NEVER[what]
+    if isinstance(values["what"], list):
+        shown = {"options": values["what"], "chosen_by": "person"}
+        values = {"what": json.dumps(shown)}
+    forged(path, number, **values)
+    refused(path, f"Event {number} .*{match}")
+    experiment = resumed(path, read_only=True)
+    assert any(f"Event {number} " in line for line in experiment.damage)
+    # Options are named anew: what was wrong with names alone is well.
+    assert experiment.num_answers in (5, 6)
+
+
+def test_a_number_that_json_does_not_have_is_refused(path) -> None:
+    shown = {"options": [option("1_0", float("nan")), option("1_1", 1.0)]}
+    forged(path, 2, what=json.dumps({**shown, "chosen_by": "person"}))
+    refused(path, "Event 2 .*NaN")
+    assert resumed(path, read_only=True).num_answers == 5
+
+
+def test_an_event_is_what_its_row_says() -> None:
+    event = Event(
+        0, 0, "told", "2026-01-01T00:00:00+00:00", {"winner": 1, "rater": "x"}
+    )
+    row = event.to_row()
+    read = Event.of_row(row)
+    assert (read.said, read.rater, read.kind) == ({"winner": 1}, "x", "told")
+    for key in row:
+        with pytest.raises(StorageError, match="checksum differs"):
+            Event.of_row({**row, key: "another"})
+
+
+def flipped(whole: bytes, at: int, bit: int) -> bytes:
+    return whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :]
+
+
+def test_no_byte_of_a_database_changes_what_is_loaded(played, tmp_path) -> None:
+    whole, where = played.read_bytes(), random.Random(1)
+    original = facts(resumed(played))
+    # Most of a little database is the empty rest of pages.
+    used = [at for at, byte in enumerate(whole) if byte]
+    path = tmp_path / "triangle.db"
+    refused = opened = 0
+    for _ in range(FLIPS):
+        path.write_bytes(flipped(whole, where.choice(used), where.randrange(8)))
+        try:
+            assert facts(resumed(path)) == original
+        except BotorchPrefError:
+            refused += 1
+            try:
+                good = resumed(path, read_only=True, **SPACE)
+                assert good.damage
+                opened += 1
+            except StorageError:
+                # The database itself, or the name of the experiment.
+                pass
+    logging.getLogger(__name__).info(
+        "%d of %d refused, %d of them read", refused, FLIPS, opened
+    )
+    assert refused > 0
+
+
+def test_a_copy_that_fell_behind_is_not_overwritten(played, tmp_path) -> None:
+    """Not even one with as many events: of another afternoon, put back."""
+    path = Path(shutil.copy(played, tmp_path))
+    experiment, other = resumed(path), resumed(path)
+    show(other, A, D)
+    shutil.copy(path, tmp_path / "other")
+    shutil.copy(played, path)
+    show(experiment, B, A)
+    shutil.copy(tmp_path / "other", path)
+    with pytest.raises(StorageError, match="Another process"):
+        experiment.tell(8, winner=0)
+    assert facts(experiment) == facts(other)

@@ -1,0 +1,196 @@
+"""Experiments as files, copied to other spaces, merged, and in Ax's own storage."""
+
+import json
+import sqlite3
+import warnings
+
+import pandas as pd
+import pytest
+from ax.api.configs import (
+    ChoiceParameterConfig,
+    DerivedParameterConfig,
+    RangeParameterConfig,
+)
+from ax.storage.json_store.load import load_experiment
+from showing import A, B, C, show, tell, triangle
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import ExperimentError, StorageError
+
+
+@pytest.fixture
+def played(tmp_path) -> PreferenceExperiment:
+    experiment = triangle(tmp_path / "triangle.db", num_levels=3, seed=5)
+    experiment.tell(experiment.ask(), winner=0, rater="Zoë", note='a "b"\nc, d')
+    tell(experiment, [A, B], tie=True, levels=[0, 2])
+    tell(experiment, [A, B, C], ranking=[2, 0, 1], seconds=1.5)
+    experiment.undo()
+    show(experiment, B, C)
+    return experiment
+
+
+@pytest.mark.parametrize("name", ["all.json", "all.csv"])
+def test_what_was_written_is_read_back_whole(name, played, tmp_path) -> None:
+    file = tmp_path / name
+    (played.write_log if name.endswith("csv") else played.write_json)(file)
+    read = PreferenceExperiment.read(file, storage=tmp_path / "read.db")
+    assert read.version == played.version
+    assert read.settings == played.settings
+    assert read.pending == played.pending
+    assert read.answers().equals(played.answers())
+    assert read.ask().options == played.ask().options
+    named = PreferenceExperiment.read(file, storage=tmp_path / "read.db", name="other")
+    assert named.answers().equals(read.answers())
+    assert named.experiment.name == "other"
+    with pytest.raises(StorageError, match="already"):
+        PreferenceExperiment.read(file, storage=tmp_path / "read.db")
+
+
+@pytest.mark.parametrize("name", ["all.json", "all.csv"])
+def test_a_damaged_file_is_refused_by_what_is_wrong(name, played, tmp_path) -> None:
+    file = tmp_path / name
+    (played.write_log if name.endswith("csv") else played.write_json)(file)
+    whole = file.read_bytes()
+    fewer = whole[: whole.rstrip().rindex(b"\r\n") + 2] if name.endswith("csv") else b""
+    if name.endswith("json"):
+        stored = json.loads(whole)
+        fewer = json.dumps({**stored, "events": stored["events"][:-1]}).encode()
+    for damaged in (
+        whole[: len(whole) // 2],
+        fewer,
+        whole.replace(b"tie", b"tye"),
+        whole.replace(b"seed", b"sead", 1),
+        whole.replace(b"undone", b"\x80undone"),
+        b"",
+        b"[]",
+    ):
+        file.write_bytes(damaged)
+        with pytest.raises(StorageError, match=f"{name} is (damaged|no log)"):
+            PreferenceExperiment.read(file, storage=tmp_path / "read.db")
+    with pytest.raises(StorageError, match="Cannot read"):
+        PreferenceExperiment.read(tmp_path / "away", storage=tmp_path / "read.db")
+    assert not (tmp_path / "read.db").exists()
+
+
+def test_pandas_and_sqlite_read_the_tables(played, tmp_path) -> None:
+    with sqlite3.connect(tmp_path / "triangle.db") as connection:
+        events = pd.read_sql("SELECT * FROM preference_events", connection)
+        (settings,) = connection.execute(
+            "SELECT settings FROM preference_experiments"
+        ).fetchone()
+    connection.close()
+    assert events["kind"].tolist() == [*["asked", "told"] * 3, "undone", "asked"]
+    assert events["rater"].dropna().tolist() == ["Zoë"]
+    assert json.loads(events["what"][3]) == {"tie": True, "levels": [0, 2]}
+    assert json.loads(settings)["seed"] == 5
+    played.write_log(tmp_path / "log.csv")
+    log = pd.read_csv(tmp_path / "log.csv")
+    assert log["kind"].tolist() == ["created", *events["kind"]]
+
+
+def test_a_copy_goes_on_in_a_wider_space(played, tmp_path) -> None:
+    wide = [
+        RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 3))
+        for name in ("a", "b")
+    ]
+    copy = played.copy(storage=tmp_path / "wide.db", parameters=wide)
+    assert copy.answers().equals(played.answers())
+    assert copy.experiment.search_space.parameter_constraints == []
+    assert copy.pending == played.pending
+    tell(copy, [(2.5, 2.5), A], winner=0)
+    assert played.num_answers == 2
+    narrow = [
+        RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 0.1))
+        for name in ("a", "b")
+    ]
+    with pytest.raises(ExperimentError, match=r"Event 0 .*question 0.* search space"):
+        played.copy(storage=tmp_path / "narrow.db", parameters=narrow)
+    assert not (tmp_path / "narrow.db").exists()
+
+
+def test_a_copy_has_other_names_wherever_they_are(tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "names",
+        parameters=[
+            RangeParameterConfig(name="a", parameter_type="float", bounds=(0, 2)),
+            RangeParameterConfig(name="b", parameter_type="float", bounds=(0, 2)),
+            ChoiceParameterConfig(
+                name="c", parameter_type="str", values=["x", "y"], is_ordered=True
+            ),
+            DerivedParameterConfig(
+                name="d", parameter_type="float", expression_str="2 * a + b"
+            ),
+        ],
+        parameter_constraints=["a + b <= 2"],
+        storage=tmp_path / "names.db",
+        baseline={"a": 0.5, "b": 1, "c": "x"},
+        smallest_difference={"a": 0.1},
+    )
+    one, two = {"a": 0.5, "b": 1.0, "c": "x"}, {"a": 1.0, "b": 0.5, "c": "y"}
+    experiment.record([one, two], winner=1)
+    copy = experiment.copy(
+        storage=tmp_path / "names.db", name="new", rename={"a": "b", "b": "a"}
+    )
+    (question,) = [copy.question(0)]
+    assert question.options[0] == {"b": 0.5, "a": 1.0, "c": "x", "d": 2.0}
+    (constraint,) = copy.experiment.search_space.parameter_constraints
+    assert constraint.constraint_dict == {"b": 1.0, "a": 1.0}
+    assert copy.settings.baseline == {"b": 0.5, "a": 1.0, "c": "x", "d": 2.0}
+    assert copy.settings.smallest_difference == {"b": 0.1}
+    with pytest.raises(ExperimentError, match=r"rename has 'z'; .* a, b, c, d"):
+        experiment.copy(storage=tmp_path / "z.db", rename={"z": "y"})
+
+
+def test_merged_experiments_have_what_both_had(played, tmp_path) -> None:
+    other = triangle(tmp_path / "other.db", num_levels=3, seed=6)
+    tell(other, [C, A], winner=0, rater="Bo")
+    show(other, A, B)
+    before = played.answers()
+    added = played.merge(other)
+    assert [question.index for question in added] == [4, 5]
+    again = PreferenceExperiment.resume("triangle", storage=tmp_path / "triangle.db")
+    assert again.version == played.version
+    assert played.answers()[: len(before)].equals(before)
+    last = played.answers()[len(before) :]
+    assert last["rater"].tolist() == ["Bo", "Bo"]
+    # An option that both showed is one.
+    assert last["name"].tolist() == ["2_2", "1_0"]
+    assert len(other.answers()) == 2
+    low = triangle(tmp_path / "low.db")
+    count = played.num_answers
+    tell(other, [A, B], levels=[2, 2])
+    with pytest.raises(ExperimentError, match=r"Event 4 .*levels"):
+        low.merge(other)
+    assert (low.num_answers, played.num_answers) == (0, count)
+
+
+def test_ax_reads_what_was_saved_to_its_storage(played, tmp_path) -> None:
+    from ax.storage.sqa_store import db, load
+
+    played.save_to_ax(tmp_path / "ax.json")
+    read = load_experiment(str(tmp_path / "ax.json"))
+    assert read == played.experiment
+    assert read._properties == played.experiment._properties
+    played.save_to_ax(tmp_path / "ax.db")
+    assert db.SESSION_FACTORY is None
+    with pytest.raises(StorageError, match="already"):
+        played.save_to_ax(tmp_path / "ax.db")
+    db.init_engine_and_session_factory(url=f"sqlite:///{tmp_path / 'ax.db'}")
+    try:
+        with warnings.catch_warnings():
+            # Ax's own.
+            warnings.simplefilter("ignore")
+            found = load.load_experiment("triangle")
+    finally:
+        db.SESSION_FACTORY = None
+    assert str(found.search_space) == str(played.experiment.search_space)
+    assert len(found.trials) == 4
+    means = found.lookup_data().df.sort_values(["trial_index", "arm_name"])["mean"]
+    ours = played.experiment.lookup_data().df.sort_values(["trial_index", "arm_name"])
+    assert means.tolist() == ours["mean"].tolist()
+    for place in (tmp_path / "away" / "ax.db", "nosuchdatabase://x"):
+        with pytest.raises(StorageError, match="Cannot"):
+            played.save_to_ax(place)
+    # An Ax experiment is no experiment of ours.
+    with pytest.raises(StorageError, match="tables of Ax's"):
+        PreferenceExperiment.resume("triangle", storage=tmp_path / "ax.db")
