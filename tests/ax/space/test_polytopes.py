@@ -90,20 +90,20 @@ def check_served(
 @pytest.mark.parametrize("seed", range(6))
 def test_random_polytopes_are_served(seed, tmp_path) -> None:
     # Around a point of their own, so that none of them is empty.
-    check_served(*random_space(seed), tmp_path / "space.json", (2, 3, 2))
+    check_served(*random_space(seed), tmp_path / "space.db", (2, 3, 2))
 
 
 @pytest.mark.parametrize("seed", [16, 17, 19])
 def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -> None:
     parameters, rows = random_space(seed, share_whole=0.2)
     try:
-        check_served(parameters, rows, tmp_path / "space.json", (2, 2))
+        check_served(parameters, rows, tmp_path / "space.db", (2, 2))
     except ExperimentError as error:
         # Two designs were not found, and nothing was stored.
         expected = "no two designs that satisfy|no design"
         with pytest.raises(ExperimentError, match=expected):
             raise error from None
-        assert not (tmp_path / "space.json").exists()
+        assert not (tmp_path / "space.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_thin_and_flat_polytopes_are_served(dim, constraints, tmp_path) -> None:
         "thin",
         parameters=parameters,
         parameter_constraints=constraints,
-        storage=tmp_path / "thin.json",
+        storage=tmp_path / "thin.db",
         initial=2,
         optimizer_options=QUICK,
         fit_options=QUICK_FIT,
@@ -155,7 +155,7 @@ def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
             name,
             parameters=parameters,
             parameter_constraints=constraints,
-            storage=tmp_path / f"{name}.json",
+            storage=tmp_path / f"{name}.db",
         )
 
     space = created("fit").experiment.search_space.parameters
@@ -164,7 +164,7 @@ def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
     assert bounds == {"x": (0.2, 0.25), "n": (0, 4), "y": (0.0, 1.0)}
     PreferenceExperiment.resume(
         "fit",
-        storage=tmp_path / "fit.json",
+        storage=tmp_path / "fit.db",
         parameters=parameters,
         parameter_constraints=constraints,
     )
@@ -195,9 +195,9 @@ def test_one_design_is_no_experiment(parameters, constraints, match, tmp_path) -
             "one",
             parameters=parameters,
             parameter_constraints=constraints,
-            storage=tmp_path / "one.json",
+            storage=tmp_path / "one.db",
         )
-    assert not (tmp_path / "one.json").exists()
+    assert not (tmp_path / "one.db").exists()
 
 
 def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
@@ -241,5 +241,5 @@ def test_few_whole_designs_of_many_are_found(tmp_path) -> None:
         for i in range(6)
     ]
     row = (np.ones(6), 3.0)
-    check_served(parameters, [row], tmp_path / "whole.json", (2, 3))
+    check_served(parameters, [row], tmp_path / "whole.db", (2, 3))
     assert sum(sum(w) <= 3 for w in itertools.product(range(4), repeat=6)) == 84
