@@ -64,10 +64,12 @@ def test_several_answers(by, name, ratio, dtype, seed) -> None:
     # What the engine states is one error; predictions sum as many as there are points.
     points = given.covar.shape[-1]
     allowed = 2 * found.residual + points * found.rounding
-    assert found.converged
+    # Expectation propagation may stop above its tolerance in single precision, and says
+    # so; what it states is true all the same.
+    assert found.converged or (by == "ep" and dtype == torch.float32)
     assert off.mean_in_deviations <= allowed
     assert off.variance_share <= 3 * allowed
-    assert off.log_evidence <= allowed + 2 * torch.finfo(dtype).eps * ratio
+    assert off.log_evidence <= allowed
 
 
 @pytest.mark.parametrize("solver", [RowSolver, PointSolver])
