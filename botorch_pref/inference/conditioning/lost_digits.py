@@ -56,7 +56,8 @@ def lost_digits(
     left = posterior.variance().maximum(solver.rounding_given(tau))
     blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
     of_means = _rounding_of_means(solver, balance) / (left + blur).sqrt()
-    means = float(torch.where(solver.resolved, of_means, 0.0).max())
+    # A point and its copy differ by nothing, whatever the sums are.
+    means = float(torch.where(prior > 0, of_means, 0.0).max())
     # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
     largest = (tau * prior.clamp_min(0.0)).sum(-1, keepdim=True)
     bound = 2 * eps * float(torch.maximum(largest, sharpest * solver.terms).max())

@@ -214,7 +214,7 @@ def test_newton_steps_that_lower_the_bound_are_not_taken(scale, monkeypatch) -> 
         "newton_step",
         lambda *arguments: -3 * right(*arguments),
     )
-    monkeypatch.setattr(bound_ascent, "_MAX_ITERATIONS", 1000)
+    monkeypatch.setattr(bound_ascent, "_MAX_ITERATIONS", 200)
     got = variational(covar, MEAN, factors)
     # Steps that lower the bound by less than its rounding cannot be told to be wrong.
     assert got.residual <= 1e-5
