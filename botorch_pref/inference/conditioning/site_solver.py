@@ -86,7 +86,7 @@ class Balance(NamedTuple):
     energy: Tensor
 
     def of_column(self) -> Balance:
-        """That of one column, without its dimension."""
+        """Balance of a single column, without its dimension."""
         return Balance(*(part.squeeze(-1) for part in self))
 
 
