@@ -146,6 +146,8 @@ class _BlockPointFactor(RefinedPosterior):
 class BlockPointSolver(SiteSolver):
     """Solver on ``K``, n x n, and on the noise of each answer by itself."""
 
+    noise: NoiseBlocks
+
     def __init__(self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks) -> None:
         super().__init__(covar, rows, noise)
         self.root = psd_root(covar)

@@ -26,13 +26,14 @@ def lost_digits(
 
     .. math::
         \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}
-        {\Sigma_{ii} + (1 - C_{ii} / c_i) / \max_j \tau_j},
+        {\Sigma_{ii} + (1 - C_{ii} / c_i) / t},
 
-    where :math:`c_i` is the sum of the prior variances that cancel in :math:`C_{ii}`. A
+    where :math:`c_i` is the sum of the prior variances that cancel in :math:`C_{ii}`,
+    and ``t`` the largest precision of all answers about one point together. A
     prediction :math:`K_{**} - k A' W A k'` is off by about this share of itself,
     whatever the algorithm, since the prior covariance itself is known to rounding only.
-    The second term in the denominator is for near-copies: a difference that no answer
-    can tell from zero need not be known to its own scale.
+    The second term in the denominator is for near-copies: a difference that the answers
+    cannot tell from zero need not be known to its own scale.
 
     A mean is a sum over points too, of terms that may be far larger than it where
     answers about near points contradict each other:
@@ -50,11 +51,13 @@ def lost_digits(
     """
     eps, prior = torch.finfo(posterior.tau.dtype).eps, solver.variance
     tau = posterior.tau.clamp_min(0.0)
-    sharpest = tau.amax(-1, keepdim=True).clamp_min(torch.finfo(tau.dtype).tiny)
+    sharpest = solver.squares.adjoint(tau).amax(-1, keepdim=True)
+    sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
     left = posterior.variance().maximum(solver.rounding_given(tau))
     blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
     of_means = _rounding_of_means(solver, balance) / (left + blur).sqrt()
-    means = float(torch.where(solver.resolved, of_means, 0.0).max())
+    # A point and its copy differ by nothing, whatever the sums are.
+    means = float(torch.where(prior > 0, of_means, 0.0).max())
     # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
     largest = (tau * prior.clamp_min(0.0)).sum(-1, keepdim=True)
     bound = 2 * eps * float(torch.maximum(largest, sharpest * solver.terms).max())

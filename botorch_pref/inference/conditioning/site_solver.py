@@ -86,7 +86,7 @@ class Balance(NamedTuple):
     energy: Tensor
 
     def of_column(self) -> Balance:
-        """That of one column, without its dimension."""
+        """Balance of a single column, without its dimension."""
         return Balance(*(part.squeeze(-1) for part in self))
 
 
@@ -249,12 +249,13 @@ class SiteSolver(ABC):
     @cached_property
     def terms(self) -> Tensor:
         """Prior variances of utilities that add up in a row, ``batch_shape x m``."""
-        squares = SparseDesign(
-            self.rows.indices,
-            self.rows.coefficients.square(),
-            self.rows.num_points,
-        )
-        return squares.apply(self.covar.diagonal(dim1=-2, dim2=-1))
+        return self.squares.apply(self.covar.diagonal(dim1=-2, dim2=-1))
+
+    @cached_property
+    def squares(self) -> SparseDesign:
+        """The rows with their coefficients squared."""
+        rows = self.rows
+        return SparseDesign(rows.indices, rows.coefficients.square(), rows.num_points)
 
     def rounding_given(self, tau: Tensor) -> Tensor:
         """The rounding error of posterior row variances, ``batch_shape x m``.
