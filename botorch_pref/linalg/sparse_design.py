@@ -46,6 +46,18 @@ class SparseDesign:
             zip(self.indices.unbind(-1), self.coefficients.unbind(-1), strict=True)
         )
 
+    def take(self, places: Tensor) -> SparseDesign:
+        """Some of the rows.
+
+        Args:
+            places: ``m'`` long, which.
+        """
+        return SparseDesign(
+            self.indices[..., places, :],
+            self.coefficients[..., places, :],
+            self.num_points,
+        )
+
     def reindex(self, inverse: Tensor, num_points: int) -> SparseDesign:
         """The same rows over points that are counted once.
 

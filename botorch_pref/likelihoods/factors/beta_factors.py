@@ -48,7 +48,7 @@ def beta_partition(
     y, precision, centre, spread, peak = torch.broadcast_tensors(
         y, precision, mean / scale, variance / scale.square(), peak
     )
-    value, first, second = peaked_integral(
+    value, first, second, ratio = peaked_integral(
         partial(beta_value, y, precision),
         partial(beta_slope, y, precision),
         partial(beta_stiffness, y, precision),
@@ -56,7 +56,7 @@ def beta_partition(
         spread,
         peak,
     )
-    return LogPartition(value, first / scale, second / scale.square())
+    return LogPartition(value, first / scale, second / scale.square(), ratio)
 
 
 class BetaFactors(ScalarFactors):

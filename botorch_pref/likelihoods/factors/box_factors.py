@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from botorch_pref.likelihoods.factors.factors import (
+    GroupsOf,
     LogDerivatives,
     LogPartition,
     ScalarFactors,
+    TiltedSlopes,
 )
+from botorch_pref.linalg.joint_shape import join_rows
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.row_groups import RowGroups
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.numerics.log_ndtr import (
     log_ndtr,
@@ -21,7 +27,16 @@ from botorch_pref.numerics.log_ndtr import (
     log_ndtr_derivatives,
     log_ndtr_slopes,
 )
+from botorch_pref.numerics.log_concave_quadrature import (
+    LogConcave,
+    log_concave_integral,
+)
 from botorch_pref.numerics.normal import interval_derivatives
+from botorch_pref.numerics.truncated_normal import sample_truncated_normal
+
+
+# Sums of so many answers are drawn one by one.
+_FEW = 32
 
 
 def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
@@ -47,6 +62,8 @@ class BoxFactors(ScalarFactors):
         upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
         width: ``u - l`` where it is known to more digits than the ends leave.
     """
+
+    takes_counts = True
 
     def __init__(
         self,
@@ -121,15 +138,37 @@ class BoxFactors(ScalarFactors):
         """See base class; closed form, since noise and cavity variances add."""
         return LogPartition(*self._with_slopes(mean, self.variance + variance))
 
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
         """See base class."""
         total, sides = self.variance + variance, self._sides
         if sides is None:
             _, first, second, _ = self._shifted(mean, total)
-            return first, second
-        x, slope = self._half_line(sides, mean, total)
-        first, second = log_ndtr_slopes(x)
-        return first * slope, second * slope.square()
+        else:
+            x, slope = self._half_line(sides, mean, total)
+            first, second = log_ndtr_slopes(x)
+            first, second = first * slope, second * slope.square()
+        return TiltedSlopes(first, second, 1 + variance * second)
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
+        """See base class; rows that share noise with others stay as they are."""
+        apart = None
+        if self.noise is not None:
+            apart = self.noise.diagonal().reshape(-1, self.rows.num_rows).any(0)
+        groups = groups_of(self.rows, apart)
+        if counts is None and groups is None:
+            return self
+        return MergedBoxFactors(self, counts, groups)
+
+    def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of ``v`` in its box given ``z``.
+
+        Args:
+            z: ``num_draws x batch_shape x m``.
+            generator: The source of randomness.
+        """
+        return sample_truncated_normal(
+            z, self.variance, self.lower, self.upper, generator
+        )
 
 
 class CorrelatedBoxFactors(BoxFactors):
@@ -163,3 +202,221 @@ class CorrelatedBoxFactors(BoxFactors):
     ) -> None:
         super().__init__(rows, variance, lower, upper, width=width)
         self.noise = noise
+
+
+class _Places(NamedTuple):
+    """Where the answers of each row stand side by side.
+
+    Attributes:
+        answer: ``K x m`` long, an answer of the row, some other one where it has fewer.
+        there: ``K x m`` booleans, whether it is one of the row.
+    """
+
+    answer: Tensor
+    there: Tensor
+
+
+def _side_by_side(group: Tensor, two_sided: Tensor, num_groups: int) -> _Places:
+    """The answers of each row in columns; those with two ends have their own.
+
+    Args:
+        group: ``M`` long, the row of each answer.
+        two_sided: ``M`` booleans.
+        num_groups: ``m``.
+    """
+    answer, there = [], []
+    for chosen in (~two_sided, two_sided):
+        (own,) = chosen.nonzero(as_tuple=True)
+        if not len(own):
+            continue
+        order = group[own].argsort(stable=True)
+        row = group[own][order]
+        start = torch.searchsorted(row, torch.arange(num_groups, device=row.device))
+        rank = torch.arange(len(row), device=row.device) - start[row]
+        columns = int(rank.max()) + 1
+        place = own[:1].expand(columns, num_groups).clone()
+        place[rank, row] = own[order]
+        full = torch.zeros_like(place, dtype=torch.bool)
+        full[rank, row] = True
+        answer.append(place)
+        there.append(full)
+    return _Places(torch.cat(answer), torch.cat(there))
+
+
+def _take(boxes: BoxFactors, places: Tensor) -> BoxFactors:
+    """Some boxes, without noise that they share."""
+    return BoxFactors(
+        boxes.rows.take(places),
+        boxes.variance[..., places],
+        boxes.lower[..., places],
+        boxes.upper[..., places],
+        width=boxes.width[..., places],
+    )
+
+
+def _noise_of_groups(
+    noise: NoiseBlocks | None, groups: RowGroups
+) -> NoiseBlocks | None:
+    if noise is None:
+        return None
+    m = groups.num_groups
+    rows = torch.cat([groups.group, groups.group.new_tensor([m])])[noise.rows]
+    return NoiseBlocks(rows, noise.covariance, m)
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One answer of each row.
+
+    Attributes:
+        boxes: Of the answers.
+        sign: ``m``, of the row in the answer.
+        counts: ``batch_shape x m``, how often it was given; 0 where there is none.
+    """
+
+    boxes: BoxFactors
+    sign: Tensor
+    counts: Tensor
+
+    def take(self, places: Tensor) -> _Column:
+        """That of some of the rows."""
+        return _Column(
+            _take(self.boxes, places), self.sign[places], self.counts[..., places]
+        )
+
+    def sum_heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the sum of what was heard, ``num_draws x batch_shape x m``.
+
+        Answer by answer where they are few; else by the first three cumulants of the
+        sum (Cornish and Fisher 1938), whose distribution function is then right within
+        1e-3, a thirtieth of the error of a thousand draws.
+        """
+        few = self.counts <= _FEW
+        total = torch.zeros_like(z)
+        most = int(torch.where(few, self.counts, 0).max())
+        for k in range(most):
+            one = self.boxes.heard(self.sign * z, generator)
+            total = torch.where(few & (k < self.counts), total + one, total)
+        if not bool(few.all()):
+            total = torch.where(few, total, self._sum_of_many(z, generator))
+        return self.sign * total
+
+    def _sum_of_many(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        z, r, count = self.sign * z, self.boxes.variance, self.counts.clamp_min(1.0)
+        _, first, second, third = self.boxes._shifted(z, r)
+        deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()
+        scale = (r / deviation.clamp_min(torch.finfo(z.dtype).tiny)).nan_to_num()
+        # No normal variable that is kept to an interval is more skewed.
+        skewness = (scale**3 * third).clamp(-2.0, 2.0) / count.sqrt()
+        x = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
+        square = x.square()
+        bent = skewness / 6 * (square - 1) - skewness.square() * x * (
+            (2 * square - 5) / 36 - (square - 3) / 16
+        )
+        return count * (z + r * first) + count.sqrt() * deviation * (x + bent)
+
+
+def _log_product(columns: Sequence[_Column], z: Tensor) -> tuple[Tensor, ...]:
+    """The log probability of all answers of each row, and two derivatives."""
+    value = first = second = torch.zeros_like(z)
+    for column in columns:
+        c, s = column.counts, column.sign
+        log_p, slope, bend = column.boxes.log_prob(s * z)
+        value, first = value + c * log_p, first + c * s * slope
+        second = second + c * bend
+    return value, first, second
+
+
+class MergedBoxFactors(ScalarFactors):
+    r"""Boxed rows each of which has several answers, or one that was given many times.
+
+    .. math:: p(y_i \mid z_i) = \prod_k P(l_{ik} \le s_{ik} z_i + e \le u_{ik})^{c_{ik}},
+
+    with signs :math:`s_{ik}` and counts :math:`c_{ik}`. Its logarithm is concave.
+
+    Args:
+        answers: The boxes, M of them, each answer a row of its own.
+        counts: How often each answer was given, ``batch_shape x M``; None for once.
+        groups: The rows that they have in common; None for none.
+    """
+
+    def __init__(
+        self, answers: BoxFactors, counts: Tensor | None, groups: RowGroups | None
+    ) -> None:
+        num_answers = answers.rows.num_rows
+        every = torch.arange(num_answers, device=answers.lower.device)
+        if groups is None:
+            groups = RowGroups(every, every, torch.ones_like(answers.lower[..., :1]))
+        if counts is None:
+            counts = torch.ones_like(every)
+        self.rows = answers.rows.take(groups.first)
+        self.noise = _noise_of_groups(answers.noise, groups)
+        finite = answers.lower.isfinite() & answers.upper.isfinite()
+        two_sided = finite.reshape(-1, num_answers).any(0)
+        places = _side_by_side(groups.group, two_sided, groups.num_groups)
+        often = (counts > 1).reshape(-1, num_answers).any(0)
+        single = ~often[groups.first] & (places.there.sum(0) == 1)
+        (self._alone,) = single.nonzero(as_tuple=True)
+        (self._merged,) = (~single).nonzero(as_tuple=True)
+        self._back = torch.cat([self._alone, self._merged]).argsort()
+        self._single = _take(answers, groups.first[self._alone])
+        self._columns = [
+            _Column(
+                _take(answers, answer),
+                groups.sign.expand(num_answers)[answer],
+                counts.to(answers.lower)[..., answer] * there,
+            )
+            for answer, there in zip(*places, strict=True)
+        ]
+
+    @property
+    def variance(self) -> Tensor:
+        """The noise of the mean of what was heard of a row, ``batch_shape x m``.
+
+        Means are weighted by precisions.
+        """
+        precision = [c.counts / c.boxes.variance for c in self._columns]
+        return torch.stack(torch.broadcast_tensors(*precision)).sum(0).reciprocal()
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*_log_product(self._columns, z))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        each = [
+            c.sign * c.boxes.curvature_gradient(c.sign * z, c.counts * weights)
+            for c in self._columns
+        ]
+        return torch.stack(torch.broadcast_tensors(*each)).sum(0)
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class; of rows with one answer in closed form."""
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        own = mean[..., self._alone], variance[..., self._alone]
+        closed = self._single.log_partition(*own)
+        parts = [*closed[:3], 1 + own[1] * closed.second]
+        merged = self._merged
+        if len(merged):
+            found = log_concave_integral(
+                self._of_rows, mean[..., merged], variance[..., merged]
+            )
+            parts = [join_rows(both) for both in zip(parts, found, strict=True)]
+        return LogPartition(*(part[..., self._back] for part in parts))
+
+    def _of_rows(self, places: Tensor | None) -> LogConcave:
+        rows = self._merged if places is None else self._merged[places]
+        columns = [column.take(rows) for column in self._columns]
+        return lambda z: cast("tuple[Tensor, Tensor, Tensor]", _log_product(columns, z))
+
+    def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the mean of what was heard of each row, given ``z``.
+
+        Args:
+            z: ``num_draws x batch_shape x m``.
+            generator: The source of randomness.
+        """
+        total = torch.zeros_like(z)
+        for column in self._columns:
+            total = total + column.sum_heard(z, generator) / column.boxes.variance
+        return total * self.variance

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.likelihoods.factors.factors import (
+    GroupsOf,
     LogDerivatives,
     LogPartition,
     ScalarFactors,
@@ -45,11 +46,27 @@ class DensityFactors(ScalarFactors):
             where parameters may add batch dimensions before ``m``.
     """
 
+    takes_counts = True
+
     def __init__(
         self, rows: SparseDesign, log_density: Callable[[Tensor], Tensor]
     ) -> None:
         self.rows = rows
         self._log_density = log_density
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> DensityFactors:
+        """See base class: a row has the product of its densities."""
+        groups = groups_of(self.rows, None)
+        if groups is None and counts is None:
+            return self
+
+        def log_product(z: Tensor) -> Tensor:
+            each = self._log_density(z if groups is None else groups.spread(z))
+            each = each if counts is None else counts * each
+            return each if groups is None else groups.total(each)
+
+        rows = self.rows if groups is None else self.rows.take(groups.first)
+        return DensityFactors(rows, log_product)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.row_groups import RowGroups
 from botorch_pref.linalg.sparse_design import SparseDesign
+
+GroupsOf = Callable[[SparseDesign, Tensor | None], RowGroups | None]
+"""Finds rows that are equal up to their sign; see :func:`.row_groups`."""
 
 
 class LogDerivatives(NamedTuple):
@@ -25,11 +30,28 @@ class LogDerivatives(NamedTuple):
 
 
 class LogPartition(NamedTuple):
-    """A log partition and two derivatives in the mean, each ``batch_shape x m``."""
+    r"""A log partition and two derivatives in the mean, each ``batch_shape x m``.
+
+    Attributes:
+        value: The log partition.
+        first: Its first derivative.
+        second: Its second derivative.
+        ratio: Tilted variances over those of the cavities, where they are known to more
+            digits than :math:`1 + s \partial^2` leaves.
+    """
 
     value: Tensor
     first: Tensor
     second: Tensor
+    ratio: Tensor | None = None
+
+
+class TiltedSlopes(NamedTuple):
+    """Derivatives of log partitions, each ``batch_shape x m``; see LogPartition."""
+
+    first: Tensor
+    second: Tensor
+    ratio: Tensor
 
 
 class Factors(ABC):
@@ -40,9 +62,11 @@ class Factors(ABC):
         noise: Gaussian noise that rows of one answer share and that is part of ``z``
             beside ``A f``; None where there is none.
         shares_noise: Whether factors of the class may have such noise.
+        takes_counts: Whether :meth:`merged` takes answers that were given many times.
     """
 
     shares_noise: ClassVar[bool] = False
+    takes_counts: ClassVar[bool] = False
     rows: SparseDesign
     noise: NoiseBlocks | None = None
 
@@ -66,6 +90,19 @@ class Factors(ABC):
             ``batch_shape x m``; where rows are independent, ``weights`` times the third
             derivative.
         """
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> Factors:
+        r"""The factors of the same answers, each as often as it was given.
+
+        Where several see the same row they become one factor,
+        :math:`\prod_k p_k(\pm z)^{c_k}`. By default they stay as they are.
+
+        Args:
+            counts: ``batch_shape x M`` integers, how often each answer was given; None
+                for once. Only where :attr:`takes_counts`.
+            groups_of: Finds rows that are equal up to their sign.
+        """
+        return self
 
     def reindex(self, inverse: Tensor, num_points: int) -> None:
         """Lets the factors see points that are counted once.
@@ -93,12 +130,16 @@ class ScalarFactors(Factors):
             variance: Cavity variances, ``batch_shape x m``.
         """
 
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """The two derivatives of :meth:`log_partition`, where they alone cost less.
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """The derivatives of :meth:`log_partition`, where they alone cost less.
 
         Args:
             mean: Cavity means, ``batch_shape x m``.
             variance: Cavity variances, ``batch_shape x m``.
         """
-        _, first, second = self.log_partition(mean, variance)
-        return first, second
+        partition = self.log_partition(mean, variance)
+        first, second = partition.first, partition.second
+        ratio = partition.ratio
+        return TiltedSlopes(
+            first, second, 1 + variance * second if ratio is None else ratio
+        )

@@ -13,7 +13,9 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.feedback.feedback import check_index_tensor
+from botorch_pref.linalg.row_groups import RowFinder
 from botorch_pref.models.data.distinct_points import DistinctPoints, distinct_points
+from botorch_pref.models.data.merged_answers import MergedAnswers, merged_answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,24 @@ class TrainingSet:
     def distinct(self) -> DistinctPoints | None:
         """Places of the distinct datapoints; None where nothing is gained by them."""
         return distinct_points(self.datapoints)
+
+    @cached_property
+    def answers(self) -> tuple[MergedAnswers, ...]:
+        """The distinct answers of each block, about the datapoints as they are."""
+        return tuple(merged_answers(block, None) for block in self.feedback)
+
+    @cached_property
+    def distinct_answers(self) -> tuple[MergedAnswers, ...]:
+        """The distinct answers of each block, equal datapoints being one."""
+        if self.distinct is None:
+            return self.answers
+        places = self.distinct.inverse
+        return tuple(merged_answers(block, places) for block in self.feedback)
+
+    @cached_property
+    def equal_rows(self) -> RowFinder:
+        """Finds rows of these data that are equal up to their sign, once."""
+        return RowFinder()
 
     @property
     def comparisons(self) -> Comparisons | None:
