@@ -56,12 +56,14 @@ def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
     return first, rank[group]
 
 
-def row_groups(rows: SparseDesign, apart: Tensor | None = None) -> RowGroups | None:
+def row_groups(
+    rows: SparseDesign, label: Tensor | None = None
+) -> RowGroups | None:
     """Groups the rows that are equal up to their sign, in all elements of a batch.
 
     Args:
         rows: ``M`` rows.
-        apart: ``M`` booleans, True for rows that stay by themselves.
+        label: ``M`` numbers, other ones for rows that are to stay apart.
 
     Returns:
         None where every row is a group of its own.
@@ -77,9 +79,8 @@ def row_groups(rows: SparseDesign, apart: Tensor | None = None) -> RowGroups | N
     # A batch whose elements have different signs has rows that are not equal.
     sign = sign.movedim(-2, 0).reshape(rows.num_rows, -1)
     table = torch.cat([table, (sign * sign[:, :1]).double()], dim=-1)
-    if apart is not None:
-        own = torch.arange(1, len(table) + 1, device=table.device)
-        table = torch.cat([table, torch.where(apart, own, 0).unsqueeze(-1)], dim=-1)
+    if label is not None:
+        table = torch.cat([table, label.double().unsqueeze(-1)], dim=-1)
     first, group = distinct_rows(table)
     if len(first) == len(table):
         return None
@@ -94,18 +95,24 @@ class RowFinder:
         self._known: list[tuple[SparseDesign, Tensor | None, RowGroups | None]] = []
 
     def __call__(
-        self, rows: SparseDesign, apart: Tensor | None = None
+        self, rows: SparseDesign, label: Tensor | None = None
     ) -> RowGroups | None:
         """See :func:`row_groups`."""
-        for other, mask, found in self._known:
-            if _same(rows, other) and (apart is None or torch.equal(apart, mask)):
+        for other, known, found in self._known:
+            if _same_rows(rows, other) and _same(label, known):
                 return found
-        found = row_groups(rows, apart)
-        self._known = [*self._known[-3:], (rows, apart, found)]
+        found = row_groups(rows, label)
+        self._known = [*self._known[-3:], (rows, label, found)]
         return found
 
 
-def _same(first: SparseDesign, second: SparseDesign) -> bool:
+def _same(first: Tensor | None, second: Tensor | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return torch.equal(first, second)
+
+
+def _same_rows(first: SparseDesign, second: SparseDesign) -> bool:
     return (
         first.num_points == second.num_points
         and torch.equal(first.indices, second.indices)

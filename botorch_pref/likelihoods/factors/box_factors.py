@@ -151,10 +151,9 @@ class BoxFactors(ScalarFactors):
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
         """See base class; rows that share noise with others stay as they are."""
-        apart = None
-        if self.noise is not None:
-            apart = self.noise.diagonal().reshape(-1, self.rows.num_rows).any(0)
-        groups = groups_of(self.rows, apart)
+        apart = self.in_noise
+        label = apart.cumsum(0) * apart if self.noise is not None else None
+        groups = groups_of(self.rows, label)
         if counts is None and groups is None:
             return self
         return MergedBoxFactors(self, counts, groups)
@@ -188,6 +187,7 @@ class CorrelatedBoxFactors(BoxFactors):
     """
 
     shares_noise: ClassVar[bool] = True
+    takes_counts = False
     noise: NoiseBlocks
 
     def __init__(

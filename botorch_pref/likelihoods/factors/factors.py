@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
@@ -69,6 +70,14 @@ class Factors(ABC):
     takes_counts: ClassVar[bool] = False
     rows: SparseDesign
     noise: NoiseBlocks | None = None
+
+    @property
+    def in_noise(self) -> Tensor:
+        """Whether each row shares noise with others, ``m`` booleans."""
+        if self.noise is None:
+            index = self.rows.indices
+            return index.new_zeros(self.rows.num_rows, dtype=torch.bool)
+        return self.noise.diagonal().reshape(-1, self.rows.num_rows).any(0)
 
     @abstractmethod
     def log_prob(self, z: Tensor) -> LogDerivatives:
