@@ -68,13 +68,11 @@ def log_concave_integral(
         peak = _peak(function, *at)
         ends = _bracket(function, *at, peak)
         nodes, log_weights, short = _even_nodes(peak, ends)
-    log_terms, slope, offset, bend = _terms(
-        function, nodes, log_weights, mean, variance
-    )
-    moments = tilted_derivatives(log_terms, slope, offset, variance)
+    terms = _terms(function, nodes, log_weights, mean, variance)
+    moments = _moments(terms, variance)
     with torch.no_grad():
-        steps = (nodes[1] - nodes[0]) * (1 / at[1] - bend.amin(0)).sqrt()
-        errors = _disagreement(log_terms.detach(), nodes)
+        steps = (nodes[1] - nodes[0]) * (1 / at[1] - terms.bend.amin(0)).sqrt()
+        errors = _disagreement(terms.logs, nodes)
         rest = ~short | (steps > _STEEPEST) | (errors > _AGREEMENT)
     rest = rest.reshape(-1, rest.shape[-1]).any(0)
     if bool(rest.any()):
@@ -86,12 +84,30 @@ def log_concave_integral(
             nodes, log_weights = _panel_nodes(
                 own, mean.detach(), variance.detach(), peak, ends[..., places]
             )
-        *terms, _ = _terms(own, nodes, log_weights, mean, variance)
-        parts = zip(moments, tilted_derivatives(*terms, variance), strict=True)
+        found = _moments(_terms(own, nodes, log_weights, mean, variance), variance)
+        parts = zip(moments, found, strict=True)
         moments = TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
     value, first, second, ratio = (each.to(dtype) for each in moments)
     # Never positive for log-concave functions but for rounding, where g is straight.
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
+
+
+class _Terms(NamedTuple):
+    """What is summed over, ``num_nodes x shape``.
+
+    Attributes:
+        logs: Logarithms of the terms.
+        value: ``g``.
+        slope: ``g'``.
+        bend: ``g''``.
+        offset: Distances from the mean.
+    """
+
+    logs: Tensor
+    value: Tensor
+    slope: Tensor
+    bend: Tensor
+    offset: Tensor
 
 
 def _terms(
@@ -100,17 +116,31 @@ def _terms(
     log_weights: Tensor,
     mean: Tensor,
     variance: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Logarithms of the terms, slopes, distances from the mean, and curvatures."""
-    value, slope, bend = function(nodes)
-    offset = nodes - mean
-    log_terms = value - 0.5 * offset.square() / variance + log_weights
-    log_terms = log_terms - 0.5 * (2 * math.pi * variance).log()
-    return log_terms, slope, offset, bend
+) -> _Terms:
+    """The terms at nodes, which are distances from the mean as it is."""
+    at = mean.detach()
+    value, slope, bend = function(at + nodes)
+    # Nodes are constants: the Gaussian moves over them.
+    offset = nodes + (at - mean)
+    logs = value - 0.5 * offset.square() / variance + log_weights
+    logs = logs - 0.5 * (2 * math.pi * variance).log()
+    return _Terms(logs, value, slope, bend, offset)
+
+
+def _moments(terms: _Terms, variance: Tensor) -> TiltedMoments:
+    moments = tilted_derivatives(terms.logs, terms.slope, terms.offset, variance)
+    # No mean is above the maximum, but for rounding.
+    return moments._replace(value=moments.value.minimum(terms.value.amax(0)))
 
 
 class _Peak(NamedTuple):
-    """Where the product peaks, how high it is there, and the width by its curvature."""
+    """The peak of the product.
+
+    Attributes:
+        at: Its distance from the mean, with a sign.
+        height: Of the logarithm there.
+        width: By the curvature there.
+    """
 
     at: Tensor
     height: Tensor
@@ -134,8 +164,8 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
     # Distances from the mean in the direction of the slope.
     low, high = torch.zeros_like(far), 1.01 * far + least
     distance = torch.zeros_like(far)
-    z = mean
     for _ in range(_NEWTON_STEPS):
+        z = mean + sign * distance
         value, first, second = (v.squeeze(0) for v in function(z.unsqueeze(0)))
         gradient = sign * first - distance / variance
         curvature = variance.reciprocal() - second
@@ -150,14 +180,13 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
         halved = torch.where((halved > low) & (halved < high), halved, 0.5 * (low + high))
         new = torch.where((new > low) & (new < high), new, halved)
         distance = torch.where(done, distance, new)
-        z = mean + sign * distance
-    return _Peak(z, value - 0.5 * distance.square() / variance, width)
+    return _Peak(sign * distance, value - 0.5 * distance.square() / variance, width)
 
 
 def _bracket(
     function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak
 ) -> Tensor:
-    r"""The two points where the integrand has fallen enough, ``2 x shape``.
+    r"""The two ends where the integrand has fallen enough, ``2 x shape``.
 
     Newton's method on the root of the fall, which is about linear in the distance both
     in a Gaussian and beyond a cliff. The Gaussian alone bounds the distance.
@@ -168,10 +197,10 @@ def _bracket(
     low = torch.zeros_like(high)
     distance = (1.1 * math.sqrt(2 * _DROP) * peak.width).minimum(high)
     for _ in range(_BRACKET_STEPS):
-        z = peak.at + side * distance
-        value, slope, _ = function(z)
-        fall = peak.height - value + 0.5 * (z - mean).square() / variance
-        pace = side * ((z - mean) / variance - slope)
+        offset = peak.at + side * distance
+        value, slope, _ = function(mean + offset)
+        fall = peak.height - value + 0.5 * offset.square() / variance
+        pace = side * (offset / variance - slope)
         enough = fall >= _DROP
         high = torch.where(enough, distance.minimum(high), high)
         low = torch.where(enough, low, distance)
@@ -256,7 +285,7 @@ def _panel_lengths(
 ) -> Tensor:
     """Length of a panel that is short enough, in each interval of a grid."""
     steps = grid.diff(dim=0)
-    slope = function(grid)[1] - (grid - mean) / variance
+    slope = function(mean + grid)[1] - grid / variance
     tiny = torch.finfo(mean.dtype).tiny
     change = (slope[:-1] - slope[1:]).clamp_min(tiny)
     own = _PANEL_LENGTH * (steps / change).sqrt()

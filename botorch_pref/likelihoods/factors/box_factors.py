@@ -32,6 +32,7 @@ from botorch_pref.numerics.log_concave_quadrature import (
     log_concave_integral,
 )
 from botorch_pref.numerics.normal import interval_derivatives
+from botorch_pref.numerics.peaked_quadrature import TiltedMoments
 from botorch_pref.numerics.truncated_normal import sample_truncated_normal
 
 
@@ -359,6 +360,7 @@ class MergedBoxFactors(ScalarFactors):
         (self._alone,) = single.nonzero(as_tuple=True)
         (self._merged,) = (~single).nonzero(as_tuple=True)
         self._back = torch.cat([self._alone, self._merged]).argsort()
+        self._like_merged = counts.new_zeros(*counts.shape[:-1], 1)
         self._single = _take(answers, groups.first[self._alone])
         self._columns = [
             _Column(
@@ -392,17 +394,25 @@ class MergedBoxFactors(ScalarFactors):
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; of rows with one answer in closed form."""
+        return LogPartition(*self._tilted(mean, variance)[:3])
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        return TiltedSlopes(*self._tilted(mean, variance)[1:])
+
+    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         mean, variance = torch.broadcast_tensors(mean, variance)
-        own = mean[..., self._alone], variance[..., self._alone]
+        alone, merged = self._alone, self._merged
+        own = mean[..., alone], variance[..., alone]
         closed = self._single.log_partition(*own)
-        parts = [*closed[:3], 1 + own[1] * closed.second]
-        merged = self._merged
-        if len(merged):
-            found = log_concave_integral(
-                self._of_rows, mean[..., merged], variance[..., merged]
-            )
-            parts = [join_rows(both) for both in zip(parts, found, strict=True)]
-        return LogPartition(*(part[..., self._back] for part in parts))
+        parts = TiltedMoments(*closed, 1 + own[1] * closed.second)
+        if not len(merged):
+            return parts
+        both = [t[..., merged] for t in (mean, variance)]
+        both[0], both[1], _ = torch.broadcast_tensors(*both, self._like_merged)
+        found = log_concave_integral(self._of_rows, both[0], both[1])
+        joined = map(join_rows, zip(parts, found, strict=True))
+        return TiltedMoments(*(part[..., self._back] for part in joined))
 
     def _of_rows(self, places: Tensor | None) -> LogConcave:
         rows = self._merged if places is None else self._merged[places]

@@ -31,24 +31,22 @@ class LogDerivatives(NamedTuple):
 
 
 class LogPartition(NamedTuple):
-    r"""A log partition and two derivatives in the mean, each ``batch_shape x m``.
-
-    Attributes:
-        value: The log partition.
-        first: Its first derivative.
-        second: Its second derivative.
-        ratio: Tilted variances over those of the cavities, where they are known to more
-            digits than :math:`1 + s \partial^2` leaves.
-    """
+    """A log partition and two derivatives in the mean, each ``batch_shape x m``."""
 
     value: Tensor
     first: Tensor
     second: Tensor
-    ratio: Tensor | None = None
 
 
 class TiltedSlopes(NamedTuple):
-    """Derivatives of log partitions, each ``batch_shape x m``; see LogPartition."""
+    r"""What makes a site of a log partition, each ``batch_shape x m``.
+
+    Attributes:
+        first: The first derivative in the mean.
+        second: The second derivative.
+        ratio: Tilted variances over those of the cavities, :math:`1 + s \partial^2`, to
+            their own digits where answers are much more precise than the cavity.
+    """
 
     first: Tensor
     second: Tensor
@@ -146,9 +144,5 @@ class ScalarFactors(Factors):
             mean: Cavity means, ``batch_shape x m``.
             variance: Cavity variances, ``batch_shape x m``.
         """
-        partition = self.log_partition(mean, variance)
-        first, second = partition.first, partition.second
-        ratio = partition.ratio
-        return TiltedSlopes(
-            first, second, 1 + variance * second if ratio is None else ratio
-        )
+        _, first, second = self.log_partition(mean, variance)
+        return TiltedSlopes(first, second, 1 + variance * second)

@@ -18,6 +18,7 @@ from botorch_pref.likelihoods.factors.factors import (
     LogDerivatives,
     LogPartition,
     ScalarFactors,
+    TiltedSlopes,
 )
 from botorch_pref.linalg.joint_shape import join_rows
 from botorch_pref.linalg.noise_blocks import NoiseBlocks, stack_noise_blocks
@@ -66,16 +67,19 @@ class JointFactors(ScalarFactors):
             variance.split(self._sizes, dim=-1),
             strict=True,
         )
-        results = [
-            _with_ratio(cast("ScalarFactors", b).log_partition(m, v), v)
-            for b, m, v in parts
-        ]
+        results = [cast("ScalarFactors", b).log_partition(m, v) for b, m, v in parts]
         return LogPartition(*map(join_rows, zip(*results, strict=True)))
 
-
-def _with_ratio(found: LogPartition, variance: Tensor) -> tuple[Tensor, ...]:
-    value, first, second, ratio = found
-    return value, first, second, 1 + variance * second if ratio is None else ratio
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        parts = zip(
+            self.blocks,
+            mean.split(self._sizes, dim=-1),
+            variance.split(self._sizes, dim=-1),
+            strict=True,
+        )
+        results = [cast("ScalarFactors", b).tilted_slopes(m, v) for b, m, v in parts]
+        return TiltedSlopes(*map(join_rows, zip(*results, strict=True)))
 
 
 def _stack_boxes(blocks: Sequence[BoxFactors]) -> BoxFactors:

@@ -11,12 +11,14 @@ from botorch_pref.likelihoods.factors.factors import (
     LogDerivatives,
     LogPartition,
     ScalarFactors,
+    TiltedSlopes,
 )
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.numerics.log_concave_quadrature import (
     LogConcave,
     log_concave_integral,
 )
+from botorch_pref.numerics.peaked_quadrature import TiltedMoments
 
 
 class LogitFactors(ScalarFactors):
@@ -68,8 +70,15 @@ class LogitFactors(ScalarFactors):
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; by quadrature, see :func:`.log_concave_integral`."""
-        mean, variance = torch.broadcast_tensors(mean, variance)
-        return LogPartition(*log_concave_integral(self._of_rows, mean, variance))
+        return LogPartition(*self._tilted(mean, variance)[:3])
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        return TiltedSlopes(*self._tilted(mean, variance)[1:])
+
+    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        mean, variance, _ = torch.broadcast_tensors(mean, variance, self.wins)
+        return log_concave_integral(self._of_rows, mean, variance)
 
     def _of_rows(self, places: Tensor | None) -> LogConcave:
         wins, losses = self.wins.double(), self.losses.double()
