@@ -139,8 +139,8 @@ def test_draws_are_carried_with_all_their_dimensions() -> None:
     first, second = (rows_of(blocks, 5, False) for blocks in CASES["ties"])
     after = rows_of(joined(*CASES["ties"]), 10, False)
     sources = sources_of(first, second, after)
-    old = torch.arange(24.0).reshape(3, 2, 4)
-    new = -torch.arange(6.0).reshape(3, 2, 1).expand(3, 2, 2)
+    old = torch.arange(24.0, dtype=torch.float64).reshape(3, 2, 4)
+    new = -torch.arange(6.0).double().reshape(3, 2, 1).expand(3, 2, 2)
     out = carry_rows(sources, old, new, signed=True)
     # Wins before ties.
     expected = [old[..., :2], new[..., :1], old[..., 2:], new[..., 1:]]
@@ -160,7 +160,8 @@ def test_rows_that_become_one_add_up() -> None:
         rows([0, 1], [2, 3]), rows([1, 0], [0, 2]), rows([0, 1], [2, 3])
     )
     assert not sources.complete
-    before, further = torch.tensor([[1.0, 2.0]]), torch.tensor([[10.0, 20.0]])
+    before = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
+    further = 10 * before
     precision = carry_rows(sources, before, further, signed=False)
     shift = carry_rows(sources, before, further, signed=True)
     assert precision.tolist() == [[11.0, 2.0]]

@@ -347,7 +347,7 @@ class MergedBoxFactors(ScalarFactors):
         num_answers = answers.rows.num_rows
         every = torch.arange(num_answers, device=answers.lower.device)
         if groups is None:
-            groups = RowGroups(every, every, torch.ones_like(answers.lower[..., :1]))
+            groups = RowGroups(every, every, answers.lower.new_ones(num_answers))
         if counts is None:
             counts = torch.ones_like(every)
         self.rows = answers.rows.take(groups.first)
@@ -365,7 +365,7 @@ class MergedBoxFactors(ScalarFactors):
         self._columns = [
             _Column(
                 _take(answers, answer),
-                groups.sign.expand(num_answers)[answer],
+                groups.sign[answer],
                 counts.to(answers.lower)[..., answer] * there,
             )
             for answer, there in zip(*places, strict=True)
