@@ -73,9 +73,9 @@ class RowSources(NamedTuple):
     """Where earlier and further rows go when further answers join.
 
     Attributes:
-        places: ``m + m'`` long, the place of each row, the earlier ones first, among
+        places: ``batch_shape x (m + m')`` long, the place of each row, the earlier ones first, among
             all; ``m''`` where it has none.
-        sign: ``m + m'``, -1 where the row that is there has the other sign.
+        sign: ``batch_shape x (m + m')``, -1 where the row that is there has the other sign.
         num_rows: ``m''``.
         batch_shape: Of all answers.
         complete: Whether every row has a place, and every place a row.
@@ -111,32 +111,35 @@ def row_sources(
         sign = torch.ones_like(group)
     else:
         group, sign = found.group, found.sign
-    mine, there = group[:count], group[count:]
-    order = there.argsort(stable=True)
-    start = torch.searchsorted(there[order], mine)
-    num = torch.bincount(there, minlength=total)[mine]
+    mine, there = group[..., :count].contiguous(), group[..., count:]
+    ordered, order = there.sort(dim=-1, stable=True)
+    start, end = (
+        torch.searchsorted(ordered.contiguous(), mine, right=right)
+        for right in (False, True)
+    )
     # Rows that are not one stay in their order.
-    place = (start + _rank(mine).minimum(num - 1)).clamp(0, len(there) - 1)
-    places = torch.where(num > 0, order[place], len(there))
-    full = torch.cat([sign[count:], sign[:1]])
-    taken = torch.bincount(places, minlength=len(there) + 1)
+    place = start + _rank(mine).minimum((end - start - 1).clamp_min(0))
+    place = order.gather(-1, place.clamp_max(after.num_rows - 1))
+    places = torch.where(end > start, place, after.num_rows)
+    full = torch.cat([sign[..., count:], sign[..., :1]], dim=-1)
+    taken = torch.zeros_like(full, dtype=torch.long)
+    taken = taken.scatter_add(-1, places, torch.ones_like(places))
     return RowSources(
         places=places,
-        sign=(sign[:count] * full[places]).to(after.coefficients),
-        num_rows=len(there),
+        sign=(sign[..., :count] * full.gather(-1, places)).to(after.coefficients),
+        num_rows=after.num_rows,
         batch_shape=after.indices.shape[:-2],
-        complete=not bool(taken[-1] > 0) and bool((taken[:-1] > 0).all()),
+        complete=not bool(taken[..., -1].any()) and bool((taken[..., :-1] > 0).all()),
     )
 
 
 def _rank(values: Tensor) -> Tensor:
-    """How many equal values come before each."""
-    order = values.argsort(stable=True)
-    ordered = values[order]
-    places = torch.arange(len(values), device=values.device)
-    return torch.empty_like(order).scatter(
-        0, order, places - torch.searchsorted(ordered, ordered)
-    )
+    """How many equal values come before each, along the last dimension."""
+    ordered, order = values.sort(dim=-1, stable=True)
+    ordered = ordered.contiguous()
+    places = torch.arange(values.shape[-1], device=values.device).expand_as(order)
+    rank = places - torch.searchsorted(ordered, ordered)
+    return torch.empty_like(order).scatter(-1, order, rank)
 
 
 def carry_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -17,9 +17,9 @@ from botorch_pref.likelihoods.factors.factors import (
     ScalarFactors,
     TiltedSlopes,
 )
-from botorch_pref.linalg.joint_shape import join_rows
+from botorch_pref.linalg.joint_shape import join_rows, joint_shape
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
-from botorch_pref.linalg.row_groups import RowGroups
+from botorch_pref.linalg.row_groups import RowGroups, take_places
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.numerics.log_ndtr import (
     log_ndtr,
@@ -154,7 +154,8 @@ class BoxFactors(ScalarFactors):
         """See base class; rows that share noise with others stay as they are."""
         apart = self.in_noise
         label = apart.cumsum(0) * apart if self.noise is not None else None
-        groups = groups_of(self.rows, label)
+        # The noise has one place for a row in all elements of a batch.
+        groups = groups_of(self.rows, label, self.noise is None)
         if counts is None and groups is None:
             return self
         return MergedBoxFactors(self, counts, groups)
@@ -205,54 +206,46 @@ class CorrelatedBoxFactors(BoxFactors):
         self.noise = noise
 
 
-class _Places(NamedTuple):
-    """Where the answers of each row stand side by side.
-
-    Attributes:
-        answer: ``K x m`` long, an answer of the row, some other one where it has fewer.
-        there: ``K x m`` booleans, whether it is one of the row.
-    """
-
-    answer: Tensor
-    there: Tensor
-
-
-def _side_by_side(group: Tensor, two_sided: Tensor, num_groups: int) -> _Places:
+def _side_by_side(groups: RowGroups, two_sided: Tensor) -> list[tuple[Tensor, Tensor]]:
     """The answers of each row in columns; those with two ends have their own.
 
     Args:
-        group: ``M`` long, the row of each answer.
-        two_sided: ``M`` booleans.
-        num_groups: ``m``.
+        groups: The rows.
+        two_sided: ``batch_shape x M`` booleans.
+
+    Returns:
+        For each column an answer of each row, ``batch_shape x m`` long, and whether it
+        is one of that row.
     """
-    answer, there = [], []
+    num_groups, num_answers = groups.num_groups, groups.group.shape[-1]
+    batch = joint_shape(groups.group.shape[:-1], two_sided.shape[:-1])
+    columns = []
     for chosen in (~two_sided, two_sided):
-        (own,) = chosen.nonzero(as_tuple=True)
-        if not len(own):
+        if not bool(chosen.any()):
             continue
-        order = group[own].argsort(stable=True)
-        row = group[own][order]
-        start = torch.searchsorted(row, torch.arange(num_groups, device=row.device))
-        rank = torch.arange(len(row), device=row.device) - start[row]
-        columns = int(rank.max()) + 1
-        place = own[:1].expand(columns, num_groups).clone()
-        place[rank, row] = own[order]
-        full = torch.zeros_like(place, dtype=torch.bool)
-        full[rank, row] = True
-        answer.append(place)
-        there.append(full)
-    return _Places(torch.cat(answer), torch.cat(there))
+        chosen = chosen.expand(*batch, -1)
+        some = chosen.long().argmax(-1, keepdim=True)
+        # Answers of other kinds come last, in a group that there is none of.
+        group = torch.where(chosen, groups.group, num_groups)
+        row, order = group.sort(dim=-1, stable=True)
+        each = torch.arange(num_groups, device=row.device).expand(*batch, -1)
+        start = torch.searchsorted(row.contiguous(), each.contiguous())
+        size = torch.searchsorted(row.contiguous(), each.contiguous(), right=True)
+        size = size - start
+        for rank in range(int(size.max())):
+            there = size > rank
+            place = (start + rank).clamp_max(num_answers - 1)
+            columns.append((torch.where(there, order.gather(-1, place), some), there))
+    return columns
 
 
 def _take(boxes: BoxFactors, places: Tensor) -> BoxFactors:
-    """Some boxes, without noise that they share."""
-    return BoxFactors(
-        boxes.rows.take(places),
-        boxes.variance[..., places],
-        boxes.lower[..., places],
-        boxes.upper[..., places],
-        width=boxes.width[..., places],
+    """Some boxes, without noise that they share; they are not asked for rows."""
+    variance, lower, upper, width = (
+        take_places(part, places)
+        for part in (boxes.variance, boxes.lower, boxes.upper, boxes.width)
     )
+    return BoxFactors(boxes.rows, variance, lower, upper, width=width)
 
 
 def _noise_of_groups(
@@ -282,7 +275,7 @@ class _Column:
     def take(self, places: Tensor) -> _Column:
         """That of some of the rows."""
         return _Column(
-            _take(self.boxes, places), self.sign[places], self.counts[..., places]
+            _take(self.boxes, places), self.sign[..., places], self.counts[..., places]
         )
 
     def sum_heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
@@ -347,29 +340,29 @@ class MergedBoxFactors(ScalarFactors):
         num_answers = answers.rows.num_rows
         every = torch.arange(num_answers, device=answers.lower.device)
         if groups is None:
-            groups = RowGroups(every, every, answers.lower.new_ones(num_answers))
+            alone = torch.ones_like(every, dtype=torch.bool)
+            groups = RowGroups(every, every, alone.to(answers.lower), alone)
         if counts is None:
             counts = torch.ones_like(every)
-        self.rows = answers.rows.take(groups.first)
+        self.rows = groups.merged(answers.rows)
         self.noise = _noise_of_groups(answers.noise, groups)
-        finite = answers.lower.isfinite() & answers.upper.isfinite()
-        two_sided = finite.reshape(-1, num_answers).any(0)
-        places = _side_by_side(groups.group, two_sided, groups.num_groups)
-        often = (counts > 1).reshape(-1, num_answers).any(0)
-        single = ~often[groups.first] & (places.there.sum(0) == 1)
-        (self._alone,) = single.nonzero(as_tuple=True)
-        (self._merged,) = (~single).nonzero(as_tuple=True)
-        self._back = torch.cat([self._alone, self._merged]).argsort()
-        self._like_merged = counts.new_zeros(*counts.shape[:-1], 1)
-        self._single = _take(answers, groups.first[self._alone])
+        two_sided = answers.lower.isfinite() & answers.upper.isfinite()
+        places = _side_by_side(groups, two_sided)
         self._columns = [
             _Column(
                 _take(answers, answer),
-                groups.sign[answer],
-                counts.to(answers.lower)[..., answer] * there,
+                take_places(groups.sign, answer),
+                take_places(counts.to(answers.lower), answer) * there,
             )
-            for answer, there in zip(*places, strict=True)
+            for answer, there in places
         ]
+        often = sum(c.counts for c in self._columns) - groups.there.to(answers.lower)
+        single = (often <= 0).reshape(-1, groups.num_groups).all(0)
+        (self._alone,) = single.nonzero(as_tuple=True)
+        (self._merged,) = (~single).nonzero(as_tuple=True)
+        self._back = torch.cat([self._alone, self._merged]).argsort()
+        self._like_merged = often[..., :1]
+        self._single = _take(answers, groups.first[..., self._alone])
 
     @property
     def variance(self) -> Tensor:
@@ -378,7 +371,9 @@ class MergedBoxFactors(ScalarFactors):
         Means are weighted by precisions.
         """
         precision = [c.counts / c.boxes.variance for c in self._columns]
-        return torch.stack(torch.broadcast_tensors(*precision)).sum(0).reciprocal()
+        total = torch.stack(torch.broadcast_tensors(*precision)).sum(0)
+        # Of a row without answers, which an element of a batch may have, any.
+        return torch.where(total > 0, total, 1.0).reciprocal()
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
@@ -426,7 +421,8 @@ class MergedBoxFactors(ScalarFactors):
             z: ``num_draws x batch_shape x m``.
             generator: The source of randomness.
         """
-        total = torch.zeros_like(z)
+        total, none = torch.zeros_like(z), torch.ones_like(z, dtype=torch.bool)
         for column in self._columns:
             total = total + column.sum_heard(z, generator) / column.boxes.variance
-        return total * self.variance
+            none = none & (column.counts == 0)
+        return torch.where(none, z, total * self.variance)

@@ -57,7 +57,7 @@ class DensityFactors(ScalarFactors):
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> DensityFactors:
         """See base class: a row has the product of its densities."""
-        groups = groups_of(self.rows, None)
+        groups = groups_of(self.rows, None, True)
         if groups is None and counts is None:
             return self
 
@@ -66,7 +66,7 @@ class DensityFactors(ScalarFactors):
             each = each if counts is None else counts * each
             return each if groups is None else groups.total(each)
 
-        rows = self.rows if groups is None else self.rows.take(groups.first)
+        rows = self.rows if groups is None else groups.merged(self.rows)
         return DensityFactors(rows, log_product)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:

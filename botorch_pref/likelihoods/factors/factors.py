@@ -13,7 +13,7 @@ from botorch_pref.linalg.noise_blocks import NoiseBlocks
 from botorch_pref.linalg.row_groups import RowGroups
 from botorch_pref.linalg.sparse_design import SparseDesign
 
-GroupsOf = Callable[[SparseDesign, Tensor | None], RowGroups | None]
+GroupsOf = Callable[[SparseDesign, Tensor | None, bool], RowGroups | None]
 """Finds rows that are equal up to their sign; see :func:`.row_groups`."""
 
 

@@ -47,7 +47,7 @@ class LogitFactors(ScalarFactors):
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> LogitFactors:
         """See base class: a row has the sums of wins and losses."""
-        groups = groups_of(self.rows, None)
+        groups = groups_of(self.rows, None, True)
         if groups is None and counts is None:
             return self
         wins, losses = self.wins, self.losses
@@ -57,7 +57,7 @@ class LogitFactors(ScalarFactors):
             return LogitFactors(self.rows, wins, losses)
         same = groups.sign > 0
         won = torch.where(same, wins, losses), torch.where(same, losses, wins)
-        return LogitFactors(self.rows.take(groups.first), *map(groups.total, won))
+        return LogitFactors(groups.merged(self.rows), *map(groups.total, won))
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
