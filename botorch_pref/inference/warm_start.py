@@ -73,9 +73,10 @@ class RowSources(NamedTuple):
     """Where earlier and further rows go when further answers join.
 
     Attributes:
-        places: ``batch_shape x (m + m')`` long, the place of each row, the earlier ones first, among
-            all; ``m''`` where it has none.
-        sign: ``batch_shape x (m + m')``, -1 where the row that is there has the other sign.
+        places: ``batch_shape x (m + m')`` long, the place of each row among all, the
+            earlier ones first; ``m''`` where it has none.
+        sign: ``batch_shape x (m + m')``, -1 where the row that is there has the other
+            sign.
         num_rows: ``m''``.
         batch_shape: Of all answers.
         complete: Whether every row has a place, and every place a row.

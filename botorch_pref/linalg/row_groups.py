@@ -135,7 +135,9 @@ def row_groups(
         label = label.double().unsqueeze(-1).expand(*batch, -1, 1)
         table = torch.cat([table, label], dim=-1)
     if batch and not each:
-        table = torch.cat([table, (sign * sign.reshape(-1, num_rows)[0]).unsqueeze(-1)], -1)
+        table = torch.cat(
+            [table, (sign * sign.reshape(-1, num_rows)[0]).unsqueeze(-1)], -1
+        )
         table = table.movedim(-2, 0).reshape(num_rows, 1, -1).movedim(1, 0)
         batch, sign = torch.Size(), sign.reshape(-1, num_rows)[0]
     flat = table.reshape(-1, table.shape[-1])

@@ -336,7 +336,9 @@ class PreferenceGP(UtilityModel, GP):
         first = of_each[:n] if self._distinct is None else self._distinct.first
         rows = [self.engine.site_rows(f) for f in (before, further, after)]
         kinds = [
-            f.in_noise if f.rows.num_rows == r.num_rows else r.indices.new_zeros(r.num_rows)
+            f.in_noise
+            if f.rows.num_rows == r.num_rows
+            else r.indices.new_zeros(r.num_rows)
             for f, r in zip((before, further, after), rows, strict=True)
         ]
         return row_sources(

@@ -4,9 +4,9 @@ r"""Integrals of a log-concave function times a Gaussian, on a line.
 
 The product has one peak but need not look like a Gaussian: the power of a win
 probability is a cliff, which may be ten thousand times narrower than the Gaussian.
-Integrals start from the peak and its curvature; between the two points where the product
-is negligible they take the trapezoidal rule where steps of that width lead across, else
-panels that are short where the slope changes.
+Integrals start from the peak and its width by the curvature. Where even steps of half
+that width lead from one end to the other they take the trapezoidal rule, else panels
+that are short where the slope changes.
 """
 
 from __future__ import annotations
@@ -177,7 +177,9 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
         high = torch.where(gradient <= 0, distance, high)
         new = distance + step
         halved = (low.maximum(least.minimum(0.5 * high)) * high).sqrt()
-        halved = torch.where((halved > low) & (halved < high), halved, 0.5 * (low + high))
+        halved = torch.where(
+            (halved > low) & (halved < high), halved, 0.5 * (low + high)
+        )
         new = torch.where((new > low) & (new < high), new, halved)
         distance = torch.where(done, distance, new)
     return _Peak(sign * distance, value - 0.5 * distance.square() / variance, width)

@@ -153,9 +153,7 @@ def test_rows_that_become_one_add_up() -> None:
     coefficients = torch.tensor([1.0, -1.0], dtype=torch.float64)
 
     def rows(*pairs: list[int]) -> SparseDesign:
-        return SparseDesign(
-            torch.tensor(pairs), coefficients.expand(len(pairs), 2), 4
-        )
+        return SparseDesign(torch.tensor(pairs), coefficients.expand(len(pairs), 2), 4)
 
     sources = row_sources(
         rows([0, 1], [2, 3]), rows([1, 0], [0, 2]), rows([0, 1], [2, 3])

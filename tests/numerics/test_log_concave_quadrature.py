@@ -184,8 +184,8 @@ def power_truth(wins, losses, scale, mean, variance):
     levels = [mp.mpf(d) for d in (0.01, 0.1, 0.3, 1, 2, 4, 8, 16, 32, 60)]
     edges = [peak]
     for fall in levels:
-        edges.append(bisect(lambda z: z < peak and log_terms(z) < top - fall))
-        edges.append(bisect(lambda z: z < peak or log_terms(z) > top - fall))
+        edges.append(bisect(lambda z, d=fall: z < peak and log_terms(z) < top - d))
+        edges.append(bisect(lambda z, d=fall: z < peak or log_terms(z) > top - d))
     edges = sorted(edges)
     pieces = sorted(
         {a + (b - a) * k / 2 for a, b in itertools.pairwise(edges) for k in range(3)}

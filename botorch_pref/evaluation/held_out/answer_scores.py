@@ -45,11 +45,12 @@ def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
         folds: Parts of the answers, each with a model of the others.
 
     Returns:
-        How many ``answers``, those with counts as often as they count; how many were ``scored``, the others having left no answer
-        of their kind to learn from; ``log_loss``, the mean negative log probability (of
-        ratings and strengths log density) in nats; its ``standard_error``, answers
-        taken as independent; and for duels ``accuracy``, the share whose winner was
-        thought the likelier (an even one counts half).
+        How many ``answers``, those with counts as often as they count; how many were
+        ``scored``, the others having left no answer of their kind to learn from;
+        ``log_loss``, the mean negative log probability (of ratings and strengths log
+        density) in nats; its ``standard_error``, answers taken as independent; and for
+        duels ``accuracy``, the share whose winner was thought the likelier (an even one
+        counts half).
 
     Raises:
         BotorchPrefError: pandas is not installed.

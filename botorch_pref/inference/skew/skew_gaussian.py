@@ -206,7 +206,10 @@ def exact_log_evidence(
 
 
 def _noise_gradient(
-    mean: Tensor, factors: BoxFactors | MergedBoxFactors, noise: NoiseBlocks, result: SkewResult
+    mean: Tensor,
+    factors: BoxFactors | MergedBoxFactors,
+    noise: NoiseBlocks,
+    result: SkewResult,
 ) -> Tensor:
     """The derivative of the evidence in the noise that rows of one answer share."""
     tau = factors.variance.reciprocal().unsqueeze(-1)

@@ -21,20 +21,19 @@ from botorch_pref.linalg.joint_shape import join_rows, joint_shape
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
 from botorch_pref.linalg.row_groups import RowGroups, take_places
 from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.numerics.log_concave_quadrature import (
+    LogConcave,
+    log_concave_integral,
+)
 from botorch_pref.numerics.log_ndtr import (
     log_ndtr,
     log_ndtr_and_slopes,
     log_ndtr_derivatives,
     log_ndtr_slopes,
 )
-from botorch_pref.numerics.log_concave_quadrature import (
-    LogConcave,
-    log_concave_integral,
-)
 from botorch_pref.numerics.normal import interval_derivatives
 from botorch_pref.numerics.peaked_quadrature import TiltedMoments
 from botorch_pref.numerics.truncated_normal import sample_truncated_normal
-
 
 # Sums of so many answers are drawn one by one.
 _FEW = 32

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-import torch
 from torch import Tensor
 
 from botorch_pref.likelihoods.factors.box_factors import (

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback
