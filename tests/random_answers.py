@@ -27,7 +27,7 @@ def integers(generator: Generator, high: int, count: int = 5) -> Tensor:
 
 
 def counted(generator: Generator, answers: Feedback, most: int = 1000) -> Feedback:
-    """The same answers, each given many times; as they are where there are no counts."""
+    """The same answers, each given many times, where their kind has counts."""
     counts = {}
     for name, fields in type(answers).counted.items():
         rows = getattr(answers, fields[0])

@@ -62,10 +62,17 @@ class SparseDesign:
         """The same rows over points that are counted once.
 
         Args:
-            inverse: ``n`` long, for each point its place among the distinct points.
+            inverse: ``batch_shape x n`` long, for each point its place among the
+                distinct points.
             num_points: The number of distinct points.
         """
-        return SparseDesign(inverse[self.indices], self.coefficients, num_points)
+        if inverse.dim() == 1:
+            return SparseDesign(inverse[self.indices], self.coefficients, num_points)
+        batch = joint_shape(inverse.shape[:-1], self.indices.shape[:-2])
+        flat = self.indices.flatten(-2).expand(*batch, -1)
+        index = inverse.expand(*batch, -1).gather(-1, flat)
+        index = index.unflatten(-1, self.indices.shape[-2:])
+        return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
     def apply(self, values: Tensor) -> Tensor:
         """Product ``A values`` of the map and values.

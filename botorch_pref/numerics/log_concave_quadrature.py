@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_pref.errors import PrecisionError
 from botorch_pref.numerics.peaked_quadrature import (
     TiltedMoments,
     gauss_legendre,
@@ -60,13 +61,17 @@ def log_concave_integral(
         variance: ``s``, positive, like ``mean``.
 
     Returns:
-        The moments, right to about 1e-11 of themselves.
+        The moments, right to about 1e-10 of themselves.
+
+    Raises:
+        PrecisionError: Arguments that are not finite.
     """
     dtype, mean, variance = mean.dtype, mean.double(), variance.double()
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         peak = _peak(function, *at)
         ends = _bracket(function, *at, peak)
+        _check_finite(ends.sum(0) + peak.height)
         nodes, log_weights, short = _even_nodes(peak, ends)
     terms = _terms(function, nodes, log_weights, mean, variance)
     moments = _moments(terms, variance)
@@ -90,6 +95,15 @@ def log_concave_integral(
     value, first, second, ratio = (each.to(dtype) for each in moments)
     # Never positive for log-concave functions but for rounding, where g is straight.
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
+
+
+def _check_finite(found: Tensor) -> None:
+    if not bool(found.isfinite().all()):
+        raise PrecisionError(
+            "The integral of an answer's probability over a utility is not a number: "
+            "the mean, the variance or a parameter of the likelihood is not finite. "
+            "Check for hyper-parameters that are not, or use a smaller output scale."
+        )
 
 
 class _Terms(NamedTuple):

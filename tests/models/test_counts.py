@@ -161,7 +161,8 @@ def test_draws_of_a_pair_are_those_of_its_posterior(wins: int) -> None:
         return wins * log_ndtr(z) + (1 + wins // 3) * log_ndtr(-z)
 
     _, mean, deviation = difference_truth(log_likelihood, prior_variance(4.0), 6.0)
-    duel = model.duel_posterior(*model.train_inputs[0].unsqueeze(-2))
+    with torch.no_grad():
+        duel = model.duel_posterior(*model.train_inputs[0].unsqueeze(-2))
     # Six standard errors of a thousand draws.
     assert abs(float(duel.mean) - mean) < 6 / 32 * deviation
     assert float(duel.variance.sqrt()) == pytest.approx(deviation, rel=6 / 45)

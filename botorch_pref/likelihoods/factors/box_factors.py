@@ -323,7 +323,8 @@ def _log_product(columns: Sequence[_Column], z: Tensor) -> tuple[Tensor, ...]:
 class MergedBoxFactors(ScalarFactors):
     r"""Boxed rows each of which has several answers, or one that was given many times.
 
-    .. math:: p(y_i \mid z_i) = \prod_k P(l_{ik} \le s_{ik} z_i + e \le u_{ik})^{c_{ik}},
+    .. math::
+        p(y_i \mid z_i) = \prod_k P(l_{ik} \le s_{ik} z_i + e \le u_{ik})^{c_{ik}},
 
     with signs :math:`s_{ik}` and counts :math:`c_{ik}`. Its logarithm is concave.
 

@@ -82,6 +82,9 @@ class AnswerLikelihoods(ModuleDict):
         if distinct is not None:
             for block in blocks:
                 block.reindex(distinct.inverse, len(distinct.first))
+        elif data.first_copies is not None:
+            for block in blocks:
+                block.rows = block.rows.reindex(data.first_copies, n)
         return joint_factors(blocks, counts, data.equal_rows)
 
 

@@ -14,7 +14,11 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.feedback.feedback import check_index_tensor
 from botorch_pref.linalg.row_groups import RowFinder
-from botorch_pref.models.data.distinct_points import DistinctPoints, distinct_points
+from botorch_pref.models.data.distinct_points import (
+    DistinctPoints,
+    distinct_points,
+    first_copies,
+)
 from botorch_pref.models.data.merged_answers import MergedAnswers, merged_answers
 
 
@@ -76,6 +80,11 @@ class TrainingSet:
     def distinct(self) -> DistinctPoints | None:
         """Places of the distinct datapoints; None where nothing is gained by them."""
         return distinct_points(self.datapoints)
+
+    @cached_property
+    def first_copies(self) -> Tensor | None:
+        """The first copy of each datapoint of a batch; None where there are none."""
+        return first_copies(self.datapoints)
 
     @cached_property
     def answers(self) -> tuple[MergedAnswers, ...]:
