@@ -83,7 +83,7 @@ class Feedback(ABC):
 
     @property
     def answer_counts(self) -> Tensor:
-        """How often each answer was given, ``batch_shape x m`` long, table by table.
+        """The counts of all answers, ``batch_shape x m`` long, table by table.
 
         The answers of comparisons are the pairs and then the ties. One answer with a
         count is one row of the container, and the sum is how many answers there are.

@@ -70,7 +70,7 @@ class WarmStart:
 
 
 class RowSources(NamedTuple):
-    """Where earlier and further rows go when further answers join.
+    """The places of earlier and of further rows among those of all answers.
 
     Attributes:
         places: ``batch_shape x (m + m')`` long, the place of each row among all, the
@@ -95,7 +95,7 @@ def row_sources(
     after: SparseDesign,
     kinds: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> RowSources:
-    """Where rows go: equal ones to the one that they become, others in their order.
+    """The places of rows: equal ones go to one, others keep their order.
 
     Args:
         before: Rows of the earlier answers, ``m`` of them, about all points.
@@ -135,7 +135,7 @@ def row_sources(
 
 
 def _rank(values: Tensor) -> Tensor:
-    """How many equal values come before each, along the last dimension."""
+    """The number of equal values before each, along the last dimension."""
     ordered, order = values.sort(dim=-1, stable=True)
     ordered = ordered.contiguous()
     places = torch.arange(values.shape[-1], device=values.device).expand_as(order)

@@ -321,7 +321,7 @@ class PreferenceGP(UtilityModel, GP):
         return new
 
     def _sources(self, new: Self, further: Factors) -> RowSources:
-        """Where the rows of sites go in a model with further answers.
+        """The places of the rows of sites in a model with further answers.
 
         Args:
             new: The model of all answers.

@@ -107,7 +107,7 @@ def _check_finite(found: Tensor) -> None:
 
 
 class _Terms(NamedTuple):
-    """What is summed over, ``num_nodes x shape``.
+    """The terms of the sum, ``num_nodes x shape``.
 
     Attributes:
         logs: Logarithms of the terms.

@@ -36,7 +36,7 @@ Elementwise = Callable[[Tensor], Tensor]
 
 
 class TiltedMoments(NamedTuple):
-    r"""What a Gaussian :math:`N(\mu, s)` times a function integrates to.
+    r"""The moments of a Gaussian :math:`N(\mu, s)` times a function.
 
     Attributes:
         value: The log integral.

@@ -272,7 +272,7 @@ class _Column:
     counts: Tensor
 
     def take(self, places: Tensor) -> _Column:
-        """That of some of the rows."""
+        """The column of some of the rows."""
         return _Column(
             _take(self.boxes, places), self.sign[..., places], self.counts[..., places]
         )

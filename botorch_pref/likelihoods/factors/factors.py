@@ -39,7 +39,7 @@ class LogPartition(NamedTuple):
 
 
 class TiltedSlopes(NamedTuple):
-    r"""What makes a site of a log partition, each ``batch_shape x m``.
+    r"""The derivatives of a log partition that make a site, ``batch_shape x m``.
 
     Attributes:
         first: The first derivative in the mean.

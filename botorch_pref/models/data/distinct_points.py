@@ -50,7 +50,7 @@ def distinct_points(datapoints: Tensor) -> DistinctPoints | None:
 
 
 def first_copies(datapoints: Tensor) -> Tensor | None:
-    """For each point of a batch the first one of its element that is equal to it.
+    """The first point that equals it, for each point of a batch.
 
     Answers about either are then about one row. All points stay: elements of a batch
     may have different numbers of copies.

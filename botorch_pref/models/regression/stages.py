@@ -56,7 +56,7 @@ def stages_of(blocks: Sequence[Feedback]) -> Tensor:
 def stage_counts_of(
     blocks: Sequence[Feedback], counts: Sequence[Tensor | None]
 ) -> Tensor | None:
-    """How often each of the sets of :func:`stages_of` was chosen from so.
+    """The counts of the sets of :func:`stages_of`: how often each was chosen so.
 
     Args:
         blocks: As of :func:`stages_of`.
