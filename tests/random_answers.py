@@ -1,7 +1,11 @@
 """Parts of random answers about n points."""
 
+import dataclasses
+
 import torch
 from torch import Generator, Tensor
+
+from botorch_pref.feedback import Feedback
 
 
 def subsets(generator: Generator, count: int, size: int, n: int) -> Tensor:
@@ -20,3 +24,27 @@ def padded(generator: Generator, n: int) -> Tensor:
 
 def integers(generator: Generator, high: int, count: int = 5) -> Tensor:
     return torch.randint(high, (count,), generator=generator)
+
+
+def counted(generator: Generator, answers: Feedback, most: int = 1000) -> Feedback:
+    """The same answers, each given many times, where their kind has counts."""
+    counts = {}
+    for name, fields in type(answers).counted.items():
+        rows = getattr(answers, fields[0])
+        if rows is not None:
+            log = uniform(generator, len(rows)) * torch.tensor(float(most)).log()
+            counts[str(name)] = log.exp().round().long()
+    return dataclasses.replace(answers, **counts)
+
+
+def repeated(generator: Generator, answers: Feedback, most: int = 20) -> Feedback:
+    """The same answers, each some times one after the other, one by one."""
+    times = [
+        1 + torch.randint(most, (len(counts),), generator=generator)
+        for counts in (
+            answers.answer_counts.split(
+                [len(getattr(answers, f[0])) for f in answers.tables.values()]
+            )
+        )
+    ]
+    return answers.take(*(torch.arange(len(t)).repeat_interleave(t) for t in times))

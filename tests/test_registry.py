@@ -7,6 +7,7 @@ from registry import ACQUISITIONS, CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
 from botorch_pref.acquisition.registration.registry import registered_acquisitions
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import PreferenceLikelihood
+from botorch_pref.likelihoods.factors.box_factors import MergedBoxFactors
 from botorch_pref.likelihoods.factors.density_factors import DensityFactors
 from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.likelihoods.factors.joint_factors import JointFactors
@@ -50,6 +51,7 @@ def test_every_kind_of_factors_is_covered() -> None:
     covered = {case.factors for case in ENTRIES.values()} | {
         JointFactors,
         DensityFactors,
+        MergedBoxFactors,
     }
     assert covered | {case.factors for case in SET_CASES} == concrete(Factors)
 

@@ -147,7 +147,8 @@ class ItemTable:
         """Table of answers about `points`, as `comparisons` reads it.
 
         Args:
-            comparisons: Without batch dimensions; the ties come last.
+            comparisons: Without batch dimensions; the ties come last. An answer with a
+                count is as many rows.
 
         Raises:
             FeedbackError: They are about other points.
@@ -155,12 +156,19 @@ class ItemTable:
         from pandas import DataFrame
 
         comparisons.check_indices(len(self.names))
-        blocks = [(comparisons.pairs, False), (comparisons.ties, True)]
         rows = [
-            (self.names[winner], self.names[loser], tie)
-            for block, tie in blocks
+            row
+            for block, counts, tie in (
+                (comparisons.pairs, comparisons.pair_counts, False),
+                (comparisons.ties, comparisons.tie_counts, True),
+            )
             if block is not None
-            for winner, loser in block.tolist()
+            for (winner, loser), count in zip(
+                block.tolist(),
+                [1] * len(block) if counts is None else counts.tolist(),
+                strict=True,
+            )
+            for row in [(self.names[winner], self.names[loser], tie)] * count
         ]
         return DataFrame(rows, columns=[WINNER, LOSER, TIE])
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
@@ -27,18 +29,26 @@ class Choices(Feedback):
             shorter sets end in -1.
         chosen: ``batch_shape x m`` integers: which of the datapoints was chosen. An
             index into ``datapoints``, as in ``sets``, not a place in the set.
+        counts: ``batch_shape x m`` integers, how often each answer was given; None for
+            once.
 
     Raises:
         FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
-            twice in a set, padding before an item, or a choice outside its set.
+            twice in a set, padding before an item, a choice outside its set, or a
+            count that is not positive.
     """
 
     relative: ClassVar[bool] = True
     padded: ClassVar[bool] = True
     wide_fields: ClassVar[tuple[str, ...]] = ("sets",)
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        "counts": ("sets", "chosen")
+    }
 
     sets: Tensor
     chosen: Tensor
+    _: KW_ONLY
+    counts: Tensor | None = None
 
     def __post_init__(self) -> None:
         """Validates the fields."""
@@ -61,11 +71,16 @@ class Choices(Feedback):
             )
         object.__setattr__(self, "sets", sets)
         object.__setattr__(self, "chosen", chosen)
+        self._check_counts()
 
     @property
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return ("sets", "chosen")
+
+    def answers_of_stages(self) -> Tensor:
+        """The answer that each row of :meth:`stages` is of, ``m`` long."""
+        return torch.arange(self.chosen.shape[-1], device=self.chosen.device)
 
     def stages(self) -> Tensor:
         """Every set with the chosen item in front.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback.concatenate_answers import concatenate_answers
+
+# Double precision, in which counts are multiplied, has no larger whole numbers.
+_MOST = 2**53
 
 
 class Feedback(ABC):
@@ -26,11 +29,14 @@ class Feedback(ABC):
         padded: Whether rows of indices may end in -1, for sets of unequal size.
         wide_fields: Names of the fields with several indices an answer,
             ``batch_shape x m x k``. Other tensors hold one entry an answer.
+        counted: The fields of answers by the name of the field that says how often each
+            was given. Empty for containers without counts.
     """
 
     relative: ClassVar[bool]
     padded: ClassVar[bool] = False
     wide_fields: ClassVar[tuple[str, ...]] = ()
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {}
 
     def __post_init__(self) -> None:
         """Copies the tensors; subclasses validate them after it."""
@@ -59,6 +65,108 @@ class Feedback(ABC):
     def _fields(self) -> dict[str, Any]:
         names = dataclasses.fields(self)  # type: ignore[arg-type]
         return {field.name: getattr(self, field.name) for field in names}
+
+    @property
+    def tables(self) -> dict[str | None, tuple[str, ...]]:
+        """The fields that there are, by the field of their counts; None for no counts.
+
+        The fields of one table have a row for each answer.
+        """
+        tensors = [n for n, v in self._fields().items() if isinstance(v, Tensor)]
+        tables = self.counted or {None: tuple(tensors)}
+        return {c: names for c, names in tables.items() if names[0] in tensors}
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether some answers have counts."""
+        return any(getattr(self, name) is not None for name in self.counted if name)
+
+    @property
+    def answer_counts(self) -> Tensor:
+        """The counts of all answers, ``batch_shape x m`` long, table by table.
+
+        The answers of comparisons are the pairs and then the ties. One answer with a
+        count is one row of the container, and the sum is how many answers there are.
+        """
+        parts = [self._counts(*table) for table in self.tables.items()]
+        batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
+
+    def _counts(self, name: str | None, fields: tuple[str, ...]) -> Tensor:
+        given = None if name is None else getattr(self, name)
+        if given is not None:
+            return cast("Tensor", given)
+        like: Tensor = getattr(self, fields[0])
+        m = like.shape[-2 if fields[0] in self.wide_fields else -1]
+        return torch.ones(m, dtype=torch.long, device=like.device)
+
+    def _check_counts(self) -> None:
+        """Checks the counts and makes them ``long``; after the fields of answers."""
+        kind = type(self).__name__
+        for name, fields in self.counted.items():
+            counts = getattr(self, str(name))
+            if counts is None:
+                continue
+            label, of = f"{kind}.{name}", getattr(self, fields[0])
+            if of is None:
+                raise FeedbackError(f"{label} counts {fields[0]}, but there are none.")
+            counts = _whole_numbers(label, counts)
+            shape = of.shape[: -1 if fields[0] in self.wide_fields else None]
+            if counts.shape[-1:] != shape[-1:] or not _broadcast(counts.shape, shape):
+                raise FeedbackError(
+                    f"{label} has shape {tuple(counts.shape)}, but {kind}.{fields[0]} "
+                    f"has answers of shape {tuple(shape)}: one count an answer."
+                )
+            object.__setattr__(self, str(name), counts)
+
+    def take(self, *rows: Tensor) -> Self:
+        """Some of the answers, with their counts.
+
+        Args:
+            rows: For each of :attr:`tables` the places of answers, ``m'`` long, or
+                ``m`` booleans. At least one answer is left in all; a table without any
+                is left out.
+        """
+        taken: dict[str, Any] = {}
+        for (count, names), places in zip(self.tables.items(), rows, strict=True):
+            size = int(places.sum()) if places.dtype == torch.bool else len(places)
+            for name in (*names, *([count] if count else [])):
+                value = getattr(self, name)
+                if value is not None:
+                    wide = (slice(None),) * (name in self.wide_fields)
+                    value = value[(..., places, *wide)] if size else None
+                taken[name] = value
+        return dataclasses.replace(self, **taken)  # type: ignore[type-var]
+
+    def repeated(self, most: int) -> Self:
+        """The same answers without counts, each as many rows as it counts.
+
+        Args:
+            most: How many rows there may be.
+
+        Raises:
+            FeedbackError: There are more, or elements of a batch have different counts.
+        """
+        rows, without = [], dict.fromkeys(map(str, self.counted))
+        for table in self.tables.items():
+            counts = self._counts(*table)
+            of_all = counts.reshape(-1, counts.shape[-1])
+            if bool((of_all != of_all[0]).any()):
+                raise FeedbackError(
+                    f"{type(self).__name__}.{table[0]} differs between elements of the "
+                    "batch; this likelihood takes counts that are the same in all."
+                )
+            rows.append(of_all[0])
+        total = sum(int(counts.sum()) for counts in rows)
+        if total > most:
+            raise FeedbackError(
+                f"{type(self).__name__} counts {total} answers, which this likelihood "
+                f"sees one by one: at most {most}. Use one that takes them together, "
+                "such as PlackettLuceLikelihood of choices and rankings, or smaller "
+                "counts."
+            )
+        places = [torch.arange(len(c)).to(c).repeat_interleave(c) for c in rows]
+        return dataclasses.replace(self, **without).take(*places)  # type: ignore[type-var]
 
     def check_indices(self, num_points: int) -> None:
         """Checks that every answer is about one of the datapoints.
@@ -141,11 +249,13 @@ class Feedback(ABC):
                 f"by batch shape {tuple(other.batch_shape)}, which does not broadcast "
                 "with it; give both the same, or none."
             ) from error
-        theirs = other._fields()
-        joined = {
-            name: self._joined(name, mine, theirs[name])
-            for name, mine in self._fields().items()
-        }
+        both = self._fields(), other._fields()
+        for count, fields in self.counted.items():
+            if any(given[str(count)] is not None for given in both):
+                for block, given in zip((self, other), both, strict=True):
+                    there = given[fields[0]] is not None
+                    given[str(count)] = block._counts(count, fields) if there else None
+        joined = {n: self._joined(n, mine, both[1][n]) for n, mine in both[0].items()}
         return dataclasses.replace(self, **joined)  # type: ignore[type-var]
 
     def _joined(self, name: str, first: Any, second: Any) -> Any:
@@ -160,6 +270,33 @@ class Feedback(ABC):
                 "the other; answers on different scales cannot be one block."
             )
         return first
+
+
+def _whole_numbers(name: str, value: object) -> Tensor:
+    """Checks that counts are positive whole numbers, and makes them ``long``."""
+    if not isinstance(value, Tensor) or value.is_complex() or value.dtype == torch.bool:
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise FeedbackError(
+            f"{name} must be a tensor of positive integers, one an answer, got {kind}."
+        )
+    # Negated, so that NaN counts as wrong.
+    bad = ~((value >= 1) & (value <= _MOST) & (value == value.round()))
+    if bool(bad.any()):
+        where = bad.nonzero()[0].tolist()
+        raise FeedbackError(
+            f"{name}{where} is {value[tuple(where)].item()}; a count is how often an "
+            f"answer was given: a whole number from 1 to {_MOST}. Leave out answers "
+            "that nobody gave."
+        )
+    return value.long()
+
+
+def _broadcast(counts: torch.Size, answers: torch.Size) -> bool:
+    try:
+        torch.broadcast_shapes(counts, answers)
+    except RuntimeError:
+        return False
+    return True
 
 
 def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:

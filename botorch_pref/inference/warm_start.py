@@ -7,10 +7,11 @@ from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from botorch_pref.likelihoods.factors.factors import Factors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg.joint_shape import join_rows
+from botorch_pref.linalg.row_groups import row_groups
+from botorch_pref.linalg.sparse_design import SparseDesign, stack_rows
 from botorch_pref.posteriors.moments import Moments
 
 
@@ -31,14 +32,13 @@ class FurtherAnswers(NamedTuple):
 
     Attributes:
         factors: Of the further answers, about their own points.
-        sources: Where the rows of all answers come from, see :func:`row_sources`,
-            ``batch_shape x m``.
+        sources: Where their rows and those of the earlier answers go.
         moments: Of utilities at their points under the solution; None where it is no
             longer at hand.
     """
 
     factors: Factors
-    sources: Tensor
+    sources: RowSources
     moments: Moments | None = None
 
 
@@ -56,72 +56,110 @@ class WarmStart:
         """The part that holds where hyper-parameters have changed."""
         return self
 
-    def followed_by(self, sources: Tensor, further: Sites) -> Self:
+    def followed_by(self, sources: RowSources, further: Sites) -> Self:
         """The start of all answers, from the starts of earlier and of further ones.
 
         Args:
-            sources: Of the rows of all answers, see :func:`row_sources`.
+            sources: Where the rows go.
             further: Sites of the further answers.
         """
-        pairs = zip(self.sites, further, strict=True)
-        return replace(self, sites=Sites(*(carry_rows(sources, *p) for p in pairs)))
+        before = self.sites
+        precision = carry_rows(sources, before.precision, further.precision, False)
+        shift = carry_rows(sources, before.shift, further.shift, True)
+        return replace(self, sites=Sites(precision, shift))
+
+
+class RowSources(NamedTuple):
+    """The places of earlier and of further rows among those of all answers.
+
+    Attributes:
+        places: ``batch_shape x (m + m')`` long, the place of each row among all, the
+            earlier ones first; ``m''`` where it has none.
+        sign: ``batch_shape x (m + m')``, -1 where the row that is there has the other
+            sign.
+        num_rows: ``m''``.
+        batch_shape: Of all answers.
+        complete: Whether every row has a place, and every place a row.
+    """
+
+    places: Tensor
+    sign: Tensor
+    num_rows: int
+    batch_shape: torch.Size
+    complete: bool
 
 
 def row_sources(
-    before: SparseDesign, further: SparseDesign, after: SparseDesign
-) -> Tensor:
-    """Source of each row when further answers, about further points, join.
-
-    Rows about the first ``before.num_points`` points only are earlier ones, in their
-    order, wherever more answers of the same kind, or wider sets, put them; all others
-    are further ones.
+    before: SparseDesign,
+    further: SparseDesign,
+    after: SparseDesign,
+    kinds: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> RowSources:
+    """The places of rows: equal ones go to one, others keep their order.
 
     Args:
-        before: Rows of the earlier answers, ``m`` of them.
-        further: Rows of the further answers about their own points, ``m'`` of them.
+        before: Rows of the earlier answers, ``m`` of them, about all points.
+        further: Rows of the further answers, ``m'`` of them, about all points.
         after: Rows of all answers about all points, ``m''`` of them.
-
-    Returns:
-        ``batch_shape x m''`` long, places among the rows of ``before`` followed by
-        those of ``further``; ``m + m'`` for rows that are padding.
+        kinds: For each of these numbers that are equal where rows may be.
     """
-    earlier = (after.indices < before.num_points).all(-1) & _is_row(after)
-    later = (after.indices >= before.num_points).all(-1) & _is_row(after)
-    from_before = _place_of_each(earlier, _is_row(before))
-    from_further = _place_of_each(later, _is_row(further)) + before.num_rows
-    sources = torch.where(earlier, from_before, from_further)
-    nowhere = before.num_rows + further.num_rows
-    return torch.where(earlier | later, sources, nowhere)
+    all_rows = stack_rows([before, further, after])
+    label = None if kinds is None else torch.cat(kinds)
+    found = row_groups(all_rows, label)
+    total, count = all_rows.num_rows, before.num_rows + further.num_rows
+    if found is None:
+        group = torch.arange(total, device=after.indices.device)
+        sign = torch.ones_like(group)
+    else:
+        group, sign = found.group, found.sign
+    mine, there = group[..., :count].contiguous(), group[..., count:]
+    ordered, order = there.sort(dim=-1, stable=True)
+    start, end = (
+        torch.searchsorted(ordered.contiguous(), mine, right=right)
+        for right in (False, True)
+    )
+    # Rows that are not one stay in their order.
+    place = start + _rank(mine).minimum((end - start - 1).clamp_min(0))
+    place = order.gather(-1, place.clamp_max(after.num_rows - 1))
+    places = torch.where(end > start, place, after.num_rows)
+    full = torch.cat([sign[..., count:], sign[..., :1]], dim=-1)
+    taken = torch.zeros_like(full, dtype=torch.long)
+    taken = taken.scatter_add(-1, places, torch.ones_like(places))
+    return RowSources(
+        places=places,
+        sign=(sign[..., :count] * full.gather(-1, places)).to(after.coefficients),
+        num_rows=after.num_rows,
+        batch_shape=after.indices.shape[:-2],
+        complete=not bool(taken[..., -1].any()) and bool((taken[..., :-1] > 0).all()),
+    )
 
 
-def carry_rows(sources: Tensor, before: Tensor, further: Tensor) -> Tensor:
-    """Values of earlier and of further rows as values of all.
+def _rank(values: Tensor) -> Tensor:
+    """The number of equal values before each, along the last dimension."""
+    ordered, order = values.sort(dim=-1, stable=True)
+    ordered = ordered.contiguous()
+    places = torch.arange(values.shape[-1], device=values.device).expand_as(order)
+    rank = places - torch.searchsorted(ordered, ordered)
+    return torch.empty_like(order).scatter(-1, order, rank)
+
+
+def carry_rows(
+    sources: RowSources, before: Tensor, further: Tensor, signed: bool
+) -> Tensor:
+    """Values of earlier and of further rows, added up in those of all.
 
     Args:
-        sources: Of :func:`row_sources`, ``batch_shape x m''``.
+        sources: Of :func:`row_sources`.
         before: ``... x batch_shape x m``.
         further: ``... x batch_shape x m'``.
+        signed: Whether they change sign with their row.
 
     Returns:
-        ``... x batch_shape x m''``, zero for rows that are padding.
+        ``... x batch_shape x m''``, zero for rows that come from none.
     """
-    batch = torch.broadcast_shapes(
-        before.shape[:-1], further.shape[:-1], sources.shape[:-1]
-    )
-    both = [values.expand(*batch, values.shape[-1]) for values in (before, further)]
-    values = pad(torch.cat(both, dim=-1), (0, 1))
-    return values.gather(-1, sources.expand(*batch, sources.shape[-1]))
-
-
-def _is_row(rows: SparseDesign) -> Tensor:
-    """Whether a row is one, rather than padding, ``batch_shape x m``."""
-    return (rows.coefficients != 0).any(-1)
-
-
-def _place_of_each(where: Tensor, there: Tensor) -> Tensor:
-    """Place of the i-th True of ``there`` at the i-th True of ``where``."""
-    places = (~there).long().argsort(dim=-1, stable=True)
-    batch = torch.broadcast_shapes(where.shape[:-1], there.shape[:-1])
-    rank = (where.cumsum(-1) - 1).clamp(0, places.shape[-1] - 1)
-    places = places.expand(*batch, places.shape[-1])
-    return places.gather(-1, rank.expand(*batch, rank.shape[-1]))
+    values = join_rows([before, further])
+    values = values * sources.sign if signed else values
+    batch = torch.broadcast_shapes(values.shape[:-1], sources.batch_shape)
+    out = values.new_zeros(*batch, sources.num_rows + 1)
+    index = sources.places.expand(*batch, -1)
+    return out.scatter_add(-1, index, values.expand(*batch, -1))[..., :-1]

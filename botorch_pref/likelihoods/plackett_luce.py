@@ -36,7 +36,9 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
         self, feedback: Choices | Rankings, num_points: int
     ) -> PlackettLuceFactors:
         """See base class."""
-        return PlackettLuceFactors(feedback.stages(), num_points, self._like)
+        return PlackettLuceFactors(
+            feedback.stages(), num_points, self._like, feedback.answers_of_stages()
+        )
 
     @property
     def observation_variance(self) -> Tensor:

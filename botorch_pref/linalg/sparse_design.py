@@ -55,14 +55,33 @@ class SparseDesign:
             zip(self.indices.unbind(-1), self.coefficients.unbind(-1), strict=True)
         )
 
+    def take(self, places: Tensor) -> SparseDesign:
+        """Some of the rows.
+
+        Args:
+            places: ``m'`` long, which.
+        """
+        return SparseDesign(
+            self.indices[..., places, :],
+            self.coefficients[..., places, :],
+            self.num_points,
+        )
+
     def reindex(self, inverse: Tensor, num_points: int) -> SparseDesign:
         """The same rows over points that are counted once.
 
         Args:
-            inverse: ``n`` long, for each point its place among the distinct points.
+            inverse: ``batch_shape x n`` long, for each point its place among the
+                distinct points.
             num_points: The number of distinct points.
         """
-        return SparseDesign(inverse[self.indices], self.coefficients, num_points)
+        if inverse.dim() == 1:
+            return SparseDesign(inverse[self.indices], self.coefficients, num_points)
+        batch = joint_shape(inverse.shape[:-1], self.indices.shape[:-2])
+        flat = self.indices.flatten(-2).expand(*batch, -1)
+        index = inverse.expand(*batch, -1).gather(-1, flat)
+        index = index.unflatten(-1, self.indices.shape[-2:])
+        return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
     def apply(self, values: Tensor) -> Tensor:
         """Product ``A values`` of the map and values.

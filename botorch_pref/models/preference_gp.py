@@ -24,11 +24,15 @@ from botorch_pref.inference.prediction import predict
 from botorch_pref.inference.solution import Solution, check_solution
 from botorch_pref.inference.solution_cache import SolutionCache
 from botorch_pref.inference.utility_prior import UtilityPrior
-from botorch_pref.inference.warm_start import FurtherAnswers, WarmStart, row_sources
+from botorch_pref.inference.warm_start import (
+    FurtherAnswers,
+    RowSources,
+    WarmStart,
+    row_sources,
+)
 from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.likelihoods.resolve import LikelihoodArgument
 from botorch_pref.linalg.dense_covariance import dense_covariance
-from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models.answers.answer_likelihoods import (
     AnswerLikelihoods,
     AnyLikelihood,
@@ -304,25 +308,45 @@ class PreferenceGP(UtilityModel, GP):
         """See base class; the engine of the copy starts where that of the model is."""
         answers = Y if isinstance(Y, Tensor) else collect_answers(Y)
         new = super().condition_on_observations(X, answers, **kwargs)
-        after = new._site_rows(new._answered())
         if self._cache.start is None:
             return new
         more = TrainingSet(X.detach(), collect_answers(answers)).in_order_of(
             new.feedback
         )
         more = more.map_tensors(lambda t: t.to(X.device))
-        before = self._site_rows(self._answered())
-        sources = row_sources(before, self._site_rows(more), after)
-        batch = torch.broadcast_shapes(new.batch_shape, sources.shape[:-1])
         factors = self.likelihoods.factors(more, self.engine)
-        further = FurtherAnswers(factors, sources.expand(*batch, -1))
+        further = FurtherAnswers(factors, self._sources(new, factors))
         predict = None if self.training else lambda: self._predict(more.datapoints)
         new._cache = self._cache.followed_by(self.engine, further, predict)
         return new
 
-    def _site_rows(self, data: TrainingSet) -> SparseDesign:
-        """The rows of the engine's sites, about all datapoints."""
-        return self.engine.site_rows(self.likelihoods.factors(data, self.engine))
+    def _sources(self, new: Self, further: Factors) -> RowSources:
+        """The places of the rows of sites in a model with further answers.
+
+        Args:
+            new: The model of all answers.
+            further: The factors of the further ones, about their own points.
+        """
+        before, after = self.factors(), new.factors()
+        points, every = self._answered().datapoints, new._distinct
+        n = points.shape[-2]
+        of_each = torch.arange(n + further.rows.num_points, device=points.device)
+        count = len(of_each) if every is None else len(every.first)
+        place = of_each if every is None else every.inverse
+        first = of_each[:n] if self._distinct is None else self._distinct.first
+        rows = [self.engine.site_rows(f) for f in (before, further, after)]
+        kinds = [
+            f.in_noise
+            if f.rows.num_rows == r.num_rows
+            else r.indices.new_zeros(r.num_rows)
+            for f, r in zip((before, further, after), rows, strict=True)
+        ]
+        return row_sources(
+            rows[0].reindex(place[first], count),
+            rows[1].reindex(place[n:], count),
+            rows[2],
+            (kinds[0], kinds[1], kinds[2]),
+        )
 
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,9 +35,26 @@ _MAX_ZOOMS = 8
 Elementwise = Callable[[Tensor], Tensor]
 
 
+class TiltedMoments(NamedTuple):
+    r"""The moments of a Gaussian :math:`N(\mu, s)` times a function.
+
+    Attributes:
+        value: The log integral.
+        first: Its first derivative in :math:`\mu`.
+        second: Its second derivative.
+        ratio: The variance of the product over ``s``: one plus ``s`` times the second
+            derivative, to its own digits however narrow the product is.
+    """
+
+    value: Tensor
+    first: Tensor
+    second: Tensor
+    ratio: Tensor
+
+
 @cache
-def _gauss_legendre() -> tuple[Tensor, Tensor]:
-    """Nodes and weights on [-1, 1] (Golub and Welsch 1969)."""
+def gauss_legendre() -> tuple[Tensor, Tensor]:
+    """Sixteen nodes and weights on [-1, 1] (Golub and Welsch 1969), ``float64``."""
     k = torch.arange(1, _ORDER, dtype=torch.float64)
     beside = k / (4 * k.square() - 1).sqrt()
     nodes, vectors = torch.linalg.eigh(beside.diag(1) + beside.diag(-1))
@@ -155,7 +173,7 @@ def _nodes(
     chosen = score.topk(int(needed.max()), dim=0).indices
     left, right = breaks[:-1].gather(0, chosen), breaks[1:].gather(0, chosen)
     shape = (-1, *([1] * left.dim()))
-    unit, weights = (column.to(mean).view(shape) for column in _gauss_legendre())
+    unit, weights = (column.to(mean).view(shape) for column in gauss_legendre())
     half = 0.5 * (right - left)
     nodes = (left + half * (1 + unit)).flatten(0, 1)
     return nodes, (half * weights).log().flatten(0, 1)
@@ -168,7 +186,7 @@ def peaked_integral(
     mean: Tensor,
     variance: Tensor,
     peak: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> TiltedMoments:
     r"""The log integral and its first two derivatives in :math:`\mu`.
 
     With expectations under the tilted density these are :math:`E[g']` and
@@ -191,7 +209,7 @@ def peaked_integral(
         peak: Where ``g`` is largest, like ``mean``.
 
     Returns:
-        Three tensors like ``mean``.
+        The moments, like ``mean``.
 
     Raises:
         PrecisionError: Arguments that are not finite, or too large to be squared.
@@ -206,7 +224,7 @@ def peaked_integral(
 
 def tilted_derivatives(
     log_terms: Tensor, slope: Tensor, offset: Tensor, variance: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> TiltedMoments:
     r"""A log integral and its first two derivatives in :math:`\mu`, from its terms.
 
     Args:
@@ -216,7 +234,7 @@ def tilted_derivatives(
         variance: ``s``, positive, ``shape``.
 
     Returns:
-        Three tensors of ``shape``; see :func:`peaked_integral`.
+        The moments, of ``shape``; see :func:`peaked_integral`.
     """
     log_sum = torch.logsumexp(log_terms, dim=0)
     weights = (log_terms - log_sum).exp()
@@ -227,4 +245,4 @@ def tilted_derivatives(
     narrow = ratio < 0.5
     first = torch.where(narrow, shift / variance, first)
     second = torch.where(narrow, (ratio - 1) / variance, second)
-    return log_sum, first, second
+    return TiltedMoments(log_sum, first, second, ratio)

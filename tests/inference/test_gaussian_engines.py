@@ -93,7 +93,8 @@ class Problem:
             [
                 m.factors(b, n)
                 for m, b in zip(self.likelihoods, self.blocks, strict=True)
-            ]
+            ],
+            [b.answer_counts if b.is_counted else None for b in self.blocks],
         )
 
     def arguments(self):
@@ -152,6 +153,28 @@ def logit_and_validity(**settings):
     )
 
 
+def counted(**settings):
+    """Pairs answered both ways, ties among them, and points rated and valid."""
+    pairs = torch.tensor([[0, 1], [1, 0], [2, 1], [3, 0], [0, 3]])
+    told = Comparisons(
+        pairs,
+        torch.tensor([[1, 0], [2, 4]]),
+        pair_counts=torch.tensor([7, 4, 1, 40, 1]),
+        tie_counts=torch.tensor([3, 5]),
+    )
+    return Problem(
+        (PairwiseProbitLikelihood, told), (AffineProbitLikelihood, VALID), **settings
+    )
+
+
+def counted_logit(**settings):
+    told = Comparisons(
+        torch.tensor([[0, 1], [1, 0], [2, 1], [4, 0]]),
+        pair_counts=torch.tensor([9, 4, 30, 1]),
+    )
+    return Problem((PairwiseLogitLikelihood, told), **settings)
+
+
 def strengths(**settings):
     return Problem((PairwiseBetaLikelihood, STRENGTHS), **settings)
 
@@ -174,6 +197,8 @@ PROBLEMS = {
         logit,
         logit_and_validity,
         density,
+        counted,
+        counted_logit,
         strengths,
         strengths_ratings_and_wins,
     )

@@ -22,6 +22,7 @@ from botorch_pref.likelihoods import (
     PreferenceLikelihood,
 )
 from botorch_pref.likelihoods.factors.joint_factors import joint_factors
+from botorch_pref.linalg.sparse_design import SparseDesign
 
 BEFORE, FURTHER = 5, 5
 PROBIT = PairwiseProbitLikelihood(0.5, tie_threshold=0.2)
@@ -106,37 +107,61 @@ def test_rows_of_all_answers_are_those_of_both(name: str, bound: bool) -> None:
         pytest.skip("No bound of boxes.")
     first, second = rows_of(before, BEFORE, bound), rows_of(further, FURTHER, bound)
     after = rows_of(joined(before, further), BEFORE + FURTHER, bound)
-    sources = row_sources(first, second, after)
+    sources = sources_of(first, second, after)
     mine, theirs = dense(first), dense(second)
     for i in range(BEFORE):
         # Carrying a column of A carries the rows themselves.
         none = torch.zeros_like(theirs[..., 0])
-        carried = carry_rows(sources, mine[..., i], none)
+        carried = carry_rows(sources, mine[..., i], none, signed=True)
         torch.testing.assert_close(carried, dense(after)[..., i].expand_as(carried))
     for i in range(FURTHER):
         none = torch.zeros_like(mine[..., 0])
-        carried = carry_rows(sources, none, theirs[..., i])
+        carried = carry_rows(sources, none, theirs[..., i], signed=True)
         expected = dense(after)[..., BEFORE + i].expand_as(carried)
         torch.testing.assert_close(carried, expected)
     # Every row once: of equal answers too.
-    real = sources[sources < first.num_rows + second.num_rows]
-    elements = sources.shape[:-1].numel()
-    there = sum(
-        int((rows.coefficients != 0).any(-1).expand(*sources.shape[:-1], -1).sum())
-        for rows in (first, second)
+    assert sources.complete
+    every = torch.arange(after.num_rows).expand_as(sources.places)
+    assert torch.equal(sources.places.sort(dim=-1).values, every)
+
+
+def sources_of(first: SparseDesign, second: SparseDesign, after: SparseDesign):
+    """Sources of rows about points that are all different."""
+    n = first.num_points + second.num_points
+    places = torch.arange(n)
+    return row_sources(
+        first.reindex(places[: first.num_points], n),
+        second.reindex(places[first.num_points :], n),
+        after,
     )
-    assert real.numel() == there
-    if elements == 1:
-        assert len(set(real.tolist())) == there
 
 
 def test_draws_are_carried_with_all_their_dimensions() -> None:
     first, second = (rows_of(blocks, 5, False) for blocks in CASES["ties"])
     after = rows_of(joined(*CASES["ties"]), 10, False)
-    sources = row_sources(first, second, after)
-    old = torch.arange(24.0).reshape(3, 2, 4)
-    new = -torch.arange(6.0).reshape(3, 2, 1).expand(3, 2, 2)
-    out = carry_rows(sources, old, new)
+    sources = sources_of(first, second, after)
+    old = torch.arange(24.0, dtype=torch.float64).reshape(3, 2, 4)
+    new = -torch.arange(6.0).double().reshape(3, 2, 1).expand(3, 2, 2)
+    out = carry_rows(sources, old, new, signed=True)
     # Wins before ties.
     expected = [old[..., :2], new[..., :1], old[..., 2:], new[..., 1:]]
     torch.testing.assert_close(out, torch.cat(expected, dim=-1))
+
+
+def test_rows_that_become_one_add_up() -> None:
+    """The same pair again, the other way round, and a row that goes nowhere."""
+    coefficients = torch.tensor([1.0, -1.0], dtype=torch.float64)
+
+    def rows(*pairs: list[int]) -> SparseDesign:
+        return SparseDesign(torch.tensor(pairs), coefficients.expand(len(pairs), 2), 4)
+
+    sources = row_sources(
+        rows([0, 1], [2, 3]), rows([1, 0], [0, 2]), rows([0, 1], [2, 3])
+    )
+    assert not sources.complete
+    before = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
+    further = 10 * before
+    precision = carry_rows(sources, before, further, signed=False)
+    shift = carry_rows(sources, before, further, signed=True)
+    assert precision.tolist() == [[11.0, 2.0]]
+    assert shift.tolist() == [[-9.0, 2.0]]

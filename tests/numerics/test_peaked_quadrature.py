@@ -30,7 +30,7 @@ def integral(y, nu, mean, variance):
         mean,
         variance,
         beta_peak(y, nu),
-    )
+    )[:3]
 
 
 def problems():

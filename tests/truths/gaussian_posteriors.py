@@ -119,21 +119,38 @@ def variational_reference(
     return centre, spread
 
 
+def _equal_rows(matrix: Tensor) -> list[list[int]]:
+    """Numbers of rows that are equal up to their sign."""
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for i, row in enumerate(matrix):
+        first = next(v for v in row.tolist() if v)
+        groups.setdefault(tuple((row * first).tolist()), []).append(i)
+    return [*groups.values()]
+
+
 def ep_reference(covariance: Tensor, mean: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-    """Textbook EP: one site at a time, rank-one updates, moments by quadrature."""
-    tau = torch.zeros_like(rows.variance)
-    nu = torch.zeros_like(rows.variance)
+    """Textbook EP: one site at a time, rank-one updates, moments by quadrature.
+
+    Answers about one row have one site.
+    """
+    groups = _equal_rows(rows.matrix)
+    tau = torch.zeros(len(groups), dtype=DOUBLE)
+    nu = torch.zeros(len(groups), dtype=DOUBLE)
     centre, spread = mean.clone(), covariance.clone()
     grid = torch.linspace(-12, 12, 2401, dtype=DOUBLE)
     for _ in range(60):
-        for i, row in enumerate(rows.matrix):
+        for i, members in enumerate(groups):
+            row = rows.matrix[members[0]]
             direction = spread @ row
             variance, m = row @ direction, row @ centre
             cavity = 1 / (1 / variance - tau[i])
             shift = cavity * (m / variance - nu[i])
-            z, sd = shift + cavity.sqrt() * grid, rows.variance[i].sqrt()
-            weight = torch.special.ndtr((rows.upper[i] - z) / sd)
-            weight = weight - torch.special.ndtr((rows.lower[i] - z) / sd)
+            z, weight = shift + cavity.sqrt() * grid, torch.ones_like(grid)
+            for k in members:
+                sign, sd = (row @ rows.matrix[k]).sign(), rows.variance[k].sqrt()
+                below = torch.special.ndtr((rows.upper[k] - sign * z) / sd)
+                above = torch.special.ndtr((rows.lower[k] - sign * z) / sd)
+                weight = weight * (below - above)
             weight = weight * (-0.5 * grid**2).exp()
             weight = weight / weight.sum()
             tilted_mean = (weight * z).sum()

@@ -45,20 +45,23 @@ def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
         folds: Parts of the answers, each with a model of the others.
 
     Returns:
-        How many ``answers``; how many were ``scored``, the others having left no answer
-        of their kind to learn from; ``log_loss``, the mean negative log probability (of
-        ratings and strengths log density) in nats; its ``standard_error``, answers
-        taken as independent; and for duels ``accuracy``, the share whose winner was
-        thought the likelier (an even one counts half).
+        How many ``answers``, those with counts as often as they count; how many were
+        ``scored``, the others having left no answer of their kind to learn from;
+        ``log_loss``, the mean negative log probability (of ratings and strengths log
+        density) in nats; its ``standard_error``, answers taken as independent; and for
+        duels ``accuracy``, the share whose winner was thought the likelier (an even one
+        counts half).
 
     Raises:
         BotorchPrefError: pandas is not installed.
     """
     scores: dict[str, list[Tensor]] = defaultdict(list)
+    counts: dict[str, list[Tensor]] = defaultdict(list)
     correct: list[Tensor] = []
     for fold in folds:
         for kind, block in by_kind(fold.feedback):
             scores[kind].append(_scores(block, fold))
+            counts[kind].append(block.answer_counts)
             if kind == DUELS:
                 correct.append(_correct(block, fold))
     try:
@@ -68,10 +71,13 @@ def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
             "Scores are a table of pandas: pip install 'botorch-pref[data]'"
         ) from error
     kinds = sorted(scores, key=lambda kind: (kind != DUELS, kind))
-    table = DataFrame({kind: _row(torch.cat(scores[kind])) for kind in kinds})
+    table = DataFrame(
+        {k: _row(torch.cat(scores[k]), torch.cat(counts[k])) for k in kinds}
+    )
     table = table.T.astype({"answers": int, "scored": int})
     if correct:
-        table.loc[DUELS, "accuracy"] = float(torch.cat(correct).mean())
+        often, right = torch.cat(counts[DUELS]), torch.cat(correct)
+        table.loc[DUELS, "accuracy"] = float((often * right).sum() / often.sum())
     return table
 
 
@@ -86,9 +92,9 @@ def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
             yield type(block).__name__.lower(), block
             continue
         if block.pairs is not None:
-            yield DUELS, Comparisons(block.pairs)
+            yield DUELS, Comparisons(block.pairs, pair_counts=block.pair_counts)
         if block.ties is not None:
-            yield "ties", Comparisons(None, block.ties)
+            yield "ties", Comparisons(None, block.ties, tie_counts=block.tie_counts)
 
 
 def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
@@ -97,7 +103,7 @@ def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
     try:
         return predictive_log_probability(block, fold.model, X).detach()
     except UnsupportedFeedbackError:
-        return X.new_full((len(getattr(block, block.index_fields[0])),), math.nan)
+        return X.new_full((len(block.answer_counts),), math.nan)
 
 
 def _correct(duels: Feedback, fold: HeldOutAnswers) -> Tensor:
@@ -108,12 +114,17 @@ def _correct(duels: Feedback, fold: HeldOutAnswers) -> Tensor:
     return (1 + (won - lost).sign()) / 2
 
 
-def _row(scores: Tensor) -> dict[str, float]:
-    scored = scores[~scores.isnan()]
-    count = len(scored)
+def _row(scores: Tensor, counts: Tensor) -> dict[str, float]:
+    known = ~scores.isnan()
+    scored, often = scores[known], counts[known]
+    count = int(often.sum())
+    mean = float((often * scored).sum()) / count if count else math.nan
+    squares = float((often * (scored - mean).square()).sum())
     return {
-        "answers": len(scores),
+        "answers": int(counts.sum()),
         "scored": count,
-        "log_loss": -float(scored.mean()),
-        "standard_error": float(scored.std()) / count**0.5 if count > 1 else math.nan,
+        "log_loss": -mean,
+        "standard_error": (squares / (count - 1) / count) ** 0.5
+        if count > 1
+        else math.nan,
     }

@@ -53,7 +53,8 @@ def cross_validate_model(
     .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}) .
 
     Repeated answers fall into different folds, and then are easy to foresee; so are
-    those of one rater.
+    those of one rater. An answer with a count stays whole, and counts as often in the
+    scores.
 
     Args:
         model: With answers, without batches. It stays as it is.
@@ -102,7 +103,7 @@ def _rows(mask: Tensor, tensor: Tensor) -> Tensor:
 
 
 def _count(block: Feedback) -> int:
-    return len(getattr(block, block.index_fields[0]))
+    return len(block.answer_counts)
 
 
 def _some(kinds: list[Feedback], masks: list[Tensor]) -> list[Feedback]:

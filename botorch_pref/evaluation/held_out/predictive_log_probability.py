@@ -45,7 +45,9 @@ def predictive_log_probability(
         datapoints: `n x d`, what the indices of the answers point into.
 
     Returns:
-        `m` log probabilities; of comparisons those of pairs, then of ties.
+        `m` log probabilities; of comparisons those of pairs, then of ties. Each is of
+        one answer, however often it was given: weigh them by
+        `feedback.answer_counts`.
 
     Raises:
         FeedbackError: An answer about a point that there is not.

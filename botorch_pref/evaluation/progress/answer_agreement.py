@@ -38,7 +38,7 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
 
     Args:
         datapoints: ``n x d``. Equal rows are one point.
-        comparisons: Without batches.
+        comparisons: Without batches. An answer with a count is as many answers.
 
     Returns:
         The agreement.
@@ -67,7 +67,9 @@ def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
     _, pair = torch.unique(ordered, dim=0, return_inverse=True)
     cell = _OUTCOMES * pair + torch.cat(outcomes)
     size = _OUTCOMES * (int(pair.max()) + 1)
-    return torch.bincount(cell, minlength=size).reshape(-1, _OUTCOMES)
+    counts = comparisons.answer_counts.to(cell.device)
+    cells = counts.new_zeros(size).index_add(0, cell, counts)
+    return cells.reshape(-1, _OUTCOMES)
 
 
 def _pairs_of(counts: Tensor) -> Tensor:

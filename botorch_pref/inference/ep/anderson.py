@@ -49,18 +49,25 @@ class AndersonMemory:
 
 
 def _solve_normal(normal: Tensor, target: Tensor) -> Tensor:
-    """The least-squares solution; differences that repeat others count little.
+    """The least-squares solution; zero where there is none in these digits.
 
-    What is added to the diagonal is a few roundings of the largest direction, so that
-    the factor exists where residuals are linearly dependent.
+    Differences are scaled to the same length first, for those of earlier iterates are
+    orders of magnitude longer. What is then added to the diagonal is a few roundings,
+    so that differences that repeat others count little. Where all sites but two or
+    three are equal the differences span fewer directions than there are, and rounding
+    may leave no factor all the same.
 
     Args:
         normal: ``batch_shape x k x k``, positive semi-definite.
         target: ``batch_shape x k x 1``.
     """
-    diagonal = normal.diagonal(dim1=-2, dim2=-1)
     known = torch.finfo(normal.dtype)
-    ridge = (_ROUNDING * known.eps * diagonal.sum(-1)).clamp_min(known.tiny)
-    diagonal.add_(ridge.unsqueeze(-1))
-    cholesky, _ = torch.linalg.cholesky_ex(normal)
-    return torch.cholesky_solve(target, cholesky)
+    diagonal = normal.diagonal(dim1=-2, dim2=-1)
+    scale = diagonal.clamp_min(known.tiny).rsqrt().unsqueeze(-1)
+    normal = scale * normal * scale.mT
+    ridge = _ROUNDING * normal.shape[-1] * known.eps
+    normal.diagonal(dim1=-2, dim2=-1).add_(ridge)
+    cholesky, info = torch.linalg.cholesky_ex(normal)
+    solution = scale * torch.cholesky_solve(scale * target, cholesky)
+    solved = (info == 0)[..., None, None] & solution.isfinite().all(-2, keepdim=True)
+    return torch.where(solved, solution, 0.0)

@@ -31,5 +31,5 @@ def assumed_density_sites(
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     row_mean = row_mean.expand_as(variance)
     slopes = factors.tilted_slopes(row_mean, variance)
-    precision, shift = matching_sites(row_mean, variance, *slopes).chunk(2, dim=-1)
+    precision, shift = matching_sites(row_mean, variance, slopes).chunk(2, dim=-1)
     return precision, shift

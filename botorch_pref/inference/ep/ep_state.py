@@ -15,7 +15,7 @@ from botorch_pref.inference.conditioning.site_solver import (
     SiteSolver,
 )
 from botorch_pref.inference.ep.moment_matching import matching_sites
-from botorch_pref.likelihoods.factors.factors import ScalarFactors
+from botorch_pref.likelihoods.factors.factors import ScalarFactors, TiltedSlopes
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,7 @@ class EPState:
         cavity_ratio: Variances over cavity variances, ``batch_shape x m``.
         cavity_mean: ``batch_shape x m``.
         cavity_variance: ``batch_shape x m``.
-        first: First derivatives of the factors' log partitions in the cavity means,
-            ``batch_shape x m``.
-        second: Second derivatives, ``batch_shape x m``.
+        slopes: Of the factors' log partitions in the cavity means.
         moving: ``batch_shape x 2 m``, False for sites of rows that the prior knows
             exactly; None where there are no such rows.
         proper: ``batch_shape``, whether posterior and cavities are Gaussian; else no
@@ -51,8 +49,7 @@ class EPState:
     cavity_ratio: Tensor
     cavity_mean: Tensor
     cavity_variance: Tensor
-    first: Tensor
-    second: Tensor
+    slopes: TiltedSlopes
     moving: Tensor | None
     proper: Tensor
     is_proper: bool
@@ -65,8 +62,8 @@ class EPState:
         there is no posterior.
         """
         s = self.cavity_variance
-        shift = s * (self.first - self.force) / self._deviation
-        ratio = torch.addcmul(1 - self.cavity_ratio, s, self.second) / self.cavity_ratio
+        shift = s * (self.slopes.first - self.force) / self._deviation
+        ratio = self.slopes.ratio / self.cavity_ratio - 1
         both = torch.maximum(shift.abs(), ratio.abs())
         if self.moving is not None:
             both = both * self.moving.chunk(2, dim=-1)[0]
@@ -105,9 +102,7 @@ class EPState:
     @property
     def target(self) -> Tensor:
         """Sites that match the tilted moments, ``batch_shape x 2 m``."""
-        return matching_sites(
-            self.cavity_mean, self.cavity_variance, self.first, self.second
-        )
+        return matching_sites(self.cavity_mean, self.cavity_variance, self.slopes)
 
     @cached_property
     def step(self) -> Tensor:
@@ -151,7 +146,6 @@ def ep_state(
         left = torch.where(proper.unsqueeze(-1), left, 1.0)
     cavity_variance = variance / left
     cavity_mean = torch.addcmul(mean, cavity_variance, force, value=-1.0)
-    first, second = factors.tilted_slopes(cavity_mean, cavity_variance)
     return EPState(
         sites=sites,
         posterior=posterior,
@@ -162,8 +156,7 @@ def ep_state(
         cavity_ratio=left,
         cavity_mean=cavity_mean,
         cavity_variance=cavity_variance,
-        first=first,
-        second=second,
+        slopes=factors.tilted_slopes(cavity_mean, cavity_variance),
         moving=moving,
         proper=proper,
         is_proper=is_proper,

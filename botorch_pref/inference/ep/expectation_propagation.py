@@ -21,6 +21,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor
 
+from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.lost_digits import lost_digits
 from botorch_pref.inference.conditioning.site_solver import SiteSolver
@@ -62,6 +63,16 @@ def _with_known_rows(
     return ep_state(solver, prior, factors, sites)
 
 
+def _try_state(
+    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
+) -> EPState | None:
+    """The state of some sites; None where they are too precise for a posterior."""
+    try:
+        return ep_state(solver, prior, factors, sites)
+    except PrecisionError:
+        return None
+
+
 def _iterate(
     solver: SiteSolver,
     prior: Tensor,
@@ -71,9 +82,10 @@ def _iterate(
 ) -> tuple[EPState, int]:
     """Parallel sweeps until tilted and posterior moments agree.
 
-    A step after which the next one is longer is taken back and halved: many equal
-    answers overshoot together, each by little. Where the sweeps lead nowhere, the one
-    with the least mismatch is what there is.
+    A step after which the next one is longer, or after which there is no posterior, is
+    taken back and halved: answers about almost the same row overshoot together, each by
+    little. Where the sweeps lead nowhere, the one with the least mismatch is what there
+    is.
     """
     damping, memory, iterations = Damping(state), AndersonMemory(), 1
     best, least = state.sites, state.mismatch
@@ -87,7 +99,12 @@ def _iterate(
         sites = damping.next_sites(state, memory)
         if some_may_have:
             sites = torch.where(reached.unsqueeze(-1), state.sites, sites)
-        new = ep_state(solver, prior, factors, sites)
+        new = _try_state(solver, prior, factors, sites)
+        if new is None:
+            # Nothing says which element of a batch it was.
+            damping.judge(torch.zeros_like(state.proper), everywhere=False)
+            memory, iterations = AndersonMemory(), iterations + 1
+            continue
         calm = new.proper & (new.step_length <= _LONGER * state.step_length)
         everywhere = bool(calm.all())
         if not everywhere:

@@ -22,7 +22,7 @@ def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> T
     """
     variance = torch.maximum(solver.variance, solver.rounding)
     mean = prior.expand_as(variance)
-    sites = matching_sites(mean, variance, *factors.tilted_slopes(mean, variance))
+    sites = matching_sites(mean, variance, factors.tilted_slopes(mean, variance))
     if solver.resolves_all:
         return sites
     moving = torch.cat([solver.resolved, solver.resolved], dim=-1)

@@ -9,24 +9,23 @@ from botorch_pref.inference.derivatives.site_tangent import (
     ImplicitSiteMap,
     SiteDerivatives,
 )
-from botorch_pref.likelihoods.factors.factors import ScalarFactors
+from botorch_pref.likelihoods.factors.factors import ScalarFactors, TiltedSlopes
 
 
 def matching_sites(
-    cavity_mean: Tensor, variance: Tensor, first: Tensor, second: Tensor
+    cavity_mean: Tensor, variance: Tensor, slopes: TiltedSlopes
 ) -> Tensor:
     """Sites, precisions before shifts, that give cavities the tilted moments.
 
     Args:
         cavity_mean: ``batch_shape x m``.
         variance: Of the cavities, ``batch_shape x m``.
-        first: First derivatives of the factors' log partitions in the cavity means.
-        second: Second derivatives.
+        slopes: Of the factors' log partitions in the cavity means.
 
     Returns:
         ``batch_shape x 2 m``.
     """
-    shrink = 1 + variance * second
+    first, second, shrink = slopes
     shift = torch.addcmul(first, second, cavity_mean, value=-1.0)
     return torch.cat([-second / shrink, shift / shrink], dim=-1)
 
@@ -58,7 +57,7 @@ class MomentMatching(ImplicitSiteMap):
             cavity_variance = variance / left
             cavity_mean = (mean - variance * nu) / left
             slopes = self._factors.tilted_slopes(cavity_mean, cavity_variance)
-            new = matching_sites(cavity_mean, cavity_variance, *slopes)
+            new = matching_sites(cavity_mean, cavity_variance, slopes)
             changes = [
                 torch.autograd.grad(
                     part.sum(), (mean, variance, tau, nu), retain_graph=True

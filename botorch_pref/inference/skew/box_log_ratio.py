@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from botorch_pref.likelihoods.factors.box_factors import MergedBoxFactors
 from botorch_pref.numerics.log_ndtr import hazard, log_ndtr
 from botorch_pref.numerics.normal import interval_derivatives
 
@@ -120,3 +121,26 @@ class _BoxLogRatio:
             (low - z) / sd, (high - z) / sd, (high - low) / sd
         )
         return value, -first / sd
+
+
+class MergedLogRatio:
+    """The log ratio of rows with several answers to their Gaussian sites.
+
+    Args:
+        factors: Of m rows.
+        nu: Site shifts, ``batch_shape x m``.
+        tau: Site precisions, ``batch_shape x m``.
+    """
+
+    def __init__(self, factors: MergedBoxFactors, nu: Tensor, tau: Tensor) -> None:
+        self._factors, self._nu, self._tau = factors, nu, tau
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`LogRatio`."""
+        value, slope, _ = self._factors.log_prob(z)
+        site = (0.5 * self._tau * z - self._nu) * z
+        return (value + site).sum(-1), slope + self._tau * z - self._nu
+
+    def gradient(self, z: Tensor) -> Tensor:
+        """See :class:`LogRatio`."""
+        return self(z)[1]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from botorch_pref.inference.skew.skew_gaussian import SkewResult
 from botorch_pref.inference.skew.split_hamiltonian import LatentDraws
-from botorch_pref.inference.warm_start import carry_rows
+from botorch_pref.inference.warm_start import RowSources, carry_rows
 from botorch_pref.likelihoods.factors.box_factors import BoxFactors
 from botorch_pref.numerics.normal import interval_derivatives
 from botorch_pref.numerics.truncated_normal import truncated_normal_quantile
@@ -134,40 +134,47 @@ class ContinuedDraws(NamedTuple):
 @torch.no_grad()
 def continue_draws(
     earlier: SkewResult,
+    noise: Tensor,
     means: Tensor,
     covariance: Tensor,
     factors: BoxFactors,
-    sources: Tensor,
+    sources: RowSources,
     generator: torch.Generator,
 ) -> ContinuedDraws:
     """Draws given all answers, from the posterior given the earlier ones.
 
+    Where further answers join earlier ones about the same row, the mean of what was
+    heard is that of both, weighted by their precisions.
+
     Args:
         earlier: The posterior.
+        noise: Of the earlier rows, ``batch_shape x m``.
         means: Of utilities at the points of the further answers, given each draw,
             ``S x batch_shape x n``.
         covariance: Around them, ``batch_shape x n x n``.
         factors: The further answers, on rows of these points.
-        sources: Where rows of all answers come from, ``batch_shape x m``; see
-            :func:`~botorch_pref.inference.warm_start.row_sources`.
+        sources: Where all rows go; complete.
         generator: The source of randomness, on the device of ``means``.
     """
-    batch = sources.shape[:-1]
+    batch = sources.batch_shape
     rows = factors.rows
-    noise = torch.diag_embed(factors.variance)
+    own = torch.diag_embed(factors.variance)
     if factors.noise is not None:
-        noise = noise + factors.noise.dense()
+        own = own + factors.noise.dense()
     given = rows.apply(_with_batch(means, batch))
     draws = ghk_update(
         _with_batch(given, batch).contiguous(),
-        rows.congruence(covariance) + noise,
+        rows.congruence(covariance) + own,
         factors.lower,
         factors.upper,
         generator,
     )
     truncated = _with_batch(earlier.truncated, batch)
     index = draws.chosen.unsqueeze(-1).expand_as(truncated)
-    truncated = carry_rows(sources, truncated.gather(0, index), draws.further)
+    tau, tau_further = noise.reciprocal(), factors.variance.reciprocal()
+    weighted = tau * truncated.gather(0, index), tau_further * draws.further
+    total = carry_rows(sources, tau, tau_further, signed=False)
+    truncated = carry_rows(sources, *weighted, signed=True) / total
     size = earlier.effective_sample_size.clamp_max(len(truncated)) * draws.share
     return ContinuedDraws(truncated, earlier.latent, size)
 

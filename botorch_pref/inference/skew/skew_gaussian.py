@@ -18,11 +18,14 @@ from botorch_pref.inference.conditioning.choose_solver import choose_solver
 from botorch_pref.inference.conditioning.site_solver import SitePosterior
 from botorch_pref.inference.derivatives.evidence_surrogate import with_gradient_of
 from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.skew.box_log_ratio import LogRatio, box_log_ratio
+from botorch_pref.inference.skew.box_log_ratio import (
+    LogRatio,
+    MergedLogRatio,
+    box_log_ratio,
+)
 from botorch_pref.inference.skew.split_hamiltonian import LatentDraws, sample_latent
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors, MergedBoxFactors
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
-from botorch_pref.numerics.truncated_normal import sample_truncated_normal
 
 _POWER_ITERATIONS = 8
 _BRIDGE_ITERATIONS = 30
@@ -52,13 +55,17 @@ class SkewResult:
 
 
 def _approximation(
-    factors: BoxFactors, mean: Tensor, approximation: GaussianResult
+    factors: BoxFactors | MergedBoxFactors, mean: Tensor, approximation: GaussianResult
 ) -> tuple[LogRatio, Tensor, Tensor]:
     """The log ratio to the EP Gaussian of the rows, its mean and its root."""
     tau, nu = approximation.site_precision, approximation.site_shift
     prior = factors.rows.apply(mean)
     centre = prior + approximation.factor.mean(nu - tau * prior)
-    ratio = box_log_ratio(factors.variance, factors.lower, factors.upper, nu, tau)
+    ratio: LogRatio
+    if isinstance(factors, BoxFactors):
+        ratio = box_log_ratio(factors.variance, factors.lower, factors.upper, nu, tau)
+    else:
+        ratio = MergedLogRatio(factors, nu, tau)
     return ratio, centre, approximation.factor.row_root()
 
 
@@ -66,7 +73,7 @@ def _approximation(
 def skew_gaussian(
     covar: Tensor,
     mean: Tensor,
-    factors: BoxFactors,
+    factors: BoxFactors | MergedBoxFactors,
     approximation: GaussianResult,
     num_draws: int,
     generator: torch.Generator,
@@ -88,9 +95,7 @@ def skew_gaussian(
     latent = sample_latent(
         ratio, centre, root, num_draws=num_draws, generator=generator
     )
-    truncated = sample_truncated_normal(
-        latent.draws, factors.variance, factors.lower, factors.upper, generator
-    )
+    truncated = factors.heard(latent.draws, generator)
     size = latent.effective_sample_size
     return skew_mixture(covar, mean, factors, truncated, latent, size)
 
@@ -99,7 +104,7 @@ def skew_gaussian(
 def skew_mixture(
     covar: Tensor,
     mean: Tensor,
-    factors: BoxFactors,
+    factors: BoxFactors | MergedBoxFactors,
     truncated: Tensor,
     latent: LatentDraws,
     effective_sample_size: Tensor,
@@ -147,7 +152,7 @@ def _leading_scores(columns: Tensor) -> Tensor:
 def exact_log_evidence(
     covar: Tensor,
     mean: Tensor,
-    factors: BoxFactors,
+    factors: BoxFactors | MergedBoxFactors,
     approximation: GaussianResult,
     result: SkewResult,
     generator: torch.Generator,
@@ -201,7 +206,10 @@ def exact_log_evidence(
 
 
 def _noise_gradient(
-    mean: Tensor, factors: BoxFactors, noise: NoiseBlocks, result: SkewResult
+    mean: Tensor,
+    factors: BoxFactors | MergedBoxFactors,
+    noise: NoiseBlocks,
+    result: SkewResult,
 ) -> Tensor:
     """The derivative of the evidence in the noise that rows of one answer share."""
     tau = factors.variance.reciprocal().unsqueeze(-1)
@@ -213,7 +221,7 @@ def _noise_gradient(
 
 def _bridge_estimate(
     mean: Tensor,
-    factors: BoxFactors,
+    factors: BoxFactors | MergedBoxFactors,
     approximation: GaussianResult,
     result: SkewResult,
     generator: torch.Generator,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from botorch_pref.inference.skew.skew_tangent import SkewTangent
 from botorch_pref.inference.solution import Solution
 from botorch_pref.inference.utility_prior import UtilityPrior
 from botorch_pref.inference.warm_start import FurtherAnswers, WarmStart
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors, MergedBoxFactors
 from botorch_pref.numerics.argument_ranges import check_count
 
 
@@ -91,7 +91,7 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     settings: SamplingSettings
     prior: UtilityPrior
-    factors: BoxFactors
+    factors: BoxFactors | MergedBoxFactors
     found: GaussianSolution | None
     start: SkewStart | None = None
 
@@ -198,16 +198,19 @@ class SkewSolution(Solution[PosteriorTerms]):
             return start
         first = ExpectationPropagation().initial_sites(further.factors)
         start = start.at_other_parameters().followed_by(further.sources, first)
-        if further.moments is None:
+        if further.moments is None or not isinstance(further.factors, BoxFactors):
+            return start
+        if not further.sources.complete:
             return start
         generator = self.settings.generator(
-            self.prior.mean, offset=further.sources.shape[-1]
+            self.prior.mean, offset=further.sources.num_rows
         )
         draws = continue_draws(
             self.mixture,
+            self.factors.variance,
             further.moments.means,
             further.moments.covariance,
-            cast("BoxFactors", further.factors),
+            further.factors,
             further.sources,
             generator,
         )

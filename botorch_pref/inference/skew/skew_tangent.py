@@ -24,7 +24,7 @@ from botorch_pref.inference.derivatives.posterior_tangent import TermsChange
 from botorch_pref.inference.gaussian_result import GaussianResult
 from botorch_pref.inference.gaussian_tangent import GaussianTangent
 from botorch_pref.inference.skew.skew_gaussian import SkewResult
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors, MergedBoxFactors
 
 
 class SkewTangent:
@@ -46,7 +46,7 @@ class SkewTangent:
 
     def __init__(
         self,
-        factors: BoxFactors,
+        factors: BoxFactors | MergedBoxFactors,
         mean: Tensor,
         approximation: GaussianResult,
         result: SkewResult,

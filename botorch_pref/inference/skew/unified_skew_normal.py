@@ -16,7 +16,7 @@ from botorch_pref.inference.skew.skew_solution import (
 )
 from botorch_pref.inference.utility_prior import UtilityPrior
 from botorch_pref.inference.warm_start import WarmStart
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors.box_factors import BoxFactors, MergedBoxFactors
 from botorch_pref.likelihoods.factors.factors import Factors
 from botorch_pref.posteriors.moments import Moments
 from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
@@ -51,7 +51,7 @@ class UnifiedSkewNormal(Engine):
         Draws depend on data and hyper-parameters, not on what was solved before: only a
         fit, which records gradients, starts from there.
         """
-        boxes = cast("BoxFactors", factors)
+        boxes = cast("BoxFactors | MergedBoxFactors", factors)
         own = start if isinstance(start, SkewStart) else None
         if torch.is_grad_enabled():
             found = ExpectationPropagation().solve(prior, boxes, start)

@@ -13,7 +13,7 @@ from botorch_pref.inference.variational.softmax_bounds import (
     bound_intercept,
     profile_curvature,
 )
-from botorch_pref.likelihoods.factors.stage_items import stage_items
+from botorch_pref.likelihoods.factors.stage_items import in_some_element, stage_items
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 _MAX_STEPS = 100
@@ -26,17 +26,30 @@ class BouchardBound(Bound):
         stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
         num_points: ``n``.
         like: A tensor whose dtype and device the rows take.
+        counts: How often each set was chosen from so, ``batch_shape x L``; None for
+            once.
     """
 
-    def __init__(self, stages: Tensor, num_points: int, like: Tensor) -> None:
+    def __init__(
+        self,
+        stages: Tensor,
+        num_points: int,
+        like: Tensor,
+        counts: Tensor | None = None,
+    ) -> None:
         self._items = items = stage_items(stages)
         self._here = items.present.to(like)
+        own = in_some_element(stages >= 0, 2).any(-1)
+        self._counts = like.new_ones(()) if counts is None else counts[..., own]
+        self._weights = self._here
+        if counts is not None:
+            self._weights = self._here * items.spread(self._counts)
         self.rows = SparseDesign(
             items.points.unsqueeze(-1), self._here.unsqueeze(-1), num_points
         )
         self.num_parameters = self.rows.num_rows + items.num_stages
         self._sizes = items.total(self._here)
-        self._free_shift = ((items.place == 0).to(like) - 0.5) * self._here
+        self._free_shift = ((items.place == 0).to(like) - 0.5) * self._weights
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         xi, alpha = parameters.split(
@@ -109,7 +122,7 @@ class BouchardBound(Bound):
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """See base class."""
         xi, alpha = self._split(parameters)
-        tau = 2 * bound_curvature(xi) * self._here
+        tau = 2 * bound_curvature(xi) * self._weights
         return tau, self._free_shift + tau * self._items.spread(alpha)
 
     def curvature(
@@ -117,7 +130,7 @@ class BouchardBound(Bound):
     ) -> tuple[Tensor, SparseDesign | None]:
         """See base class."""
         distance = mean - self._items.spread(self._split(parameters)[1])
-        c = profile_curvature(distance, variance) * self._here
+        c = profile_curvature(distance, variance) * self._weights
         total = self._items.spread(self._items.total(c))
         share = torch.where(total > 0, c / torch.where(total > 0, total, 1.0).sqrt(), 0)
         index, coefficients = (
@@ -131,7 +144,7 @@ class BouchardBound(Bound):
         r"""See base class; :math:`M_l` of equation 25 of Guo et al. (2020)."""
         xi, alpha = self._split(parameters)
         lowered = bound_curvature(xi) * self._items.spread(alpha).square()
-        of_items = (bound_intercept(xi) - lowered) * self._here
+        of_items = (bound_intercept(xi) - lowered) * self._weights
         there = self._sizes > 0
         of_sets = torch.where(there, 0.5 * (self._sizes - 2) * alpha, 0.0)
-        return of_items.sum(-1) + of_sets.sum(-1)
+        return of_items.sum(-1) + (self._counts * of_sets).sum(-1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from botorch_pref.inference.variational.gaussian_bound import Bound
@@ -17,17 +16,18 @@ from botorch_pref.linalg.sparse_design import SparseDesign
 class JaakkolaJordanBound(Bound):
     r"""Jaakkola and Jordan's bound, with a parameter :math:`\zeta` for each pair.
 
+    Wins and losses of a pair have the same bound but for its linear term.
+
     Args:
         rows: Differences, winner minus loser.
-        present: ``batch_shape x m`` booleans, False where a row stands for nothing.
+        wins: How often the winner won, ``batch_shape x m``; 0 where a row stands for
+            nothing.
+        losses: How often it lost, ``batch_shape x m``.
     """
 
-    def __init__(self, rows: SparseDesign, present: Tensor | None = None) -> None:
+    def __init__(self, rows: SparseDesign, wins: Tensor, losses: Tensor) -> None:
         self.rows, self.num_parameters = rows, rows.num_rows
-        self._present = present
-
-    def _masked(self, values: Tensor) -> Tensor:
-        return values if self._present is None else values * self._present
+        self._answers, self._net = wins + losses, wins - losses
 
     def best(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; equation 19 of Guo et al. (2020)."""
@@ -35,15 +35,15 @@ class JaakkolaJordanBound(Bound):
 
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """See base class."""
-        tau = self._masked(2 * bound_curvature(parameters))
-        return tau, self._masked(torch.full_like(tau, 0.5))
+        tau = self._answers * 2 * bound_curvature(parameters)
+        return tau, (0.5 * self._net).expand_as(tau)
 
     def curvature(
         self, parameters: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, SparseDesign | None]:
         """See base class."""
-        return self._masked(profile_curvature(mean, variance)), None
+        return self._answers * profile_curvature(mean, variance), None
 
     def intercept(self, parameters: Tensor) -> Tensor:
         """See base class."""
-        return self._masked(bound_intercept(parameters)).sum(-1)
+        return (self._answers * bound_intercept(parameters)).sum(-1)

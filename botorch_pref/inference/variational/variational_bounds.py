@@ -81,13 +81,17 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
 
-def stage_bound(stages: Tensor, num_points: int, like: Tensor) -> Bound:
+def stage_bound(
+    stages: Tensor, num_points: int, like: Tensor, counts: Tensor | None = None
+) -> Bound:
     """Jaakkola and Jordan's bound of pairs and Bouchard's of larger sets.
 
     Args:
         stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
         num_points: ``n``.
         like: A tensor whose dtype and device the rows take.
+        counts: How often each set was chosen from so, ``batch_shape x L``; None for
+            once.
     """
     sizes = (stages >= 0).sum(-1, keepdim=True)
     is_pair = in_some_element(sizes.squeeze(-1) == 2, 1)
@@ -96,11 +100,12 @@ def stage_bound(stages: Tensor, num_points: int, like: Tensor) -> Bound:
         pairs, paired = stages[..., is_pair, :2], sizes[..., is_pair, :] == 2
         rows = pair_rows(torch.where(paired, pairs, 0), num_points, like)
         rows = SparseDesign(rows.indices, rows.coefficients * paired, num_points)
-        blocks.append(JaakkolaJordanBound(rows, paired.squeeze(-1)))
+        wins = paired.squeeze(-1).to(like)
+        wins = wins if counts is None else wins * counts[..., is_pair]
+        blocks.append(JaakkolaJordanBound(rows, wins, torch.zeros_like(wins)))
     if bool((sizes > 2).any()):
-        blocks.append(
-            BouchardBound(torch.where(sizes > 2, stages, -1), num_points, like)
-        )
+        larger = torch.where(sizes > 2, stages, -1)
+        blocks.append(BouchardBound(larger, num_points, like, counts))
     return blocks[0] if len(blocks) == 1 else JointBound(blocks)
 
 
@@ -121,13 +126,16 @@ def bound_of(factors: Factors) -> Bound:
 
 @bound_of.register
 def _(factors: LogitFactors) -> Bound:
-    return JaakkolaJordanBound(factors.rows)
+    return JaakkolaJordanBound(factors.rows, factors.wins, factors.losses)
 
 
 @bound_of.register
 def _(factors: PlackettLuceFactors) -> Bound:
     return stage_bound(
-        factors.stages, factors.rows.num_points, factors.rows.coefficients
+        factors.stages,
+        factors.rows.num_points,
+        factors.rows.coefficients,
+        factors.counts,
     )
 
 

@@ -19,7 +19,11 @@ from botorch_pref.inference.weight_space.weight_posterior import (
     WeightPosterior,
     precision_cholesky,
 )
-from botorch_pref.likelihoods.factors.stage_items import StageItems, stage_items
+from botorch_pref.likelihoods.factors.stage_items import (
+    StageItems,
+    in_some_element,
+    stage_items,
+)
 
 _MAX_ITERATIONS = 100
 _MAX_HALVINGS = 40
@@ -27,11 +31,19 @@ _ARMIJO = 1e-4
 
 
 class _Model(NamedTuple):
-    """Features of the items of all sets, which sets, and the prior's precision."""
+    """Features of the items of all sets, which sets, and the prior's precision.
+
+    Attributes:
+        features: ``batch_shape x M x d``.
+        items: Of the sets.
+        precision: Of the prior.
+        counts: How often the set of each item was chosen from so, ``batch_shape x M``.
+    """
 
     features: Tensor
     items: StageItems
     precision: Tensor
+    counts: Tensor
 
     @property
     def chosen(self) -> Tensor:
@@ -56,7 +68,7 @@ class _Model(NamedTuple):
         )
 
     def _log_likelihood(self, log_p: Tensor) -> Tensor:
-        return torch.where(self.chosen, log_p, 0.0).sum(-1)
+        return (self.counts * torch.where(self.chosen, log_p, 0.0)).sum(-1)
 
     def around_mean(self, p: Tensor) -> Tensor:
         """``x_j - mean of its set``, ``batch_shape x M x d``."""
@@ -65,7 +77,10 @@ class _Model(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """The log posterior at some weights, to second order."""
+    """The log posterior at some weights, to second order.
+
+    ``p`` are the probabilities of items, as often as their sets count.
+    """
 
     p: Tensor
     around: Tensor
@@ -76,7 +91,8 @@ class _Point(NamedTuple):
 def _look(model: _Model, theta: Tensor) -> _Point:
     p = model.log_probabilities(theta).exp()
     around = model.around_mean(p)
-    pull = (around * model.chosen.unsqueeze(-1)).sum(-2)
+    p = model.counts * p
+    pull = (around * (model.counts * model.chosen).unsqueeze(-1)).sum(-2)
     eta = model.precision.unsqueeze(-1)
     hessian = around.mT @ (p.unsqueeze(-1) * around)
     hessian = hessian + torch.diag_embed(eta.expand_as(theta))
@@ -120,7 +136,10 @@ def _line_search(model: _Model, theta: Tensor, step: Tensor, slope: Tensor) -> T
 
 
 def laplace_weights(
-    features: Tensor, stages: Tensor, precision: Tensor
+    features: Tensor,
+    stages: Tensor,
+    precision: Tensor,
+    counts: Tensor | None = None,
 ) -> WeightPosterior:
     r"""The Laplace posterior of weights given choices, and its evidence.
 
@@ -141,6 +160,8 @@ def laplace_weights(
         features: ``X``, ``batch_shape x n x d``.
         stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
         precision: :math:`\eta`, positive, ``batch_shape``.
+        counts: How often each set was chosen from so, ``batch_shape x L``; None for
+            once.
     """
     eta, d = precision.detach(), features.shape[-1]
     tolerance = math.sqrt(torch.finfo(features.dtype).eps)
@@ -148,7 +169,11 @@ def laplace_weights(
         items = stage_items(stages)
         # A shift of all features changes no probability, but costs digits.
         centred = features - features.mean(-2, keepdim=True)
-        model = _Model(_of_items(centred, items), items, eta)
+        often = torch.ones_like(features[..., :1, 0])
+        if counts is not None:
+            kept = in_some_element(stages >= 0, 2).any(-1)
+            often = items.spread(counts[..., kept].to(features))
+        model = _Model(_of_items(centred, items), items, eta, often)
         mean, point, residual, iterations = _find_mode(model, tolerance)
         covariance = torch.cholesky_inverse(point.cholesky)
         diagonal = point.cholesky.diagonal(dim1=-2, dim2=-1)

@@ -131,7 +131,10 @@ class _WeightSolver:
 
 
 def variational_weights(
-    features: Tensor, stages: Tensor, precision: Tensor
+    features: Tensor,
+    stages: Tensor,
+    precision: Tensor,
+    counts: Tensor | None = None,
 ) -> WeightPosterior:
     r"""The variational posterior of weights given choices, and its lower bound.
 
@@ -142,10 +145,13 @@ def variational_weights(
         features: ``X``, ``batch_shape x n x d``.
         stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
         precision: :math:`\eta`, positive, ``batch_shape``.
+        counts: How often each set was chosen from so, ``batch_shape x L``; None for
+            once.
     """
     with torch.no_grad():
         eta = precision.detach()
-        bound = stage_bound(stages, features.shape[-2], features)
+        often = None if counts is None else counts.to(features)
+        bound = stage_bound(stages, features.shape[-2], features, often)
         solver = _WeightSolver(features, bound.rows, eta)
         prior = torch.zeros_like(solver.variance)
         step, iterations, converged = last_step(

@@ -60,13 +60,17 @@ class WeightEngine:
     """A method of inference over weights.
 
     Attributes:
-        find: From features, stages and the prior's precision to the posterior.
+        find: From features, stages, the prior's precision and counts to the posterior.
     """
 
-    find: Callable[[Tensor, Tensor, Tensor], WeightPosterior]
+    find: Callable[[Tensor, Tensor, Tensor, Tensor | None], WeightPosterior]
 
     def solve(
-        self, features: Tensor, stages: Tensor, precision: Tensor
+        self,
+        features: Tensor,
+        stages: Tensor,
+        precision: Tensor,
+        counts: Tensor | None = None,
     ) -> WeightSolution:
         r"""The posterior of weights given choices.
 
@@ -75,5 +79,7 @@ class WeightEngine:
             stages: ``batch_shape x L x k`` long, the chosen point first, padded
                 with -1.
             precision: :math:`\eta`, positive, ``batch_shape``.
+            counts: How often each set was chosen from so, ``batch_shape x L``; None for
+                once.
         """
-        return WeightSolution(self.find(features, stages, precision))
+        return WeightSolution(self.find(features, stages, precision, counts))

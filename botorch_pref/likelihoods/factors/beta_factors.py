@@ -11,6 +11,7 @@ from botorch_pref.likelihoods.factors.factors import (
     LogDerivatives,
     LogPartition,
     ScalarFactors,
+    TiltedSlopes,
 )
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.numerics.beta_log_density import (
@@ -20,7 +21,7 @@ from botorch_pref.numerics.beta_log_density import (
     beta_stiffness,
     beta_value,
 )
-from botorch_pref.numerics.peaked_quadrature import peaked_integral
+from botorch_pref.numerics.peaked_quadrature import TiltedMoments, peaked_integral
 
 
 def beta_partition(
@@ -30,7 +31,7 @@ def beta_partition(
     mean: Tensor,
     variance: Tensor,
     peak: Tensor | None = None,
-) -> LogPartition:
+) -> TiltedMoments:
     r""":math:`\log \int \mathrm{Beta}(y \mid z) N(z; m, s) dz` and its derivatives.
 
     By quadrature, see :func:`peaked_integral`.
@@ -48,7 +49,7 @@ def beta_partition(
     y, precision, centre, spread, peak = torch.broadcast_tensors(
         y, precision, mean / scale, variance / scale.square(), peak
     )
-    value, first, second = peaked_integral(
+    value, first, second, ratio = peaked_integral(
         partial(beta_value, y, precision),
         partial(beta_slope, y, precision),
         partial(beta_stiffness, y, precision),
@@ -56,7 +57,7 @@ def beta_partition(
         spread,
         peak,
     )
-    return LogPartition(value, first / scale, second / scale.square())
+    return TiltedMoments(value, first / scale, second / scale.square(), ratio)
 
 
 class BetaFactors(ScalarFactors):
@@ -100,6 +101,13 @@ class BetaFactors(ScalarFactors):
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class."""
+        return LogPartition(*self._tilted(mean, variance)[:3])
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        return TiltedSlopes(*self._tilted(mean, variance)[1:])
+
+    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         return beta_partition(
             self.answers, self.precision, self.scale, mean, variance, self._peak
         )

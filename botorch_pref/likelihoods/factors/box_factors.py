@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
 
 from botorch_pref.likelihoods.factors.factors import (
+    GroupsOf,
     LogDerivatives,
     LogPartition,
     ScalarFactors,
+    TiltedSlopes,
 )
+from botorch_pref.linalg.joint_shape import join_rows, joint_shape
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.row_groups import RowGroups, take_places
 from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.numerics.log_concave_quadrature import (
+    LogConcave,
+    log_concave_integral,
+)
 from botorch_pref.numerics.log_ndtr import (
     log_ndtr,
     log_ndtr_and_slopes,
@@ -22,6 +32,11 @@ from botorch_pref.numerics.log_ndtr import (
     log_ndtr_slopes,
 )
 from botorch_pref.numerics.normal import interval_derivatives
+from botorch_pref.numerics.peaked_quadrature import TiltedMoments
+from botorch_pref.numerics.truncated_normal import sample_truncated_normal
+
+# Sums of so many answers are drawn one by one.
+_FEW = 32
 
 
 def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
@@ -47,6 +62,8 @@ class BoxFactors(ScalarFactors):
         upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
         width: ``u - l`` where it is known to more digits than the ends leave.
     """
+
+    takes_counts = True
 
     def __init__(
         self,
@@ -121,15 +138,37 @@ class BoxFactors(ScalarFactors):
         """See base class; closed form, since noise and cavity variances add."""
         return LogPartition(*self._with_slopes(mean, self.variance + variance))
 
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
         """See base class."""
         total, sides = self.variance + variance, self._sides
         if sides is None:
             _, first, second, _ = self._shifted(mean, total)
-            return first, second
-        x, slope = self._half_line(sides, mean, total)
-        first, second = log_ndtr_slopes(x)
-        return first * slope, second * slope.square()
+        else:
+            x, slope = self._half_line(sides, mean, total)
+            first, second = log_ndtr_slopes(x)
+            first, second = first * slope, second * slope.square()
+        return TiltedSlopes(first, second, 1 + variance * second)
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
+        """See base class; rows that share noise with others stay as they are."""
+        apart = self.in_noise
+        label = apart.cumsum(0) * apart if self.noise is not None else None
+        # The noise has one place for a row in all elements of a batch.
+        groups = groups_of(self.rows, label, self.noise is None)
+        if counts is None and groups is None:
+            return self
+        return MergedBoxFactors(self, counts, groups)
+
+    def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of ``v`` in its box given ``z``.
+
+        Args:
+            z: ``num_draws x batch_shape x m``.
+            generator: The source of randomness.
+        """
+        return sample_truncated_normal(
+            z, self.variance, self.lower, self.upper, generator
+        )
 
 
 class CorrelatedBoxFactors(BoxFactors):
@@ -149,6 +188,7 @@ class CorrelatedBoxFactors(BoxFactors):
     """
 
     shares_noise: ClassVar[bool] = True
+    takes_counts = False
     noise: NoiseBlocks
 
     def __init__(
@@ -163,3 +203,226 @@ class CorrelatedBoxFactors(BoxFactors):
     ) -> None:
         super().__init__(rows, variance, lower, upper, width=width)
         self.noise = noise
+
+
+def _side_by_side(groups: RowGroups, two_sided: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The answers of each row in columns; those with two ends have their own.
+
+    Args:
+        groups: The rows.
+        two_sided: ``batch_shape x M`` booleans.
+
+    Returns:
+        For each column an answer of each row, ``batch_shape x m`` long, and whether it
+        is one of that row.
+    """
+    num_groups, num_answers = groups.num_groups, groups.group.shape[-1]
+    batch = joint_shape(groups.group.shape[:-1], two_sided.shape[:-1])
+    columns = []
+    for chosen in (~two_sided, two_sided):
+        if not bool(chosen.any()):
+            continue
+        chosen = chosen.expand(*batch, -1)
+        some = chosen.long().argmax(-1, keepdim=True)
+        # Answers of other kinds come last, in a group that there is none of.
+        group = torch.where(chosen, groups.group, num_groups)
+        row, order = group.sort(dim=-1, stable=True)
+        each = torch.arange(num_groups, device=row.device).expand(*batch, -1)
+        start = torch.searchsorted(row.contiguous(), each.contiguous())
+        size = torch.searchsorted(row.contiguous(), each.contiguous(), right=True)
+        size = size - start
+        for rank in range(int(size.max())):
+            there = size > rank
+            place = (start + rank).clamp_max(num_answers - 1)
+            columns.append((torch.where(there, order.gather(-1, place), some), there))
+    return columns
+
+
+def _take(boxes: BoxFactors, places: Tensor) -> BoxFactors:
+    """Some boxes, without noise that they share; they are not asked for rows."""
+    variance, lower, upper, width = (
+        take_places(part, places)
+        for part in (boxes.variance, boxes.lower, boxes.upper, boxes.width)
+    )
+    return BoxFactors(boxes.rows, variance, lower, upper, width=width)
+
+
+def _noise_of_groups(
+    noise: NoiseBlocks | None, groups: RowGroups
+) -> NoiseBlocks | None:
+    if noise is None:
+        return None
+    m = groups.num_groups
+    rows = torch.cat([groups.group, groups.group.new_tensor([m])])[noise.rows]
+    return NoiseBlocks(rows, noise.covariance, m)
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One answer of each row.
+
+    Attributes:
+        boxes: Of the answers.
+        sign: ``m``, of the row in the answer.
+        counts: ``batch_shape x m``, how often it was given; 0 where there is none.
+    """
+
+    boxes: BoxFactors
+    sign: Tensor
+    counts: Tensor
+
+    def take(self, places: Tensor) -> _Column:
+        """The column of some of the rows."""
+        return _Column(
+            _take(self.boxes, places), self.sign[..., places], self.counts[..., places]
+        )
+
+    def sum_heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the sum of what was heard, ``num_draws x batch_shape x m``.
+
+        Answer by answer where they are few; else by the first three cumulants of the
+        sum (Cornish and Fisher 1938), whose distribution function is then right within
+        1e-3, a thirtieth of the error of a thousand draws.
+        """
+        few = self.counts <= _FEW
+        total = torch.zeros_like(z)
+        most = int(torch.where(few, self.counts, 0).max())
+        for k in range(most):
+            one = self.boxes.heard(self.sign * z, generator)
+            total = torch.where(few & (k < self.counts), total + one, total)
+        if not bool(few.all()):
+            total = torch.where(few, total, self._sum_of_many(z, generator))
+        return self.sign * total
+
+    def _sum_of_many(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        z, r, count = self.sign * z, self.boxes.variance, self.counts.clamp_min(1.0)
+        _, first, second, third = self.boxes._shifted(z, r)
+        deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()
+        scale = (r / deviation.clamp_min(torch.finfo(z.dtype).tiny)).nan_to_num()
+        # No normal variable that is kept to an interval is more skewed.
+        skewness = (scale**3 * third).clamp(-2.0, 2.0) / count.sqrt()
+        x = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
+        square = x.square()
+        bent = skewness / 6 * (square - 1) - skewness.square() * x * (
+            (2 * square - 5) / 36 - (square - 3) / 16
+        )
+        return count * (z + r * first) + count.sqrt() * deviation * (x + bent)
+
+
+def _log_product(columns: Sequence[_Column], z: Tensor) -> tuple[Tensor, ...]:
+    """The log probability of all answers of each row, and two derivatives."""
+    value = first = second = torch.zeros_like(z)
+    for column in columns:
+        c, s = column.counts, column.sign
+        log_p, slope, bend = column.boxes.log_prob(s * z)
+        value, first = value + c * log_p, first + c * s * slope
+        second = second + c * bend
+    return value, first, second
+
+
+class MergedBoxFactors(ScalarFactors):
+    r"""Boxed rows each of which has several answers, or one that was given many times.
+
+    .. math::
+        p(y_i \mid z_i) = \prod_k P(l_{ik} \le s_{ik} z_i + e \le u_{ik})^{c_{ik}},
+
+    with signs :math:`s_{ik}` and counts :math:`c_{ik}`. Its logarithm is concave.
+
+    Args:
+        answers: The boxes, M of them, each answer a row of its own.
+        counts: How often each answer was given, ``batch_shape x M``; None for once.
+        groups: The rows that they have in common; None for none.
+    """
+
+    def __init__(
+        self, answers: BoxFactors, counts: Tensor | None, groups: RowGroups | None
+    ) -> None:
+        num_answers = answers.rows.num_rows
+        every = torch.arange(num_answers, device=answers.lower.device)
+        if groups is None:
+            alone = torch.ones_like(every, dtype=torch.bool)
+            groups = RowGroups(every, every, alone.to(answers.lower), alone)
+        if counts is None:
+            counts = torch.ones_like(every)
+        self.rows = groups.merged(answers.rows)
+        self.noise = _noise_of_groups(answers.noise, groups)
+        two_sided = answers.lower.isfinite() & answers.upper.isfinite()
+        places = _side_by_side(groups, two_sided)
+        self._columns = [
+            _Column(
+                _take(answers, answer),
+                take_places(groups.sign, answer),
+                take_places(counts.to(answers.lower), answer) * there,
+            )
+            for answer, there in places
+        ]
+        often = sum(c.counts for c in self._columns) - groups.there.to(answers.lower)
+        single = (often <= 0).reshape(-1, groups.num_groups).all(0)
+        (self._alone,) = single.nonzero(as_tuple=True)
+        (self._merged,) = (~single).nonzero(as_tuple=True)
+        self._back = torch.cat([self._alone, self._merged]).argsort()
+        self._like_merged = often[..., :1]
+        self._single = _take(answers, groups.first[..., self._alone])
+
+    @property
+    def variance(self) -> Tensor:
+        """The noise of the mean of what was heard of a row, ``batch_shape x m``.
+
+        Means are weighted by precisions.
+        """
+        precision = [c.counts / c.boxes.variance for c in self._columns]
+        total = torch.stack(torch.broadcast_tensors(*precision)).sum(0)
+        # Of a row without answers, which an element of a batch may have, any.
+        return torch.where(total > 0, total, 1.0).reciprocal()
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*_log_product(self._columns, z))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        each = [
+            c.sign * c.boxes.curvature_gradient(c.sign * z, c.counts * weights)
+            for c in self._columns
+        ]
+        return torch.stack(torch.broadcast_tensors(*each)).sum(0)
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class; of rows with one answer in closed form."""
+        return LogPartition(*self._tilted(mean, variance)[:3])
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        return TiltedSlopes(*self._tilted(mean, variance)[1:])
+
+    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        alone, merged = self._alone, self._merged
+        own = mean[..., alone], variance[..., alone]
+        closed = self._single.log_partition(*own)
+        parts = TiltedMoments(*closed, 1 + own[1] * closed.second)
+        if not len(merged):
+            return parts
+        both = [t[..., merged] for t in (mean, variance)]
+        both[0], both[1], _ = torch.broadcast_tensors(*both, self._like_merged)
+        found = log_concave_integral(self._of_rows, both[0], both[1])
+        joined = map(join_rows, zip(parts, found, strict=True))
+        return TiltedMoments(*(part[..., self._back] for part in joined))
+
+    def _of_rows(self, places: Tensor | None) -> LogConcave:
+        rows = self._merged if places is None else self._merged[places]
+        columns = [column.take(rows) for column in self._columns]
+        return lambda z: cast("tuple[Tensor, Tensor, Tensor]", _log_product(columns, z))
+
+    def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the mean of what was heard of each row, given ``z``.
+
+        Args:
+            z: ``num_draws x batch_shape x m``.
+            generator: The source of randomness.
+        """
+        total, none = torch.zeros_like(z), torch.ones_like(z, dtype=torch.bool)
+        for column in self._columns:
+            total = total + column.sum_heard(z, generator) / column.boxes.variance
+            none = none & (column.counts == 0)
+        return torch.where(none, z, total * self.variance)

@@ -12,13 +12,15 @@ from torch import Tensor
 
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.likelihoods.factors.factors import (
+    GroupsOf,
     LogDerivatives,
     LogPartition,
     ScalarFactors,
+    TiltedSlopes,
 )
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.numerics.bend_quadrature import bend_nodes, density_bend
-from botorch_pref.numerics.peaked_quadrature import tilted_derivatives
+from botorch_pref.numerics.peaked_quadrature import TiltedMoments, tilted_derivatives
 
 _LONGEST_STEP, _SHORTEST_STEP = 0.5, 0.5 / 32
 # Of integrals with all nodes and with every other one. Where the rule converges
@@ -45,11 +47,27 @@ class DensityFactors(ScalarFactors):
             where parameters may add batch dimensions before ``m``.
     """
 
+    takes_counts = True
+
     def __init__(
         self, rows: SparseDesign, log_density: Callable[[Tensor], Tensor]
     ) -> None:
         self.rows = rows
         self._log_density = log_density
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> DensityFactors:
+        """See base class: a row has the product of its densities."""
+        groups = groups_of(self.rows, None, True)
+        if groups is None and counts is None:
+            return self
+
+        def log_product(z: Tensor) -> Tensor:
+            each = self._log_density(z if groups is None else groups.spread(z))
+            each = each if counts is None else counts * each
+            return each if groups is None else groups.total(each)
+
+        rows = self.rows if groups is None else groups.merged(self.rows)
+        return DensityFactors(rows, log_product)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
@@ -66,6 +84,13 @@ class DensityFactors(ScalarFactors):
             InferenceWarning: The quadrature did not converge, since the density has
                 steps or bends in several places.
         """
+        return LogPartition(*self._tilted(mean, variance)[:3])
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        return TiltedSlopes(*self._tilted(mean, variance)[1:])
+
+    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         shape = torch.broadcast_shapes(mean.shape, variance.shape, self._shape)
         mean, variance = mean.expand(shape), variance.expand(shape)
         step = _LONGEST_STEP
@@ -80,13 +105,13 @@ class DensityFactors(ScalarFactors):
                 "density has steps or bends in several places; give factors with a "
                 "log_partition of their own.",
                 InferenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return partition
 
     def _partition(
         self, mean: Tensor, variance: Tensor, step: float
-    ) -> tuple[LogPartition, float]:
+    ) -> tuple[TiltedMoments, float]:
         """The partition, and by how much that of every other node differs."""
         centre, width = (v.expand(mean.shape) for v in self._bend)
         at, deviation = mean.detach(), variance.detach().sqrt()
@@ -99,7 +124,7 @@ class DensityFactors(ScalarFactors):
         gaussian = -0.5 * (offset.square() / variance - nodes.square())
         gaussian = gaussian - 0.5 * (variance / deviation.square()).log()
         logs = value + weights + gaussian
-        partition = LogPartition(*tilted_derivatives(logs, slope, offset, variance))
+        partition = tilted_derivatives(logs, slope, offset, variance)
         return partition, _disagreement(logs.detach(), nodes)
 
     @cached_property

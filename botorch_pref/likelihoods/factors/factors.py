@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 
 from botorch_pref.linalg.noise_blocks import NoiseBlocks
+from botorch_pref.linalg.row_groups import RowGroups
 from botorch_pref.linalg.sparse_design import SparseDesign
+
+GroupsOf = Callable[[SparseDesign, Tensor | None, bool], RowGroups | None]
+"""Finds rows that are equal up to their sign; see :func:`.row_groups`."""
 
 
 class LogDerivatives(NamedTuple):
@@ -32,6 +38,21 @@ class LogPartition(NamedTuple):
     second: Tensor
 
 
+class TiltedSlopes(NamedTuple):
+    r"""The derivatives of a log partition that make a site, ``batch_shape x m``.
+
+    Attributes:
+        first: The first derivative in the mean.
+        second: The second derivative.
+        ratio: Tilted variances over those of the cavities, :math:`1 + s \partial^2`, to
+            their own digits where answers are much more precise than the cavity.
+    """
+
+    first: Tensor
+    second: Tensor
+    ratio: Tensor
+
+
 class Factors(ABC):
     r"""Factors of the rows ``z = A f(X)``.
 
@@ -40,11 +61,21 @@ class Factors(ABC):
         noise: Gaussian noise that rows of one answer share and that is part of ``z``
             beside ``A f``; None where there is none.
         shares_noise: Whether factors of the class may have such noise.
+        takes_counts: Whether :meth:`merged` takes answers that were given many times.
     """
 
     shares_noise: ClassVar[bool] = False
+    takes_counts: ClassVar[bool] = False
     rows: SparseDesign
     noise: NoiseBlocks | None = None
+
+    @property
+    def in_noise(self) -> Tensor:
+        """Whether each row shares noise with others, ``m`` booleans."""
+        if self.noise is None:
+            index = self.rows.indices
+            return index.new_zeros(self.rows.num_rows, dtype=torch.bool)
+        return self.noise.diagonal().reshape(-1, self.rows.num_rows).any(0)
 
     @abstractmethod
     def log_prob(self, z: Tensor) -> LogDerivatives:
@@ -66,6 +97,19 @@ class Factors(ABC):
             ``batch_shape x m``; where rows are independent, ``weights`` times the third
             derivative.
         """
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> Factors:
+        r"""The factors of the same answers, each as often as it was given.
+
+        Where several see the same row they become one factor,
+        :math:`\prod_k p_k(\pm z)^{c_k}`. By default they stay as they are.
+
+        Args:
+            counts: ``batch_shape x M`` integers, how often each answer was given; None
+                for once. Only where :attr:`takes_counts`.
+            groups_of: Finds rows that are equal up to their sign.
+        """
+        return self
 
     def reindex(self, inverse: Tensor, num_points: int) -> None:
         """Lets the factors see points that are counted once.
@@ -93,12 +137,12 @@ class ScalarFactors(Factors):
             variance: Cavity variances, ``batch_shape x m``.
         """
 
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """The two derivatives of :meth:`log_partition`, where they alone cost less.
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """The derivatives of :meth:`log_partition`, where they alone cost less.
 
         Args:
             mean: Cavity means, ``batch_shape x m``.
             variance: Cavity variances, ``batch_shape x m``.
         """
         _, first, second = self.log_partition(mean, variance)
-        return first, second
+        return TiltedSlopes(first, second, 1 + variance * second)

@@ -13,10 +13,16 @@ logistic factor.
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
 from torch import Tensor
 
-from botorch_pref.likelihoods.factors.factors import Factors, LogDerivatives
+from botorch_pref.likelihoods.factors.factors import (
+    Factors,
+    GroupsOf,
+    LogDerivatives,
+)
 from botorch_pref.likelihoods.factors.stage_items import in_some_element
 from botorch_pref.linalg.sparse_design import SparseDesign
 
@@ -28,10 +34,24 @@ class PlackettLuceFactors(Factors):
         stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
         num_points: ``n``.
         like: A tensor whose dtype and device the rows take.
+        answers: ``L`` long, the answer that each set is of; None for one each.
+
+    Attributes:
+        counts: How often each set was chosen from so, ``batch_shape x L``; None for
+            once.
     """
 
-    def __init__(self, stages: Tensor, num_points: int, like: Tensor) -> None:
-        self.stages = stages
+    takes_counts = True
+    counts: Tensor | None = None
+
+    def __init__(
+        self,
+        stages: Tensor,
+        num_points: int,
+        like: Tensor,
+        answers: Tensor | None = None,
+    ) -> None:
+        self.stages, self._answers = stages, answers
         k = stages.shape[-1]
         # All pairs (i, j) of places, those of the chosen item first.
         self._first, self._second = torch.triu_indices(
@@ -52,6 +72,21 @@ class PlackettLuceFactors(Factors):
             coefficients.flatten(-3, -2)[..., self._kept, :],
             num_points,
         )
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> PlackettLuceFactors:
+        """See base class: sets that were chosen from many times count as often."""
+        if counts is None:
+            return self
+        own = counts if self._answers is None else counts[..., self._answers]
+        copied = copy(self)
+        copied.counts = own.to(self.rows.coefficients)
+        return copied
+
+    def _weighted(self, of_sets: Tensor) -> Tensor:
+        """Values of each set, ``batch_shape x L x P``, as often as it counts."""
+        if self.counts is None:
+            return of_sets
+        return of_sets * self.counts.unsqueeze(-1)
 
     def reindex(self, inverse: Tensor, num_points: int) -> None:
         """See base class."""
@@ -81,7 +116,8 @@ class PlackettLuceFactors(Factors):
         value, first = torch.zeros_like(products), torch.zeros_like(products)
         value[..., 0] = log_p[..., 0]
         first[..., : log_p.shape[-1] - 1] = log_p[..., 1:].exp()
-        return LogDerivatives(*map(self._rows_of, (value, first, -products)))
+        each = map(self._weighted, (value, first, -products))
+        return LogDerivatives(*map(self._rows_of, each))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         r"""See base class.
@@ -95,7 +131,7 @@ class PlackettLuceFactors(Factors):
         sizes = products.shape[-2:]
         given = weights.new_zeros(*weights.shape[:-1], sizes.numel())
         given[..., self._kept] = weights
-        products = products * given.unflatten(-1, sizes)
+        products = self._weighted(products * given.unflatten(-1, sizes))
         of_item = products.new_zeros(*products.shape[:-1], log_p.shape[-1])
         of_item = of_item.index_add(-1, self._first, products)
         of_item = of_item.index_add(-1, self._second, products)

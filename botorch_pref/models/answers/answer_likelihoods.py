@@ -63,7 +63,7 @@ class AnswerLikelihoods(ModuleDict):
     def factors(
         self, data: TrainingSet, engine: Engine, distinct: DistinctPoints | None = None
     ) -> Factors:
-        """The factors of all answers.
+        """The factors of all answers, in which those about one row are one.
 
         Args:
             data: Answers and their datapoints.
@@ -71,11 +71,21 @@ class AnswerLikelihoods(ModuleDict):
             distinct: The points that the factors are about; None for all datapoints.
         """
         n = data.datapoints.shape[-2]
-        blocks = [_factors(self.of(type(b), engine), b, n) for b in data.feedback]
+        blocks, counts = [], []
+        for answers in data.answers if distinct is None else data.distinct_answers:
+            kind = type(answers.given)
+            likelihood = self.of(kind, engine)
+            takes_counts = likelihood.explains[kind].takes_counts
+            told = answers.block if takes_counts else answers.repeated
+            blocks.append(_factors(likelihood, told, n))
+            counts.append(answers.counts if takes_counts else None)
         if distinct is not None:
             for block in blocks:
                 block.reindex(distinct.inverse, len(distinct.first))
-        return joint_factors(blocks)
+        elif data.first_copies is not None:
+            for block in blocks:
+                block.rows = block.rows.reindex(data.first_copies, n)
+        return joint_factors(blocks, counts, data.equal_rows)
 
 
 def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> Factors:

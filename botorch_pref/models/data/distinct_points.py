@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_pref.linalg.row_groups import distinct_rows
+
 
 class DistinctPoints(NamedTuple):
     """Positions of the distinct rows of a matrix of points.
@@ -45,3 +47,27 @@ def distinct_points(datapoints: Tensor) -> DistinctPoints | None:
     positions = torch.arange(n, device=inverse.device)
     first = first.scatter_reduce(0, inverse, positions, reduce="amin")
     return DistinctPoints(first=first, inverse=inverse)
+
+
+def first_copies(datapoints: Tensor) -> Tensor | None:
+    """The first point that equals it, for each point of a batch.
+
+    Answers about either are then about one row. All points stay: elements of a batch
+    may have different numbers of copies.
+
+    Args:
+        datapoints: ``batch_shape x n x d``.
+
+    Returns:
+        ``batch_shape x n`` long; None where there are no copies, no batch, or a
+        gradient in each row is wanted.
+    """
+    if datapoints.dim() == 2 or datapoints.requires_grad:
+        return None
+    n = datapoints.shape[-2]
+    flat = datapoints.reshape(-1, datapoints.shape[-1]).double()
+    element = torch.arange(len(flat), device=flat.device) // n
+    first, group = distinct_rows(torch.cat([element.unsqueeze(-1), flat], dim=-1))
+    if len(first) == len(flat):
+        return None
+    return (first[group] - element * n).reshape(datapoints.shape[:-1])

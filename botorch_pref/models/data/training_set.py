@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -13,7 +13,40 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.feedback.feedback import check_index_tensor
-from botorch_pref.models.data.distinct_points import DistinctPoints, distinct_points
+from botorch_pref.linalg.row_groups import RowFinder, distinct_rows
+from botorch_pref.models.data.distinct_points import (
+    DistinctPoints,
+    distinct_points,
+    first_copies,
+)
+
+# Rows of answers that cannot be counted: five hundred megabytes where they see a
+# thousand draws each.
+_MOST_ROWS = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class MergedAnswers:
+    """Answers of one kind, and how often each was given.
+
+    Attributes:
+        given: The block as it was given.
+        block: The distinct answers, without counts.
+        counts: ``batch_shape x M`` long; None where each was given once.
+    """
+
+    given: Feedback
+    block: Feedback
+    counts: Tensor | None
+
+    @cached_property
+    def repeated(self) -> Feedback:
+        """The answers one by one, for factors that take no counts.
+
+        Raises:
+            FeedbackError: There are too many.
+        """
+        return self.given.repeated(_MOST_ROWS) if self.given.is_counted else self.given
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +107,29 @@ class TrainingSet:
     def distinct(self) -> DistinctPoints | None:
         """Places of the distinct datapoints; None where nothing is gained by them."""
         return distinct_points(self.datapoints)
+
+    @cached_property
+    def first_copies(self) -> Tensor | None:
+        """The first copy of each datapoint of a batch; None where there are none."""
+        return first_copies(self.datapoints)
+
+    @cached_property
+    def answers(self) -> tuple[MergedAnswers, ...]:
+        """The distinct answers of each block, about the datapoints as they are."""
+        return tuple(merged_answers(block, None) for block in self.feedback)
+
+    @cached_property
+    def distinct_answers(self) -> tuple[MergedAnswers, ...]:
+        """The distinct answers of each block, equal datapoints being one."""
+        if self.distinct is None:
+            return self.answers
+        places = self.distinct.inverse
+        return tuple(merged_answers(block, places) for block in self.feedback)
+
+    @cached_property
+    def equal_rows(self) -> RowFinder:
+        """Finds rows of these data that are equal up to their sign, once."""
+        return RowFinder()
 
     @property
     def comparisons(self) -> Comparisons | None:
@@ -273,3 +329,39 @@ def collect_answers(
     if isinstance(answers, Tensor):
         return (Comparisons(check_index_tensor("Y", answers, width=2)),)
     return collect_feedback(None, answers)
+
+
+def merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
+    """The distinct answers of a block, those that are equal in all of a batch.
+
+    Args:
+        block: Answers of one kind.
+        places: For each datapoint the distinct point that it is; None where all are.
+    """
+    firsts, counts = [], []
+    for name, fields in block.tables.items():
+        first, group = distinct_rows(_table(block, fields, places))
+        given = None if name is None else getattr(block, name)
+        often = torch.ones_like(group) if given is None else given
+        total = often.new_zeros(*often.shape[:-1], len(first))
+        counts.append(total.index_add(-1, group, often))
+        firsts.append(first)
+    if not block.is_counted and all(bool((c == 1).all()) for c in counts):
+        return MergedAnswers(block, block, None)
+    batch = torch.broadcast_shapes(*(c.shape[:-1] for c in counts))
+    joined = torch.cat([c.expand(*batch, c.shape[-1]) for c in counts], dim=-1)
+    without = replace(block, **dict.fromkeys(map(str, block.counted)))  # type: ignore[type-var]
+    return MergedAnswers(block, without.take(*firsts), joined)
+
+
+def _table(block: Feedback, fields: tuple[str, ...], places: Tensor | None) -> Tensor:
+    """The fields of answers as one table, ``m x k``, of distinct points."""
+    columns = []
+    for name in fields:
+        value: Tensor = getattr(block, name)
+        if places is not None and name in block.index_fields:
+            value = torch.where(value < 0, value, places[value])
+        along = -2 if name in block.wide_fields else -1
+        rows = value.movedim(along, 0)
+        columns.append(rows.reshape(len(rows), -1).double())
+    return torch.cat(columns, dim=-1)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from botorch_pref.feedback import Feedback
 from botorch_pref.inference.weight_space.weight_engine import WeightEngine
 from botorch_pref.inference.weight_space.weight_posterior import WeightPosterior
 from botorch_pref.models.regression.set_folds import SetFold
-from botorch_pref.models.regression.stages import comparisons_of, stages_of
+from botorch_pref.models.regression.stages import (
+    comparisons_of,
+    stage_counts_of,
+    stages_of,
+)
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 
 
@@ -45,14 +50,24 @@ def held_out_losses(
     losses, counts = [], []
     for train, held_out in folds:
         with torch.no_grad():
-            weights = engine.solve(features, stages_of(train), etas).terms
-        pairs = comparisons_of(stages_of(held_out))
-        there = pairs[..., 0] >= 0
+            weights = engine.solve(
+                features, stages_of(train), etas, _counts_of(train)
+            ).terms
+        stages, often = stages_of(held_out), _counts_of(held_out)
+        pairs = comparisons_of(stages)
+        there = (pairs[..., 0] >= 0).to(features)
+        if often is not None:
+            there = there * often.repeat_interleave(stages.shape[-1] - 1, dim=-1)
         log_wins = _log_win_probability(features, pairs, weights)
-        losses.append(-torch.where(there, log_wins, 0.0).sum(-1))
+        losses.append(-torch.where(there > 0, there * log_wins, 0.0).sum(-1))
         counts.append(there.sum(-1))
     mean = torch.stack(losses).sum(0) / torch.stack(counts).sum(0)
     return EtaLosses(etas.flatten(), mean)
+
+
+def _counts_of(blocks: Sequence[Feedback]) -> Tensor | None:
+    counts = [b.answer_counts if b.is_counted else None for b in blocks]
+    return stage_counts_of(blocks, counts)
 
 
 def _log_win_probability(

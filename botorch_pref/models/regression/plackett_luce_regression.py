@@ -33,7 +33,11 @@ from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
 from botorch_pref.models.registry import register_model
 from botorch_pref.models.regression.held_out_losses import EtaLosses, held_out_losses
 from botorch_pref.models.regression.set_folds import set_folds
-from botorch_pref.models.regression.stages import check_stages, stages_of
+from botorch_pref.models.regression.stages import (
+    check_stages,
+    stage_counts_of,
+    stages_of,
+)
 from botorch_pref.models.utility_model import UtilityModel
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
@@ -145,7 +149,10 @@ class PlackettLuceRegression(UtilityModel, GP):
             raise BotorchPrefError(
                 "There are no answers to learn from; pass comparisons= or feedback=."
             )
-        solution = engine.solve(self._features(), stages_of(self.feedback), self.eta)
+        answers = cast("TrainingSet", self._data).answers
+        blocks, counts = [a.block for a in answers], [a.counts for a in answers]
+        often = stage_counts_of(blocks, counts)
+        solution = engine.solve(self._features(), stages_of(blocks), self.eta, often)
         solution.warn(type(self).__name__)
         return solution
 

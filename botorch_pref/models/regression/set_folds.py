@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
-from botorch_pref.models.regression.stages import stages_of
+from botorch_pref.feedback import Feedback
 
 
 class SetFold(NamedTuple):
@@ -21,26 +18,12 @@ class SetFold(NamedTuple):
     held_out: tuple[Feedback, ...]
 
 
-def _take(block: Feedback, keep: Tensor) -> Feedback:
-    if isinstance(block, Comparisons):
-        assert block.pairs is not None, "comparisons without ties have pairs"
-        return Comparisons(block.pairs[..., keep, :])
-    if isinstance(block, Choices):
-        return Choices(block.sets[..., keep, :], block.chosen[..., keep])
-    assert isinstance(block, Rankings), "checked by the model"
-    return replace(block, orders=block.orders[..., keep, :])
-
-
-def _num_answers(block: Feedback) -> int:
-    if isinstance(block, Rankings):
-        return block.orders.shape[-2]
-    return stages_of([block]).shape[-2]
-
-
 def set_folds(
     blocks: Sequence[Feedback], num_folds: int, generator: torch.Generator
 ) -> Iterator[SetFold]:
     """Random folds of about equal size; the stages of a ranking stay together.
+
+    An answer with a count is held out as a whole too.
 
     Args:
         blocks: Comparisons, choices and rankings.
@@ -50,7 +33,7 @@ def set_folds(
     Raises:
         FeedbackError: There are fewer answers than folds, or fewer than two folds.
     """
-    sizes = [_num_answers(block) for block in blocks]
+    sizes = [block.answer_counts.shape[-1] for block in blocks]
     if not 2 <= num_folds <= sum(sizes):
         raise FeedbackError(
             f"num_folds={num_folds} of {sum(sizes)} answers; take at least 2 folds and "
@@ -64,5 +47,5 @@ def set_folds(
         for block, part in zip(blocks, parts, strict=True):
             for side, keep in ((train, part != fold), (held_out, part == fold)):
                 if bool(keep.any()):
-                    side.append(_take(block, keep))
+                    side.append(block.take(keep))
         yield SetFold(tuple(train), tuple(held_out))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.linalg.joint_shape import join_rows
 
 
 def check_stages(blocks: Sequence[Feedback]) -> None:
@@ -50,6 +51,30 @@ def stages_of(blocks: Sequence[Feedback]) -> Tensor:
         torch.nn.functional.pad(s, (0, widest - s.shape[-1]), value=-1) for s in stages
     ]
     return torch.cat([p.expand(*batch, *p.shape[-2:]) for p in padded], dim=-2)
+
+
+def stage_counts_of(
+    blocks: Sequence[Feedback], counts: Sequence[Tensor | None]
+) -> Tensor | None:
+    """The counts of the sets of :func:`stages_of`: how often each was chosen so.
+
+    Args:
+        blocks: As of :func:`stages_of`.
+        counts: For each how often its answers were given, ``batch_shape x m``; None for
+            once.
+
+    Returns:
+        ``batch_shape x L`` long; None where each was once.
+    """
+    if all(count is None for count in counts):
+        return None
+    parts = []
+    for block, count in zip(blocks, counts, strict=True):
+        often = block.answer_counts if count is None else count
+        if isinstance(block, Choices | Rankings):
+            often = often[..., block.answers_of_stages()]
+        parts.append(often)
+    return join_rows(parts)
 
 
 def _stages(block: Feedback) -> Tensor:

@@ -68,3 +68,23 @@ def test_a_solved_element_stays_where_it_is() -> None:
     x, none = torch.tensor([3.0, 4.0]), torch.zeros(2)
     for _ in range(6):
         assert torch.equal(memory.extrapolate(x, none, torch.ones(2)), x)
+
+
+def test_dependent_differences_are_bounded() -> None:
+    """Where all sites but one are equal, memory of four spans two directions.
+
+    Without a scale, and with the failure of the factor ignored, sites reached 1e15.
+    """
+    generator = torch.Generator().manual_seed(3)
+    basis = torch.randn(40, 2, generator=generator, dtype=torch.float64)
+    scale = torch.ones(40, dtype=torch.float64)
+    matrix = torch.tensor([[0.9, 0.1], [0.0, -0.7]], dtype=torch.float64)
+    for size in (1.0, 1e-6, 1e6):
+        memory, x = AndersonMemory(), torch.zeros(40, dtype=torch.float64)
+        target = size * basis @ torch.ones(2, dtype=torch.float64)
+        for step in range(30):
+            inside = torch.linalg.lstsq(basis, (x - target).unsqueeze(-1)).solution
+            image = target + (basis @ matrix @ inside).squeeze(-1)
+            x = memory.extrapolate(x, image - x, scale * 10.0 ** -(step % 3))
+            assert float(x.abs().max()) < 100 * float(target.abs().max())
+        torch.testing.assert_close(x, target, rtol=0, atol=1e-8 * size)

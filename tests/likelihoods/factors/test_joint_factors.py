@@ -27,10 +27,13 @@ def test_joint_factors_are_their_blocks_one_under_another() -> None:
         CASES["valid"].build().factors(FAILED, 3),
     ]
     logit = PairwiseLogitLikelihood().double().factors(Comparisons(SECOND_PAIR), 3)
-    boxes, mixed = joint_factors(blocks), joint_factors([*blocks[:1], logit])
+    boxes, mixed = (
+        joint_factors(parts, groups_of=lambda rows, label: None)
+        for parts in (blocks, [*blocks[:1], logit])
+    )
     assert type(boxes) is BoxFactors
     assert type(mixed) is JointFactors
-    assert joint_factors(blocks[:1]) is blocks[0]
+    assert joint_factors(blocks[1:]) is blocks[1]
     for joint, parts in ((boxes, blocks), (mixed, [blocks[0], logit])):
         z = torch.cat([part.rows.apply(utilities) for part in parts])
         torch.testing.assert_close(joint.rows.apply(utilities), z)

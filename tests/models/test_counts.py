@@ -1,0 +1,287 @@
+"""Answers with counts against the same answers one by one, and against integrals."""
+
+import copy
+import dataclasses
+import math
+import pickle
+
+import pytest
+import torch
+from entries import Cell
+from models.cell_answers import each_part, made, moments, same_answers, with_feedback
+from models.cell_models import build
+from random_answers import counted, repeated
+from registry import RANDOM
+from torch import Generator, Tensor
+from torch.special import log_ndtr
+from truths.answers import POINTS
+
+from botorch_pref import (
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    FeedbackError,
+    LaplacePreferenceGP,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PlackettLuceRegression,
+    Rankings,
+    SkewPreferenceGP,
+)
+from botorch_pref.feedback import Feedback
+from botorch_pref.models.data.feedback_dataset import FeedbackDataset
+from botorch_pref.models.preference_gp import PreferenceGP
+
+DOUBLE = torch.float64
+
+
+def one_by_one(feedback: Feedback) -> Feedback:
+    """Every answer as often as it counts, by torch alone."""
+    fields = {}
+    for name, own in type(feedback).counted.items():
+        counts = getattr(feedback, str(name))
+        for field in own:
+            value = getattr(feedback, field)
+            if value is not None and counts is not None:
+                value = value.repeat_interleave(counts, dim=0)
+            fields[field] = value
+        fields[str(name)] = None
+    return dataclasses.replace(feedback, **fields)
+
+
+@each_part
+def test_counts_say_what_as_many_answers_say(
+    engine: type[PreferenceGP], cell: Cell
+) -> None:
+    generator = Generator().manual_seed(4)
+    many = counted(generator, cell.feedback, most=6)
+    if not many.is_counted:
+        pytest.skip("Such answers have no counts.")
+    models = [made(engine, with_feedback(cell, f)) for f in (many, one_by_one(many))]
+    for got, want in zip(*map(moments, models), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-9)
+    evidence, expected = (model.log_evidence() for model in models)
+    torch.testing.assert_close(evidence, expected, rtol=1e-9, atol=1e-9)
+
+
+def difference_truth(
+    log_likelihood, variance: float, reach: float
+) -> tuple[float, float, float]:
+    """Log evidence, mean and deviation of a difference, on a grid that is fine enough.
+
+    Args:
+        log_likelihood: Of the difference, elementwise.
+        variance: Of its prior, whose mean is zero.
+        reach: How far from zero the cliffs are, and how wide at most.
+    """
+    deviation = math.sqrt(variance)
+    near = torch.linspace(-2 * reach, 2 * reach, 400_001, dtype=DOUBLE)
+    far = torch.linspace(
+        2 * reach, max(9 * deviation, 3 * reach), 400_001, dtype=DOUBLE
+    )
+    total, logs = [], []
+    for grid in (-far.flip(0), near, far):
+        weights = torch.full_like(grid, float(grid[1] - grid[0]))
+        weights[0] = weights[-1] = 0.5 * weights[1]
+        prior = -0.5 * grid.square() / variance - 0.5 * math.log(2 * math.pi * variance)
+        logs.append(log_likelihood(grid) + prior + weights.log())
+        total.append(grid)
+    log_terms, grid = torch.cat(logs), torch.cat(total)
+    weights = log_terms.softmax(0)
+    mean = (weights * grid).sum()
+    spread = (weights * (grid - mean).square()).sum().sqrt()
+    return float(log_terms.logsumexp(0)), float(mean), float(spread)
+
+
+def two_points(
+    engine: type[PreferenceGP], feedback: Comparisons, likelihood, scale: float
+) -> PreferenceGP:
+    X = torch.tensor([[0.1], [0.7]], dtype=DOUBLE)
+    model = engine(X, feedback, likelihood=likelihood.double())
+    model.covar_module.base_kernel.lengthscale = 0.4
+    model.covar_module.outputscale = scale
+    return model.eval()
+
+
+def prior_variance(scale: float) -> float:
+    return 2 * scale * (1 - math.exp(-0.5 * (0.6 / 0.4) ** 2))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize(
+    ("wins", "losses"), [(10, 0), (1_000, 0), (100_000, 0), (61_000, 39_000)]
+)
+@pytest.mark.parametrize("logit", [False, True], ids=["probit", "logit"])
+def test_one_pair_is_exact_under_ep(
+    logit: bool, wins: int, losses: int, scale: float
+) -> None:
+    """Ten sites one way were off by a tenth of a deviation; a thousand had none."""
+    noise = 0.5
+    pairs = torch.tensor([[0, 1], [1, 0]])[: 1 + bool(losses)]
+    counts = torch.tensor([wins, losses])[: len(pairs)]
+    likelihood = PairwiseLogitLikelihood() if logit else PairwiseProbitLikelihood(noise)
+    told = Comparisons(pairs, pair_counts=counts)
+    model = two_points(EPPreferenceGP, told, likelihood, scale)
+
+    def log_likelihood(z: Tensor) -> Tensor:
+        link = torch.nn.functional.logsigmoid if logit else log_ndtr
+        z = z if logit else z / math.sqrt(2 * noise)
+        return wins * link(z) + losses * link(-z)
+
+    evidence, mean, deviation = difference_truth(
+        log_likelihood, prior_variance(scale), 20.0
+    )
+    with torch.no_grad():
+        duel = model.duel_posterior(*model.train_inputs[0].unsqueeze(-2))
+    found = model.diagnostics()
+    assert found["converged"]
+    # Twenty nodes to a deviation of the narrowest, 1 / 300 of the noise's.
+    assert float(found["log_evidence"]) == pytest.approx(evidence, abs=1e-6)
+    assert abs(float(duel.mean) - mean) < 1e-4 * deviation
+    assert float(duel.variance) == pytest.approx(deviation**2, rel=1e-4)
+    if scale == 1.0 and not losses:
+        # As far as digits go: with losses too, single precision says that it has none.
+        single = copy.deepcopy(model).float()
+        points = model.train_inputs[0].float().unsqueeze(-2)
+        with torch.no_grad():
+            assert abs(float(single.duel_posterior(*points).mean) - mean) < (
+                0.01 * deviation
+            )
+
+
+@pytest.mark.parametrize("wins", [3, 200, 100_000])
+def test_draws_of_a_pair_are_those_of_its_posterior(wins: int) -> None:
+    told = Comparisons(
+        torch.tensor([[0, 1], [1, 0]]), pair_counts=torch.tensor([wins, 1 + wins // 3])
+    )
+    likelihood = PairwiseProbitLikelihood(0.5)
+    model = two_points(SkewPreferenceGP, told, likelihood, 4.0)
+
+    def log_likelihood(z: Tensor) -> Tensor:
+        return wins * log_ndtr(z) + (1 + wins // 3) * log_ndtr(-z)
+
+    _, mean, deviation = difference_truth(log_likelihood, prior_variance(4.0), 6.0)
+    with torch.no_grad():
+        duel = model.duel_posterior(*model.train_inputs[0].unsqueeze(-2))
+    # Six standard errors of a thousand draws.
+    assert abs(float(duel.mean) - mean) < 6 / 32 * deviation
+    assert float(duel.variance.sqrt()) == pytest.approx(deviation, rel=6 / 45)
+
+
+@each_part
+def test_conditioning_on_counts_is_learning_from_all(
+    engine: type[PreferenceGP], cell: Cell
+) -> None:
+    generator = Generator().manual_seed(7)
+    many = counted(generator, cell.feedback, most=5)
+    if not many.is_counted:
+        pytest.skip("Such answers have no counts.")
+    model = made(engine, cell)
+    model.posterior(POINTS)
+    after = model.condition_on_observations(POINTS, many)
+    assert after.feedback[0].answer_counts.sum() == (
+        cell.feedback.answer_counts.sum() + many.answer_counts.sum()
+    )
+    together = cell.feedback.followed_by(many)
+    expected = moments(made(engine, with_feedback(cell, together)))
+    deviation = expected[1].diagonal(dim1=-2, dim2=-1).sqrt()
+    slack = 6 * 256**-0.5 if issubclass(engine, SkewPreferenceGP) else 1e-4
+    gap = (moments(after)[0] - expected[0]) / deviation
+    assert float(gap.abs().max()) < slack
+    for other in (copy.deepcopy(after), pickle.loads(pickle.dumps(after))):
+        assert same_answers(other.feedback[0], after.feedback[0])
+
+
+@pytest.mark.parametrize("engine", [EPPreferenceGP, LaplacePreferenceGP])
+def test_repeats_are_merged_across_copies_of_points(
+    engine: type[PreferenceGP],
+) -> None:
+    """Two hundred answers about copies of two points are one row."""
+    generator = Generator().manual_seed(1)
+    X = torch.tensor([[0.1], [0.7]], dtype=DOUBLE)
+    pairs = torch.randint(2, (200, 1), generator=generator)
+    pairs = torch.cat([pairs, 1 - pairs], -1)
+    apart = engine(X[pairs.flatten()], torch.arange(400).reshape(200, 2))
+    won = int((pairs[:, 0] == 0).sum())
+    counts = torch.tensor([won, 200 - won])
+    once = engine(X, Comparisons(torch.tensor([[0, 1], [1, 0]]), pair_counts=counts))
+    assert apart.factors().rows.num_rows == 1
+    torch.testing.assert_close(apart.log_evidence(), once.log_evidence())
+
+
+def test_regression_counts() -> None:
+    X = torch.rand(5, 2, generator=Generator().manual_seed(0), dtype=DOUBLE)
+    told = [
+        Comparisons(torch.tensor([[0, 1], [3, 2]]), pair_counts=torch.tensor([4, 2])),
+        Rankings(torch.tensor([[0, 3, 4], [2, 1, -1]]), counts=torch.tensor([3, 5])),
+        Choices(torch.tensor([[0, 1, 4]]), torch.tensor([4]), counts=torch.tensor([2])),
+    ]
+    for inference in ("laplace", "variational"):
+        models = [
+            PlackettLuceRegression(X, feedback=blocks, inference=inference)
+            for blocks in (told, [one_by_one(b) for b in told])
+        ]
+        for name in ("weights_mean", "weights_covariance"):
+            got, want = (getattr(model, name) for model in models)
+            torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-10)
+        got, want = (model.log_evidence() for model in models)
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("kind", RANDOM, ids=lambda k: k.__name__)
+def test_random_answers_with_counts_and_repeats(kind: type[Feedback]) -> None:
+    generator = Generator().manual_seed(2)
+    answers = RANDOM[kind](generator, 6)
+    many = repeated(generator, answers)
+    assert len(many.answer_counts) > len(answers.answer_counts)
+    with_counts = counted(generator, answers)
+    assert with_counts.is_counted == bool(kind.counted)
+    data = FeedbackDataset(
+        torch.rand(6, 2, generator=generator, dtype=DOUBLE),
+        [with_counts],
+        feature_names=["a", "b"],
+        outcome_names=["u"],
+    )
+    assert data.clone(deepcopy=True) == data
+    assert same_answers(data.feedback[0], with_counts)
+
+
+COUNT = torch.tensor([[0, 1], [2, 1]])
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([3, 2], "must be a tensor of positive integers"),
+        (torch.tensor([3, 0]), r"pair_counts\[1\] is 0"),
+        (torch.tensor([3.0, 2.5]), r"pair_counts\[1\] is 2.5"),
+        (torch.tensor([3.0, math.nan]), r"pair_counts\[1\] is nan"),
+        (torch.tensor([3, 2, 1]), "one count an answer"),
+        (torch.tensor(3), "one count an answer"),
+        (torch.tensor([True, True]), "must be a tensor of positive integers"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(counts, message: str) -> None:
+    with pytest.raises(FeedbackError, match=message):
+        Comparisons(COUNT, pair_counts=counts)
+
+
+def test_counts_of_no_answers_and_of_too_many_rows_are_refused() -> None:
+    with pytest.raises(FeedbackError, match="tie_counts counts ties"):
+        Comparisons(COUNT, tie_counts=torch.tensor([1]))
+    many = Rankings(torch.tensor([[0, 1, 2]]), counts=torch.tensor([60_000]))
+    with pytest.raises(FeedbackError, match="sees one by one: at most 50000"):
+        build(
+            EPPreferenceGP, [Cell(PairwiseProbitLikelihood, many, lambda f: f[..., 0])]
+        )
+
+
+def test_blocks_with_and_without_counts_follow_each_other() -> None:
+    first = Comparisons(COUNT, COUNT[:1], pair_counts=torch.tensor([3, 4.0]))
+    joined = first.followed_by(Comparisons(COUNT[:1]))
+    assert joined.pair_counts.tolist() == [3, 4, 1]
+    assert joined.tie_counts is None
+    assert joined.answer_counts.tolist() == [3, 4, 1, 1]
+    some = joined.take(torch.tensor([0, 2]), torch.tensor([False]))
+    assert some.ties is None
+    assert some.pair_counts.tolist() == [3, 1]
