@@ -190,47 +190,6 @@ def expected_sigmoid_slope(mean: Tensor, variance: Tensor) -> Tensor:
     return torch.where(narrow, total, wide)
 
 
-def log_expected_sigmoid_derivatives(
-    mean: Tensor, variance: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    r""":math:`\log G(\mu)`, :math:`G = E[\sigma(u)]`, and two derivatives in the mean.
-
-    For a normal much wider than the logistic function's bend, by the series. With
-    :math:`u \sim N(\mu, \tau^2)` and Stein's identity
-
-    .. math:: \frac{G'}{G} = \frac{E[\sigma'(u)]}{G}, \qquad
-        (\log G)'' = \frac{E[u \, \sigma'(u)] / G - \mu \, G' / G}{\tau^2}
-        - \Big(\frac{G'}{G}\Big)^2 .
-
-    The last difference loses :math:`\mu^2 / \tau^2` of the digits, 3 of 15 at 40
-    deviations; everything is computed in double precision.
-
-    Args:
-        mean: ``mu``, any shape.
-        variance: ``tau^2``, at least some hundreds, like ``mean``.
-
-    Returns:
-        Three tensors like ``mean``, right within 2e-9 of themselves up to 40
-        deviations; differentiable once in both.
-    """
-    dtype, mean, variance = mean.dtype, mean.double(), variance.double()
-    deviation = variance.sqrt()
-    value = log_expected_sigmoid(mean, variance)
-    k = torch.arange(1, 1 + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
-    weights = k * mean.new_tensor(_WEIGHTS)
-    slope = moment = torch.zeros_like(mean)
-    for sign in (1, -1):
-        half = _log_half_moments(sign * mean, deviation, 1) - value.unsqueeze(-1)
-        terms = weights * half.exp()
-        z = (sign * mean / deviation).unsqueeze(-1) - k * deviation.unsqueeze(-1)
-        slope = slope + terms.sum(-1)
-        moment = moment + sign * deviation * (terms * hazard_excess(z)).sum(-1)
-    curvature = (moment - mean * slope) / variance - slope.square()
-    # Never positive, but for rounding where it is nothing beside the slope's square.
-    results = value, slope, curvature.clamp_max(0.0)
-    return tuple(each.to(dtype) for each in results)  # type: ignore[return-value]
-
-
 def sigmoid_variance(mean: Tensor, variance: Tensor) -> Tensor:
     r""":math:`Var[\sigma(u)]`, :math:`u \sim N(\mu, \tau^2)`.
 

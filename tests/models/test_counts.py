@@ -28,6 +28,11 @@ from botorch_pref import (
     Rankings,
     SkewPreferenceGP,
 )
+from botorch_pref.evaluation.held_out.answer_scores import (
+    HeldOutAnswers,
+    answer_scores,
+)
+from botorch_pref.evaluation.progress.answer_agreement import answer_agreement
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.data.feedback_dataset import FeedbackDataset
 from botorch_pref.models.preference_gp import PreferenceGP
@@ -285,3 +290,22 @@ def test_blocks_with_and_without_counts_follow_each_other() -> None:
     some = joined.take(torch.tensor([0, 2]), torch.tensor([False]))
     assert some.ties is None
     assert some.pair_counts.tolist() == [3, 1]
+
+
+def test_agreement_and_scores_weigh_by_counts() -> None:
+    X = torch.rand(4, 2, generator=Generator().manual_seed(0), dtype=DOUBLE)
+    told = Comparisons(
+        torch.tensor([[0, 1], [1, 0], [2, 3]]),
+        torch.tensor([[0, 1]]),
+        pair_counts=torch.tensor([4, 2, 3]),
+        tie_counts=torch.tensor([2]),
+    )
+    single = one_by_one(told)
+    assert answer_agreement(X, told) == answer_agreement(X, single)
+    likelihood = PairwiseProbitLikelihood(tie_threshold=0.3).double()
+    model = EPPreferenceGP(X, told, likelihood=likelihood).eval()
+    got, want = (
+        answer_scores([HeldOutAnswers(model, [block], X)]) for block in (told, single)
+    )
+    for column in got.columns:
+        assert got[column].tolist() == pytest.approx(want[column].tolist(), nan_ok=True)
