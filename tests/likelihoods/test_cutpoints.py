@@ -27,7 +27,7 @@ def test_a_level_is_as_wide_as_its_gap_far_from_zero() -> None:
     raw = torch.tensor([1e8, math.log(gap)], dtype=torch.float64)
     likelihood.initialize(raw_cutpoints=raw)
     one = likelihood.factors(OrdinalRatings(torch.tensor([0]), torch.tensor([1]), 3), 1)
-    two = joint_factors([one, one], groups_of=lambda rows, label: None)
+    two = joint_factors([one, one], groups_of=lambda *_: None)
     for factors in (one, two):
         z = torch.full((factors.rows.num_rows,), 1e8, dtype=torch.float64)
         want = math.log(gap / math.sqrt(2 * math.pi))

@@ -28,7 +28,7 @@ def test_joint_factors_are_their_blocks_one_under_another() -> None:
     ]
     logit = PairwiseLogitLikelihood().double().factors(Comparisons(SECOND_PAIR), 3)
     boxes, mixed = (
-        joint_factors(parts, groups_of=lambda rows, label: None)
+        joint_factors(parts, groups_of=lambda *_: None)
         for parts in (blocks, [*blocks[:1], logit])
     )
     assert type(boxes) is BoxFactors
