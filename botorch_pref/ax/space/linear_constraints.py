@@ -70,7 +70,8 @@ class LinearConstraint(ParameterConstraint):
             raise ExperimentError(
                 f"The constraint {text!r} is about no parameter; leave it out."
             )
-        return cls(weights, -constant)
+        # A bound of zero has no sign.
+        return cls(weights, 0.0 - constant)
 
     def clone(self) -> LinearConstraint:
         """A copy, of the same numbers."""
