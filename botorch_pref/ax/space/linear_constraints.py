@@ -70,6 +70,7 @@ class LinearConstraint(ParameterConstraint):
             raise ExperimentError(
                 f"The constraint {text!r} is about no parameter; leave it out."
             )
+        # A bound of zero has no sign.
         return cls(weights, 0.0 - constant)
 
     def clone(self) -> LinearConstraint:

@@ -33,6 +33,10 @@ def test_a_constraint_is_what_ax_makes_of_its_text(text) -> None:
     assert ours == ParameterConstraint(ours._constraint_str)
 
 
+def test_a_bound_of_zero_has_no_sign() -> None:
+    assert str(LinearConstraint.parsed("dose >= ratio", NAMES).bound) == "0.0"
+
+
 def test_names_that_no_python_has() -> None:
     constraint = LinearConstraint.parsed("2 * my dose + dose <= 3", NAMES)
     assert constraint.constraint_dict == {"my dose": 2.0, "dose": 1.0}
