@@ -72,8 +72,10 @@ class DuelingKG(DuelingAcquisition):
         link: DuelLink | None = None,
     ) -> None:
         super().__init__(model, X_ref)
-        given = observed_points(model) if choices is None else choices
-        points = points_of(model, "choices", given)
+        if choices is None:
+            points = observed_points(model)
+        else:
+            points = points_of(model, "choices", choices)
         self.register_buffer("choices", points.detach().clone())
         self._foresee_answers(link)
 
