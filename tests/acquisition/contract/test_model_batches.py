@@ -96,7 +96,8 @@ def test_single_precision(kind: Acquisition, model_kind: type) -> None:
     for model in (double, single):
         model.covar_module.outputscale = 0.5
     X = points(6, 1)
-    value = kind(single, X_REF.float()).float()(X.float())
+    points_given = {k: v.float() for k, v in kind.options.items() if torch.is_tensor(v)}
+    value = kind(single, X_REF.float(), **points_given).float()(X.float())
     assert value.dtype == torch.float32
     # The draws of the exact model differ between precisions. Differences have standard
     # deviations below 1, and the end of a 95 % interval of 1,024 draws a standard error
