@@ -18,6 +18,8 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from botorch_pref.ax.answers.answer_table import csv_table
+from botorch_pref.ax.given_values import is_text, written
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
     Definition,
@@ -27,7 +29,7 @@ from botorch_pref.ax.log import (
     now,
     parameter_to_json,
 )
-from botorch_pref.ax.setup import ParameterConfig
+from botorch_pref.ax.setup import ParameterConfig, checked_space
 from botorch_pref.ax.space.linear_constraints import (
     LinearConstraint,
     linear_form,
@@ -136,7 +138,7 @@ def _of_json(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
 
 
 def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
-    first, *rows = csv.DictReader(StringIO(text, newline=""))
+    first, *rows = csv_table(text).to_dict("records")
     if first["kind"] != _CREATED:
         raise ValueError(f"its first row is {first}")
     definition = Definition(**json.loads(first["what"]))
@@ -144,6 +146,26 @@ def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
         row["rater"] = row["rater"] or None
         row |= {key: int(row[key]) for key in ("number", "question")}
     return definition, rows, first["before"]
+
+
+def given_names(rename: object) -> dict[str, str]:
+    """New names of parameters, by their old ones.
+
+    Args:
+        rename: What was given; None for none.
+
+    Raises:
+        ExperimentError: It is no dictionary of names.
+    """
+    given = {} if rename is None else rename
+    if not isinstance(given, Mapping) or not all(
+        is_text(name) and name for pair in given.items() for name in pair
+    ):
+        raise ExperimentError(
+            f"rename is {written(rename)}; give a dictionary of new names of "
+            "parameters by their old ones."
+        )
+    return dict(given)
 
 
 def retold(
@@ -170,13 +192,14 @@ def retold(
     new_names = dict(rename or {})
     target = _renamed(log.definition, new_names)
     if parameters is not None:
-        stored = [parameter_to_json(config) for config in parameters]
+        checked = checked_space(parameters, constraints)
+        stored = [parameter_to_json(config) for config in checked]
         target = replace(target, parameters=stored, constraints=[*constraints])
         if target.catalogue is not None:
             raise ExperimentError(
                 "The designs of a catalogue are its rows; leave parameters out."
             )
-    copy = Log(replace(target, name=name or log.name).read_back())
+    copy = Log(replace(target, name=log.name if name is None else name).read_back())
     add_events(copy, log, new_names)
     return copy
 

@@ -32,7 +32,7 @@ from botorch_pref.ax.reporting.recommendation import (
 )
 from botorch_pref.ax.reporting.report import Report, preference_report
 from botorch_pref.ax.telling import asked_question
-from botorch_pref.ax.whole_file import replace_file
+from botorch_pref.ax.whole_file import given_path, replace_file
 from botorch_pref.errors import BotorchPrefError
 
 
@@ -228,7 +228,9 @@ class ExperimentView:
         Raises:
             StorageError: It cannot be written.
         """
-        replace_file(Path(path), self.answers().to_csv(index=False).encode())
+        # A cell that has either half of this end of a line is quoted.
+        text = self.answers().to_csv(index=False, lineterminator="\r\n")
+        replace_file(given_path("path", path), text.encode())
 
     @one_at_a_time
     def write_json(self, path: str | Path) -> None:
@@ -240,7 +242,7 @@ class ExperimentView:
         Raises:
             StorageError: It cannot be written.
         """
-        write_json(self._kept.log, Path(path))
+        write_json(self._kept.log, given_path("path", path))
 
     @one_at_a_time
     def write_log(self, path: str | Path) -> None:
@@ -253,7 +255,7 @@ class ExperimentView:
         Raises:
             StorageError: It cannot be written.
         """
-        write_csv(self._kept.log, Path(path))
+        write_csv(self._kept.log, given_path("path", path))
 
     @one_at_a_time
     def save_to_ax(self, place: str | Path) -> None:
@@ -269,4 +271,5 @@ class ExperimentView:
             StorageError: It cannot be written, or the database has an experiment of
                 that name.
         """
+        given_path("place", place)
         save_to_ax(self.experiment, str(place))

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -355,6 +355,11 @@ def _checked_path(name: str) -> Path:
     """The path of a file that can be there."""
     # Of the folder of this moment.
     path = Path(name).absolute()
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{name!r} can name no file: {error}") from error
     if path.is_dir():
         raise StorageError(f"{path} is a folder; name a file in it.")
     if not path.parent.is_dir():

@@ -14,14 +14,14 @@ from botorch_pref.ax.answers.answer import Answer
 from botorch_pref.ax.answers.answer_table import table_rows
 from botorch_pref.ax.answers.circumstances import checked_rater
 from botorch_pref.ax.answers.taken_answers import check_taken
-from botorch_pref.ax.exchange import add_events, read_file, retold
+from botorch_pref.ax.exchange import add_events, given_names, read_file, retold
 from botorch_pref.ax.experiment_view import ExperimentView
 from botorch_pref.ax.generation.checked_options import (
     check_first_question,
     check_options,
 )
 from botorch_pref.ax.generation.chosen_question import chosen_question
-from botorch_pref.ax.given_values import given_integer, given_truth
+from botorch_pref.ax.given_values import given_integer, given_truth, written
 from botorch_pref.ax.kept_log import KeptLog, checked_log, good_part
 from botorch_pref.ax.log import (
     UNDONE,
@@ -37,9 +37,17 @@ from botorch_pref.ax.projection import ask_run
 from botorch_pref.ax.question import MOST_OPTIONS, Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
-from botorch_pref.ax.setup import ParameterConfig, check_same_space, new_experiment
+from botorch_pref.ax.setup import (
+    ParameterConfig,
+    check_same_space,
+    check_with_parameters,
+    checked_space,
+    new_experiment,
+)
 from botorch_pref.ax.space.catalogue import catalogue_parameters, check_alone
 from botorch_pref.ax.space.own_options import own_options
+from botorch_pref.ax.whole_file import given_path
+from botorch_pref.errors import ExperimentError
 
 
 class PreferenceExperiment(ExperimentView):
@@ -149,11 +157,13 @@ class PreferenceExperiment(ExperimentView):
             StorageError: There is no such experiment, or it cannot be read.
         """
         register_classes()
+        check_with_parameters(parameters, parameter_constraints)
         store = LogStore(storage)
         if given_truth("read_only", read_only):
             given = None
             if parameters is not None:
-                given = [parameter_to_json(config) for config in parameters]
+                checked = checked_space(parameters, parameter_constraints)
+                given = [parameter_to_json(config) for config in checked]
             log, damage = good_part(store, name, given, parameter_constraints)
             return cls(KeptLog(log, None, damage))
         log = checked_log(store, name)
@@ -178,7 +188,7 @@ class PreferenceExperiment(ExperimentView):
                 experiment already.
         """
         register_classes()
-        return cls._created(read_file(Path(path), name), storage)
+        return cls._created(read_file(given_path("path", path), name), storage)
 
     @one_at_a_time
     def copy(
@@ -204,12 +214,13 @@ class PreferenceExperiment(ExperimentView):
                 shown; the message names the event.
             StorageError: It cannot be written.
         """
+        check_with_parameters(parameters, parameter_constraints)
         copied = retold(
             self._kept.log,
             name=name,
             parameters=parameters,
             constraints=parameter_constraints,
-            rename=rename,
+            rename=given_names(rename),
         )
         return self._created(copied, storage)
 
@@ -227,6 +238,10 @@ class PreferenceExperiment(ExperimentView):
             ExperimentError: This experiment cannot have one of the events; names it.
             StorageError: They cannot be kept.
         """
+        if not isinstance(other, PreferenceExperiment):
+            raise ExperimentError(
+                f"other is {written(other)}; give a PreferenceExperiment."
+            )
         log = self._kept.log
         before = len(log.questions)
         together = Log(log.definition)

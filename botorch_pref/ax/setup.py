@@ -77,7 +77,7 @@ def new_experiment(
     """
     if not is_text(name) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
-    parameters = _checked_lists(parameters, parameter_constraints)
+    parameters = checked_space(parameters, parameter_constraints)
     if num_levels is not None:
         num_levels = given_integer("num_levels", num_levels, 2)
     space = _search_space(parameters, parameter_constraints)
@@ -103,7 +103,16 @@ def new_experiment(
     return experiment
 
 
-def _checked_lists(parameters: Any, parameter_constraints: Any) -> list[Any]:
+def checked_space(parameters: Any, parameter_constraints: Any) -> list[ParameterConfig]:
+    """Parameters and constraints of the types that Ax takes.
+
+    Args:
+        parameters: Ax's configurations of parameters.
+        parameter_constraints: Texts.
+
+    Raises:
+        ExperimentError: They are something else.
+    """
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         raise ExperimentError(
@@ -149,6 +158,23 @@ def _search_space(
         return SearchSpace(parameters, [*constraints])
     except (*_REFUSALS, ExperimentError) as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
+
+
+def check_with_parameters(parameters: object, parameter_constraints: object) -> None:
+    """Checks that no constraints are given without the parameters that they are of.
+
+    Args:
+        parameters: As they were given; None for none.
+        parameter_constraints: Theirs.
+
+    Raises:
+        ExperimentError: There are constraints alone.
+    """
+    if parameters is None and parameter_constraints != ():
+        raise ExperimentError(
+            f"parameter_constraints is {written(parameter_constraints)} without "
+            "parameters; give both, or neither."
+        )
 
 
 def check_same_space(

@@ -9,7 +9,26 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from botorch_pref.errors import StorageError
+from botorch_pref.ax.given_values import written
+from botorch_pref.errors import ExperimentError, StorageError
+
+_DATABASE = b"SQLite format 3\0"
+"""The first bytes of a file that SQLite keeps, as that of an experiment."""
+
+
+def given_path(argument: str, given: object) -> Path:
+    """The path of a file that somebody names.
+
+    Args:
+        argument: To name in messages.
+        given: What was given.
+
+    Raises:
+        ExperimentError: It is no path.
+    """
+    if not isinstance(given, str | Path):
+        raise ExperimentError(f"{argument} is {written(given)}; give a path.")
+    return Path(given)
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -26,10 +45,10 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         StorageError: It cannot be written, or may not be: it is read-only, or no file.
     """
-    target = Path(os.path.realpath(path))
-    # Nobody can have planted anything there.
-    part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
     try:
+        target = Path(os.path.realpath(path))
+        # Nobody can have planted anything there.
+        part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
         before = _status(target)
         mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
         try:
@@ -38,7 +57,8 @@ def replace_file(path: Path, content: bytes) -> None:
         finally:
             part.unlink(missing_ok=True)
         _keep_names(target.parent)
-    except OSError as error:
+    # A name that cannot be one is a ValueError.
+    except (OSError, ValueError) as error:
         raise StorageError(f"Cannot write {path}: {error}") from error
 
 
@@ -53,6 +73,11 @@ def _status(target: Path) -> os.stat_result | None:
     # An administrator is asked for the mode too: what is read-only was meant to stay.
     if not (found.st_mode & 0o222 and os.access(target, os.W_OK)):
         raise PermissionError(errno.EACCES, "It is read-only", str(target))
+    with target.open("rb") as file:
+        if file.read(len(_DATABASE)) == _DATABASE:
+            raise FileExistsError(
+                errno.EEXIST, "It is a database; name another file", str(target)
+            )
     return found
 
 

@@ -279,6 +279,9 @@ def _whole_numbers(name: str, value: object) -> Tensor:
         raise FeedbackError(
             f"{name} must be a tensor of positive integers, one an answer, got {kind}."
         )
+    if not value.is_floating_point():
+        # Small integers cannot be compared with the largest count.
+        value = value.long()
     # Negated, so that NaN counts as wrong.
     bad = ~((value >= 1) & (value <= _MOST) & (value == value.round()))
     if bool(bad.any()):

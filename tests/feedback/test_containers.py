@@ -369,10 +369,16 @@ def test_equal_coordinates_are_legal() -> None:
     assert torch.equal(held, same)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.float32]
+)
 def test_small_integers_become_long(dtype) -> None:
-    block = Comparisons(torch.tensor(PAIRS, dtype=dtype))
+    counts = torch.arange(1, len(PAIRS) + 1)
+    pairs = ints(PAIRS) if dtype.is_floating_point else torch.tensor(PAIRS, dtype=dtype)
+    block = Comparisons(pairs, pair_counts=counts.to(dtype))
     assert block.pairs.dtype == torch.long
+    assert block.pair_counts.dtype == torch.long
+    assert block.pair_counts.equal(counts)
     assert torch.equal(block.pairs, ints(PAIRS))
 
 

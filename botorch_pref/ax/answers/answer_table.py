@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ax.core.experiment import Experiment
 from ax.core.parameter import Parameter, ParameterType
 from ax.core.search_space import SearchSpace
-from pandas import DataFrame
+from pandas import DataFrame, read_csv
 
 from botorch_pref.ax.answers.answer import KINDS
 from botorch_pref.ax.answers.kinds.invalid import Invalid
@@ -132,6 +132,24 @@ def parameter_columns(space: SearchSpace) -> dict[str, str]:
     }
 
 
+def csv_table(text: str) -> DataFrame:
+    """Table of what a CSV file has, its cells all texts.
+
+    Args:
+        text: Of the file; its first row names the columns.
+
+    Raises:
+        ValueError: It is no table.
+    """
+    # Python's reader refuses cells of more than 131,072 characters, which a catalogue
+    # or a note can have. "NA" and "007" are names, and two columns can have one name.
+    table = read_csv(
+        StringIO(text, newline=""), header=None, dtype=object, na_filter=False
+    )
+    header, *rows = table.to_numpy().tolist()
+    return DataFrame(rows, columns=header, dtype=object)
+
+
 def _table(answers: DataFrame | str | Path) -> DataFrame:
     if isinstance(answers, DataFrame):
         return answers
@@ -141,11 +159,8 @@ def _table(answers: DataFrame | str | Path) -> DataFrame:
             "path of a CSV file."
         )
     try:
-        with Path(answers).open(newline="", encoding="utf-8-sig") as file:
-            # As texts: who is called "None", "NA" or "007" keeps that name.
-            header, *rows = csv.reader(file, strict=True)
-            return DataFrame(rows, columns=header, dtype=object)
-    except (OSError, csv.Error, ValueError) as error:
+        return csv_table(Path(answers).read_bytes().decode("utf-8-sig"))
+    except (OSError, ValueError) as error:
         raise ExperimentError(f"{answers} cannot be read: {error}") from error
 
 

@@ -46,6 +46,82 @@ def test_what_was_written_is_read_back_whole(name, played, tmp_path) -> None:
         PreferenceExperiment.read(file, storage=tmp_path / "read.db")
 
 
+def test_a_long_note_comes_back_from_every_file(tmp_path) -> None:
+    # Python's reader of CSV refuses cells of more than 131,072 characters.
+    note = "é" * 140_000
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [A, B], winner=0, note=note)
+    experiment.write_log(tmp_path / "log.csv")
+    read = PreferenceExperiment.read(tmp_path / "log.csv", storage=tmp_path / "a.db")
+    assert read.version == experiment.version
+    experiment.write_answers(tmp_path / "answers.csv")
+    other = triangle(tmp_path / "b.db")
+    other.record_table(tmp_path / "answers.csv")
+    assert [*other.answers()["note"]] == [note, note]
+
+
+def test_either_half_of_the_end_of_a_line_is_part_of_a_note(tmp_path) -> None:
+    notes = ["a\rb", "a\nb", "a\r\nb", "\r", 'a,"b"']
+    experiment = triangle(tmp_path / "triangle.db")
+    for note in notes:
+        tell(experiment, [A, B], winner=0, note=note)
+    experiment.write_answers(tmp_path / "answers.csv")
+    other = triangle(tmp_path / "other.db")
+    other.record_table(tmp_path / "answers.csv")
+    assert [*other.answers()["note"]][::2] == notes
+
+
+def test_a_file_is_not_written_over_a_database(played, tmp_path) -> None:
+    path = tmp_path / "triangle.db"
+    before = path.read_bytes()
+    for write in (played.write_json, played.write_log, played.write_answers):
+        with pytest.raises(StorageError, match="It is a database; name another file"):
+            write(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("act", "match"),
+    [
+        (lambda e, p: e.merge(None), "other is None; give a PreferenceExperiment"),
+        (lambda e, p: e.copy(storage=p, parameters=[3]), "give a list of Range"),
+        (lambda e, p: e.copy(storage=p, parameters="x"), "give a list of Range"),
+        (lambda e, p: e.copy(storage=p, parameter_constraints=["a<=1"]), "without"),
+        (lambda e, p: e.copy(storage=p, rename=["a"]), "give a dictionary of new"),
+        (lambda e, p: e.copy(storage=p, rename={"a": ""}), "give a dictionary of new"),
+        (lambda e, p: e.copy(storage=p, rename={"a": 3}), "give a dictionary of new"),
+        (lambda e, p: e.copy(storage=p, name=""), "give the experiment a name"),
+        (lambda e, p: e.write_json(None), "path is None; give a path"),
+        (lambda e, p: e.write_log(3), "path is 3; give a path"),
+        (lambda e, p: e.write_answers(None), "path is None; give a path"),
+        (lambda e, p: e.write_json("a\0b"), "Cannot write .* null"),
+        (lambda e, p: e.save_to_ax(None), "place is None; give a path"),
+        (lambda e, p: PreferenceExperiment.read(None, storage=p), "path is None"),
+    ],
+)
+def test_arguments_that_cannot_be_are_named(act, match, tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [A, B], winner=0)
+    with pytest.raises((ExperimentError, StorageError), match=match):
+        act(experiment, tmp_path / "other.db")
+    assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_space_that_cannot_be_is_not_resumed(read_only, tmp_path) -> None:
+    triangle(tmp_path / "triangle.db")
+
+    def resume(**given: object) -> None:
+        path = tmp_path / "triangle.db"
+        door = {"storage": path, "read_only": read_only}
+        PreferenceExperiment.resume("triangle", **door, **given)
+
+    with pytest.raises(ExperimentError, match="give a list of Range"):
+        resume(parameters=[3])
+    with pytest.raises(ExperimentError, match="without parameters"):
+        resume(parameter_constraints=["a <= 1"])
+
+
 @pytest.mark.parametrize("name", ["all.json", "all.csv"])
 def test_a_damaged_file_is_refused_by_what_is_wrong(name, played, tmp_path) -> None:
     file = tmp_path / name

@@ -151,12 +151,19 @@ def test_two_experiments_in_one_database(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["", 3, "nosuchdatabase://x", "sqlite:/x", "sqlite://", "sqlite:///f?uri=true"],
+    [
+        *("", 3, "nosuchdatabase://x", "sqlite:/x", "sqlite://"),
+        "sqlite:///f?uri=true",
+        # Names that no file can have.
+        *("a\0b", "a" * 300, "sqlite:///" + "a" * 300),
+    ],
 )
 def test_places_that_are_none_are_refused(place, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StorageError):
         LogStore(place).read("espresso")
+    with pytest.raises(StorageError):
+        create(place)
     assert list(tmp_path.iterdir()) == []
 
 
