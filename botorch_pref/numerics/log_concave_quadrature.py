@@ -44,14 +44,15 @@ OfRows = Callable[[Tensor | None], LogConcave]
 _TOLERANCE = 3e-11
 # What rounding may add to that; a sum that missed the product misses by about one.
 _LEAST_DIGITS = 1e-6
-# The nodes of the first rule, and up to which s |g''| at the mean it is worth a try.
-_HERMITE_NODES, _GENTLE = 12, 1.0
+# The nodes of the first rule, up to which s |g''| at the mean it may serve, and the share
+# of such integrals from which it is worth a try.
+_HERMITE_NODES, _GENTLE, _MOST_ROWS = 12, 1.0, 0.25
 _NEWTON_STEPS = 100
 # What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
 _DROP = 36.0
 _BRACKET_STEPS = 60
 # Steps of the trapezoidal rule in widths of the peak, and how many there may be.
-_STEP, _MOST_STEPS = 0.5, 96
+_STEP, _MOST_STEPS = 0.45, 96
 # Sixteen nodes over three deviations, and no panel longer than the way to a bend and
 # three of its own deviations.
 _PANEL_LENGTH = 3.0
@@ -91,8 +92,10 @@ def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMome
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
-        if not bool((-bend * at[1] <= _GENTLE).any()):
-            return _even_rule(of_rows, mean, variance)
+        gentle = (-bend * at[1] <= _GENTLE).double().mean()
+    if float(gentle) < _MOST_ROWS:
+        return _even_rule(of_rows, mean, variance)
+    with torch.no_grad():
         curvature = at[1].reciprocal() - bend
         unit, log_weights = (
             column.to(mean.device).view(-1, *[1] * mean.dim())
@@ -107,7 +110,9 @@ def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMome
     return _completed(moments, missed, of_rows, mean, variance, _even_rule)
 
 
-def _even_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
+def _even_rule(
+    of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
+) -> TiltedMoments:
     """The second rule, and the third for what it misses."""
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
@@ -118,15 +123,22 @@ def _even_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
     terms = _terms(function, nodes, log_weights, mean, variance)
     moments, missed = _moments(terms, mean, variance)
     missed = missed | ~short
-    return _completed(moments, missed, of_rows, mean, variance, _panel_rule)
+
+    def by_panels(
+        own: OfRows, mean: Tensor, variance: Tensor, places: Tensor
+    ) -> TiltedMoments:
+        known = _Peak(*(part[..., places] for part in peak))
+        return _panel_rule(own(None), mean, variance, known, ends[..., places])
+
+    return _completed(moments, missed, of_rows, mean, variance, by_panels)
 
 
-def _panel_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
+def _panel_rule(
+    function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
+) -> TiltedMoments:
     """The third rule, which takes any integral."""
-    function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
-        peak = _peak(function, *at)
-        ends = _bracket(function, *at, peak)
+        at = mean.detach(), variance.detach()
         nodes, log_weights = _panel_nodes(function, *at, peak, ends)
     terms = _terms(function, nodes, log_weights, mean, variance)
     return _moments(terms, mean, variance)[0]
@@ -138,7 +150,7 @@ def _completed(
     of_rows: OfRows,
     mean: Tensor,
     variance: Tensor,
-    rule: Callable[[OfRows, Tensor, Tensor], TiltedMoments],
+    rule: Callable[[OfRows, Tensor, Tensor, Tensor], TiltedMoments],
 ) -> TiltedMoments:
     """The moments, by another rule where they were missed in an element of a batch."""
     missed = missed.reshape(-1, missed.shape[-1]).any(0)
@@ -149,7 +161,7 @@ def _completed(
     def own(inner: Tensor | None) -> LogConcave:
         return of_rows(places if inner is None else places[inner])
 
-    found = rule(own, mean[..., places], variance[..., places])
+    found = rule(own, mean[..., places], variance[..., places], places)
     parts = zip(moments, found, strict=True)
     return TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
 
@@ -282,7 +294,13 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
             break
         low = torch.where(gradient >= 0, distance, low)
         high = torch.where(gradient <= 0, distance, high)
-        new = distance + step
+        # On a cliff the logarithm of the slope is nearer to a line than the slope.
+        pull = sign * first * variance
+        log_step = (pull / distance).log() / (
+            distance.reciprocal() - sign * second / first
+        )
+        climb = torch.where((distance > 0) & (gradient > 0), log_step, step)
+        new = distance + climb.nan_to_num(nan=0.0).maximum(step)
         halved = (low.maximum(least.minimum(0.5 * high)) * high).sqrt()
         halved = torch.where(
             (halved > low) & (halved < high), halved, 0.5 * (low + high)
