@@ -44,8 +44,8 @@ OfRows = Callable[[Tensor | None], LogConcave]
 _TOLERANCE = 3e-11
 # What rounding may add to that; a sum that missed the product misses by about one.
 _LEAST_DIGITS = 1e-6
-# The nodes of the first rule, up to which s |g''| at the mean it may serve, and the share
-# of such integrals from which it is worth a try.
+# The nodes of the first rule, up to which s |g''| at the mean it may serve, and the
+# share of such integrals from which it is worth a try.
 _HERMITE_NODES, _GENTLE, _MOST_ROWS = 12, 1.0, 0.25
 _NEWTON_STEPS = 100
 # What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
