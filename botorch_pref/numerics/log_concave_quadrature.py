@@ -4,41 +4,55 @@ r"""Integrals of a log-concave function times a Gaussian, on a line.
 
 The product has one peak but need not look like a Gaussian: the power of a win
 probability is a cliff, which may be ten thousand times narrower than the Gaussian.
-Integrals start from the peak and its width by the curvature. Where even steps of half
-that width lead from one end to the other they take the trapezoidal rule, else panels
-that are short where the slope changes.
+Three rules share the integrals; each takes those that the one before it missed:
+
+1. Gauss-Hermite quadrature about the product's approximate peak, where ``g`` bends
+   little over the width of the Gaussian;
+2. the trapezoidal rule in even steps from one end of the product to the other;
+3. Gauss-Legendre quadrature on panels that are short where the slope changes.
+
+Integration by parts tells which integrals a rule missed, without further nodes. With
+expectations under the product and :math:`u = g' - (z - \mu) / s`, the slope of its
+logarithm,
+
+.. math:: E[u] = 0, \qquad E[(z - E[z]) u] = -1.
+
+The sums over the nodes miss both by about the relative error of the integral and of
+its moments.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.numerics.peaked_quadrature import (
-    TiltedMoments,
-    gauss_legendre,
-    tilted_derivatives,
-)
+from botorch_pref.numerics.peaked_quadrature import TiltedMoments, gauss_legendre
 
 LogConcave = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """``z -> (g, g', g'')``, elementwise; takes ``num_nodes x shape``."""
+OfRows = Callable[[Tensor | None], LogConcave]
+"""The function of rows at some places of the last dimension; of all rows for None."""
 
+# How far the sums may miss the identities, in deviations of the product and relative to
+# its variance. Moments are then right within three times that.
+_TOLERANCE = 3e-11
+# What rounding may add to that; a sum that missed the product misses by about one.
+_LEAST_DIGITS = 1e-6
+# The nodes of the first rule, up to which s |g''| at the mean it may serve, and the
+# share of such integrals from which it is worth a try.
+_HERMITE_NODES, _GENTLE, _MOST_ROWS = 12, 1.0, 0.25
 _NEWTON_STEPS = 100
 # What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
 _DROP = 36.0
 _BRACKET_STEPS = 60
 # Steps of the trapezoidal rule in widths of the peak, and how many there may be.
-_STEP, _MOST_STEPS = 0.5, 96
-# Of integrals with all nodes and with every other one. The rule converges
-# exponentially, so that all nodes err by about the square.
-_AGREEMENT = 1e-6
-# A step in widths by the curvature anywhere: a cliff may hide between two nodes.
-_STEEPEST = 1.5
+_STEP, _MOST_STEPS = 0.45, 96
 # Sixteen nodes over three deviations, and no panel longer than the way to a bend and
 # three of its own deviations.
 _PANEL_LENGTH = 3.0
@@ -47,7 +61,7 @@ _GRID_POINTS, _GRID_ROUNDS = 25, 3
 
 
 def log_concave_integral(
-    of_rows: Callable[[Tensor | None], LogConcave], mean: Tensor, variance: Tensor
+    of_rows: OfRows, mean: Tensor, variance: Tensor
 ) -> TiltedMoments:
     r"""The log integral and its first two derivatives in :math:`\mu`.
 
@@ -66,7 +80,40 @@ def log_concave_integral(
     Raises:
         PrecisionError: Arguments that are not finite.
     """
-    dtype, mean, variance = mean.dtype, mean.double(), variance.double()
+    dtype = mean.dtype
+    moments = _hermite_rule(of_rows, mean.double(), variance.double())
+    value, first, second, ratio = (each.to(dtype) for each in moments)
+    # Never positive for log-concave functions but for rounding, where g is straight.
+    return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
+
+
+def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
+    """The first rule, and the others for what it misses."""
+    function, at = of_rows(None), (mean.detach(), variance.detach())
+    with torch.no_grad():
+        _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
+        gentle = (-bend * at[1] <= _GENTLE).double().mean()
+    if float(gentle) < _MOST_ROWS:
+        return _even_rule(of_rows, mean, variance)
+    with torch.no_grad():
+        curvature = at[1].reciprocal() - bend
+        unit, log_weights = (
+            column.to(mean.device).view(-1, *[1] * mean.dim())
+            for column in _gauss_hermite()
+        )
+        width = curvature.rsqrt()
+        # One step of Newton's method leads near enough to the peak.
+        nodes = slope / curvature + width * unit
+        log_weights = log_weights + width.log()
+    terms = _terms(function, nodes, log_weights, mean, variance)
+    moments, missed = _moments(terms, mean, variance)
+    return _completed(moments, missed, of_rows, mean, variance, _even_rule)
+
+
+def _even_rule(
+    of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
+) -> TiltedMoments:
+    """The second rule, and the third for what it misses."""
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         peak = _peak(function, *at)
@@ -74,27 +121,58 @@ def log_concave_integral(
         _check_finite(ends.sum(0) + peak.height)
         nodes, log_weights, short = _even_nodes(peak, ends)
     terms = _terms(function, nodes, log_weights, mean, variance)
-    moments = _moments(terms, variance)
+    moments, missed = _moments(terms, mean, variance)
+    missed = missed | ~short
+
+    def by_panels(
+        own: OfRows, mean: Tensor, variance: Tensor, places: Tensor
+    ) -> TiltedMoments:
+        known = _Peak(*(part[..., places] for part in peak))
+        return _panel_rule(own(None), mean, variance, known, ends[..., places])
+
+    return _completed(moments, missed, of_rows, mean, variance, by_panels)
+
+
+def _panel_rule(
+    function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
+) -> TiltedMoments:
+    """The third rule, which takes any integral."""
     with torch.no_grad():
-        steps = (nodes[1] - nodes[0]) * (1 / at[1] - terms.bend.amin(0)).sqrt()
-        errors = _disagreement(terms.logs, nodes)
-        rest = ~short | (steps > _STEEPEST) | (errors > _AGREEMENT)
-    rest = rest.reshape(-1, rest.shape[-1]).any(0)
-    if bool(rest.any()):
-        (places,) = rest.nonzero(as_tuple=True)
-        own = of_rows(places)
-        mean, variance = mean[..., places], variance[..., places]
-        with torch.no_grad():
-            peak = _Peak(*(part[..., places] for part in peak))
-            nodes, log_weights = _panel_nodes(
-                own, mean.detach(), variance.detach(), peak, ends[..., places]
-            )
-        found = _moments(_terms(own, nodes, log_weights, mean, variance), variance)
-        parts = zip(moments, found, strict=True)
-        moments = TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
-    value, first, second, ratio = (each.to(dtype) for each in moments)
-    # Never positive for log-concave functions but for rounding, where g is straight.
-    return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
+        at = mean.detach(), variance.detach()
+        nodes, log_weights = _panel_nodes(function, *at, peak, ends)
+    terms = _terms(function, nodes, log_weights, mean, variance)
+    return _moments(terms, mean, variance)[0]
+
+
+def _completed(
+    moments: TiltedMoments,
+    missed: Tensor,
+    of_rows: OfRows,
+    mean: Tensor,
+    variance: Tensor,
+    rule: Callable[[OfRows, Tensor, Tensor, Tensor], TiltedMoments],
+) -> TiltedMoments:
+    """The moments, by another rule where they were missed in an element of a batch."""
+    missed = missed.reshape(-1, missed.shape[-1]).any(0)
+    if not bool(missed.any()):
+        return moments
+    (places,) = missed.nonzero(as_tuple=True)
+
+    def own(inner: Tensor | None) -> LogConcave:
+        return of_rows(places if inner is None else places[inner])
+
+    found = rule(own, mean[..., places], variance[..., places], places)
+    parts = zip(moments, found, strict=True)
+    return TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
+
+
+@cache
+def _gauss_hermite() -> tuple[Tensor, Tensor]:
+    """Nodes and log weights of integrals over a line, in deviations of a Gaussian."""
+    k = torch.arange(1, _HERMITE_NODES, dtype=torch.float64).sqrt()
+    nodes, vectors = torch.linalg.eigh(k.diag(1) + k.diag(-1))
+    log_weights = vectors[0].square().log() + 0.5 * nodes.square()
+    return nodes, log_weights + 0.5 * math.log(2 * math.pi)
 
 
 def _check_finite(found: Tensor) -> None:
@@ -113,14 +191,12 @@ class _Terms(NamedTuple):
         logs: Logarithms of the terms.
         value: ``g``.
         slope: ``g'``.
-        bend: ``g''``.
         offset: Distances from the mean.
     """
 
     logs: Tensor
     value: Tensor
     slope: Tensor
-    bend: Tensor
     offset: Tensor
 
 
@@ -133,18 +209,47 @@ def _terms(
 ) -> _Terms:
     """The terms at nodes, which are distances from the mean as it is."""
     at = mean.detach()
-    value, slope, bend = function(at + nodes)
+    value, slope, _ = function(at + nodes)
     # Nodes are constants: the Gaussian moves over them.
     offset = nodes + (at - mean)
     logs = value - 0.5 * offset.square() / variance + log_weights
     logs = logs - 0.5 * (2 * math.pi * variance).log()
-    return _Terms(logs, value, slope, bend, offset)
+    return _Terms(logs, value, slope, offset)
 
 
-def _moments(terms: _Terms, variance: Tensor) -> TiltedMoments:
-    moments = tilted_derivatives(terms.logs, terms.slope, terms.offset, variance)
+def _moments(
+    terms: _Terms, mean: Tensor, variance: Tensor
+) -> tuple[TiltedMoments, Tensor]:
+    r"""The moments, and whether they miss the identities that they should fulfil.
+
+    The derivatives are :math:`E[g']` and :math:`\mathrm{Cov}[g', z] / s`, which keep
+    their digits where ``g`` is flat, or :math:`(E[z] - \mu) / s` and
+    :math:`(\mathrm{Var}[z] / s - 1) / s`, which keep them where ``g`` is narrow. That
+    they agree is what the identities say.
+    """
+    top = terms.logs.detach().amax(0)
+    weights = (terms.logs - top).exp()
+    total = weights.sum(0)
+    weights = weights / total
     # No mean is above the maximum, but for rounding.
-    return moments._replace(value=moments.value.minimum(terms.value.amax(0)))
+    value = (top + total.log()).minimum(terms.value.amax(0))
+    first, shift = (weights * terms.slope).sum(0), (weights * terms.offset).sum(0)
+    away = terms.offset - shift
+    centred = weights * away
+    covariance = (centred * (terms.slope - first)).sum(0)
+    ratio = (centred * away).sum(0) / variance
+    by_shift = shift / variance
+    with torch.no_grad():
+        deviation = (ratio * variance).sqrt()
+        errors = ((first - by_shift) * deviation).abs()
+        errors = errors.maximum((covariance - ratio + 1).abs())
+        # Nodes have no more digits than the mean leaves them.
+        rounding = 4 * torch.finfo(mean.dtype).eps * mean.abs() / deviation
+        missed = ~(errors <= _TOLERANCE + rounding.clamp_max(_LEAST_DIGITS))
+    narrow = ratio < 0.5
+    first = torch.where(narrow, by_shift, first)
+    second = torch.where(narrow, (ratio - 1), covariance) / variance
+    return TiltedMoments(value, first, second, ratio), missed
 
 
 class _Peak(NamedTuple):
@@ -189,7 +294,13 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
             break
         low = torch.where(gradient >= 0, distance, low)
         high = torch.where(gradient <= 0, distance, high)
-        new = distance + step
+        # On a cliff the logarithm of the slope is nearer to a line than the slope.
+        pull = sign * first * variance
+        log_step = (pull / distance).log() / (
+            distance.reciprocal() - sign * second / first
+        )
+        climb = torch.where((distance > 0) & (gradient > 0), log_step, step)
+        new = distance + climb.nan_to_num(nan=0.0).maximum(step)
         halved = (low.maximum(least.minimum(0.5 * high)) * high).sqrt()
         halved = torch.where(
             (halved > low) & (halved < high), halved, 0.5 * (low + high)
@@ -245,22 +356,6 @@ def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     nodes = low + (high - low) * share.view(-1, *[1] * low.dim())
     spacing = ((high - low) / (count - 1)).log()
     return nodes, spacing.expand_as(nodes), short
-
-
-def _disagreement(log_terms: Tensor, nodes: Tensor) -> Tensor:
-    """Distance of every other node from all, in log integral and moments."""
-    fine, coarse = log_terms.logsumexp(0), log_terms[::2].logsumexp(0) + math.log(2)
-    weights, half = (log_terms - fine).exp(), (log_terms[::2] - coarse).exp() * 2
-    mean = (weights * nodes).sum(0)
-    variance = (weights * (nodes - mean).square()).sum(0)
-    other = (half * (nodes[::2] - mean)).sum(0)
-    spread = (half * (nodes[::2] - mean).square()).sum(0)
-    errors = (
-        (coarse - fine).abs(),
-        other.abs() / variance.sqrt(),
-        (spread / variance - 1).abs(),
-    )
-    return torch.stack(errors).amax(0).nan_to_num(nan=torch.inf)
 
 
 def _panel_nodes(
