@@ -9,6 +9,7 @@ from entries import Cell
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from hypothesis import strategies as st
 from models.cell_models import takes
+from random_answers import counted, repeated
 from registry import CELLS, RANDOM
 from torch import Generator, Tensor
 
@@ -23,9 +24,23 @@ MOST_ANSWERS = {SkewPreferenceGP: 30, EPPreferenceGP: 600}
 MOST_ANSWERS_OF_OTHERS = 3000
 
 
-def repeat(feedback: Feedback, copies: int) -> Feedback:
-    """The same answers again and again."""
-    return feedback.map_tensors(lambda t: t.repeat(copies, *[1] * (t.dim() - 1)))
+def repeat(
+    generator: Generator, feedback: Feedback, told: str, copies: int, rows: int
+) -> Feedback:
+    """The same answers, each given many times.
+
+    Args:
+        generator: Of how often each is given.
+        feedback: Answers, each given once.
+        told: "once", "counted" or "repeated", which kinds without counts are instead.
+        copies: How often each is given, at most.
+        rows: The same where each time is a row.
+    """
+    if told == "once":
+        return feedback
+    if told == "counted" and type(feedback).counted:
+        return counted(generator, feedback, copies)
+    return repeated(generator, feedback, min(copies, rows))
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,7 @@ class Problem:
         log_unit: Of the inputs: the datapoints are so many times as large.
         batch: Whether there are two blocks of the same answers.
         single: Whether all is in single precision.
+        told: How answers that were given many times are told, see :func:`repeat`.
         copies: How often each answer is given, at most: see ``MOST_ANSWERS``.
         fitted: Whether a model is to be fitted too.
         seed: Of points and answers.
@@ -60,6 +76,7 @@ class Problem:
     log_unit: float
     batch: bool
     single: bool
+    told: str
     copies: int
     fitted: bool
     seed: int
@@ -80,11 +97,14 @@ class Problem:
             kind = type(CELLS[i].feedback)
             chosen[kind] = replace(CELLS[i], feedback=RANDOM[kind](generator, self.n))
         most = MOST_ANSWERS.get(self.engine, MOST_ANSWERS_OF_OTHERS)
-        copies = max(1, min(self.copies, most // (5 * len(chosen))))
-        return [
-            replace(cell, feedback=repeat(cell.feedback, copies))
-            for cell in chosen.values()
-        ]
+        rows = max(1, most // (5 * len(chosen)))
+        told = []
+        for kind, cell in chosen.items():
+            one_by_one = not type(cell.likelihood()).explains[kind].takes_counts
+            copies = min(self.copies, rows) if one_by_one else self.copies
+            told.append(repeat(generator, cell.feedback, self.told, copies, rows))
+        cells = zip(chosen.values(), told, strict=True)
+        return [replace(cell, feedback=feedback) for cell, feedback in cells]
 
     def points(self) -> Tensor:
         """Datapoints, ``n x d``, the last two of them near each other.
@@ -187,7 +207,8 @@ def problems(engine: type[PreferenceGP]) -> st.SearchStrategy[Problem]:
         log_unit=st.sampled_from([0, 0, 0, -6, 6]),
         batch=st.booleans(),
         single=st.booleans(),
-        copies=st.sampled_from([1, 1, 1, 1, 1, 1, 1, 1, 2, 10, 100, 3000]),
+        told=st.sampled_from(["once"] * 4 + ["counted", "repeated"]),
+        copies=st.sampled_from([3, 10, 100, 3000]),
         fitted=st.sampled_from([False] * 15 + [True]),
         seed=st.integers(0, 2**31),
     )
