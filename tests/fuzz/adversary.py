@@ -187,8 +187,10 @@ def _decimal(low: int, high: int) -> st.SearchStrategy[float]:
     return st.integers(10 * low, 10 * high).map(lambda tenths: tenths / 10)
 
 
-def problems(engine: type[PreferenceGP]) -> st.SearchStrategy[Problem]:
-    """Problems for one engine."""
+def problems(
+    engine: type[PreferenceGP], single: bool, told: str
+) -> st.SearchStrategy[Problem]:
+    """Problems for one engine, in one precision, whose answers are told in one way."""
     return st.builds(
         Problem,
         engine=st.just(engine),
@@ -206,8 +208,8 @@ def problems(engine: type[PreferenceGP]) -> st.SearchStrategy[Problem]:
         log_noise=_decimal(-4, 3),
         log_unit=st.sampled_from([0, 0, 0, -6, 6]),
         batch=st.booleans(),
-        single=st.booleans(),
-        told=st.sampled_from(["once"] * 4 + ["counted", "repeated"]),
+        single=st.just(single),
+        told=st.just(told),
         copies=st.sampled_from([3, 10, 100, 3000]),
         fitted=st.sampled_from([False] * 15 + [True]),
         seed=st.integers(0, 2**31),
