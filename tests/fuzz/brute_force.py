@@ -36,7 +36,7 @@ def _comparisons(f: Tensor, answers: Comparisons, law: Any, noise: float) -> Ten
     gaps = duels(f, answers.pairs)
     if not hasattr(law, "noise"):
         return torch.nn.functional.logsigmoid(gaps)
-    threshold = float(law.tie_threshold)
+    threshold = float(law.tie_threshold.detach())
     return log_ndtr((gaps - threshold) / math.sqrt(2 * noise))
 
 

@@ -10,6 +10,7 @@ import logging
 import math
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,7 +18,8 @@ from botorch.fit import fit_gpytorch_mll
 from entries import Cell
 from fuzz.adversary import Problem, problems
 from fuzz.brute_force import average
-from registry import ENGINES
+from random_answers import counted
+from registry import CELLS, ENGINES, RANDOM
 from torch import Generator
 
 from botorch_pref import (
@@ -197,6 +199,20 @@ def outcome(problem: Problem) -> str:
     warned = [w for w in caught if issubclass(w.category, InferenceWarning)]
     assert bool(warned) or bool(torch.as_tensor(diagnostics["converged"]).all())
     return "warned of" if warned else "right"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [cell for cell in CELLS if type(cell.feedback).counted],
+    ids=lambda c: f"{type(c.feedback).__name__}-{type(c.likelihood()).__name__}",
+)
+def test_the_average_takes_a_count_for_as_many_answers(cell: Cell) -> None:
+    generator = Generator().manual_seed(5)
+    told = counted(generator, RANDOM[type(cell.feedback)](generator, 4), most=9)
+    cells = [replace(cell, feedback=f) for f in (told, told.repeated(1000))]
+    assert len(cells[0].feedback.answer_counts) < len(cells[1].feedback.answer_counts)
+    one, other = (average(torch.eye(4).double(), [c], noise=0.5) for c in cells)
+    assert one.log_evidence == pytest.approx(other.log_evidence, rel=1e-12)
 
 
 # Parts of all problems, of which half are in single precision.
