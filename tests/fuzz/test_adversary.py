@@ -217,6 +217,22 @@ def test_the_average_takes_a_count_for_as_many_answers(cell: Cell) -> None:
 
 # Parts of all problems, of which half are in single precision.
 SHARES = {"once": 2 / 3, "counted": 1 / 6, "repeated": 1 / 6}
+# Parts of the problems of any engine that are right at least, and not warned of. Of
+# 1,500 problems 99.8 and 98 % were in double precision, 90 and 77 % in single; the
+# fewest of one engine 99 and 94 %, 83 and 67 %.
+LEAST = {
+    (False, "once"): 0.97,
+    (False, "counted"): 0.9,
+    (False, "repeated"): 0.9,
+    (True, "once"): 0.75,
+    (True, "counted"): 0.6,
+    (True, "repeated"): 0.6,
+}
+
+
+def fewest(count: int, share: float) -> float:
+    """So many of ``count`` or fewer there are by chance once in a thousand times."""
+    return count * share - 3 * math.sqrt(count * share * (1 - share))
 
 
 @pytest.mark.fuzz
@@ -228,11 +244,12 @@ def test_nothing_is_wrong_in_silence(
     engine: type[PreferenceGP], single: bool, told: str, request: pytest.FixtureRequest
 ) -> None:
     config = request.config
-    count = config.getoption("--fuzz-cases") / len(ENGINES) / 2 * SHARES[told]
+    cases = config.getoption("--fuzz-cases") / len(ENGINES) / 2
+    count = math.ceil(cases * SHARES[told])
     outcomes: Counter[str] = Counter()
     wrong = []
     drawn = problems(engine, single, told, config.getoption("--fuzz-seed"))
-    for problem in itertools.islice(drawn, math.ceil(count)):
+    for problem in itertools.islice(drawn, count):
         try:
             outcomes[outcome(problem)] += 1
         except Exception as error:
@@ -243,3 +260,5 @@ def test_nothing_is_wrong_in_silence(
         "%s, %s, %s: %s", engine.__name__, precision, told, dict(outcomes)
     )
     assert not wrong, "\n".join(wrong)
+    # Refusals and warnings are for the extremes.
+    assert outcomes["right"] >= fewest(count, LEAST[single, told])
