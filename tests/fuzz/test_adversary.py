@@ -225,9 +225,8 @@ def test_the_average_takes_a_count_for_as_many_answers(cell: Cell) -> None:
 
 # Parts of all problems, of which half are in single precision.
 SHARES = {"once": 2 / 3, "counted": 1 / 6, "repeated": 1 / 6}
-# Parts of the problems of an engine that are right at least, and not warned of. Of
-# 2,061 problems 99.5 % were in double and 86 % in single precision; of EP, which has the
-# fewest, 98 and 82 %. Answers given many times have fewer: 62 to 92 % in single.
+# Parts of the problems of an engine that are right at least, and not warned of: those
+# of the engine that had the fewest of 2,061, less a few in a hundred.
 LEAST = {
     (False, "once"): 0.97,
     (False, "counted"): 0.9,
