@@ -58,6 +58,8 @@ _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
 # Roundings of the sum that terms far larger than it may leave in it.
 _NOISE = 1e5
+# Length of a step, in posterior standard deviations, that changes nothing.
+_SETTLED = 1e-12
 # Squared length, in posterior standard deviations, of steps on which slopes are enough.
 _SHORT = 1e-6
 
@@ -138,16 +140,19 @@ def _find_mode(
 ) -> tuple[_Point, SitePosterior, Tensor, int]:
     """Mode, and the length of the last step: infinite where it is no mode."""
     before, iterations = torch.full_like(point.value, torch.inf), 0
+    settled = torch.zeros_like(point.value, dtype=torch.bool)
     while True:
         posterior, proper = site_posterior(log_posterior.solver, -point.log_prob.second)
         step = posterior.respond(point.pull)
         # The Newton decrement: the length of the step in posterior standard deviations.
         # One that rounding has made negative is no shorter for that.
         residual = step.decrement.abs().sqrt()
-        # The evidence is not stationary in the mode: one step more squares its error.
-        near = (residual <= tolerance**1.5) | (before <= tolerance)
-        near = near & (residual <= tolerance)
-        if iterations == _MAX_ITERATIONS or bool(near.all()):
+        # The evidence is not stationary in the mode, and its slope grows with the ratio
+        # of output scale to noise: steps go on until they are nothing or only rounding.
+        stalled = (before <= tolerance) & (residual >= 0.5 * before)
+        settled = settled | stalled | (residual <= _SETTLED)
+        settled = settled & (residual <= tolerance)
+        if iterations == _MAX_ITERATIONS or bool(settled.all()):
             residual = torch.where(proper, residual, torch.inf)
             return point, posterior, residual, iterations
         point = _line_search(log_posterior, point, step)

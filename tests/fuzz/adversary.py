@@ -1,14 +1,15 @@
 """Problems that nobody would choose: copies, repeats, extreme scales."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import torch
 from entries import Cell
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from hypothesis import strategies as st
 from models.cell_models import takes
+from random_answers import counted, repeated
 from registry import CELLS, RANDOM
 from torch import Generator, Tensor
 
@@ -23,9 +24,23 @@ MOST_ANSWERS = {SkewPreferenceGP: 30, EPPreferenceGP: 600}
 MOST_ANSWERS_OF_OTHERS = 3000
 
 
-def repeat(feedback: Feedback, copies: int) -> Feedback:
-    """The same answers again and again."""
-    return feedback.map_tensors(lambda t: t.repeat(copies, *[1] * (t.dim() - 1)))
+def repeat(
+    generator: Generator, feedback: Feedback, told: str, copies: int, rows: int
+) -> Feedback:
+    """The same answers, each given many times.
+
+    Args:
+        generator: Of how often each is given.
+        feedback: Answers, each given once.
+        told: "once", "counted" or "repeated", which kinds without counts are instead.
+        copies: How often each is given, at most.
+        rows: The same where each time is a row.
+    """
+    if told == "once":
+        return feedback
+    if told == "counted" and type(feedback).counted:
+        return counted(generator, feedback, copies)
+    return repeated(generator, feedback, min(copies, rows))
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,7 @@ class Problem:
         log_unit: Of the inputs: the datapoints are so many times as large.
         batch: Whether there are two blocks of the same answers.
         single: Whether all is in single precision.
+        told: How answers that were given many times are told, see :func:`repeat`.
         copies: How often each answer is given, at most: see ``MOST_ANSWERS``.
         fitted: Whether a model is to be fitted too.
         seed: Of points and answers.
@@ -60,6 +76,7 @@ class Problem:
     log_unit: float
     batch: bool
     single: bool
+    told: str
     copies: int
     fitted: bool
     seed: int
@@ -80,11 +97,14 @@ class Problem:
             kind = type(CELLS[i].feedback)
             chosen[kind] = replace(CELLS[i], feedback=RANDOM[kind](generator, self.n))
         most = MOST_ANSWERS.get(self.engine, MOST_ANSWERS_OF_OTHERS)
-        copies = max(1, min(self.copies, most // (5 * len(chosen))))
-        return [
-            replace(cell, feedback=repeat(cell.feedback, copies))
-            for cell in chosen.values()
-        ]
+        rows = max(1, most // (5 * len(chosen)))
+        told = []
+        for kind, cell in chosen.items():
+            one_by_one = not type(cell.likelihood()).explains[kind].takes_counts
+            copies = min(self.copies, rows) if one_by_one else self.copies
+            told.append(repeat(generator, cell.feedback, self.told, copies, rows))
+        cells = zip(chosen.values(), told, strict=True)
+        return [replace(cell, feedback=feedback) for cell, feedback in cells]
 
     def points(self) -> Tensor:
         """Datapoints, ``n x d``, the last two of them near each other.
@@ -162,32 +182,27 @@ def _in(feedback: Feedback, dtype: torch.dtype) -> Feedback:
     return feedback.map_tensors(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
-def _decimal(low: int, high: int) -> st.SearchStrategy[float]:
-    """Logarithms in tenths, simple ones first."""
-    return st.integers(10 * low, 10 * high).map(lambda tenths: tenths / 10)
-
-
-def problems(engine: type[PreferenceGP]) -> st.SearchStrategy[Problem]:
-    """Problems for one engine."""
-    return st.builds(
-        Problem,
-        engine=st.just(engine),
-        cells=st.lists(
-            st.sampled_from([i for i, c in enumerate(CELLS) if takes(engine, c)]),
-            min_size=1,
-            max_size=4,
-            unique=True,
-        ).map(tuple),
-        n=st.integers(3, 12),
-        d=st.integers(1, 4),
-        near=st.sampled_from([0.3, 0.0, 1e-12, 1e-8, 1e-4]),
-        log_lengthscale=_decimal(-2, 2),
-        log_outputscale=_decimal(-4, 4),
-        log_noise=_decimal(-4, 3),
-        log_unit=st.sampled_from([0, 0, 0, -6, 6]),
-        batch=st.booleans(),
-        single=st.booleans(),
-        copies=st.sampled_from([1, 1, 1, 1, 1, 1, 1, 1, 2, 10, 100, 3000]),
-        fitted=st.sampled_from([False] * 15 + [True]),
-        seed=st.integers(0, 2**31),
-    )
+def problems(
+    engine: type[PreferenceGP], single: bool, told: str, seed: int
+) -> Iterator[Problem]:
+    """Problems for one engine, in one precision, whose answers are told in one way."""
+    of = Random(f"{engine.__name__} {single} {told} {seed}")
+    cells = [i for i, c in enumerate(CELLS) if takes(engine, c)]
+    while True:
+        yield Problem(
+            engine=engine,
+            cells=tuple(of.sample(cells, of.randint(1, min(4, len(cells))))),
+            n=of.randint(3, 12),
+            d=of.randint(1, 4),
+            near=of.choice([0.3, 0.0, 1e-12, 1e-8, 1e-4]),
+            log_lengthscale=of.uniform(-2, 2),
+            log_outputscale=of.uniform(-4, 4),
+            log_noise=of.uniform(-4, 3),
+            log_unit=of.choice([0, 0, 0, -6, 6]),
+            batch=of.random() < 0.5,
+            single=single,
+            told=told,
+            copies=of.choice([3, 10, 100, 3000]),
+            fitted=of.random() < 1 / 16,
+            seed=of.randrange(2**31),
+        )

@@ -35,35 +35,36 @@ def _items(row: Tensor) -> list[int]:
 def _comparisons(f: Tensor, answers: Comparisons, law: Any, noise: float) -> Tensor:
     gaps = duels(f, answers.pairs)
     if not hasattr(law, "noise"):
-        return torch.nn.functional.logsigmoid(gaps).sum(-1)
-    threshold = float(law.tie_threshold)
-    return log_ndtr((gaps - threshold) / math.sqrt(2 * noise)).sum(-1)
+        return torch.nn.functional.logsigmoid(gaps)
+    threshold = float(law.tie_threshold.detach())
+    return log_ndtr((gaps - threshold) / math.sqrt(2 * noise))
 
 
 def _choices(f: Tensor, answers: Choices, law: Any, noise: float) -> Tensor:
     pairs = zip(map(_items, answers.sets), answers.chosen.tolist(), strict=True)
     stages = [[best, *(i for i in items if i != best)] for items, best in pairs]
     if isinstance(law, PlackettLuceLikelihood):
-        return softmax(f, stages)
+        return torch.stack([softmax(f, [stage]) for stage in stages], -1)
     f = f * math.sqrt(NOISE / noise)
-    return sum((best_of(f, s[0], s[1:]) for s in stages), torch.zeros(()))
+    return torch.stack([best_of(f, s[0], s[1:]) for s in stages], -1)
 
 
 def _rankings(f: Tensor, answers: Rankings, law: Any, noise: float) -> Tensor:
     orders = [_items(row) for row in answers.orders]
     if isinstance(law, PlackettLuceLikelihood):
-        return softmax(f, [order[i:] for order in orders for i in range(len(order))])
+        parts = [softmax(f, [o[i:] for i in range(len(o))]) for o in orders]
+        return torch.stack(parts, -1)
     f = f * math.sqrt(NOISE / noise)
     parts = [
         middle(f, *order) if len(order) == 3 else best_of(f, order[0], order[1:])
         for order in orders
     ]
-    return sum(parts, torch.zeros(()))
+    return torch.stack(parts, -1)
 
 
 def _validity(f: Tensor, answers: Validity, law: Any, noise: float) -> Tensor:
     sign = torch.where(answers.valid, 1.0, -1.0).double()
-    return log_ndtr(f[:, answers.indices] * sign / math.sqrt(noise)).sum(-1)
+    return log_ndtr(f[:, answers.indices] * sign / math.sqrt(noise))
 
 
 def _levels(f: Tensor, answers: OrdinalRatings, law: Any, noise: float) -> Tensor:
@@ -74,14 +75,14 @@ def _levels(f: Tensor, answers: OrdinalRatings, law: Any, noise: float) -> Tenso
     # From the side where the difference of two probabilities keeps its digits.
     flip = lower > 0
     lower, upper = torch.where(flip, -upper, lower), torch.where(flip, -lower, upper)
-    return (ndtr(upper) - ndtr(lower)).log().sum(-1)
+    return (ndtr(upper) - ndtr(lower)).log()
 
 
 def _densities(z: Tensor, y: Tensor, law: Any, noise: float) -> Tensor:
     z, precision = z / math.sqrt(2 * noise), law.precision.detach()
     a, b = precision * ndtr(z), precision * ndtr(-z)
     density = (a - 1) * y.log() + (b - 1) * (1 - y).log()
-    return (density + precision.lgamma() - a.lgamma() - b.lgamma()).sum(-1)
+    return density + precision.lgamma() - a.lgamma() - b.lgamma()
 
 
 def _strengths(f: Tensor, answers: Strengths, law: Any, noise: float) -> Tensor:
@@ -92,6 +93,7 @@ def _ratings(f: Tensor, answers: Ratings, law: Any, noise: float) -> Tensor:
     return _densities(f[:, answers.indices], answers.ratings, law, noise)
 
 
+# Of each answer, ``_NUM_DRAWS x m``.
 _LOG_PROBABILITIES: dict[type[Feedback], Callable[..., Tensor]] = {
     Comparisons: _comparisons,
     Choices: _choices,
@@ -134,7 +136,8 @@ def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
     logs = f.new_zeros(_NUM_DRAWS)
     for cell in cells:
         function = _LOG_PROBABILITIES[type(cell.feedback)]
-        logs = logs + function(f, cell.feedback, cell.likelihood().double(), noise)
+        each = function(f, cell.feedback, cell.likelihood().double(), noise)
+        logs = logs + (each * cell.feedback.answer_counts).sum(-1)
     weights = logs.softmax(-1)
     size = float(1 / weights.square().sum())
     log_evidence = float(logs.logsumexp(-1)) - math.log(_NUM_DRAWS)

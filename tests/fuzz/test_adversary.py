@@ -5,10 +5,12 @@
 """
 
 import copy
+import itertools
 import logging
 import math
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,9 +18,8 @@ from botorch.fit import fit_gpytorch_mll
 from entries import Cell
 from fuzz.adversary import Problem, problems
 from fuzz.brute_force import average
-from hypothesis import HealthCheck, given, seed, settings
-from models.cell_answers import tensors
-from registry import ENGINES
+from random_answers import counted
+from registry import CELLS, ENGINES, RANDOM
 from torch import Generator
 
 from botorch_pref import (
@@ -101,7 +102,7 @@ def assert_evidence(model: PreferenceGP, problem: Problem, cells: list[Cell]) ->
     if not truth.told:
         return
     gap = float(evidence[0]) - truth.log_evidence
-    answers = sum(len(next(iter(tensors(c.feedback).values()))) for c in cells)
+    answers = sum(int(cell.feedback.answer_counts.sum()) for cell in cells)
     slack = 6 * truth.error + nats_of(problem, answers)
     assert gap <= slack
     assert gap >= -slack or problem.engine is VariationalPreferenceGP
@@ -128,7 +129,8 @@ def assert_as_in_double(
     """
     prior, known = model.prior(), model.diagnostics()
     double = UtilityPrior(*(part.double() for part in prior))
-    truth = model.engine.solve(double, problem.model(cells, torch.float64).factors())
+    factors = problem.model(cells, torch.float64).factors()
+    truth = model.engine.solve(double, factors)
     assert isinstance(truth, GaussianSolution)
     with torch.no_grad():
         w, covar = truth.terms.weights, double.covar
@@ -154,7 +156,14 @@ def assert_as_in_double(
         in_prior = (w.abs() * (covar.abs() @ w.abs())).sum((-2, -1))
         allowed = problem.eps * (STATED * in_prior + ROUNDINGS * (1 + terms))
         gap = (known["log_evidence"].double() - truth.log_evidence).abs()
-        assert bool((gap <= allowed + STATED * stated).all())
+        allowed = allowed + STATED * stated
+        if problem.engine is LaplacePreferenceGP:
+            # The evidence is not stationary in the mode, which is off by so much.
+            z = factors.rows.apply(double.mean + (covar @ w).squeeze(-1))
+            variance = truth.result.factor.variance()
+            slope = factors.curvature_gradient(z, 0.5 * variance).abs()
+            allowed = allowed + stated * (slope * variance.sqrt()).sum(-1)
+        assert bool((gap <= allowed).all())
 
 
 def assert_copies_agree(model: PreferenceGP, problem: Problem) -> None:
@@ -200,35 +209,63 @@ def outcome(problem: Problem) -> str:
     return "warned of" if warned else "right"
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [cell for cell in CELLS if type(cell.feedback).counted],
+    ids=lambda c: f"{type(c.feedback).__name__}-{type(c.likelihood()).__name__}",
+)
+def test_the_average_takes_a_count_for_as_many_answers(cell: Cell) -> None:
+    generator = Generator().manual_seed(5)
+    told = counted(generator, RANDOM[type(cell.feedback)](generator, 4), most=9)
+    cells = [replace(cell, feedback=f) for f in (told, told.repeated(1000))]
+    assert len(cells[0].feedback.answer_counts) < len(cells[1].feedback.answer_counts)
+    one, other = (average(torch.eye(4).double(), [c], noise=0.5) for c in cells)
+    assert one.log_evidence == pytest.approx(other.log_evidence, rel=1e-12)
+
+
+# Parts of all problems, of which half are in single precision.
+SHARES = {"once": 2 / 3, "counted": 1 / 6, "repeated": 1 / 6}
+# Parts of the problems of an engine that are right at least, and not warned of: those
+# of the engine that had the fewest of 2,061, less a few in a hundred.
+LEAST = {
+    (False, "once"): 0.97,
+    (False, "counted"): 0.9,
+    (False, "repeated"): 0.9,
+    (True, "once"): 0.75,
+    (True, "counted"): 0.6,
+    (True, "repeated"): 0.6,
+}
+
+
+def fewest(count: int, share: float) -> float:
+    """So many of ``count`` or fewer there are by chance once in a thousand times."""
+    return count * share - 3 * math.sqrt(count * share * (1 - share))
+
+
 @pytest.mark.fuzz
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
+@pytest.mark.parametrize("single", [False, True], ids=["double", "single"])
+@pytest.mark.parametrize("told", SHARES)
 def test_nothing_is_wrong_in_silence(
-    engine: type[PreferenceGP], request: pytest.FixtureRequest
+    engine: type[PreferenceGP], single: bool, told: str, request: pytest.FixtureRequest
 ) -> None:
     config = request.config
-    count = config.getoption("--fuzz-cases") // len(ENGINES)
+    cases = config.getoption("--fuzz-cases") / len(ENGINES) / 2
+    count = math.ceil(cases * SHARES[told])
     outcomes: Counter[str] = Counter()
-    in_double: Counter[str] = Counter()
-
-    @seed(config.getoption("--fuzz-seed"))
-    @settings(
-        max_examples=count,
-        derandomize=False,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
+    wrong = []
+    drawn = problems(engine, single, told, config.getoption("--fuzz-seed"))
+    for problem in itertools.islice(drawn, count):
+        try:
+            outcomes[outcome(problem)] += 1
+        except Exception as error:
+            outcomes["wrong"] += 1
+            wrong.append(f"{problem}: {type(error).__name__}: {error}")
+    precision = "single" if single else "double"
+    logging.getLogger(__name__).info(
+        "%s, %s, %s: %s", engine.__name__, precision, told, dict(outcomes)
     )
-    @given(problem=problems(engine))
-    def attempt(problem: Problem) -> None:
-        found = outcome(problem)
-        outcomes[found] += 1
-        if not problem.single and problem.copies == 1:
-            in_double[found] += 1
-
-    attempt()
-    logging.getLogger(__name__).info("%s: %s", engine.__name__, dict(outcomes))
-    # Refusals and warnings are for the extremes: in double precision of single answers,
-    # and elsewhere for few.
-    assert in_double["right"] >= 0.95 * sum(in_double.values())
-    assert outcomes["right"] >= 0.7 * sum(outcomes.values())
+    assert not wrong, "\n".join(wrong)
+    # Refusals and warnings are for the extremes.
+    assert outcomes["right"] >= fewest(count, LEAST[single, told])

@@ -242,3 +242,31 @@ def test_thousands_of_answers_in_single_precision(name, scale) -> None:
     eps = torch.finfo(torch.float32).eps
     gap = abs(float(single.log_evidence) - float(double.log_evidence))
     assert gap <= 100 * eps * abs(float(double.log_evidence)) + 10 * stated
+
+
+@each_dtype
+@pytest.mark.parametrize("ratio", [1e2, 1e4, 1e6, 2e7])
+def test_the_evidence_of_one_win_is_that_at_the_mode_itself(dtype, ratio) -> None:
+    """Its slope in the mode is a thousand nats a posterior deviation here."""
+    covar = ratio * torch.eye(2, dtype=dtype)
+    zero, noise = torch.zeros(1, dtype=dtype), torch.ones(1, dtype=dtype)
+    rows = pair_rows(torch.tensor([[0, 1]]), 2, covar)
+    factors = BoxFactors(rows, noise, zero, zero + torch.inf)
+    found = laplace(covar, torch.zeros(2, dtype=dtype), factors)
+    assert found.converged
+    with mp.workdps(40):
+        prior = 2 * mp.mpf(ratio)
+
+        def pull(z):
+            return mp.npdf(z) / mp.ncdf(z)
+
+        mode = mp.findroot(
+            lambda z: pull(z) - z / prior, (0, mp.sqrt(prior)), solver="anderson"
+        )
+        curvature = pull(mode) * (pull(mode) + mode)
+        truth = mp.log(mp.ncdf(mode)) - mode**2 / (2 * prior)
+        truth -= mp.log1p(prior * curvature) / 2
+    # A density exp(-z^2 / 2) is known to a rounding of z^2 / 2, and its logarithm moves
+    # by z times that of z; for some operations each.
+    allowed = 10 * (1 + float(mode) ** 2) * torch.finfo(dtype).eps
+    assert abs(float(found.log_evidence) - float(truth)) <= allowed

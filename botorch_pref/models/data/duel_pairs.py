@@ -22,10 +22,12 @@ class DuelPairs(NamedTuple):
         points: ``q x batch_shape x 2 x d``.
         sign: ``q x batch_shape``: 1 where the first point is the first one given, -1
             where it is the second.
+        equal: ``q x batch_shape``: whether the two points are the same.
     """
 
     points: Tensor
     sign: Tensor
+    equal: Tensor
 
     def differences(
         self, moments: Moments, prior_variance: Tensor
@@ -38,13 +40,17 @@ class DuelPairs(NamedTuple):
             prior_variance: Prior variances there, ``... x 2``.
 
         Returns:
-            Means, ``num_components x q x batch_shape``, and variances that rounding
-            does not hide, ``q x batch_shape``.
+            Means, ``num_components x q x batch_shape``, zero for equal points, with the
+            gradient of a difference; and variances that rounding does not hide,
+            ``q x batch_shape``.
         """
         of_pairs = contrast(moments, 1)
         means, variance = of_pairs.means.squeeze(-1), of_pairs.covariance[..., 0, 0]
         room = [1] * (variance.dim() - self.sign.dim())
-        means = means * self.sign.reshape(*self.sign.shape, *room)
+        sign, equal = (t.reshape(*t.shape, *room) for t in (self.sign, self.equal))
+        # A matrix product may sum equal rows in different orders. Their means then
+        # differ by a rounding, which is as large as the variance that is left.
+        means = torch.where(equal, means - means.detach(), means * sign)
         return means, resolved_variance(variance, prior_variance.sum(-1))
 
 
@@ -65,6 +71,8 @@ def duel_pairs(X1: Tensor, X2: Tensor, num_batch_dims: int = 0) -> DuelPairs:
         [torch.where(swapped, X2, X1), torch.where(swapped, X1, X2)], dim=-2
     )
     sign = 1 - 2 * swapped.squeeze(-1).to(gap)
+    equal = (gap == 0).all(-1)
     room = (1,) * (num_batch_dims + 3 - points.dim())
     points = points.reshape(room + points.shape).movedim(-3, 0)
-    return DuelPairs(points, sign.reshape(room + sign.shape).movedim(-1, 0))
+    sign, equal = (t.reshape(room + t.shape).movedim(-1, 0) for t in (sign, equal))
+    return DuelPairs(points, sign, equal)

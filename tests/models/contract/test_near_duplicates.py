@@ -87,6 +87,22 @@ def test_equal_points_win_half() -> None:
             torch.testing.assert_close(half, torch.full_like(half, 0.5))
 
 
+@pytest.mark.parametrize("n", range(12, 17))
+def test_equal_points_win_half_to_the_last_digit(n: int) -> None:
+    """Whatever the order in which a matrix product sums the rows of the two."""
+    points = uniform(n, 2)
+    chain = torch.stack([torch.arange(n - 1), torch.arange(1, n)], dim=-1)
+    model = EPPreferenceGP(points, chain, covar_module=kernel())
+    model.covar_module.base_kernel.lengthscale = 5.0
+    model.covar_module.outputscale = 1e4
+    model.likelihood.noise = 1e-4
+    x = points.clone().requires_grad_()
+    half = model.duel_probability(x, points)
+    assert bool((half == 0.5).all())
+    (gradient,) = torch.autograd.grad(half.sum(), x)
+    assert bool((gradient != 0).any())
+
+
 @pytest.mark.parametrize("noisy", [False, True])
 def test_a_linear_utility_is_right_where_it_is_resolved(noisy: bool) -> None:
     """The sign of ``w'd`` alone decides, whatever the distance is."""
