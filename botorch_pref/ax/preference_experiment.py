@@ -40,6 +40,7 @@ from botorch_pref.ax.settings import SHORT_WALKS, Settings
 from botorch_pref.ax.setup import ParameterConfig, check_same_space, new_experiment
 from botorch_pref.ax.space.catalogue import catalogue_parameters, check_alone
 from botorch_pref.ax.space.own_options import own_options
+from botorch_pref.errors import ExperimentError
 
 
 class PreferenceExperiment(ExperimentView):
@@ -227,6 +228,10 @@ class PreferenceExperiment(ExperimentView):
             ExperimentError: This experiment cannot have one of the events; names it.
             StorageError: They cannot be kept.
         """
+        if not isinstance(other, PreferenceExperiment):
+            raise ExperimentError(
+                f"other is {other!r}; give an experiment, as resume returns one."
+            )
         log = self._kept.log
         before = len(log.questions)
         together = Log(log.definition)
@@ -260,6 +265,8 @@ class PreferenceExperiment(ExperimentView):
         """
         size = given_integer("size", size, 2, MOST_OPTIONS)
         rater = checked_rater(rater)
+        # Choosing takes seconds, which are not spent on what cannot be kept.
+        self._kept.store_to_write()
         if options is None:
             run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:

@@ -33,8 +33,8 @@ def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
     index = question.index if isinstance(question, Question) else question
     if not is_integer(index) or index not in range(len(log.questions)):
         raise ExperimentError(
-            f"There is no question {written(index)}; {len(log.questions)} were asked so "
-            "far, counted from 0."
+            f"There is no question {written(index)}; {len(log.questions)} were asked "
+            "so far, counted from 0."
         )
     found = log.questions[int(index)]
     if isinstance(question, Question) and Question.of_logged(log, found) != question:

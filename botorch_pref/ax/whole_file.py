@@ -11,6 +11,9 @@ from pathlib import Path
 
 from botorch_pref.errors import StorageError
 
+SQLITE = b"SQLite format 3\0"
+"""What every database of SQLite begins with."""
+
 
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a file, whole or not at all.
@@ -24,9 +27,14 @@ def replace_file(path: Path, content: bytes) -> None:
         content: All of it.
 
     Raises:
-        StorageError: It cannot be written, or may not be: it is read-only, or no file.
+        StorageError: It cannot be written, or may not be: it is read-only, no file, or
+            a database, which may be what keeps an experiment.
     """
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise StorageError(
+            f"Cannot write {path}: there is no folder {target.parent}; make it first."
+        )
     # Nobody can have planted anything there.
     part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
     try:
@@ -53,6 +61,11 @@ def _status(target: Path) -> os.stat_result | None:
     # An administrator is asked for the mode too: what is read-only was meant to stay.
     if not (found.st_mode & 0o222 and os.access(target, os.W_OK)):
         raise PermissionError(errno.EACCES, "It is read-only", str(target))
+    with target.open("rb") as file:
+        if file.read(len(SQLITE)) == SQLITE:
+            raise FileExistsError(
+                errno.EEXIST, "It is a database; name another file", str(target)
+            )
     return found
 
 
