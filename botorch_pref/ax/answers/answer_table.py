@@ -143,7 +143,11 @@ def _table(answers: DataFrame | str | Path) -> DataFrame:
     try:
         with Path(answers).open(newline="", encoding="utf-8-sig") as file:
             # As texts: who is called "None", "NA" or "007" keeps that name.
-            header, *rows = csv.reader(file, strict=True)
+            header, *rows = [*csv.reader(file, strict=True)] or [[]]
+            if not header:
+                raise ValueError(
+                    "its first line is empty; give the columns names there"
+                )
             return DataFrame(rows, columns=header, dtype=object)
     except (OSError, csv.Error, ValueError) as error:
         raise ExperimentError(f"{answers} cannot be read: {error}") from error
