@@ -36,7 +36,7 @@ from botorch_pref.ax.space.linear_constraints import (
     sum_text,
 )
 from botorch_pref.ax.space.own_options import own_design
-from botorch_pref.ax.whole_file import replace_file
+from botorch_pref.ax.whole_file import SQLITE, replace_file
 from botorch_pref.errors import ExperimentError, StorageError
 
 _COLUMNS = (
@@ -105,18 +105,26 @@ def read_file(path: Path, name: str | None) -> Log:
         StorageError: The file cannot be read, or is not what was written.
     """
     try:
-        text = path.read_bytes().decode()
+        content = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"Cannot read {path}: {error}") from error
+    if content.startswith(SQLITE):
+        raise StorageError(
+            f"{path} is a database, not what write_json or write_log wrote; open it by "
+            "PreferenceExperiment.resume, and copy it by its copy."
+        )
+    try:
+        text = content.decode()
         if path.suffix == ".csv":
             definition, rows, head = _of_csv(text)
         else:
             definition, rows, head = _of_json(text)
-    except OSError as error:
-        raise StorageError(f"Cannot read {path}: {error}") from error
     # What is cut off or no file of ours fails in all kinds of ways.
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise StorageError(
             f"{path} is no log that write_json or write_log wrote, or it is damaged: "
-            f"{error!r}"
+            # The error of a text that is none has all of it in its representation.
+            f"{type(error).__name__}: {error!s:.200}"
         ) from error
     try:
         log = Log(definition)

@@ -68,7 +68,7 @@ class KeptLog:
             except StorageError as error:
                 raise StorageError(
                     f"The last change of {self._log.name!r} could not be written, and "
-                    f"what is stored cannot be read: {error} Once it can, repeat."
+                    f"what is stored cannot be read; mend this, and repeat: {error}"
                 ) from error
         return self._log
 
@@ -87,6 +87,19 @@ class KeptLog:
             self._projection = Projection(log)
             raise
 
+    def store_to_write(self) -> LogStore:
+        """Where changes are written.
+
+        Raises:
+            StorageError: The experiment was opened to be read.
+        """
+        if self._store is None:
+            raise StorageError(
+                f"{self._log.name!r} was opened to be read; copy it to another "
+                "storage, and go on there."
+            )
+        return self._store
+
     def keep(self, draft: Draft) -> None:
         """Writes what follows the log, and adds it to it; or neither.
 
@@ -97,14 +110,10 @@ class KeptLog:
             StorageError: It cannot be written, another process has written since, or
                 the experiment was opened to be read.
         """
-        if self._store is None:
-            raise StorageError(
-                f"{self._log.name!r} was opened to be read; copy it to another "
-                "storage, and go on there."
-            )
+        store = self.store_to_write()
         self._is_stored = False
         try:
-            self._store.append(draft.log, draft.events)
+            store.append(draft.log, draft.events)
         except BaseException:
             # What happened is worth more than that reading fails too, which the next
             # use will say.
@@ -230,7 +239,11 @@ def _note_gap(expected: int, row: Row, damage: list[str]) -> int:
     if not isinstance(found, int) or found < expected:
         return expected
     if found > expected:
-        damage.append(f"Events {expected} to {found - 1} are missing.")
+        damage.append(
+            f"Event {expected} is missing."
+            if found == expected + 1
+            else f"Events {expected} to {found - 1} are missing."
+        )
     return found + 1
 
 
@@ -343,4 +356,4 @@ class Retelling:
             draft.ask(chosen, order=order, **what)
         # Damaged data fail in all kinds of ways.
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise StorageError(f"it shows no options ({error})") from error
+            raise StorageError(f"its options cannot be shown here ({error})") from error

@@ -324,7 +324,11 @@ _COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
 
 
 def _short(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} {v!s:.200}" for k, v in values.items() if k != "before")
+    shown = {key: str(value) for key, value in values.items() if key != "before"}
+    return ", ".join(
+        f"{key} {text if len(text) <= 200 else text[:200] + ' ...'}"
+        for key, text in shown.items()
+    )
 
 
 @dataclass(frozen=True)

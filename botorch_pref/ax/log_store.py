@@ -163,7 +163,7 @@ class LogStore:
                 the log was read.
         """
         name, last = log.name, events[-1]
-        what = f"write {', '.join(sorted({e.kind for e in events}))} to {name!r}"
+        what = f"write to {name!r}"
         with self._transaction(what, writes=True) as connection:
             record = self._record(connection, name)
             if record is None:
@@ -320,7 +320,8 @@ def check_file(path: Path, what: str, writes: bool) -> None:
         raise StorageError(
             f"Cannot {what}: there is no file {path} any more; put it back."
             if writes
-            else f"There is no file {path}; create the experiment first."
+            else f"There is no file {path}; create the experiment first, or put "
+            "the file back."
         ) from error
     except OSError as error:
         raise StorageError(f"Cannot {what}: {error}") from error
@@ -367,8 +368,8 @@ def _checked_path(name: str) -> Path:
     if path.suffix == ".json":
         raise StorageError(
             f"{path} would be a JSON file, and experiments are kept in databases; give "
-            "another name, as espresso.db. PreferenceExperiment.read_json reads what "
-            "write_json wrote."
+            "another name, as espresso.db. PreferenceExperiment.read makes an "
+            "experiment of what write_json wrote."
         )
     return path
 

@@ -240,7 +240,7 @@ class PreferenceExperiment(ExperimentView):
         """
         if not isinstance(other, PreferenceExperiment):
             raise ExperimentError(
-                f"other is {written(other)}; give a PreferenceExperiment."
+                f"other is {written(other)}; give an experiment, as resume returns one."
             )
         log = self._kept.log
         before = len(log.questions)
@@ -275,6 +275,8 @@ class PreferenceExperiment(ExperimentView):
         """
         size = given_integer("size", size, 2, MOST_OPTIONS)
         rater = checked_rater(rater)
+        # Choosing takes seconds, which are not spent on what cannot be kept.
+        self._kept.store_to_write()
         if options is None:
             run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:

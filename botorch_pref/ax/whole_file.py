@@ -12,9 +12,6 @@ from pathlib import Path
 from botorch_pref.ax.given_values import written
 from botorch_pref.errors import ExperimentError, StorageError
 
-_DATABASE = b"SQLite format 3\0"
-"""The first bytes of a file that SQLite keeps, as that of an experiment."""
-
 
 def given_path(argument: str, given: object) -> Path:
     """The path of a file that somebody names.
@@ -31,6 +28,10 @@ def given_path(argument: str, given: object) -> Path:
     return Path(given)
 
 
+SQLITE = b"SQLite format 3\0"
+"""What every database of SQLite begins with."""
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a file, whole or not at all.
 
@@ -43,10 +44,16 @@ def replace_file(path: Path, content: bytes) -> None:
         content: All of it.
 
     Raises:
-        StorageError: It cannot be written, or may not be: it is read-only, or no file.
+        StorageError: It cannot be written, or may not be: it is read-only, no file, or
+            a database, which may be what keeps an experiment.
     """
     try:
         target = Path(os.path.realpath(path))
+        if not target.parent.is_dir():
+            raise StorageError(
+                f"Cannot write {path}: there is no folder {target.parent}; make it "
+                "first."
+            )
         # Nobody can have planted anything there.
         part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
         before = _status(target)
@@ -74,7 +81,7 @@ def _status(target: Path) -> os.stat_result | None:
     if not (found.st_mode & 0o222 and os.access(target, os.W_OK)):
         raise PermissionError(errno.EACCES, "It is read-only", str(target))
     with target.open("rb") as file:
-        if file.read(len(_DATABASE)) == _DATABASE:
+        if file.read(len(SQLITE)) == SQLITE:
             raise FileExistsError(
                 errno.EEXIST, "It is a database; name another file", str(target)
             )

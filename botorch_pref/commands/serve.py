@@ -94,7 +94,9 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
         # Whoever has the address may come: they wait until the page is there.
         listening.listen(128)
-    except OSError as error:
+    # A number that no port has is an OverflowError.
+    except (OSError, OverflowError) as error:
+        listening.close()
         raise OSError(
             f"{host}:{port} cannot be had: {error}; try another --port."
         ) from error

@@ -233,3 +233,27 @@ def test_powers_of_probits_in_many_digits(power) -> None:
     single = log_concave_integral(lambda places: log_product, *(t.float() for t in at))
     assert single.ratio.dtype == torch.float32
     assert float(single.ratio) == pytest.approx(spread / variance, rel=1e-5)
+
+
+def test_a_power_whose_peak_newton_steps_from_side_to_side() -> None:
+    """Wins beyond a bend as far away as fifty deviations, on a fine grid."""
+    wins, mean, variance = 54_643.0, -2.754, 0.026276590
+
+    def power(z):
+        value, first, second = log_sigmoid(z)
+        return wins * value, wins * first, wins * second
+
+    given = (torch.tensor([t], dtype=torch.float64) for t in (mean, variance))
+    found = log_concave_integral(lambda places: power, *given)
+    z = torch.linspace(0.0, 12.0, 400_001, dtype=torch.float64)
+    logs = wins * torch.nn.functional.logsigmoid(z) - 0.5 * (z - mean) ** 2 / variance
+    total = torch.logsumexp(logs, 0)
+    log_value = total + math.log(float(z[1])) - 0.5 * math.log(2 * math.pi * variance)
+    weights = (logs - total).exp()
+    first = ((weights @ z) - mean) / variance
+    spread = (weights @ (z - weights @ z).square()) / variance
+    torch.testing.assert_close(found.value[0], log_value, rtol=1e-9, atol=0)
+    torch.testing.assert_close(found.first[0], first, rtol=1e-9, atol=0)
+    torch.testing.assert_close(
+        found.second[0], (spread - 1) / variance, rtol=1e-8, atol=0
+    )

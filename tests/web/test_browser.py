@@ -16,6 +16,7 @@ from browsing import Visitor, browser, missing, serving, until
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.support.ui import WebDriverWait
 from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
@@ -449,6 +450,20 @@ def test_nothing_lies_over_a_button(
         one.leave(lambda: one.click("Undo"))
         assert "Undone" in one.text()
         assert driver.execute_script(COVERED) == []
+
+
+def test_the_way_back_from_the_findings_is_not_cut_off(
+    driver: WebDriver, tmp_path: Path
+) -> None:
+    with serving(make_app(create(tmp_path / "tea.db"))) as address:
+        Visitor(driver, 360, 640)
+        driver.get(f"{address}/report")
+        back = WebDriverWait(driver, 20).until(
+            lambda _: driver.find_element(By.CSS_SELECTOR, "a.bp-chip")
+        )
+        widths = "return [arguments[0].scrollWidth, arguments[0].clientWidth]"
+        needed, given = driver.execute_script(widths, back)
+        assert needed <= given
 
 
 def test_there_is_nothing_to_undo_before_the_first_answer(

@@ -278,6 +278,7 @@ def test_the_users_function_shows_options(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
+        (["--port", "99999"], "127.0.0.1:99999 cannot be had"),
         (["--show", "no_such_module:draw"], "no_such_module"),
         (["--show", "json:draw"], "json"),
         (["--show", "draw"], "MODULE:FUNCTION"),

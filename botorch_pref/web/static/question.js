@@ -1034,7 +1034,7 @@ class ReportView {
   async start() {
     const main = make("main", { class: "bp-main bp-report", "aria-busy": "true" }, make("p", { class: "bp-wait" }, "The model is being fitted to all answers …"));
     const token = new URLSearchParams(location.search).get("token");
-    const back = make("a", { class: "bp-chip", href: token ? `./?token=${encodeURIComponent(token)}` : "./" }, "To the questions");
+    const back = make("a", { class: "bp-chip", href: token ? `./?token=${encodeURIComponent(token)}` : "./" }, "Questions");
     const title = make("h1", { class: "bp-title" }, "What was learned");
     this.root.replaceChildren(make("div", { class: "bp bp-wide" }, make("header", { class: "bp-head" }, make("div", { class: "bp-names" }, title, make("p", { class: "bp-counts" }, "for who runs the experiment")), back), main));
     try {

@@ -104,7 +104,9 @@ def test_a_table_that_cannot_be_leaves_nothing(changed, match, tmp_path) -> None
 
 def test_tables_that_are_none(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db")
+    (tmp_path / "empty.csv").touch()
     for answers, items, match in (
+        (tmp_path / "empty.csv", None, "its first line is empty"),
         (DataFrame({"winner": ["x"], "loser": ["y"]}), None, "or winner and loser"),
         (DataFrame({"winner": ["x"]}), ITEMS, "no column loser"),
         (DataFrame({"winner": [], "loser": []}), ITEMS, "no rows"),

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import random
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -190,6 +191,17 @@ def test_what_differs_is_said_and_the_good_part_goes_on(
         assert read.answers().equals(experiment.answers())
     # Nothing that was stored was evaluated.
     assert capsys.readouterr().out == ""
+
+
+def test_one_missing_event_and_a_long_one_are_said_in_plain_words(path) -> None:
+    # Another kind of damage, with a text longer than a message.
+    long = json.dumps({"note": "x" * 500})
+    change(path, f"UPDATE events SET what = '{long}' WHERE number = 2")
+    change(path, "DELETE FROM events WHERE number = 5")
+    damage = resumed(path, read_only=True).damage
+    assert "Event 5 is missing." in damage
+    # What is left out of a long event is marked.
+    assert any(re.search(r"Event 2 .*what .* \.\.\.\.$", line) for line in damage)
 
 
 def forged(path: Path, number: int, **values: object) -> None:

@@ -148,6 +148,26 @@ def test_a_damaged_file_is_refused_by_what_is_wrong(name, played, tmp_path) -> N
     assert not (tmp_path / "read.db").exists()
 
 
+def test_a_database_is_not_read_as_an_exported_file(played, tmp_path) -> None:
+    with pytest.raises(StorageError, match=r"database, not what.*resume") as refusal:
+        PreferenceExperiment.read(
+            tmp_path / "triangle.db", storage=tmp_path / "read.db"
+        )
+    assert len(str(refusal.value)) < 400
+    picture = tmp_path / "picture.json"
+    picture.write_bytes(b"\x89PNG" * 10_000)
+    with pytest.raises(StorageError, match="is no log") as refusal:
+        PreferenceExperiment.read(picture, storage=tmp_path / "read.db")
+    # The text does not have the file in it.
+    assert len(str(refusal.value)) < 400
+
+
+@pytest.mark.parametrize("other", ["triangle.db", None])
+def test_only_an_experiment_is_merged(other, played) -> None:
+    with pytest.raises(ExperimentError, match="give an experiment, as resume"):
+        played.merge(other)
+
+
 def test_pandas_and_sqlite_read_the_tables(played, tmp_path) -> None:
     with sqlite3.connect(tmp_path / "triangle.db") as connection:
         events = pd.read_sql("SELECT * FROM preference_events", connection)

@@ -12,7 +12,7 @@ from stat import S_IMODE
 import pytest
 from showing import A, B, C, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment, log_store
+from botorch_pref.ax import PreferenceExperiment, log_store, preference_experiment
 from botorch_pref.errors import StorageError
 
 NAME = "triangle.db"
@@ -38,6 +38,9 @@ def test_a_place_that_can_hold_no_file_is_named(tmp_path) -> None:
         triangle(tmp_path / "away" / NAME)
     with pytest.raises(StorageError, match=f"There is no file .*{NAME}; create the"):
         resumed(tmp_path / NAME)
+    with pytest.raises(StorageError, match=r"JSON file.*PreferenceExperiment\.read "):
+        triangle(tmp_path / "triangle.json")
+    assert hasattr(PreferenceExperiment, "read")
     (tmp_path / NAME).mkdir()
     with pytest.raises(StorageError, match=f"{NAME} is a folder; name a file in it"):
         triangle(tmp_path / NAME)
@@ -91,6 +94,18 @@ def test_a_read_only_file_is_read_and_not_written(tmp_path) -> None:
     assert resumed(path).pending == []
 
 
+def test_no_question_is_chosen_that_could_not_be_kept(tmp_path, monkeypatch) -> None:
+    path = tmp_path / NAME
+    triangle(path)
+
+    def choose(*_: object) -> None:
+        raise AssertionError("a question was chosen")
+
+    monkeypatch.setattr(preference_experiment, "chosen_question", choose)
+    with pytest.raises(StorageError, match="opened to be read"):
+        resumed(path, read_only=True).ask()
+
+
 def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path, monkeypatch) -> None:
     path = tmp_path / NAME
     experiment = triangle(path)
@@ -142,6 +157,31 @@ def test_what_is_no_file_is_not_replaced(tmp_path) -> None:
         with pytest.raises(StorageError, match="Cannot write"):
             experiment.write_log(tmp_path / name)
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_no_database_is_replaced_by_what_is_exported(tmp_path) -> None:
+    experiment = triangle(tmp_path / NAME)
+    question = show(experiment, A, B)
+    (tmp_path / "link.json").symlink_to(tmp_path / NAME)
+    triangle(tmp_path / "other.json.db")
+    for name in (NAME, "link.json", "other.json.db"):
+        before = (tmp_path / name).read_bytes()
+        for write in (
+            experiment.write_log,
+            experiment.write_json,
+            experiment.write_answers,
+        ):
+            with pytest.raises(StorageError, match="database; name another file"):
+                write(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == before
+    experiment.tell(question, winner=0)
+    assert resumed(tmp_path / NAME).num_answers == 1
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path) -> None:
+    experiment = triangle(tmp_path / NAME)
+    with pytest.raises(StorageError, match=f"no folder {tmp_path}/away; make it first"):
+        experiment.write_log(tmp_path / "away" / "log.csv")
 
 
 def test_names_mean_the_files_that_they_name(tmp_path, monkeypatch) -> None:
