@@ -156,7 +156,14 @@ def continue_draws(
         sources: Where all rows go; complete.
         generator: The source of randomness, on the device of ``means``.
     """
-    batch = sources.batch_shape
+    batch = torch.broadcast_shapes(
+        sources.batch_shape,
+        means.shape[1:-1],
+        covariance.shape[:-2],
+        factors.lower.shape[:-1],
+        factors.rows.coefficients.shape[:-2],
+        earlier.truncated.shape[1:-1],
+    )
     rows = factors.rows
     own = torch.diag_embed(factors.variance)
     if factors.noise is not None:

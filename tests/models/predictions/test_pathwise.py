@@ -366,7 +366,7 @@ def test_dueling_thompson_draws_a_member_of_an_ensemble() -> None:
         generator = torch.Generator().manual_seed(seed)
         acquisition = DuelingThompson(model, pair[1:], generator)
         wins += int(acquisition(pair[:1]) > 0)
-        members.add(acquisition._member)
+        members.add(acquisition._members[0])
     assert members == {0, 1, 2}
     # Four and a half standard errors.
     spread = (expected * (1 - expected) / count) ** 0.5
