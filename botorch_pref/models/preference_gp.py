@@ -309,6 +309,7 @@ class PreferenceGP(UtilityModel, GP):
         answers = Y if isinstance(Y, Tensor) else collect_answers(Y)
         new = super().condition_on_observations(X, answers, **kwargs)
         if self._cache.start is None:
+            _ = new.factors()  # what cannot be an answer is an error here
             return new
         more = TrainingSet(X.detach(), collect_answers(answers)).in_order_of(
             new.feedback

@@ -34,9 +34,11 @@ class SkewStart(WarmStart):
     Attributes:
         draws: Given all answers, under the hyper-parameters of the earlier solution;
             None where there are none.
+        continued: How many times draws went on since those of chains.
     """
 
     draws: ContinuedDraws | None = None
+    continued: int = 0
 
     def at_other_parameters(self) -> Self:
         """The sites alone."""
@@ -189,11 +191,13 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     def warm_start(self, further: FurtherAnswers | None = None) -> SkewStart:
         """See base class; with draws that go on, where moments are known."""
-        draws = None if self.start is None else self.start.draws
-        if self.found is None and self.start is not None:
-            start = self.start
+        before = self.start
+        if before is None:
+            start = SkewStart(self.approximation.sites)
+        elif self.found is None:
+            start = before
         else:
-            start = SkewStart(self.approximation.sites, draws)
+            start = replace(before, sites=self.approximation.sites)
         if further is None:
             return start
         first = ExpectationPropagation().initial_sites(further.factors)
@@ -202,9 +206,8 @@ class SkewSolution(Solution[PosteriorTerms]):
             return start
         if not further.sources.complete:
             return start
-        generator = self.settings.generator(
-            self.prior.mean, offset=further.sources.num_rows
-        )
+        continued = start.continued + 1
+        generator = self.settings.generator(self.prior.mean, offset=continued)
         draws = continue_draws(
             self.mixture,
             self.factors.variance,
@@ -214,4 +217,4 @@ class SkewSolution(Solution[PosteriorTerms]):
             further.sources,
             generator,
         )
-        return replace(start, draws=draws)
+        return replace(start, draws=draws, continued=continued)
