@@ -121,8 +121,11 @@ def _iterate(
             best = torch.where(better.unsqueeze(-1), state.sites, best)
             least = torch.where(better, state.mismatch, least)
         iterations += 1
-    if not bool((state.mismatch <= least).all()):
-        state = ep_state(solver, prior, factors, best)
+    # Of two that would do, the one that reached the tolerance in all respects stays.
+    worse = (state.mismatch > least) & (state.residual > tolerance)
+    if bool(worse.any()):
+        sites = torch.where(worse.unsqueeze(-1), best, state.sites)
+        state = ep_state(solver, prior, factors, sites)
     return state, iterations
 
 
