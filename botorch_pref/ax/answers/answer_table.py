@@ -141,6 +141,8 @@ def csv_table(text: str) -> DataFrame:
     Raises:
         ValueError: It is no table.
     """
+    if not text.partition("\n")[0].strip():
+        raise ValueError("its first line is empty; give the columns names there")
     # Python's reader refuses cells of more than 131,072 characters, which a catalogue
     # or a note can have. "NA" and "007" are names, and two columns can have one name.
     table = read_csv(
