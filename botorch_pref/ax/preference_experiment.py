@@ -240,7 +240,8 @@ class PreferenceExperiment(ExperimentView):
         """
         if not isinstance(other, PreferenceExperiment):
             raise ExperimentError(
-                f"other is {written(other)}; give an experiment, as resume returns one."
+                f"other is {written(other)}; give a PreferenceExperiment, as resume "
+                "returns one."
             )
         log = self._kept.log
         before = len(log.questions)

@@ -96,7 +96,7 @@ def test_what_nobody_can_tell_from_the_reference_is_no_challenger(model) -> None
 
 
 def test_hopeless_designs_come_after_those_asked_twice(model) -> None:
-    pairs = torch.tensor([[0, 1]] * 40)
+    pairs = torch.tensor([[0, 1]] * 400)
     sure = EPPreferenceGP(DESIGNS[[0, 15]], pairs).eval()
     difference = sure.duel_posterior(DESIGNS[15:], DESIGNS[:1])
     assert difference.mean / difference.variance.sqrt() < -3

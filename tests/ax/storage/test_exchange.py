@@ -164,7 +164,7 @@ def test_a_database_is_not_read_as_an_exported_file(played, tmp_path) -> None:
 
 @pytest.mark.parametrize("other", ["triangle.db", None])
 def test_only_an_experiment_is_merged(other, played) -> None:
-    with pytest.raises(ExperimentError, match="give an experiment, as resume"):
+    with pytest.raises(ExperimentError, match="give a PreferenceExperiment, as resume"):
         played.merge(other)
 
 
