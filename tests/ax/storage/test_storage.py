@@ -99,7 +99,7 @@ def test_a_file_of_an_earlier_version_is_refused_and_said_so(tmp_path) -> None:
     old = tmp_path / "espresso.json"
     old.write_text('{"__type": "Experiment"}', encoding="utf-8")
     for act in (create, lambda p: PreferenceExperiment.resume("espresso", storage=p)):
-        with pytest.raises(StorageError, match=r"JSON file.*read.* reads"):
+        with pytest.raises(StorageError, match=r"JSON file.*read makes"):
             act(old)
     with pytest.raises(StorageError, match="is no log that write_json"):
         PreferenceExperiment.read(old, storage=tmp_path / "new.db")
