@@ -16,9 +16,8 @@ from botorch_pref.acquisition import incumbent
 from botorch_pref.commands.registry import ACQUISITIONS, distinct, make_fit
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import PreferenceGP
-from botorch_pref.simulation.duel_loop import index_pairs
+from botorch_pref.simulation.duel_loop import ChosenDuels, index_pairs
 from botorch_pref.simulation.problems import make_problem
-from botorch_pref.simulation.proposals import ChosenDuels
 
 TO_REACH = {("ep", 30): 0.15, ("skew", 30): 0.3, ("ep", 100): 0.3, ("skew", 100): 0.6}
 TODAYS_BEST = {30: "optuna-dashboard 0.30, Takeno 2.4, SkewGP's code 8.8", 100: "-"}

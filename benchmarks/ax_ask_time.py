@@ -27,7 +27,7 @@ from ax.core.types import TParameterization  # noqa: E402
 from ax.generators.torch.botorch_modular.surrogate import Surrogate  # noqa: E402
 
 from botorch_pref.ax import PreferenceExperiment, Question  # noqa: E402
-from botorch_pref.ax.generation.search.question_search import QuestionSearch  # noqa: E402
+from botorch_pref.ax.generation.search import QuestionSearch  # noqa: E402
 from botorch_pref.ax.log_store import LogStore  # noqa: E402
 
 TO_REACH = {30: 1.0, 100: 2.0}

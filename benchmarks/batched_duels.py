@@ -20,7 +20,7 @@ from botorch.acquisition.analytic import _log_ei_helper
 from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
 from torch import Tensor
 
-from botorch_pref.numerics.log_ndtr import log_ndtr
+from botorch_pref.numerics.normal import log_ndtr
 
 SWEEPS, TOLERANCE, DAMPING = 60, 1e-6, 0.8
 SHORTEST, LONGEST = math.log(0.025), 6.0

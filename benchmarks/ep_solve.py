@@ -24,8 +24,8 @@ from synthetic_problems import NOISES, ComparisonProblem, synthetic_comparisons
 from torch import Tensor
 
 from botorch_pref import Comparisons, PairwiseProbitLikelihood
-from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
-from botorch_pref.inference.gaussian_result import GaussianResult
+from botorch_pref.inference.ep import expectation_propagation
+from botorch_pref.inference.gaussian import GaussianResult
 
 ACCURACY_SIZE = 200
 STORED_PEER_SECONDS = {100: 0.11, 200: 0.36}

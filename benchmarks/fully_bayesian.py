@@ -19,7 +19,7 @@ from synthetic_problems import NOISES, synthetic_comparisons
 from torch import Tensor
 
 from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
+from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
 )
 from botorch_pref.models.preference_gp import PreferenceGP

@@ -24,7 +24,7 @@ from botorch_pref.datasets import (
     load_reading_skills,
     load_wine,
 )
-from botorch_pref.datasets.feedback_data import distinct_items
+from botorch_pref.datasets.data import distinct_items
 from botorch_pref.evaluation import (
     level_probabilities,
     predictive_log_probability,

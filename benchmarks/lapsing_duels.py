@@ -15,8 +15,8 @@ import torch
 from batched_duels import SHORTEST, BatchedDuels, Prior, _minimised
 from torch import Tensor
 
-from botorch_pref.likelihoods.links.win_and_information import binary_entropy
-from botorch_pref.numerics.log_ndtr import log_ndtr
+from botorch_pref.likelihoods.links import binary_entropy
+from botorch_pref.numerics.normal import log_ndtr
 
 SWEEPS, TOLERANCE, DAMPING = 60, 1e-5, 0.8
 LONGEST = 6.0

@@ -23,10 +23,9 @@ from botorch_pref.acquisition import (
     DuelingExploringEIIG,
 )
 from botorch_pref.commands.registry import make_fit
-from botorch_pref.simulation.duel_loop import run_duels
-from botorch_pref.simulation.judge import ProbitJudge
+from botorch_pref.simulation.duel_loop import ChosenDuels, MakeAcquisition, run_duels
+from botorch_pref.simulation.judges import ProbitJudge
 from botorch_pref.simulation.problems import make_problem
-from botorch_pref.simulation.proposals import ChosenDuels, MakeAcquisition
 
 NUM_RANDOM = 5
 DEVIATION = 0.2

@@ -35,16 +35,15 @@ from botorch_pref.acquisition import (
     DuelingUCB,
     incumbent,
 )
-from botorch_pref.acquisition.dueling_acquisition import append_points, new_duels
+from botorch_pref.acquisition.base import append_points, new_duels
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import EPPreferenceGP
-from botorch_pref.models.predictions.awaited_answers import awaiting_answers
+from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.posteriors.difference import (
     difference_mixture,
     shared_covariance_mixture,
 )
-from botorch_pref.posteriors.gaussian_posterior import gaussian_posterior
-from botorch_pref.posteriors.moments import Moments
+from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 
 NOISES = (0.1, 1.0)
 AT_ONCE = 3

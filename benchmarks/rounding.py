@@ -19,7 +19,7 @@ import torch
 from report import print_table, start
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
+from botorch_pref.inference.ep import expectation_propagation
 from botorch_pref.inference.laplace import laplace
 
 # The truth is that of the tests.

@@ -22,13 +22,13 @@ from torch import Tensor
 from truth import exact_hamiltonian, gibbs
 
 from botorch_pref import SkewPreferenceGP
-from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
-from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.skew.box_log_ratio import box_log_ratio
-from botorch_pref.inference.skew.split_hamiltonian import sample_latent
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.inference.ep import expectation_propagation
+from botorch_pref.inference.gaussian import GaussianResult
+from botorch_pref.inference.skew.evidence import box_log_ratio
+from botorch_pref.inference.skew.sampler import sample_latent
+from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.numerics.mcmc_diagnostics import effective_sample_size
-from botorch_pref.numerics.truncated_normal import sample_truncated_normal
+from botorch_pref.numerics.normal import sample_truncated_normal
 
 NUM_DRAWS = 4096
 REPEATS = 3

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from botorch_pref import DuelKernel, EPPreferenceGP, PairwiseProbitLikelihood
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
-from botorch_pref.evaluation.progress.stopping import GAIN_TOLERANCE, TOLERANCE
+from botorch_pref.evaluation.progress import GAIN_TOLERANCE, TOLERANCE
 from botorch_pref.simulation.duel_loop import index_pairs
 from botorch_pref.simulation.problems import Problem, make_problem
 

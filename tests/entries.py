@@ -13,8 +13,8 @@ from torch import Tensor
 
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import PreferenceLikelihood
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
-from botorch_pref.likelihoods.factors.factors import Factors
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.models.preference_gp import PreferenceGP
 
 

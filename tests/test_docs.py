@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from botorch_pref.likelihoods.registry import registered_likelihoods
+from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.models import engine_table
-from botorch_pref.models.registry import registered_models
+from botorch_pref.models.answers import registered_models
 
 PACKAGE = "botorch_pref"
 DOCS = Path(__file__).parents[1] / "docs"

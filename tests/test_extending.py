@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from botorch_pref.acquisition.registration import registry as acquisitions
-from botorch_pref.likelihoods import registry as likelihoods
-from botorch_pref.models import registry as models
+from botorch_pref.acquisition import registration as acquisitions
+from botorch_pref.likelihoods import base as likelihoods
+from botorch_pref.models import answers as models
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 IMPORT = re.compile(r"^(?:from|import) botorch_pref(\S*)(?: import (.*))?$")

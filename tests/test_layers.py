@@ -143,3 +143,14 @@ def test_rightward_and_optional_imports_are_seen() -> None:
 def test_the_diagram_has_every_part() -> None:
     rows = diagram().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == [part.name for part in PARTS][::-1]
+
+
+def test_every_use_that_the_table_allows_exists() -> None:
+    used = {part: set() for part in TABLE}
+    for path in SOURCES:
+        for module, name in import_statements(path.read_text(encoding="utf-8")):
+            parts = module.split(".")
+            if parts[0] == PACKAGE:
+                used[part_of(path)].add(parts[1] if len(parts) > 1 else name)
+    for part in PARTS:
+        assert set(part.uses) <= used[part.name], part.name

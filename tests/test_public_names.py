@@ -19,9 +19,9 @@ import botorch_pref.models
 import botorch_pref.plotting
 import botorch_pref.posteriors
 import botorch_pref.simulation
-from botorch_pref.acquisition.registration.registry import registered_acquisitions
-from botorch_pref.likelihoods.registry import registered_likelihoods
-from botorch_pref.models.registry import registered_models
+from botorch_pref.acquisition.registration import registered_acquisitions
+from botorch_pref.likelihoods.base import registered_likelihoods
+from botorch_pref.models.answers import registered_models
 
 with warnings.catch_warnings():
     # Ax imports its own old names.

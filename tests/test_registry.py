@@ -4,15 +4,14 @@ import inspect
 
 from registry import ACQUISITIONS, CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
 
-from botorch_pref.acquisition.registration.registry import registered_acquisitions
+from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import PreferenceLikelihood
-from botorch_pref.likelihoods.factors.box_factors import MergedBoxFactors
-from botorch_pref.likelihoods.factors.density_factors import DensityFactors
-from botorch_pref.likelihoods.factors.factors import Factors
-from botorch_pref.likelihoods.factors.joint_factors import JointFactors
-from botorch_pref.likelihoods.registry import registered_likelihoods
-from botorch_pref.models.answers.supported_answers import engines
+from botorch_pref.likelihoods.base import registered_likelihoods
+from botorch_pref.likelihoods.box_factors import MergedBoxFactors
+from botorch_pref.likelihoods.factors import DensityFactors, Factors
+from botorch_pref.likelihoods.joint_factors import JointFactors
+from botorch_pref.models.answers import engines
 
 
 def concrete(cls: type) -> set[type]:

@@ -13,7 +13,9 @@ from botorch.optim import optimize_acqf
 import botorch_pref
 from botorch_pref import (
     Comparisons,
-    DuelingEIIG,
+    DistinctOptions,
+    DuelingExploringEIIG,
+    DuelKernel,
     EPPreferenceGP,
     PreferenceMarginalLogLikelihood,
     incumbent,
@@ -61,12 +63,14 @@ def walk() -> dict[str, list[str]]:
         "Comparisons": lambda: made.update(
             answers=Comparisons(torch.tensor([[0, 1], [0, 2]]))
         ),
-        "EPPreferenceGP": lambda: made.update(model=EPPreferenceGP(X, made["answers"])),
+        "EPPreferenceGP": lambda: made.update(
+            model=EPPreferenceGP(X, made["answers"], covar_module=DuelKernel(dim=2))
+        ),
         "fit_gpytorch_mll": fit,
         "posterior": lambda: made["model"].posterior(X),
         "incumbent": lambda: made.update(best=incumbent(made["model"])),
-        "DuelingEIIG": lambda: made.update(
-            acqf=DuelingEIIG(made["model"], made["best"])
+        "DuelingExploringEIIG": lambda: made.update(
+            acqf=DistinctOptions(DuelingExploringEIIG(made["model"], made["best"]))
         ),
         "optimize_acqf": choose,
     }

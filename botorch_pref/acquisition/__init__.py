@@ -1,32 +1,37 @@
 """Acquisition functions of duels: with the best point so far, or of new points."""
 
-from botorch_pref.acquisition.dueling_acquisition import (
+from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
     DuelingAcquisition,
 )
-from botorch_pref.acquisition.dueling_bald import DuelingBALD
-from botorch_pref.acquisition.dueling_eiig import DuelingEIIG
-from botorch_pref.acquisition.dueling_eubo import DuelingEUBO
-from botorch_pref.acquisition.dueling_exploring_eiig import DuelingExploringEIIG
-from botorch_pref.acquisition.dueling_hallucination import DuelingHBEI, DuelingHBUCB
-from botorch_pref.acquisition.dueling_kg import DuelingKG
-from botorch_pref.acquisition.dueling_muc import DuelingMUC
-from botorch_pref.acquisition.dueling_tailed_ei import DuelingTailedEI
-from botorch_pref.acquisition.dueling_thompson import DuelingThompson
-from botorch_pref.acquisition.dueling_ucb import DuelingUCB
-from botorch_pref.acquisition.reference.incumbent import (
+from botorch_pref.acquisition.knowledge_gradient import DuelingKG
+from botorch_pref.acquisition.reference import (
+    champion,
+    champion_index,
     incumbent,
     incumbent_index,
 )
-from botorch_pref.acquisition.reference.observed_points import (
-    champion,
-    champion_index,
+from botorch_pref.acquisition.registration import register_acquisition
+from botorch_pref.acquisition.rules import (
+    DuelingBALD,
+    DuelingEIIG,
+    DuelingEUBO,
+    DuelingExploringEIIG,
+    DuelingMUC,
+    DuelingTailedEI,
+    DuelingUCB,
 )
-from botorch_pref.acquisition.registration.registry import register_acquisition
-from botorch_pref.acquisition.wrappers.chance_constrained import ChanceConstrained
-from botorch_pref.acquisition.wrappers.distinct_options import DistinctOptions
-from botorch_pref.acquisition.wrappers.feasibility_weighted import FeasibilityWeighted
-from botorch_pref.acquisition.wrappers.hallucinated_model import HallucinatedModel
+from botorch_pref.acquisition.thompson import (
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingThompson,
+    HallucinatedModel,
+)
+from botorch_pref.acquisition.wrappers import (
+    ChanceConstrained,
+    DistinctOptions,
+    FeasibilityWeighted,
+)
 
 __all__ = [
     "ChanceConstrained",

@@ -14,14 +14,14 @@ except ImportError as error:
     ) from error
 
 from botorch_pref.ax import registration as registration
-from botorch_pref.ax.answers.answer import Answer
-from botorch_pref.ax.generation.generation_strategy import (
+from botorch_pref.ax.answers import Answer
+from botorch_pref.ax.experiment import PreferenceExperiment
+from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.generation.strategy import (
+    PreferenceGenerators,
     preference_generation_strategy,
 )
-from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
-from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
-from botorch_pref.ax.preference_experiment import PreferenceExperiment
-from botorch_pref.ax.question import Design, Question
+from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.settings import Settings
 
 __all__ = [

@@ -7,10 +7,10 @@ import pickle
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 
-from botorch_pref.ax.generation.chosen_question import chosen_question
-from botorch_pref.ax.one_at_a_time import one_at_a_time
-from botorch_pref.ax.preference_experiment import PreferenceExperiment
-from botorch_pref.ax.question import Question
+from botorch_pref.ax.experiment import PreferenceExperiment
+from botorch_pref.ax.generation.asking import chosen_question
+from botorch_pref.ax.kept_log import one_at_a_time
+from botorch_pref.ax.questions import Question
 from botorch_pref.ax.settings import Settings
 
 

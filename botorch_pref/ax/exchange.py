@@ -18,8 +18,8 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from botorch_pref.ax.answers.answer_table import csv_table
-from botorch_pref.ax.given_values import is_text, written
+from botorch_pref.ax.answer_table import csv_table
+from botorch_pref.ax.given import is_text, written
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
     Definition,
@@ -29,14 +29,14 @@ from botorch_pref.ax.log import (
     now,
     parameter_to_json,
 )
+from botorch_pref.ax.log_store import SQLITE, replace_file
 from botorch_pref.ax.setup import ParameterConfig, checked_space
 from botorch_pref.ax.space.linear_constraints import (
     LinearConstraint,
     linear_form,
     sum_text,
 )
-from botorch_pref.ax.space.own_options import own_design
-from botorch_pref.ax.whole_file import SQLITE, replace_file
+from botorch_pref.ax.space.options import own_design
 from botorch_pref.errors import ExperimentError, StorageError
 
 _COLUMNS = (

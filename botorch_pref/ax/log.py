@@ -24,8 +24,7 @@ from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 
-from botorch_pref.ax.answers.answer import checked_answer
-from botorch_pref.ax.answers.circumstances import Circumstances, checked_rater
+from botorch_pref.ax.answers import Circumstances, checked_answer, checked_rater
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.setup import ParameterConfig, new_experiment
 from botorch_pref.ax.space.catalogue import Catalogue

@@ -20,7 +20,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 
-from botorch_pref.ax.answers.answer import Answer
+from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.log import (
     ASKED,
     PERSON,

@@ -37,25 +37,22 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_pref.ax.generation.catalogue_rows import CatalogueRows
-from botorch_pref.ax.generation.preference_acquisition import PreferenceAcquisition
-from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
-from botorch_pref.ax.generation.preference_generators import PreferenceGenerators
-from botorch_pref.ax.generation.readable_numbers import ReadableNumbers
-from botorch_pref.ax.generation.spread import SpreadGenerator
-from botorch_pref.ax.generation.whole_numbers import (
+from botorch_pref.ax.generation.acquisition import PreferenceAcquisition
+from botorch_pref.ax.generation.adapter import CatalogueRows, PreferenceAdapter
+from botorch_pref.ax.generation.numbers import (
     TO_EVEN_UNIT_CUBE,
     TO_UNIT_CUBE,
     NearestIntegers,
+    ReadableNumbers,
     UnitNumbers,
     WholeNumbers,
 )
-from botorch_pref.ax.naming.likelihood_names import model_arguments
-from botorch_pref.ax.naming.names import acquisition_classes, model_classes
-from botorch_pref.ax.shared_raters import fit_group, group_arguments
+from botorch_pref.ax.generation.strategy import PreferenceGenerators, SpreadGenerator
+from botorch_pref.ax.naming import acquisition_classes, model_arguments, model_classes
+from botorch_pref.ax.raters import fit_group, group_arguments
 from botorch_pref.ax.space.linear_constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
-from botorch_pref.models.data.feedback_dataset import FeedbackDataset
+from botorch_pref.models.feedback_dataset import FeedbackDataset
 
 
 def _fit(

@@ -8,10 +8,9 @@ from typing import Any, Self
 from ax.core.experiment import Experiment
 from botorch.models.model import Model
 
-from botorch_pref.ax.given_options import given_options
-from botorch_pref.ax.given_values import given_integer, is_share, written
-from botorch_pref.ax.naming.names import class_named, duel_classes, model_classes
-from botorch_pref.ax.space.smallest_difference import (
+from botorch_pref.ax.given import given_integer, given_options, is_share, written
+from botorch_pref.ax.naming import class_named, duel_classes, model_classes
+from botorch_pref.ax.space.options import (
     DEFAULT_SHARE,
     SmallestDifference,
     given_difference,

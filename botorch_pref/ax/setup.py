@@ -20,9 +20,9 @@ from ax.core.search_space import SearchSpace
 from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
-from botorch_pref.ax.answers.answer import KINDS
-from botorch_pref.ax.answers.kinds.winner import OBJECTIVE
-from botorch_pref.ax.given_values import given_integer, is_text, written
+from botorch_pref.ax.answers import KINDS
+from botorch_pref.ax.given import given_integer, is_text, written
+from botorch_pref.ax.kinds import OBJECTIVE
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
@@ -33,8 +33,7 @@ from botorch_pref.ax.space.feasible_space import (
     fit_ranges,
 )
 from botorch_pref.ax.space.linear_constraints import LinearConstraint, linear_text
-from botorch_pref.ax.space.own_options import own_design
-from botorch_pref.ax.space.smallest_difference import check_smallest_difference
+from botorch_pref.ax.space.options import check_smallest_difference, own_design
 from botorch_pref.errors import ExperimentError
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig

@@ -12,20 +12,18 @@ from tqdm import tqdm
 
 from botorch_pref.commands.registry import MODELS
 from botorch_pref.datasets import ComparisonData, assign_folds, load_csv, load_train
-from botorch_pref.evaluation.explanation.drivers import feature_effect
-from botorch_pref.evaluation.held_out.bradley_terry import bradley_terry
-from botorch_pref.evaluation.held_out.choice_model import (
+from botorch_pref.evaluation.explanation import feature_effect
+from botorch_pref.evaluation.held_out import (
+    HeldOut,
+    Predictor,
+    bradley_terry,
+    coin,
+    cross_validate,
     fit_pairwise_gp,
     fit_preference_gp,
     predict_with,
 )
-from botorch_pref.evaluation.held_out.held_out import (
-    HeldOut,
-    Predictor,
-    coin,
-    cross_validate,
-)
-from botorch_pref.plotting.drivers_figure import draw_drivers
+from botorch_pref.plotting.figures import draw_drivers
 
 NUM_FOLDS = 5
 FEW = 150

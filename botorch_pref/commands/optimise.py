@@ -15,20 +15,24 @@ from botorch_pref.commands.registry import (
     make_fit,
 )
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.progress.stopping import (
+from botorch_pref.evaluation.progress import (
     GAIN_TOLERANCE,
+    NUM_CANDIDATES,
     TOLERANCE,
     stopping_advice,
-)
-from botorch_pref.evaluation.progress.stopping_candidates import (
-    NUM_CANDIDATES,
     stopping_candidates,
 )
-from botorch_pref.plotting.run_figure import draw_run
-from botorch_pref.simulation.duel_loop import Duel, Fit, fit_answers, run_duels
-from botorch_pref.simulation.judge import ProbitJudge
+from botorch_pref.plotting.figures import draw_run
+from botorch_pref.simulation.duel_loop import (
+    ChosenDuels,
+    Duel,
+    Fit,
+    RecordedDuels,
+    fit_answers,
+    run_duels,
+)
+from botorch_pref.simulation.judges import ProbitJudge
 from botorch_pref.simulation.problems import Problem, make_problem
-from botorch_pref.simulation.proposals import ChosenDuels, RecordedDuels
 from botorch_pref.simulation.run_log import (
     LoggedDuel,
     RunSettings,

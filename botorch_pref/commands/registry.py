@@ -11,7 +11,7 @@ from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
 from botorch_pref.acquisition import DistinctOptions, incumbent
-from botorch_pref.acquisition.registration.registry import (
+from botorch_pref.acquisition.registration import (
     RegisteredAcquisition,
     registered_acquisitions,
 )
@@ -24,9 +24,8 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
-from botorch_pref.models.registry import registered_models
-from botorch_pref.simulation.duel_loop import Fit
-from botorch_pref.simulation.proposals import MakeAcquisition
+from botorch_pref.models.answers import registered_models
+from botorch_pref.simulation.duel_loop import Fit, MakeAcquisition
 
 LOOP_DRAWS = 256
 """Draws of SkewGP in a loop of duels: choosing the next one needs no more."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from botorch_pref.datasets.feedback_data import FeedbackData
-from botorch_pref.datasets.tables.csv_columns import CsvColumns, read_columns
+from botorch_pref.datasets.data import FeedbackData
+from botorch_pref.datasets.tables import CsvColumns, read_columns
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Strengths
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from botorch_pref.datasets.comparison_data import ComparisonData
-from botorch_pref.datasets.tables.csv_columns import CsvColumns, read_columns
+from botorch_pref.datasets.data import ComparisonData
+from botorch_pref.datasets.tables import CsvColumns, read_columns
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback.feedback import check_distinct
+from botorch_pref.feedback.base import check_distinct
 
 ITEMS_FILE = "items1.csv"
 ANSWERS_FILE = "prefs1.csv"

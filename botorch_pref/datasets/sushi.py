@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from botorch_pref.datasets.feedback_data import FeedbackData
-from botorch_pref.datasets.tables.one_hot import one_hot
+from botorch_pref.datasets.data import FeedbackData
+from botorch_pref.datasets.tables import one_hot
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Rankings
 

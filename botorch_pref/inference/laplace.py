@@ -29,29 +29,26 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.conditioning.choose_solver import choose_solver
-from botorch_pref.inference.conditioning.lost_digits import lost_digits
-from botorch_pref.inference.conditioning.negative_sites import site_posterior
-from botorch_pref.inference.conditioning.site_solver import (
+from botorch_pref.inference.conditioning import (
     Response,
     SitePosterior,
     SiteSolver,
+    lost_digits,
+    site_posterior,
 )
-from botorch_pref.inference.derivatives.evidence_surrogate import (
-    covariance_form,
-    with_gradient_of,
-)
-from botorch_pref.inference.derivatives.site_tangent import (
+from botorch_pref.inference.engine import Engine
+from botorch_pref.inference.gaussian import (
+    GaussianResult,
+    GaussianSolution,
     SiteChange,
     SiteMap,
     SiteTangent,
+    covariance_form,
+    with_gradient_of,
 )
-from botorch_pref.inference.engine import Engine
-from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.gaussian_solution import GaussianSolution
-from botorch_pref.inference.utility_prior import UtilityPrior
-from botorch_pref.inference.warm_start import WarmStart
-from botorch_pref.likelihoods.factors.factors import Factors, LogDerivatives
+from botorch_pref.inference.solution import UtilityPrior, WarmStart
+from botorch_pref.inference.solvers import choose_solver
+from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 
 _MAX_ITERATIONS = 100
 _MAX_HALVINGS = 40

@@ -1,16 +1,300 @@
-"""The protocol of what engines find."""
+"""What an engine is given and finds: prior, start, terms, solution."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
+import torch
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from torch import Tensor
 
-from botorch_pref.errors import BotorchPrefError, InferenceWarning
-from botorch_pref.inference.derivatives.posterior_tangent import PosteriorTangent
-from botorch_pref.inference.warm_start import FurtherAnswers, WarmStart
+from botorch_pref.errors import BotorchPrefError, InferenceWarning, PrecisionError
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.linalg.covariance import batched_product, dense_covariance, join_rows
+from botorch_pref.linalg.sparse_design import SparseDesign, row_groups, stack_rows
+from botorch_pref.posteriors.gaussian import Moments, WeightDraws, WeightedMoments
+
+
+class UtilityPrior(NamedTuple):
+    """The Gaussian prior of utilities at some points.
+
+    Attributes:
+        points: ``X``, ``batch_shape x n x d``, transformed.
+        mean: ``m``, ``batch_shape x n``.
+        covar: ``K``, ``batch_shape x n x n``.
+    """
+
+    points: Tensor
+    mean: Tensor
+    covar: Tensor
+
+    def check_finite(self) -> None:
+        """Checks that the prior is one, where an engine has failed.
+
+        Raises:
+            PrecisionError: A mean or a covariance is not finite.
+        """
+        for name, part in (("mean", self.mean), ("covariance", self.covar)):
+            if not bool(part.isfinite().all()):
+                raise PrecisionError(
+                    f"The prior {name} of utilities is not finite: look for NaN among "
+                    "the hyper-parameters, or what the mean and the kernel return."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorTerms:
+    r"""Weights and roots that give the posterior of utilities anywhere.
+
+    With :math:`k = K(x, X)` the mean is :math:`m(x) + k w` and the covariance
+    :math:`K_{**} - (k Q)(k Q)^T + (k P)(k P)^T`.
+
+    Attributes:
+        points: ``X``, ``batch_shape x n x d``, transformed.
+        weights: ``w``, ``batch_shape x n x s``, one column a draw; ``s = 1`` for a
+            Gaussian.
+        root: ``Q``, ``batch_shape x n x r``.
+        widening: ``P``, ``batch_shape x n x p``, where answers of factors that are not
+            log-concave make the posterior wider; mostly None.
+        precision_change: ``dM``, ``batch_shape x n x n``, zero in value: carries the
+            derivatives of ``Q Q' - P P'``; None where there are none.
+    """
+
+    points: Tensor
+    weights: Tensor
+    root: Tensor
+    widening: Tensor | None = None
+    precision_change: Tensor | None = None
+
+    @cached_property
+    def draws(self) -> WeightDraws:
+        """The weights as draws, with their mean and spread."""
+        return WeightDraws(self.weights)
+
+
+class TermsChange(NamedTuple):
+    """A change of a posterior, zero in value where it only carries derivatives.
+
+    Attributes:
+        weights: ``dw``, ``batch_shape x n x s``.
+        precision: ``dM``, ``batch_shape x n x n``.
+    """
+
+    weights: Tensor
+    precision: Tensor
+
+
+class PosteriorTangent(Protocol):
+    """Tangent of a posterior: its first-order change with the prior."""
+
+    def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
+        """The derivative of the posterior, as a function that is zero in value.
+
+        Args:
+            covar: ``K``, ``batch_shape x n x n``, with its graph.
+            mean: ``m``, ``batch_shape x n``, with its graph.
+        """
+
+
+class Sites(NamedTuple):
+    r"""Gaussian sites :math:`\exp(\nu_i z_i - \tau_i z_i^2 / 2)` of rows of utilities.
+
+    Attributes:
+        precision: :math:`\tau`, ``batch_shape x m``.
+        shift: :math:`\nu`, ``batch_shape x m``.
+    """
+
+    precision: Tensor
+    shift: Tensor
+
+
+class FurtherAnswers(NamedTuple):
+    """Answers that join those of a solution.
+
+    Attributes:
+        factors: Of the further answers, about their own points.
+        sources: Where their rows and those of the earlier answers go.
+        moments: Of utilities at their points under the solution; None where it is no
+            longer at hand.
+    """
+
+    factors: Factors
+    sources: RowSources
+    moments: Moments | None = None
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """A start of an engine other than the prior.
+
+    Attributes:
+        sites: Of an earlier solution.
+    """
+
+    sites: Sites
+
+    def at_other_parameters(self) -> Self:
+        """The part that holds where hyper-parameters have changed."""
+        return self
+
+    def followed_by(self, sources: RowSources, further: Sites) -> Self:
+        """The start of all answers, from the starts of earlier and of further ones.
+
+        Args:
+            sources: Where the rows go.
+            further: Sites of the further answers.
+        """
+        before = self.sites
+        precision = carry_rows(sources, before.precision, further.precision, False)
+        shift = carry_rows(sources, before.shift, further.shift, True)
+        return replace(self, sites=Sites(precision, shift))
+
+
+class RowSources(NamedTuple):
+    """The places of earlier and of further rows among those of all answers.
+
+    Attributes:
+        places: ``batch_shape x (m + m')`` long, the place of each row among all, the
+            earlier ones first; ``m''`` where it has none.
+        sign: ``batch_shape x (m + m')``, -1 where the row that is there has the other
+            sign.
+        num_rows: ``m''``.
+        batch_shape: Of all answers.
+        complete: Whether every row has a place, and every place a row.
+    """
+
+    places: Tensor
+    sign: Tensor
+    num_rows: int
+    batch_shape: torch.Size
+    complete: bool
+
+
+def row_sources(
+    before: SparseDesign,
+    further: SparseDesign,
+    after: SparseDesign,
+    kinds: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> RowSources:
+    """The places of rows: equal ones go to one, others keep their order.
+
+    Args:
+        before: Rows of the earlier answers, ``m`` of them, about all points.
+        further: Rows of the further answers, ``m'`` of them, about all points.
+        after: Rows of all answers about all points, ``m''`` of them.
+        kinds: For each of these numbers that are equal where rows may be.
+    """
+    all_rows = stack_rows([before, further, after])
+    label = None if kinds is None else torch.cat(kinds)
+    found = row_groups(all_rows, label)
+    total, count = all_rows.num_rows, before.num_rows + further.num_rows
+    if found is None:
+        group = torch.arange(total, device=after.indices.device)
+        sign = torch.ones_like(group)
+    else:
+        group, sign = found.group, found.sign
+    mine, there = group[..., :count].contiguous(), group[..., count:]
+    ordered, order = there.sort(dim=-1, stable=True)
+    start, end = (
+        torch.searchsorted(ordered.contiguous(), mine, right=right)
+        for right in (False, True)
+    )
+    # Rows that are not one stay in their order.
+    place = start + _rank(mine).minimum((end - start - 1).clamp_min(0))
+    place = order.gather(-1, place.clamp_max(after.num_rows - 1))
+    places = torch.where(end > start, place, after.num_rows)
+    full = torch.cat([sign[..., count:], sign[..., :1]], dim=-1)
+    taken = torch.zeros_like(full, dtype=torch.long)
+    taken = taken.scatter_add(-1, places, torch.ones_like(places))
+    return RowSources(
+        places=places,
+        sign=(sign[..., :count] * full.gather(-1, places)).to(after.coefficients),
+        num_rows=after.num_rows,
+        batch_shape=after.indices.shape[:-2],
+        complete=not bool(taken[..., -1].any()) and bool((taken[..., :-1] > 0).all()),
+    )
+
+
+def _rank(values: Tensor) -> Tensor:
+    """The number of equal values before each, along the last dimension."""
+    ordered, order = values.sort(dim=-1, stable=True)
+    ordered = ordered.contiguous()
+    places = torch.arange(values.shape[-1], device=values.device).expand_as(order)
+    rank = places - torch.searchsorted(ordered, ordered)
+    return torch.empty_like(order).scatter(-1, order, rank)
+
+
+def carry_rows(
+    sources: RowSources, before: Tensor, further: Tensor, signed: bool
+) -> Tensor:
+    """Values of earlier and of further rows, added up in those of all.
+
+    Args:
+        sources: Of :func:`row_sources`.
+        before: ``... x batch_shape x m``.
+        further: ``... x batch_shape x m'``.
+        signed: Whether they change sign with their row.
+
+    Returns:
+        ``... x batch_shape x m''``, zero for rows that come from none.
+    """
+    values = join_rows([before, further])
+    values = values * sources.sign if signed else values
+    batch = torch.broadcast_shapes(values.shape[:-1], sources.batch_shape)
+    out = values.new_zeros(*batch, sources.num_rows + 1)
+    index = sources.places.expand(*batch, -1)
+    return out.scatter_add(-1, index, values.expand(*batch, -1))[..., :-1]
+
+
+def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
+    """``K(x, X)``, ``batch_shape x q x n``.
+
+    Without model batches all t-batches go through the kernel as one matrix: fifty times
+    less memory than the copies of ``X`` that a batched call makes.
+    """
+    if points.dim() == 2 and not kernel.batch_shape:
+        flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
+        return flat.reshape(*x.shape[:-1], points.shape[-2])
+    return dense_covariance(kernel, x, points)
+
+
+def predict(
+    mean: Mean, kernel: Kernel, terms: PosteriorTerms | None, x: Tensor
+) -> Moments:
+    r"""Means and covariance of utilities anywhere.
+
+    .. math:: m(x) + k w, \qquad K_{**} - (k Q)(k Q)^T + (k P)(k P)^T
+
+    Args:
+        mean: The prior mean.
+        kernel: The prior covariance.
+        terms: Of the posterior; None for the prior itself.
+        x: ``batch_shape x q x d``, transformed.
+
+    Returns:
+        The moments of utilities at ``x``.
+    """
+    prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
+    if terms is None:
+        return Moments(prior_mean.unsqueeze(0), prior_covariance)
+    k = _cross_covariance(kernel, x, terms.points)
+    explained = batched_product(k, terms.root)
+    covariance = prior_covariance - explained @ explained.mT
+    if terms.widening is not None:
+        widened = batched_product(k, terms.widening)
+        covariance = covariance + widened @ widened.mT
+    if terms.precision_change is not None:
+        covariance = covariance - k @ terms.precision_change @ k.mT
+    if terms.weights.shape[-1] > 1:
+        return WeightedMoments(prior_mean, k, terms.draws, covariance)
+    shift = batched_product(k, terms.weights).movedim(-1, 0)
+    return Moments(prior_mean + shift, covariance)
+
 
 TermsT = TypeVar("TermsT", covariant=True)
 

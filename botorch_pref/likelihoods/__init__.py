@@ -1,26 +1,29 @@
 """Likelihoods of answers, and the factors that engines see."""
 
-from botorch_pref.likelihoods.affine_probit import AffineProbitLikelihood
 from botorch_pref.likelihoods.answer_density import seen_answers
-from botorch_pref.likelihoods.beta_rating import BetaRatingLikelihood
-from botorch_pref.likelihoods.factors.density_factors import DensityFactors
-from botorch_pref.likelihoods.factors.factors import (
+from botorch_pref.likelihoods.base import (
+    PositiveParameter,
+    PreferenceLikelihood,
+    register_likelihood,
+    register_positive,
+)
+from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLikelihood
+from botorch_pref.likelihoods.factors import (
+    DensityFactors,
     Factors,
     LogDerivatives,
     LogPartition,
     ScalarFactors,
 )
-from botorch_pref.likelihoods.ordinal_probit import OrdinalProbitLikelihood
-from botorch_pref.likelihoods.pairwise_beta import PairwiseBetaLikelihood
-from botorch_pref.likelihoods.pairwise_logit import PairwiseLogitLikelihood
-from botorch_pref.likelihoods.pairwise_probit import PairwiseProbitLikelihood
-from botorch_pref.likelihoods.plackett_luce import PlackettLuceLikelihood
-from botorch_pref.likelihoods.positive_parameter import (
-    PositiveParameter,
-    register_positive,
+from botorch_pref.likelihoods.logit import (
+    PairwiseLogitLikelihood,
+    PlackettLuceLikelihood,
 )
-from botorch_pref.likelihoods.preference_likelihood import PreferenceLikelihood
-from botorch_pref.likelihoods.registry import register_likelihood
+from botorch_pref.likelihoods.ordinal import OrdinalProbitLikelihood
+from botorch_pref.likelihoods.probit import (
+    AffineProbitLikelihood,
+    PairwiseProbitLikelihood,
+)
 
 __all__ = [
     "AffineProbitLikelihood",

@@ -11,13 +11,15 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Distribution
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.feedback.comparisons import Comparisons
-from botorch_pref.feedback.feedback import Feedback
-from botorch_pref.feedback.ordinal_ratings import OrdinalRatings
-from botorch_pref.feedback.ratings import Ratings
-from botorch_pref.feedback.strengths import Strengths
-from botorch_pref.feedback.validity import Validity
-from botorch_pref.likelihoods.factors.density_factors import DensityFactors
+from botorch_pref.feedback.answers import (
+    Comparisons,
+    OrdinalRatings,
+    Ratings,
+    Strengths,
+    Validity,
+)
+from botorch_pref.feedback.base import Feedback
+from botorch_pref.likelihoods.factors import DensityFactors
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
 
 

@@ -1,6 +1,6 @@
 """Linear maps and semi-definite matrices."""
 
-from botorch_pref.linalg.psd_root import psd_root
+from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.linalg.sparse_design import (
     SparseDesign,
     pair_rows,

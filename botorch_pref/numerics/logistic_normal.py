@@ -30,8 +30,8 @@ from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from botorch_pref.numerics.log_ndtr import hazard_excess
-from botorch_pref.numerics.mixtures.gaussian_mixture import standard_deviation
+from botorch_pref.numerics.mixtures import standard_deviation
+from botorch_pref.numerics.normal import hazard_excess
 
 _NUM_TERMS = 20
 # Below it a Taylor step in the variance (relative error tau^4 / 8 or less) is exact to

@@ -1,15 +1,21 @@
 """Preferential optimisation of known functions with a simulated judge."""
 
-from botorch_pref.simulation.duel_loop import Duel, Proposal, Propose, run_duels
-from botorch_pref.simulation.judge import Judge, ProbitJudge
-from botorch_pref.simulation.lapsing_judge import LapsingJudge
-from botorch_pref.simulation.logistic_judge import LogisticJudge
-from botorch_pref.simulation.problems import Problem, make_problem
-from botorch_pref.simulation.proposals import (
+from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
+    Duel,
+    Proposal,
+    Propose,
     RandomChallengers,
     RecordedDuels,
+    run_duels,
 )
+from botorch_pref.simulation.judges import (
+    Judge,
+    LapsingJudge,
+    LogisticJudge,
+    ProbitJudge,
+)
+from botorch_pref.simulation.problems import Problem, make_problem
 from botorch_pref.simulation.run_log import (
     LoggedDuel,
     RunSettings,

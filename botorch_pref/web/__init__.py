@@ -5,18 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from botorch_pref.web.showing.markup import Markup
-from botorch_pref.web.showing.number_table import NumberTable
+from botorch_pref.web.contents import Markup, NumberTable
 
 if TYPE_CHECKING:
-    from botorch_pref.web.page.app import make_app
-    from botorch_pref.web.question_widget import QuestionWidget
+    from botorch_pref.web.app import make_app
+    from botorch_pref.web.widget import QuestionWidget
 
 __all__ = ["Markup", "NumberTable", "QuestionWidget", "make_app"]
 
 _EXTRAS = {
-    "make_app": ("botorch_pref.web.page.app", "web"),
-    "QuestionWidget": ("botorch_pref.web.question_widget", "widget"),
+    "make_app": ("botorch_pref.web.app", "web"),
+    "QuestionWidget": ("botorch_pref.web.widget", "widget"),
 }
 """Where the names are that need an extra each, and which."""
 

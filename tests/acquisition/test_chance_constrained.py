@@ -16,7 +16,7 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.acquisition import ChanceConstrained
-from botorch_pref.models.predictions.validity_probability import (
+from botorch_pref.models.predictions import (
     log_validity_probability,
 )
 

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEIIG
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links.logit_link import LogitLink
-from botorch_pref.likelihoods.links.probit_link import ProbitLink
+from botorch_pref.likelihoods.links import LogitLink, ProbitLink
 from botorch_pref.models import EPPreferenceGP
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)

@@ -11,7 +11,7 @@ from torch import Tensor
 from botorch_pref.acquisition import DuelingEUBO, FeasibilityWeighted
 from botorch_pref.feedback import Validity
 from botorch_pref.models import EPPreferenceGP
-from botorch_pref.models.predictions.validity_probability import (
+from botorch_pref.models.predictions import (
     log_validity_probability,
 )
 

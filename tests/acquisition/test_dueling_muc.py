@@ -5,9 +5,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingMUC
-from botorch_pref.likelihoods.links.duel_link import DuelLink
-from botorch_pref.likelihoods.links.logit_link import LogitLink
-from botorch_pref.likelihoods.links.probit_link import ProbitLink
+from botorch_pref.likelihoods.links import DuelLink, LogitLink, ProbitLink
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)

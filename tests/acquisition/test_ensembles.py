@@ -18,7 +18,7 @@ from botorch_pref.models import EPPreferenceGP
 
 pytest.importorskip("numpyro")
 
-from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
+from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
 )
 

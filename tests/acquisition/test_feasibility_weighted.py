@@ -35,11 +35,11 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref.acquisition.wrappers.feasibility_weighted import (
+from botorch_pref.acquisition.wrappers import (
     FeasibilityWeighted,
     failing_value,
 )
-from botorch_pref.models.predictions.validity_probability import (
+from botorch_pref.models.predictions import (
     log_validity_probability,
 )
 

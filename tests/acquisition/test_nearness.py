@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from botorch_pref.acquisition.wrappers.nearness import nearness
+from botorch_pref.acquisition.wrappers import nearness
 
 SQUARED = torch.tensor([0.0, 0.25, 1.0, 1.5, 1.5625, 9.0], dtype=torch.double)
 

@@ -19,7 +19,7 @@ from espresso import QUICK_FIT, better, create  # noqa: E402
 
 from botorch_pref.ax import PreferenceExperiment  # noqa: E402
 from botorch_pref.ax.log_store import LogStore  # noqa: E402
-from botorch_pref.ax.naming.names import model_classes  # noqa: E402
+from botorch_pref.ax.naming import model_classes  # noqa: E402
 from botorch_pref.ax.projection import options_shown  # noqa: E402
 
 # As the tests have it: sums of several threads are rounded otherwise, and what follows

@@ -13,15 +13,15 @@ from ax.storage.json_store.encoder import object_to_json
 from espresso import QUICK_FIT, better, create
 
 from botorch_pref.acquisition import incumbent, register_acquisition
-from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.acquisition.registration import registry
+from botorch_pref.acquisition import registration as registry
+from botorch_pref.acquisition.base import DifferenceAcquisition
 from botorch_pref.ax import (
     PreferenceExperiment,
     PreferenceGenerators,
     Settings,
     preference_generation_strategy,
 )
-from botorch_pref.ax.naming.names import (
+from botorch_pref.ax.naming import (
     acquisition_classes,
     duel_classes,
     model_classes,

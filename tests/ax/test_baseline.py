@@ -11,8 +11,8 @@ from ax.core.search_space import SearchSpace
 from showing import A, B, C, D, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, Settings
-from botorch_pref.ax.generation.baseline import beside_baseline
-from botorch_pref.ax.generation.generation_strategy import SPREAD
+from botorch_pref.ax.generation.asking import beside_baseline
+from botorch_pref.ax.generation.strategy import SPREAD
 from botorch_pref.errors import ExperimentError
 
 BASELINE = {"a": 1, "b": 0.5}

@@ -8,7 +8,7 @@ from showing import A, B, C, triangle
 
 from botorch_pref import DuelKernel
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.naming.kernel_names import kernel_named
+from botorch_pref.ax.naming import kernel_named
 from botorch_pref.errors import ExperimentError
 
 MATERN = {

@@ -13,12 +13,13 @@ from botorch_pref import (
     Rankings,
     Ratings,
 )
-from botorch_pref.ax.naming.likelihood_names import (
+from botorch_pref.ax.naming import (
     likelihoods_named,
     with_likelihoods,
 )
 from botorch_pref.errors import ExperimentError
-from botorch_pref.likelihoods import register_likelihood, registry
+from botorch_pref.likelihoods import base as registry
+from botorch_pref.likelihoods import register_likelihood
 
 
 def test_one_name_is_of_all_that_it_explains() -> None:

@@ -62,7 +62,7 @@ def test_ax_sees_the_winners(played) -> None:
 
 
 def played_duel(played, index):
-    from botorch_pref.ax.question import Question
+    from botorch_pref.ax.questions import Question
 
     return Question.of_trial(played.experiment.trials[index])
 

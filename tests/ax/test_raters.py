@@ -7,7 +7,7 @@ from showing import A, B, C, D, triangle
 
 from botorch_pref import EPPreferenceGP
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.naming.names import duel_classes
+from botorch_pref.ax.naming import duel_classes
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import GroupUtility, rater_covar_module
 

@@ -6,7 +6,7 @@ import pytest
 from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 
-from botorch_pref.ax.space.smallest_difference import (
+from botorch_pref.ax.space.options import (
     check_smallest_difference,
     column_widths,
     given_difference,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref.datasets import FeedbackData, assign_folds
-from botorch_pref.datasets.feedback_data import distinct_items
+from botorch_pref.datasets.data import distinct_items
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import (
     Choices,

@@ -13,7 +13,7 @@ from botorch_pref.datasets import (
     load_travel_mode,
     load_wine,
 )
-from botorch_pref.datasets.tables.one_hot import one_hot
+from botorch_pref.datasets.tables import one_hot
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 
 

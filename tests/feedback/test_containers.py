@@ -17,7 +17,7 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
-from botorch_pref.models.data.training_set import TrainingSet, collect_feedback
+from botorch_pref.models.data import TrainingSet, collect_feedback
 
 PAIRS = [[0, 1], [2, 0]]
 

@@ -33,8 +33,8 @@ from botorch_pref import (
     Strengths,
     VariationalPreferenceGP,
 )
-from botorch_pref.inference.gaussian_solution import GaussianSolution
-from botorch_pref.inference.utility_prior import UtilityPrior
+from botorch_pref.inference.gaussian import GaussianSolution
+from botorch_pref.inference.solution import UtilityPrior
 from botorch_pref.models.preference_gp import PreferenceGP
 
 # Rounding errors of predictions in units of eps: sums over a dozen of points.

@@ -16,12 +16,11 @@ from scipy import optimize
 from torch.distributions import Bernoulli
 
 from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
+from botorch_pref.inference import ep as ep_module
 from botorch_pref.inference import laplace as laplace_module
-from botorch_pref.inference.conditioning.point_solver import PointSolver
-from botorch_pref.inference.conditioning.row_solver import RowSolver
-from botorch_pref.inference.ep import expectation_propagation as ep_module
-from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
+from botorch_pref.inference.ep import expectation_propagation
 from botorch_pref.inference.laplace import laplace
+from botorch_pref.inference.solvers import PointSolver, RowSolver
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,
@@ -32,11 +31,10 @@ from botorch_pref.likelihoods import (
     PreferenceLikelihood,
     register_positive,
 )
-from botorch_pref.likelihoods.factors.box_factors import CorrelatedBoxFactors
-from botorch_pref.likelihoods.factors.density_factors import DensityFactors
-from botorch_pref.likelihoods.factors.factors import Factors
-from botorch_pref.likelihoods.factors.joint_factors import joint_factors
-from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.box_factors import CorrelatedBoxFactors
+from botorch_pref.likelihoods.factors import DensityFactors, Factors
+from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 ENGINES = {"laplace": laplace, "ep": expectation_propagation}
 each_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())

@@ -7,22 +7,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
-from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.inference.gaussian_tangent import GaussianTangent
+from botorch_pref.inference.ep import expectation_propagation
+from botorch_pref.inference.gaussian import GaussianResult, GaussianTangent
 from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.variational.variational import variational
-from botorch_pref.likelihoods.factors.beta_factors import BetaFactors
-from botorch_pref.likelihoods.factors.box_factors import (
+from botorch_pref.inference.variational import variational
+from botorch_pref.likelihoods.beta import BetaFactors
+from botorch_pref.likelihoods.box_factors import (
     BoxFactors,
     CorrelatedBoxFactors,
 )
-from botorch_pref.likelihoods.factors.factors import Factors
-from botorch_pref.likelihoods.factors.joint_factors import joint_factors
-from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
-from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
-from botorch_pref.linalg.noise_blocks import NoiseBlocks
-from botorch_pref.linalg.sparse_design import pair_rows
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
+from botorch_pref.linalg.sparse_design import NoiseBlocks, pair_rows
 
 DOUBLE = torch.float64
 POINTS = 5

@@ -6,19 +6,17 @@ import torch
 from truths import many_digits, precise_answers
 
 from botorch_pref.errors import InferenceWarning
-from botorch_pref.inference.conditioning.lost_digits import lost_digits
-from botorch_pref.inference.conditioning.negative_sites import site_posterior
-from botorch_pref.inference.conditioning.point_solver import PointSolver
-from botorch_pref.inference.conditioning.row_solver import RowSolver
-from botorch_pref.inference.ep.expectation_propagation import (
+from botorch_pref.inference.conditioning import lost_digits, site_posterior
+from botorch_pref.inference.ep import (
     ExpectationPropagation,
     expectation_propagation,
 )
 from botorch_pref.inference.laplace import Laplace, laplace
-from botorch_pref.inference.utility_prior import UtilityPrior
-from botorch_pref.inference.variational.variational import variational
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
-from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.inference.solution import UtilityPrior
+from botorch_pref.inference.solvers import PointSolver, RowSolver
+from botorch_pref.inference.variational import variational
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.logit import LogitFactors
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
 
 ENGINES = {"ep": expectation_propagation, "laplace": laplace}

@@ -14,14 +14,14 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.inference.variational.variational_bounds import bound_of
-from botorch_pref.inference.warm_start import carry_rows, row_sources
+from botorch_pref.inference.solution import carry_rows, row_sources
+from botorch_pref.inference.variational_bounds import bound_of
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     OrdinalProbitLikelihood,
     PreferenceLikelihood,
 )
-from botorch_pref.likelihoods.factors.joint_factors import joint_factors
+from botorch_pref.likelihoods.joint_factors import joint_factors
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 BEFORE, FURTHER = 5, 5

@@ -5,12 +5,11 @@ import pytest
 import torch
 
 from botorch_pref.errors import PrecisionError
+from botorch_pref.inference import weight_space as laplace_module
 from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.variational.variational import variational
-from botorch_pref.inference.weight_space import laplace_weights as laplace_module
-from botorch_pref.inference.weight_space.laplace_weights import laplace_weights
-from botorch_pref.inference.weight_space.variational_weights import variational_weights
-from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.inference.variational import variational
+from botorch_pref.inference.weight_space import laplace_weights, variational_weights
+from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 DOUBLE = torch.float64
 ENGINES = {

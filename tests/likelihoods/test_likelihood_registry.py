@@ -10,9 +10,9 @@ from botorch_pref.likelihoods import (
     PairwiseProbitLikelihood,
     PreferenceLikelihood,
     register_likelihood,
-    registry,
 )
-from botorch_pref.likelihoods.registry import likelihoods_of, registered_likelihoods
+from botorch_pref.likelihoods import base as registry
+from botorch_pref.likelihoods.base import likelihoods_of, registered_likelihoods
 
 
 def new_class() -> type[PreferenceLikelihood]:

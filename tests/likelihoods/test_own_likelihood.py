@@ -34,7 +34,7 @@ from botorch_pref import (
     Validity,
     log_validity_probability,
 )
-from botorch_pref.evaluation.held_out.predictive_log_probability import (
+from botorch_pref.evaluation.scores import (
     predictive_log_probability,
 )
 from botorch_pref.likelihoods import (
@@ -43,7 +43,7 @@ from botorch_pref.likelihoods import (
     PreferenceLikelihood,
     register_positive,
 )
-from botorch_pref.models.predictions.model_link import model_link
+from botorch_pref.models.predictions import model_link
 
 DOUBLE = torch.float64
 POINTS = torch.tensor([[0.0], [0.25], [0.6], [1.0]], dtype=DOUBLE)

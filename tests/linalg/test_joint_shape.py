@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from botorch_pref.linalg.joint_shape import joint_shape
+from botorch_pref.linalg.covariance import joint_shape
 
 SHAPES = [torch.Size(shape) for shape in ((), (1,), (3,), (2, 1), (2, 3), (1, 1, 3))]
 

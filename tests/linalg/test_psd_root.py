@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from botorch_pref import PrecisionError
-from botorch_pref.linalg.psd_root import psd_root
+from botorch_pref.linalg.covariance import psd_root
 
 
 def low_rank(n, rank, seed, dtype, *batch):

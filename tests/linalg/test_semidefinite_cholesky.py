@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.linalg.semidefinite_cholesky import semidefinite_cholesky
+from botorch_pref.linalg.covariance import semidefinite_cholesky
 
 F64 = torch.float64
 

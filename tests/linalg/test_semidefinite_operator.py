@@ -1,7 +1,7 @@
 import torch
 from gpytorch.distributions import MultivariateNormal
 
-from botorch_pref.linalg.semidefinite_operator import SemidefiniteLinearOperator
+from botorch_pref.linalg.covariance import SemidefiniteLinearOperator
 
 
 def _singular_covariance(x: torch.Tensor) -> torch.Tensor:

@@ -28,13 +28,13 @@ from botorch_pref import (
     Rankings,
     SkewPreferenceGP,
 )
-from botorch_pref.evaluation.held_out.answer_scores import (
+from botorch_pref.evaluation.progress import answer_agreement
+from botorch_pref.evaluation.scores import (
     HeldOutAnswers,
     answer_scores,
 )
-from botorch_pref.evaluation.progress.answer_agreement import answer_agreement
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.data.feedback_dataset import FeedbackDataset
+from botorch_pref.models.feedback_dataset import FeedbackDataset
 from botorch_pref.models.preference_gp import PreferenceGP
 
 DOUBLE = torch.float64

@@ -25,8 +25,8 @@ from botorch_pref import (
     Validity,
     VariationalPreferenceGP,
 )
-from botorch_pref.inference.skew.unified_skew_normal import UnifiedSkewNormal
-from botorch_pref.posteriors.duel_sampler import DuelSampler
+from botorch_pref.inference.skew.solution import UnifiedSkewNormal
+from botorch_pref.posteriors.difference import DuelSampler
 
 DOUBLE = torch.float64
 X = torch.rand(8, 2, generator=torch.Generator().manual_seed(4)).double()

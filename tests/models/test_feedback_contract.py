@@ -59,7 +59,7 @@ from botorch_pref import (
     Validity,
     incumbent,
 )
-from botorch_pref.likelihoods.links.probit_link import ProbitLink
+from botorch_pref.likelihoods.links import ProbitLink
 
 DOUBLE = torch.float64
 
@@ -338,7 +338,7 @@ def test_inputs_from_botorchs_data_set(engine, size) -> None:
     )
     block = (Rankings if size == 3 else Comparisons)(torch.tensor(orders))
     inputs = engine.construct_inputs(data)
-    default = engine.engine.default_likelihoods[type(block)]
+    default = engine.default_likelihoods[type(block)]
     if not engine.engine.accepts(default.explains[type(block)]):
         instead = engine.engine.accepts(PlackettLuceLikelihood.explains[type(block)])
         message = "PlackettLuceLikelihood" if instead else "does not take Rankings"

@@ -32,7 +32,7 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     Validity,
 )
-from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
+from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
     FullyBayesianPreferenceGP,
@@ -252,7 +252,7 @@ def test_the_mean_has_a_prior_by_default() -> None:
 def test_a_missing_sampler_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(
-        "botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp.find_spec",
+        "botorch_pref.models.fully_bayesian.find_spec",
         lambda name: None if name == "numpyro" else found(name),
     )
     with pytest.raises(ImportError, match=r"need numpyro.*botorch-pref\[fully-bay"):

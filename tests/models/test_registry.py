@@ -8,14 +8,9 @@ from botorch.models.model import Model
 from botorch_pref import models
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.inference import Laplace
-from botorch_pref.models import (
-    EPPreferenceGP,
-    GroupUtility,
-    PreferenceGP,
-    UtilityModel,
-    registry,
-)
-from botorch_pref.models.registry import register_model, registered_models
+from botorch_pref.models import EPPreferenceGP, GroupUtility, PreferenceGP, UtilityModel
+from botorch_pref.models import answers as registry
+from botorch_pref.models.answers import register_model, registered_models
 
 
 @pytest.fixture(autouse=True)

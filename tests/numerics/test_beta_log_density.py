@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from botorch_pref.numerics.beta_log_density import (
+from botorch_pref.numerics.beta import (
     beta_log_density,
     beta_peak,
     beta_slope,

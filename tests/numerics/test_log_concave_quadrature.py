@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy import integrate, optimize, special
 
-from botorch_pref.numerics.log_concave_quadrature import log_concave_integral
-from botorch_pref.numerics.log_ndtr import log_ndtr_and_slopes
+from botorch_pref.numerics.normal import log_ndtr_and_slopes
+from botorch_pref.numerics.quadrature import log_concave_integral
 
 MEANS = [-800.0, -30.0, -2.0, 0.0, 0.7, 5.0, 800.0]
 VARIANCES = [1e-6, 1e-2, 1.0, 14.0, 16.0, 256.0, 1e4, 240.0**2, 1e6]

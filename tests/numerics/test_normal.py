@@ -8,8 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.numerics.log_ndtr import hazard, hazard_excess, log_ndtr_derivatives
-from botorch_pref.numerics.normal import interval_derivatives
+from botorch_pref.numerics.normal import (
+    hazard,
+    hazard_excess,
+    interval_derivatives,
+    log_ndtr_derivatives,
+)
 
 INF = math.inf
 DTYPES = [torch.float64, torch.float32]

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.numerics import peaked_quadrature
-from botorch_pref.numerics.beta_log_density import (
+from botorch_pref.numerics import quadrature as peaked_quadrature
+from botorch_pref.numerics.beta import (
     beta_peak,
     beta_slope,
     beta_stiffness,
     beta_value,
 )
-from botorch_pref.numerics.peaked_quadrature import peaked_integral
+from botorch_pref.numerics.quadrature import peaked_integral
 
 
 def double(value):

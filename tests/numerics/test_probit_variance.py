@@ -9,7 +9,7 @@ from mpmath import mp
 from scipy.special import ndtr, owens_t
 from torch import Tensor
 
-from botorch_pref.numerics.probit_variance import probit_win_variance
+from botorch_pref.numerics.normal import probit_win_variance
 
 
 def double(*values: float) -> Tensor:

@@ -6,7 +6,7 @@ import mpmath
 import pytest
 import torch
 
-from botorch_pref.numerics.mixtures.student_mixture import tailed_positive_part
+from botorch_pref.numerics.mixtures import tailed_positive_part
 
 DOUBLE = torch.float64
 

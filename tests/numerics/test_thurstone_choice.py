@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from botorch_pref.numerics.thurstone_choice import thurstone_choice_log_probability
+from botorch_pref.numerics.thurstone import thurstone_choice_log_probability
 
 
 def log_probability(utilities, noise=1.0):

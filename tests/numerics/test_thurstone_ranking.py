@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from botorch_pref.numerics.thurstone_ranking import thurstone_ranking_log_probability
+from botorch_pref.numerics.thurstone import thurstone_ranking_log_probability
 
 NOISE = torch.tensor(0.7, dtype=torch.float64)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import integrate, special, stats
 
-from botorch_pref.numerics.truncated_normal import sample_truncated_normal
+from botorch_pref.numerics.normal import sample_truncated_normal
 
 INF = math.inf
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import matplotlib.image
 import torch
 
-from botorch_pref.evaluation.explanation.evidence_profile import EvidenceProfile
-from botorch_pref.plotting.evidence_profile_figure import draw_evidence_profile
+from botorch_pref.evaluation.explanation import EvidenceProfile
+from botorch_pref.plotting.figures import draw_evidence_profile
 
 # #0072b2 at 15 % over white.
 SHADE = 1 - 0.15 * (1 - torch.tensor([0x00, 0x72, 0xB2]) / 255)

@@ -3,9 +3,8 @@ from pathlib import Path
 import matplotlib.image
 import torch
 
-from botorch_pref.evaluation.explanation.drivers import FeatureEffect
-from botorch_pref.plotting.drivers_figure import draw_drivers
-from botorch_pref.plotting.run_figure import draw_run
+from botorch_pref.evaluation.explanation import FeatureEffect
+from botorch_pref.plotting.figures import draw_drivers, draw_run
 from botorch_pref.simulation.duel_loop import Duel, Proposal
 from botorch_pref.simulation.run_log import LoggedDuel, RunSettings
 

@@ -11,7 +11,7 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 
 from botorch_pref import SkewNormalPosterior
-from botorch_pref.posteriors.duel_sampler import DuelSampler, duels_between
+from botorch_pref.posteriors.difference import DuelSampler, duels_between
 
 DOUBLE = torch.float64
 MEAN = torch.tensor([0.3, 0.0, 0.6], dtype=DOUBLE)

@@ -21,7 +21,7 @@ from botorch.utils.probability.unified_skew_normal import UnifiedSkewNormal
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
-from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 F64 = torch.float64
 

@@ -5,10 +5,13 @@ import math
 import pytest
 import torch
 
-from botorch_pref.posteriors.moments import Moments, contrast
-from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
-from botorch_pref.posteriors.weight_draws import WeightDraws
-from botorch_pref.posteriors.weighted_moments import WeightedMoments
+from botorch_pref.posteriors.gaussian import (
+    Moments,
+    WeightDraws,
+    WeightedMoments,
+    contrast,
+)
+from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 F64 = torch.float64
 BATCHES = {

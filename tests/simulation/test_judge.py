@@ -5,9 +5,12 @@ import torch
 from scipy.stats import norm
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.simulation.judge import Judge, ProbitJudge
-from botorch_pref.simulation.lapsing_judge import LapsingJudge
-from botorch_pref.simulation.logistic_judge import LogisticJudge
+from botorch_pref.simulation.judges import (
+    Judge,
+    LapsingJudge,
+    LogisticJudge,
+    ProbitJudge,
+)
 
 
 def judge(noise: float, seed: int = 0) -> ProbitJudge:

@@ -3,7 +3,7 @@ from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from botorch_pref.models import EPPreferenceGP, PreferenceGP
-from botorch_pref.simulation.proposals import (
+from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
     RandomChallengers,
     RecordedDuels,

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from truths import many_digits
 
-from botorch_pref.inference.gaussian_result import GaussianResult
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.inference.gaussian import GaussianResult
+from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 Engine = Callable[[Tensor, Tensor, BoxFactors], GaussianResult]

@@ -18,7 +18,7 @@ from tea import create
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.web import make_app
-from botorch_pref.web.modelling.model_notes import LOGGER
+from botorch_pref.web.worker import LOGGER
 
 OLD_PANDAS = "ignore::pandas.errors.Pandas4Warning"
 

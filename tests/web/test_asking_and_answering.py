@@ -16,8 +16,8 @@ from tea import OWN, create, log, stored
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.projection import events
 from botorch_pref.errors import ExperimentError
-from botorch_pref.web.asking import rater_places
-from botorch_pref.web.modelling.model_worker import ModelWorker
+from botorch_pref.web import desk as rater_places
+from botorch_pref.web.worker import ModelWorker
 
 Serve = Callable[..., TestClient]
 

@@ -11,9 +11,7 @@ from PIL import Image
 
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web import Markup
-from botorch_pref.web.showing.content import Html, Media, Text
-from botorch_pref.web.showing.contents_of import contents_of
-from botorch_pref.web.showing.presenter import data_address
+from botorch_pref.web.contents import Html, Media, Text, contents_of, data_address
 
 
 def png(width: int = 2) -> bytes:

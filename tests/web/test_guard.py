@@ -14,8 +14,8 @@ from tea import log
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
+from botorch_pref.web import app as guard
 from botorch_pref.web import make_app
-from botorch_pref.web.page import guard
 
 Serve = Callable[..., TestClient]
 

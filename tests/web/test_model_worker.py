@@ -16,12 +16,14 @@ from tea import OWN, create, stored
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.asking_elsewhere import ask_chosen, packed_choice, packed_state
 from botorch_pref.errors import ExperimentError, InferenceWarning
-from botorch_pref.web.modelling import model_worker
-from botorch_pref.web.modelling.experiment_findings import findings_of
-from botorch_pref.web.modelling.model_notes import LOGGER
-from botorch_pref.web.modelling.model_process import ModelProcess
-from botorch_pref.web.modelling.model_worker import ModelWorker
-from botorch_pref.web.modelling.question_source import QuestionSource
+from botorch_pref.web import worker as model_worker
+from botorch_pref.web.worker import (
+    LOGGER,
+    ModelProcess,
+    ModelWorker,
+    QuestionSource,
+    findings_of,
+)
 
 
 @pytest.mark.parametrize("answers", [0, 3])

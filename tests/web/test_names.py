@@ -11,8 +11,9 @@ from starlette.testclient import TestClient
 from tea import create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.web.asking import question_desk, rater_places
-from botorch_pref.web.asking.preference_service import PreferenceService
+from botorch_pref.web import desk as question_desk
+from botorch_pref.web import desk as rater_places
+from botorch_pref.web.service import PreferenceService
 
 Serve = Callable[..., TestClient]
 

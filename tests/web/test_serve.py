@@ -20,8 +20,8 @@ from tea import create, log, stored
 
 from botorch_pref.__main__ import main
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.commands.given_parameters import given_parameters
-from botorch_pref.web.modelling.model_notes import ModelNotes
+from botorch_pref.commands.page_server import given_parameters
+from botorch_pref.web.worker import ModelNotes
 
 LOADING = "Loading the models, which takes some seconds ..."
 

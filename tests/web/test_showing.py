@@ -13,8 +13,8 @@ from tea import OWN, create
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web import NumberTable, make_app
-from botorch_pref.web.showing import presenter
-from botorch_pref.web.showing.number_table import named_unit, step, written
+from botorch_pref.web import contents as presenter
+from botorch_pref.web.contents import named_unit, step, written
 
 Serve = Callable[..., TestClient]
 

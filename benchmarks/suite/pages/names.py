@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from botorch_pref.acquisition.registration.registry import registered_acquisitions
+from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.commands.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
 
 _NAMES = """

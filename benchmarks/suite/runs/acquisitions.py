@@ -19,7 +19,7 @@ from botorch_pref.acquisition import (
 from botorch_pref.commands.registry import ACQUISITIONS as REGISTERED
 from botorch_pref.commands.registry import distinct
 from botorch_pref.models import PreferenceGP
-from botorch_pref.simulation.proposals import MakeAcquisition
+from botorch_pref.simulation.duel_loop import MakeAcquisition
 
 
 def best_under_the_draw(model: PreferenceGP, X_ref: Tensor) -> DuelingEUBO:

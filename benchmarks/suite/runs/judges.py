@@ -9,9 +9,13 @@ from torch import Generator
 
 from benchmarks.suite.cell import Setting
 from benchmarks.suite.errors import SuiteError
-from botorch_pref.simulation.judge import Judge, ProbitJudge, Utility
-from botorch_pref.simulation.lapsing_judge import LapsingJudge
-from botorch_pref.simulation.logistic_judge import LogisticJudge
+from botorch_pref.simulation.judges import (
+    Judge,
+    LapsingJudge,
+    LogisticJudge,
+    ProbitJudge,
+    Utility,
+)
 
 
 def judge_generator(seed: int, stream: int = 0) -> Generator:

@@ -12,8 +12,13 @@ from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.acquisitions import ACQUISITIONS
 from benchmarks.suite.runs.models import LEARNING, MODELS, TRIALS, make_model
 from benchmarks.suite.runs.rivals import OptunaDashboard
-from botorch_pref.simulation.duel_loop import Fit, FitTrials, Propose
-from botorch_pref.simulation.proposals import ChosenDuels, RandomChallengers
+from botorch_pref.simulation.duel_loop import (
+    ChosenDuels,
+    Fit,
+    FitTrials,
+    Propose,
+    RandomChallengers,
+)
 
 RANDOM = "random"
 """Random points meet the incumbent."""

@@ -1,31 +1,73 @@
-"""The options of the next question, from nothing but what is stored."""
+"""The next question, from nothing but what is stored."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from hashlib import sha256
+from inspect import signature
 from itertools import combinations
 from random import Random
+from typing import Any
 
+import torch
 from ax.adapter.registry import Generators
+from ax.core.arm import Arm
 from ax.core.base_trial import BaseTrial
 from ax.core.batch_trial import BatchTrial
 from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
+from ax.core.generator_run import ArmWeight, GeneratorRun
+from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.utils.common.random import with_rng_seed
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions.errors import CandidateGenerationError
+from botorch.fit import fit_fully_bayesian_model_nuts
+from botorch.utils.transforms import is_fully_bayesian
 
-from botorch_pref.ax.generation.generation_strategy import (
-    fitted_sobol_spec,
-    next_run,
-)
-from botorch_pref.ax.generation.search.repetition import question_again
+from botorch_pref.ax.generation.option_space import question_again
+from botorch_pref.ax.generation.strategy import SPREAD, fitted_sobol_spec, next_run
+from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.projection import asked_rater
 from botorch_pref.ax.raters import number_of_rater
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.space.smallest_difference import squared_difference
+from botorch_pref.ax.space.options import squared_difference
 from botorch_pref.errors import ExperimentError
+from botorch_pref.models import EPPreferenceGP
+
+
+def beside_baseline(
+    run: GeneratorRun, settings: Settings, space: SearchSpace
+) -> GeneratorRun:
+    """The options of a question, with the baseline among those that are spread.
+
+    Until the model chooses, each question compares with the baseline, so that answers
+    join all options. Then it is an option like any other that was shown.
+
+    Args:
+        run: The options that were chosen.
+        settings: Of the experiment.
+        space: Ax's.
+    """
+    if settings.baseline is None or run._generation_node_name != SPREAD:
+        return run
+    baseline = Arm(settings.baseline)
+    if baseline.signature in run.arm_signatures:
+        return run
+
+    def apart(arm: Arm) -> float:
+        given = settings.smallest_difference
+        return squared_difference(space, given, arm.parameters, baseline.parameters)
+
+    # What is least unlike the baseline makes room for it.
+    nearest = min(run.arms, key=apart)
+    arms = [baseline, *(arm for arm in run.arms if arm is not nearest)]
+    beside = run.clone()
+    beside._arm_weight_table = OrderedDict(
+        (arm.signature, ArmWeight(arm, 1.0)) for arm in arms
+    )
+    return beside
+
 
 _ATTEMPTS = 4
 
@@ -205,3 +247,119 @@ def _sobol_position(experiment: Experiment) -> int:
             state = run._generator_state_after_gen or {}
             used = max(used, int(state.get("init_position", 0)))
     return used
+
+
+def chosen_question(
+    experiment: Experiment, settings: Settings, size: int, rater: str | None
+) -> tuple[GeneratorRun, list[int] | None]:
+    """Options of the next question, and the order in which they are shown.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        size: How many options.
+        rater: The name of who is asked; None for nobody in particular.
+
+    Raises:
+        ExperimentError: There are not so many options to show.
+    """
+    options = next_options(experiment, settings, size, rater)
+    return (
+        beside_baseline(options, settings, experiment.search_space),
+        shown_order(experiment, settings, size),
+    )
+
+
+_FIT = (
+    "closure_kwargs",
+    "max_attempts",
+    "optimizer_kwargs",
+    "pick_best_of_all_attempts",
+)
+"""What can be stored of the arguments of ``fit_gpytorch_mll``, which ignores others."""
+
+_OPTIMIZER = (
+    "num_restarts",
+    "options",
+    "raw_samples",
+    "retry_on_optimization_warning",
+    "sequential",
+    "timeout_sec",
+)
+"""What can be stored of the arguments of ``optimize_acqf``, and is not ours to give."""
+
+
+def check_options(settings: Settings) -> None:
+    """Checks options that would fail, or do nothing, when the model first chooses.
+
+    Args:
+        settings: Of a new experiment, with a model that can be made.
+
+    Raises:
+        ExperimentError: An option is none; says of which argument.
+    """
+    names = _names_of_sampling() if _samples(settings) else _FIT
+    _check_names("fit_options", settings.fit_options, names)
+    _check_names("optimizer_options", settings.optimizer_options, _OPTIMIZER)
+    _check_acquisition(settings)
+
+
+def check_first_question(experiment: Experiment, settings: Settings) -> None:
+    """Checks that the search space has a first question, by choosing it.
+
+    Args:
+        experiment: Ax's, new.
+        settings: Of the experiment.
+
+    Raises:
+        ExperimentError: It has none; the message names the constraints.
+    """
+    try:
+        next_options(experiment, settings, 2)
+    except ExperimentError as error:
+        constraints = experiment.search_space.parameter_constraints
+        among = f" that satisfy {constraints}" if constraints else ""
+        raise ExperimentError(
+            f"There would be no question to ask: no two designs{among} were found that "
+            f"differ by smallest_difference={settings.smallest_difference!r}. Leave "
+            "more room between the constraints or the bounds, add values, or give a "
+            "smaller smallest_difference."
+        ) from error
+
+
+def _samples(settings: Settings) -> bool:
+    model_class: Any = class_named(settings.model, model_classes(), "model")
+    return is_fully_bayesian(model_class)
+
+
+def _names_of_sampling() -> list[str]:
+    ours = {"model", "disable_progbar"}
+    names = signature(fit_fully_bayesian_model_nuts).parameters
+    return [name for name in names if name not in ours]
+
+
+def _check_names(argument: str, given: Iterable[str], names: Iterable[str]) -> None:
+    if unknown := sorted(set(given) - set(names)):
+        raise ExperimentError(
+            f"{argument} has {', '.join(unknown)}; there are "
+            f"{', '.join(sorted(names))}."
+        )
+
+
+def _check_acquisition(settings: Settings) -> None:
+    """Makes the acquisition function of a small model, whatever the experiment's is."""
+    acquisition_class: Any = class_named(
+        settings.acquisition, duel_classes(), "acquisition function"
+    )
+    points = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    model = EPPreferenceGP(points, torch.tensor([[0, 1]])).eval()
+    options = settings.acquisition_options
+    try:
+        construct = get_acqf_input_constructor(acquisition_class)
+        acquisition_class(**construct(model=model, **options))
+    except Exception as error:
+        # Whatever a class says to what it is given.
+        raise ExperimentError(
+            f"{settings.acquisition} does not take acquisition_options={options!r}: "
+            f"{error}"
+        ) from error

@@ -1,4 +1,4 @@
-"""Report on an experiment: two small tables."""
+"""The report of an experiment: progress, answers, raters, the baseline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice, product
+from math import prod
 from typing import Any
 
 import torch
@@ -14,34 +15,230 @@ from ax.core.arm import Arm
 from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
+from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
+from torch import Tensor
 
-from botorch_pref.ax.answers.answer import KINDS
-from botorch_pref.ax.answers.kinds.invalid import Invalid
-from botorch_pref.ax.answers.kinds.shown_options import ShownOptions
-from botorch_pref.ax.generation.preference_adapter import PreferenceAdapter
+from botorch_pref.ax.answers import KINDS
+from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.generation.asking import derived_seed
+from botorch_pref.ax.generation.option_space import MAX_DESIGNS, values_of
+from botorch_pref.ax.generation.strategy import fitted_sobol_spec
+from botorch_pref.ax.kinds import Invalid, ShownOptions
 from botorch_pref.ax.log import REPEATS, WITHDRAWN
 from botorch_pref.ax.projection import events_of, standing_answer, standing_answers
-from botorch_pref.ax.reporting.baseline import baseline_rows, differences
-from botorch_pref.ax.reporting.near_copies import representatives
-from botorch_pref.ax.reporting.points import points_of, utility_summary
-from botorch_pref.ax.reporting.progress import MEANINGS, progress
-from botorch_pref.ax.reporting.raters import rater_rows
+from botorch_pref.ax.raters import rater_numbers
 from botorch_pref.ax.reporting.recommendation import (
+    LEVEL,
     best_anywhere,
     best_shown,
     fitted_adapter,
+    near_designs,
+    points_of,
+    representatives,
+    utility_summary,
 )
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.smallest_difference import SmallestDifference
-from botorch_pref.evaluation.progress.answer_agreement import (
+from botorch_pref.ax.space.options import SmallestDifference, whole_design
+from botorch_pref.evaluation.progress import (
+    CONFIDENCE,
+    GAIN_TOLERANCE,
+    TOLERANCE,
     AnswerAgreement,
     answer_agreement,
+    best_probability,
+    connected_components,
+    remaining_gain,
+    stopping_advice,
 )
-from botorch_pref.evaluation.progress.best_probability import best_probability
-from botorch_pref.evaluation.progress.comparison_graph import connected_components
 from botorch_pref.feedback import Comparisons
+from botorch_pref.models import AgreementKernel, GroupUtility
+
+
+def rater_rows(experiment: Experiment, adapter: PreferenceAdapter) -> dict[str, Any]:
+    """Rows of the summary about those who answered.
+
+    Args:
+        experiment: Ax's.
+        adapter: See `fitted_adapter`.
+
+    Returns:
+        The number of ``raters``, if answers have any; and where they share, the
+        correlation of the utilities of two of them.
+    """
+    names = rater_numbers(experiment)
+    if not names:
+        return {}
+    rows: dict[str, Any] = {"raters": len(names)}
+    model = adapter.botorch_model
+    if isinstance(model, GroupUtility):
+        for kernel in model.rater_model.covar_module.modules():
+            if isinstance(kernel, AgreementKernel):
+                rows["agreement of raters"] = float(kernel.agreement.detach())
+    return rows
+
+
+COLUMNS = ("difference", "least", "most", "preferred")
+
+
+def differences(
+    adapter: PreferenceAdapter, arms: list[Arm], baseline: TParameterization
+) -> DataFrame:
+    """Differences of options to the baseline.
+
+    Args:
+        adapter: See `fitted_adapter`.
+        arms: The options.
+        baseline: The design to compare with.
+
+    Returns:
+        A row for each option, by name: posterior mean of the ``difference`` of its
+        utility to that of the baseline, with a 95 % interval from ``least`` to
+        ``most``; and the probability of the answer that it is ``preferred``. Zeros and
+        1/2 for the baseline itself.
+    """
+    reference = Arm(parameters=baseline)
+    names = [arm.name_or_short_signature for arm in arms]
+    table = DataFrame(0.0, index=names, columns=list(COLUMNS))
+    table["preferred"] = 0.5
+    others = [i for i, arm in enumerate(arms) if arm.signature != reference.signature]
+    if not others:
+        return table
+    model: Any = adapter.botorch_model
+    points = points_of(adapter, [arms[i] for i in others])
+    against = points_of(adapter, [reference])
+    with torch.no_grad():
+        mean, lower, upper = utility_summary(model.duel_posterior(points, against))
+        preferred = model.duel_probability(points, against, observation_noise=True)
+    table.iloc[others] = torch.stack([mean, lower, upper, preferred], dim=-1).numpy()
+    return table
+
+
+def baseline_rows(
+    adapter: PreferenceAdapter, best: TParameterization, baseline: TParameterization
+) -> dict[str, Any]:
+    """Rows of the summary that compare what is recommended with the baseline.
+
+    Args:
+        adapter: See `fitted_adapter`.
+        best: What is recommended.
+        baseline: The design to compare with.
+    """
+    (row,) = differences(adapter, [Arm(parameters=best)], baseline).itertuples()
+    return {
+        "its difference to the baseline": float(row.difference),
+        f"from, with probability {LEVEL}": float(row.least),
+        "to": float(row.most),
+        "chance that it is preferred to it": float(row.preferred),
+    }
+
+
+NUM_CANDIDATES = 256
+"""How many points of the search space stand for all of it."""
+
+MEANINGS = {
+    "expected remaining gain": "utility that the best design would add to that shown",
+    "gain as a share of the range": "from the worst to the best option judged",
+    "probability of a small gain": f"of a share below {GAIN_TOLERANCE:g}",
+    "stop": f"a small gain or a low chance, with probability {CONFIDENCE}",
+    "chance of regret": "that the best design is preferred to that shown; least 0.5",
+    "its probability to be low": f"of a chance of regret below {TOLERANCE}",
+    "agreement of raters": "correlation of the utilities of two of them",
+    "answered alike": "0.5 is guessing, 1 is consistent",
+    "parts of the comparison graph": "between them, only the prior compares",
+}
+"""What to make of some rows of the summary."""
+
+
+def progress(
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    anywhere: TParameterization,
+) -> dict[str, Any]:
+    """Rows of the summary that say how much is left, and whether to stop.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        adapter: See `fitted_adapter`.
+        anywhere: The best design of the whole space, as far as the answers tell.
+    """
+    best = points_of(adapter, [Arm(parameters=best_shown(adapter))])
+    candidates = candidate_points(experiment, settings, adapter, anywhere)
+    model = adapter.botorch_model
+    gain = remaining_gain(model, best, candidates)
+    advice = stopping_advice(
+        model, candidates, recommended=best, shown=adapter.datapoints
+    )
+    return {
+        # Over a batch of models, if it is one.
+        "expected remaining gain": float(gain.expected.mean()),
+        "its standard error": float(gain.standard_error.mean()),
+        "gain as a share of the range": advice.gain_share,
+        "probability of a small gain": advice.gain_confidence,
+        "stop": advice.stop,
+        "chance of regret": advice.chance_of_regret,
+        "its probability to be low": advice.confidence,
+    }
+
+
+def candidate_points(
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    anywhere: TParameterization,
+) -> Tensor:
+    """Points among which the best one is sought, as the model takes them.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        adapter: See `fitted_adapter`.
+        anywhere: The best design of the whole space, as far as the answers tell.
+
+    Returns:
+        ``n x d``: that design, all that were judged, and `NUM_CANDIDATES` more: where
+        designs can be counted, all of them or so many drawn without replacement, else
+        those of a Sobol sequence, and as many around the best one shown, that satisfy
+        the search space.
+    """
+    arms = _drawn(experiment, settings)
+    if arms is None:
+        seed = derived_seed(settings, len(experiment.trials))
+        near = best_shown(adapter), NUM_CANDIDATES, seed
+        arms = _spread(experiment, settings)
+        arms += near_designs(experiment.search_space, *near)
+    points = points_of(adapter, [*arms, Arm(parameters=anywhere)])
+    return torch.cat([points, adapter.datapoints])
+
+
+def _drawn(experiment: Experiment, settings: Settings) -> list[Arm] | None:
+    """Different designs of a catalogue or a finite space; None of other spaces."""
+    space, catalogue = experiment.search_space, Catalogue.of(experiment)
+    if catalogue is not None:
+        chosen: Any = [*catalogue.rows.values()]
+    else:
+        values = [values_of(p) for p in space.tunable_parameters.values()]
+        listed = [each for each in values if each is not None]
+        if len(listed) < len(values) or prod(map(len, listed)) > MAX_DESIGNS:
+            return None
+        names = [*space.tunable_parameters]
+        chosen = [dict(zip(names, each, strict=True)) for each in product(*listed)]
+    seed = derived_seed(settings, len(experiment.trials))
+    order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(seed))
+    designs = (whole_design(space, chosen[i]) for i in order.tolist())
+    allowed = (design for design in designs if space.check_membership(design))
+    return [Arm(parameters=design) for design in islice(allowed, NUM_CANDIDATES)]
+
+
+def _spread(experiment: Experiment, settings: Settings) -> list[Arm]:
+    # Ax rounds categories by NumPy's global generator.
+    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
+        run = fitted_sobol_spec(experiment, settings, 0).gen(n=NUM_CANDIDATES)
+    space = experiment.search_space
+    return [arm for arm in run.arms if space.check_membership(arm.parameters)]
 
 
 @dataclass(frozen=True)

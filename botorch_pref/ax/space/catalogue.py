@@ -13,7 +13,7 @@ from ax.core.types import TParameterization
 from pandas import CategoricalDtype, DataFrame, Index, Series
 from pandas.api import types
 
-from botorch_pref.ax.given_values import finite_number, is_missing, written
+from botorch_pref.ax.given import finite_number, is_missing, written
 from botorch_pref.errors import ExperimentError
 
 PROPERTY = "preference_catalogue"

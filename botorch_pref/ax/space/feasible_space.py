@@ -22,7 +22,7 @@ from ax.core.search_space import SearchSpace
 from pandas.api.types import is_bool
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
-from botorch_pref.ax.given_values import finite_number, written
+from botorch_pref.ax.given import finite_number, written
 from botorch_pref.errors import ExperimentError
 
 LARGEST = 1e100

@@ -9,7 +9,7 @@ from botorch.models.model import Model
 from entries import Acquisition
 from registry import ACQUISITIONS
 
-from botorch_pref.acquisition.wrappers.feasibility_weighted import FeasibilityWeighted
+from botorch_pref.acquisition.wrappers import FeasibilityWeighted
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Validity
 from botorch_pref.models import EPPreferenceGP

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links.probit_link import ProbitLink
+from botorch_pref.likelihoods.links import ProbitLink
 from botorch_pref.models import SkewPreferenceGP
-from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 
 def probit(noise: float):

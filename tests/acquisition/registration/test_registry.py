@@ -17,9 +17,9 @@ from botorch_pref import (
     acquisition,
     incumbent,
 )
-from botorch_pref.acquisition.dueling_acquisition import DifferenceAcquisition
-from botorch_pref.acquisition.registration import registry
-from botorch_pref.acquisition.registration.registry import (
+from botorch_pref.acquisition import registration as registry
+from botorch_pref.acquisition.base import DifferenceAcquisition
+from botorch_pref.acquisition.registration import (
     register_acquisition,
     registered_acquisitions,
 )

@@ -4,9 +4,8 @@ import pytest
 from espresso import create
 
 from botorch_pref.ax import Settings
-from botorch_pref.ax.answers.answer import checked_answer
-from botorch_pref.ax.answers.taken_answers import check_taken
-from botorch_pref.ax.naming.names import model_classes
+from botorch_pref.ax.answers import check_taken, checked_answer
+from botorch_pref.ax.naming import model_classes
 from botorch_pref.errors import ExperimentError
 
 ANSWERS = {

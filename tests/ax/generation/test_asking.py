@@ -14,11 +14,11 @@ from espresso import QUICK, QUICK_FIT, better, create
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.asking import derived_seed
-from botorch_pref.ax.generation.generation_strategy import (
+from botorch_pref.ax.generation.strategy import (
     next_run,
     preference_generation_strategy,
 )
-from botorch_pref.ax.naming.names import duel_classes
+from botorch_pref.ax.naming import duel_classes
 from botorch_pref.ax.projection import events_of
 from botorch_pref.ax.reporting.recommendation import fitted_adapter
 from botorch_pref.ax.settings import Settings

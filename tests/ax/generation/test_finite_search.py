@@ -8,9 +8,9 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref import EPPreferenceGP
-from botorch_pref.ax.generation.search import finite_search
-from botorch_pref.ax.generation.search.finite_search import best_of_designs
-from botorch_pref.ax.generation.search.told_apart import ToldApart
+from botorch_pref.ax.generation import search as finite_search
+from botorch_pref.ax.generation.option_space import ToldApart
+from botorch_pref.ax.generation.search import best_of_designs
 
 DESIGNS = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
 STEPS = torch.full((2,), 1 / 3, dtype=torch.double)

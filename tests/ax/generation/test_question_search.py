@@ -7,10 +7,8 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref import EPPreferenceGP
-from botorch_pref.ax.generation.search.option_space import Coordinate, OptionSpace
-from botorch_pref.ax.generation.search.question_search import QuestionSearch
-from botorch_pref.ax.generation.search.question_value import QuestionValue
-from botorch_pref.ax.generation.search.told_apart import ToldApart
+from botorch_pref.ax.generation.option_space import Coordinate, OptionSpace, ToldApart
+from botorch_pref.ax.generation.search import QuestionSearch, QuestionValue
 
 D = torch.double
 NONE = torch.zeros(0, 2, 5, dtype=D)

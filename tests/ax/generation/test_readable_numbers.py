@@ -8,7 +8,7 @@ from ax.core.search_space import SearchSpace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.ax.generation.readable_numbers import ReadableNumbers
+from botorch_pref.ax.generation.numbers import ReadableNumbers
 
 
 def parameter(lower, upper, **more) -> RangeParameter:

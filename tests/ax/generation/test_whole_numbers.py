@@ -10,7 +10,7 @@ from ax.core.search_space import SearchSpace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.ax.generation.whole_numbers import NearestIntegers, WholeNumbers
+from botorch_pref.ax.generation.numbers import NearestIntegers, WholeNumbers
 
 
 def space(constraint: str) -> SearchSpace:

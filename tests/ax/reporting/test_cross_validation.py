@@ -21,10 +21,10 @@ from botorch_pref import DuelKernel, EPPreferenceGP, PreferenceMarginalLogLikeli
 from botorch_pref.ax import PreferenceExperiment, registration
 from botorch_pref.ax.kept_log import KeptLog
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.reporting.cross_validation import cross_validation
+from botorch_pref.ax.reporting.recommendation import cross_validation
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
-from botorch_pref.models.fully_bayesian.fully_bayesian_preference_gp import (
+from botorch_pref.models.fully_bayesian import (
     FullyBayesianPreferenceGP,
 )
 

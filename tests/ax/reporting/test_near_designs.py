@@ -12,7 +12,7 @@ from ax.core.parameter import (
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 
-from botorch_pref.ax.reporting.near_designs import near_designs
+from botorch_pref.ax.reporting.recommendation import near_designs
 
 FLOAT, INT, STRING = ParameterType.FLOAT, ParameterType.INT, ParameterType.STRING
 PARAMETERS = [

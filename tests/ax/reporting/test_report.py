@@ -10,8 +10,7 @@ from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.reporting import report
-from botorch_pref.ax.reporting.progress import candidate_points
-from botorch_pref.ax.reporting.report import preferred
+from botorch_pref.ax.reporting.report import candidate_points, preferred
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
 

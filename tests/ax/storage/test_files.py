@@ -12,7 +12,8 @@ from stat import S_IMODE
 import pytest
 from showing import A, B, C, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment, log_store, preference_experiment
+from botorch_pref.ax import PreferenceExperiment, log_store
+from botorch_pref.ax import experiment as preference_experiment
 from botorch_pref.errors import StorageError
 
 NAME = "triangle.db"

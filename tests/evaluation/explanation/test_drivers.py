@@ -6,7 +6,7 @@ from gpytorch.distributions import MultivariateNormal
 from linear_operator import to_linear_operator
 from torch import Tensor
 
-from botorch_pref.evaluation.explanation.drivers import feature_effect
+from botorch_pref.evaluation.explanation import feature_effect
 
 WEIGHTS = torch.tensor([2.0, -1.0]).double()
 

@@ -21,7 +21,7 @@ from botorch_pref import (
     SkewPreferenceGP,
     Validity,
 )
-from botorch_pref.evaluation.explanation.evidence_profile import (
+from botorch_pref.evaluation.explanation import (
     EvidenceProfile,
     evidence_profile,
 )

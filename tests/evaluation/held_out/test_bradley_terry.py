@@ -2,7 +2,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from botorch_pref.datasets import ComparisonData
-from botorch_pref.evaluation.held_out.bradley_terry import (
+from botorch_pref.evaluation.held_out import (
     RIDGE,
     bradley_terry,
     fit_bradley_terry,

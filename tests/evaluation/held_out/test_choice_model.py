@@ -5,14 +5,14 @@ from torch.special import log_ndtr
 
 from botorch_pref.datasets import ComparisonData
 from botorch_pref.errors import FeedbackError
-from botorch_pref.evaluation.held_out import choice_model
-from botorch_pref.evaluation.held_out.bradley_terry import bradley_terry
-from botorch_pref.evaluation.held_out.choice_model import (
+from botorch_pref.evaluation import held_out as choice_model
+from botorch_pref.evaluation.held_out import (
+    bradley_terry,
+    cross_validate,
     fit_pairwise_gp,
     fit_preference_gp,
     predict_with,
 )
-from botorch_pref.evaluation.held_out.held_out import cross_validate
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from botorch_pref.datasets import ComparisonData
-from botorch_pref.evaluation.held_out.held_out import (
+from botorch_pref.evaluation.held_out import (
     HeldOut,
     clustered_mean,
     coin,

@@ -14,7 +14,7 @@ from botorch_pref import (
 )
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation import cross_validate_model
-from botorch_pref.evaluation.held_out.model_cross_validation import fit_by_evidence
+from botorch_pref.evaluation.held_out import fit_by_evidence
 
 X = torch.tensor([[0.0], [0.3], [0.6], [1.0]], dtype=torch.double)
 PAIRS = torch.tensor([[1, 0], [1, 2], [2, 3], [0, 3]])

@@ -31,7 +31,7 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.evaluation import predictive_log_probability
-from botorch_pref.evaluation.held_out import predictive_log_probability as module
+from botorch_pref.evaluation import scores as module
 
 NOISE = 0.4
 POINTS = torch.linspace(0, 1, 5, dtype=torch.float64).unsqueeze(-1)

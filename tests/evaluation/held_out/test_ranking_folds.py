@@ -9,7 +9,7 @@ import torch
 from botorch_pref import Choices, Comparisons, Rankings
 from botorch_pref.datasets import FeedbackData
 from botorch_pref.errors import FeedbackError
-from botorch_pref.evaluation.held_out.ranking_folds import (
+from botorch_pref.evaluation.held_out import (
     folds_by_samples,
     folds_by_sets,
 )

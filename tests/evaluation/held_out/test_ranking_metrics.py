@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref import Choices, Rankings
-from botorch_pref.evaluation.held_out.ranking_metrics import (
+from botorch_pref.evaluation.scores import (
     comparison_auc,
     item_values,
     ordered_pairs,

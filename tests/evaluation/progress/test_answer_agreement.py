@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref import Choices, Comparisons, Ratings
-from botorch_pref.evaluation.progress.answer_agreement import answer_agreement
-from botorch_pref.evaluation.progress.comparison_graph import connected_components
+from botorch_pref.evaluation.progress import answer_agreement, connected_components
 from botorch_pref.feedback import Feedback
 
 POINTS = torch.tensor([[0.0], [1.0], [2.0], [0.0]])

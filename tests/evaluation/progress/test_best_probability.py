@@ -9,8 +9,7 @@ from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
-from botorch_pref.evaluation.progress.best_probability import best_probability
-from botorch_pref.evaluation.progress.remaining_gain import remaining_gain
+from botorch_pref.evaluation.progress import best_probability, remaining_gain
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 
 

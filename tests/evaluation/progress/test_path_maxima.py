@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation import stopping_advice
-from botorch_pref.evaluation.progress.path_maxima import path_maxima
+from botorch_pref.evaluation.progress import path_maxima
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import DuelKernel, EPPreferenceGP
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from botorch_pref import Comparisons, EPPreferenceGP, PairwiseProbitLikelihood
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
-from botorch_pref.evaluation.progress.stopping_candidates import NEAR, near_points
+from botorch_pref.evaluation.progress import NEAR, near_points
 
 BOUNDS = torch.tensor([[-1.0, 0.0, 10.0], [1.0, 5.0, 20.0]], dtype=torch.double)
 

@@ -5,12 +5,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.inference.conditioning.block_point_solver import BlockPointSolver
-from botorch_pref.inference.conditioning.choose_solver import choose_solver
-from botorch_pref.inference.conditioning.point_solver import PointSolver
-from botorch_pref.inference.conditioning.row_solver import RowSolver
-from botorch_pref.linalg.noise_blocks import NoiseBlocks, stack_noise_blocks
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.inference.solvers import (
+    BlockPointSolver,
+    PointSolver,
+    RowSolver,
+    choose_solver,
+)
+from botorch_pref.linalg.sparse_design import (
+    NoiseBlocks,
+    SparseDesign,
+    stack_noise_blocks,
+)
 
 NUM_POINTS, NUM_ROWS = 5, 11
 SOLVERS = {"rows": RowSolver, "points": BlockPointSolver}

@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from botorch_pref.inference.conditioning.negative_sites import (
+from botorch_pref.inference.conditioning import (
     NegativeSites,
     site_posterior,
 )
-from botorch_pref.inference.conditioning.point_solver import PointSolver
-from botorch_pref.inference.conditioning.row_solver import RowSolver
+from botorch_pref.inference.solvers import PointSolver, RowSolver
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 each_solver = pytest.mark.parametrize("solver", [RowSolver, PointSolver])

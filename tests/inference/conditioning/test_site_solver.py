@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.conditioning.choose_solver import choose_solver
-from botorch_pref.inference.conditioning.point_solver import PointSolver
-from botorch_pref.inference.conditioning.row_solver import RowSolver
+from botorch_pref.inference.solvers import PointSolver, RowSolver, choose_solver
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 each_solver = pytest.mark.parametrize("solver", [RowSolver, PointSolver])

@@ -2,7 +2,7 @@
 
 import torch
 
-from botorch_pref.inference.ep.anderson import AndersonMemory
+from botorch_pref.inference.ep import AndersonMemory
 
 
 def linear_map(seed, *batch, size=3, contraction=0.9):

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.ep import expectation_propagation as module
-from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.inference import ep as module
+from botorch_pref.inference.ep import expectation_propagation
+from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.linalg.sparse_design import pair_rows
 
 DOUBLE = torch.float64

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from botorch_pref.inference.ep.assumed_density import assumed_density_sites
-from botorch_pref.inference.skew.ghk_update import ghk_update
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.inference.ep import assumed_density_sites
+from botorch_pref.inference.skew.posterior import ghk_update
+from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.linalg.sparse_design import pair_rows
-from botorch_pref.numerics.truncated_normal import sample_truncated_normal
+from botorch_pref.numerics.normal import sample_truncated_normal
 
 DOUBLE = torch.float64
 COVARIANCE = torch.tensor(

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from botorch_pref.inference.skew.mcmc_stopping import out_of_reach, reached, worst_row
+from botorch_pref.inference.skew.sampler import out_of_reach, reached, worst_row
 
 DOUBLE = torch.float64
 

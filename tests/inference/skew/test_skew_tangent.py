@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.ep.expectation_propagation import expectation_propagation
-from botorch_pref.inference.gaussian_tangent import GaussianTangent
-from botorch_pref.inference.skew.skew_gaussian import SkewResult, skew_gaussian
-from botorch_pref.inference.skew.skew_tangent import SkewTangent
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
+from botorch_pref.inference.ep import expectation_propagation
+from botorch_pref.inference.gaussian import GaussianTangent
+from botorch_pref.inference.skew.posterior import SkewResult, SkewTangent, skew_gaussian
+from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.linalg.sparse_design import pair_rows
 
 DOUBLE = torch.float64

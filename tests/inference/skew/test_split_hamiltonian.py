@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from botorch_pref.inference.skew.box_log_ratio import box_log_ratio
-from botorch_pref.inference.skew.split_hamiltonian import LatentDraws, sample_latent
-from botorch_pref.numerics.normal import interval_derivatives
-from botorch_pref.numerics.truncated_normal import sample_truncated_normal
+from botorch_pref.inference.skew.evidence import box_log_ratio
+from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
+from botorch_pref.numerics.normal import interval_derivatives, sample_truncated_normal
 
 INF = math.inf
 

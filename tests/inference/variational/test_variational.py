@@ -10,19 +10,18 @@ from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
+from botorch_pref.inference import variational as bound_ascent
+from botorch_pref.inference import variational as variational_module
 from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.variational import bound_ascent
-from botorch_pref.inference.variational import variational as variational_module
-from botorch_pref.inference.variational.bound_ascent import ascend
-from botorch_pref.inference.variational.variational import variational
-from botorch_pref.inference.variational.variational_bounds import bound_of
+from botorch_pref.inference.variational import ascend, variational
+from botorch_pref.inference.variational_bounds import bound_of
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     PairwiseLogitLikelihood,
     PlackettLuceLikelihood,
 )
-from botorch_pref.likelihoods.factors.joint_factors import joint_factors
-from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 DOUBLE = torch.float64
 N = 4

@@ -24,7 +24,7 @@ from botorch_pref.likelihoods import (
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
 )
-from botorch_pref.likelihoods.factors.box_factors import (
+from botorch_pref.likelihoods.box_factors import (
     CorrelatedBoxFactors,
 )
 

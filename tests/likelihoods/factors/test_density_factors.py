@@ -14,8 +14,8 @@ from torch.special import log_ndtr
 
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.likelihoods import DensityFactors
-from botorch_pref.likelihoods.factors.box_factors import BoxFactors
-from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.logit import LogitFactors
 from botorch_pref.linalg.sparse_design import point_rows
 
 DOUBLE = torch.float64

@@ -10,10 +10,10 @@ from botorch_pref.feedback import (
 from botorch_pref.likelihoods import (
     PairwiseLogitLikelihood,
 )
-from botorch_pref.likelihoods.factors.box_factors import (
+from botorch_pref.likelihoods.box_factors import (
     BoxFactors,
 )
-from botorch_pref.likelihoods.factors.joint_factors import JointFactors, joint_factors
+from botorch_pref.likelihoods.joint_factors import JointFactors, joint_factors
 
 SECOND_PAIR = torch.tensor([[2, 0]])
 

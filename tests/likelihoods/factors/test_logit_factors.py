@@ -7,7 +7,7 @@ import mpmath as mp
 import pytest
 import torch
 
-from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
+from botorch_pref.likelihoods.logit import LogitFactors
 from botorch_pref.linalg.sparse_design import pair_rows
 
 VARIANCES = [1e-6, 1.0, 900.0, 1030.0, 1e5, 1e6, 1e9, 1e12]

@@ -5,8 +5,7 @@ import torch
 
 from botorch_pref.feedback import Choices, Rankings
 from botorch_pref.likelihoods import PlackettLuceLikelihood
-from botorch_pref.likelihoods.factors.logit_factors import LogitFactors
-from botorch_pref.likelihoods.factors.plackett_luce_factors import PlackettLuceFactors
+from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
 from botorch_pref.linalg.sparse_design import pair_rows
 
 DOUBLE = torch.float64

@@ -2,7 +2,7 @@
 
 import torch
 
-from botorch_pref.likelihoods.factors.stage_items import stage_items
+from botorch_pref.likelihoods.logit import stage_items
 
 RAGGED = torch.tensor([[4, 1, -1], [2, 0, 3], [-1, -1, -1], [3, 1, -1]])
 

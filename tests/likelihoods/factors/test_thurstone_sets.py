@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.likelihoods.factors.thurstone_sets import (
+from botorch_pref.likelihoods.box_factors import (
     choice_factors,
     ranking_factors,
 )

@@ -7,10 +7,12 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.likelihoods.links.answer_correlation import answer_correlation
-from botorch_pref.likelihoods.links.duel_link import DuelLink
-from botorch_pref.likelihoods.links.logit_link import LogitLink
-from botorch_pref.likelihoods.links.probit_link import ProbitLink
+from botorch_pref.likelihoods.links import (
+    DuelLink,
+    LogitLink,
+    ProbitLink,
+    answer_correlation,
+)
 
 DOUBLE = torch.double
 MEANS = torch.tensor([[0.3], [-2.0], [5.0]], dtype=DOUBLE)

@@ -7,10 +7,12 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.likelihoods.links.duel_link import DuelLink
-from botorch_pref.likelihoods.links.logit_link import LogitLink
-from botorch_pref.likelihoods.links.probit_link import ProbitLink
-from botorch_pref.likelihoods.links.win_and_information import binary_entropy
+from botorch_pref.likelihoods.links import (
+    DuelLink,
+    LogitLink,
+    ProbitLink,
+    binary_entropy,
+)
 
 ENTROPY_ERROR = 8.1e-8
 LINKS = [ProbitLink(0.5), LogitLink()]

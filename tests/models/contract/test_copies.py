@@ -33,7 +33,7 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
     Validity,
 )
-from botorch_pref.inference.ep.expectation_propagation import ExpectationPropagation
+from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.laplace import Laplace
 from botorch_pref.models.preference_gp import PreferenceGP
 

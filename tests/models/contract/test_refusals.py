@@ -98,7 +98,7 @@ def test_diagnostics_of_a_converged_model(engine: Engine) -> None:
 def test_sampling_that_did_not_converge_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    module = importlib.import_module("botorch_pref.inference.skew.mcmc_stopping")
+    module = importlib.import_module("botorch_pref.inference.skew.sampler")
     monkeypatch.setattr(module, "_R_HAT_TARGET", 0.5)
     model = SkewPreferenceGP(POINTS, PAIRS, num_draws=64)
     with pytest.warns(InferenceWarning, match=r"R-hat is \d.* effective .* of 64"):

@@ -13,7 +13,7 @@ from botorch_pref.feedback import (
     Validity,
 )
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP
-from botorch_pref.models.data.feedback_dataset import FeedbackDataset
+from botorch_pref.models.feedback_dataset import FeedbackDataset
 
 POINTS = torch.tensor(
     [[0.0, 0.1], [0.9, 0.2], [0.4, 0.8], [0.7, 0.6]], dtype=torch.float64

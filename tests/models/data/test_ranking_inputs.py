@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Rankings
-from botorch_pref.models.data.ranking_inputs import inputs_from_ranking
+from botorch_pref.models.feedback_dataset import inputs_from_ranking
 
 POINTS = torch.arange(12.0, dtype=torch.float64).reshape(6, 2)
 

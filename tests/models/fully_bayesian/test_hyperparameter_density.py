@@ -23,7 +23,7 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
     Validity,
 )
-from botorch_pref.models.fully_bayesian.hyperparameter_density import (
+from botorch_pref.models.fully_bayesian import (
     HyperparameterDensity,
 )
 from botorch_pref.models.preference_gp import PreferenceGP

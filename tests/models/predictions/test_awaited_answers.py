@@ -7,12 +7,11 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.likelihoods.links.probit_link import ProbitLink
-from botorch_pref.models.predictions.awaited_answers import awaiting_answers
+from botorch_pref.likelihoods.links import ProbitLink
+from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.posteriors.difference import shared_covariance_mixture
-from botorch_pref.posteriors.gaussian_posterior import gaussian_posterior
-from botorch_pref.posteriors.moments import Moments
-from botorch_pref.posteriors.skew_normal_posterior import SkewNormalPosterior
+from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
+from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 DOUBLE = torch.double
 LINK = ProbitLink(0.3)

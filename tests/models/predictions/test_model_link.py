@@ -16,7 +16,7 @@ from botorch_pref.likelihoods import (
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
 )
-from botorch_pref.models.predictions.model_link import model_link
+from botorch_pref.models.predictions import model_link
 
 
 def link_of(likelihood: Likelihood):

@@ -31,7 +31,7 @@ from botorch_pref.models import (
     VariationalPreferenceGP,
     rater_covar_module,
 )
-from botorch_pref.models.raters.group_utility import at_raters
+from botorch_pref.models.raters import at_raters
 
 NUM_FEATURE_SETS, PER_SET = 40, 100
 PAIRS = torch.tensor([[0, 1], [2, 1], [3, 4], [0, 4], [5, 3], [2, 5], [0, 1]])
@@ -257,7 +257,7 @@ def test_only_the_features_of_the_prior_approximate(
     """With exact features the moments are right within standard errors alone."""
     model, new = skewed_model(), points(4, 3) / 10
     joint = torch.cat([model.train_inputs[0], new])
-    name = "botorch_pref.models.predictions.pathwise"
+    name = "botorch_pref.models.pathwise"
     exact = ExactFeatures(model.covar_module, joint)
     monkeypatch.setattr(f"{name}.gen_kernel_features", lambda *_, **__: exact)
     monkeypatch.setattr(f"{name}._NUM_FEATURES", exact.num_outputs)

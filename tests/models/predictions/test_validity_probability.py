@@ -14,7 +14,7 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref.models.predictions.validity_probability import (
+from botorch_pref.models.predictions import (
     log_validity_probability,
 )
 from botorch_pref.models.preference_gp import PreferenceGP

@@ -23,8 +23,7 @@ from botorch_pref import (
     incumbent,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.raters.group_utility import GroupUtility, at_raters
-from botorch_pref.models.raters.rater_kernel import rater_covar_module
+from botorch_pref.models.raters import GroupUtility, at_raters, rater_covar_module
 
 DOUBLE = torch.float64
 ENGINES = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]

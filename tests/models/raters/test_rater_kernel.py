@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.models.raters.rater_kernel import AgreementKernel, rater_covar_module
+from botorch_pref.models.raters import AgreementKernel, rater_covar_module
 
 DOUBLE = torch.float64
 

@@ -40,9 +40,8 @@ from botorch_pref import (
     VariationalPreferenceGP,
     incumbent,
 )
-from botorch_pref.inference.weight_space import laplace_weights as laplace_module
-from botorch_pref.models.regression.set_folds import set_folds
-from botorch_pref.models.regression.stages import comparisons_of, stages_of
+from botorch_pref.inference import weight_space as laplace_module
+from botorch_pref.models.regression import comparisons_of, set_folds, stages_of
 
 DOUBLE = torch.float64
 PAIRS = torch.tensor([[0, 1], [3, 2], [5, 0], [0, 1]])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_pref.numerics.mixtures import gaussian_mixture as mixture
+from botorch_pref.numerics import mixtures as mixture
 
 F64 = torch.float64
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_pref.numerics.mixtures import gaussian_mixture as mixture
-from botorch_pref.numerics.mixtures.narrowest_interval import narrowest_interval
+from botorch_pref.numerics import mixtures as mixture
+from botorch_pref.numerics.narrowest_interval import narrowest_interval
 
 F64 = torch.float64
 

@@ -1,1 +1,0 @@
-"""Points that challengers meet: the incumbent and the champion."""

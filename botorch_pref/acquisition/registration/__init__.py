@@ -1,1 +1,0 @@
-"""Names and input constructors of acquisition functions."""

@@ -1,0 +1,318 @@
+"""Acquisition functions of one posterior draw: Thompson's and believers'."""
+
+from __future__ import annotations
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.posteriors.posterior import Posterior
+from botorch.sampling.pathwise import draw_matheron_paths
+from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import Likelihood
+from torch import Generator, Tensor
+from torch.nn import ModuleList
+
+from botorch_pref.acquisition.base import (
+    append_points,
+    check_pending,
+    reference_point,
+    takes_points,
+)
+from botorch_pref.acquisition.reference import incumbent, observed_points
+from botorch_pref.acquisition.registration import register_acquisition
+from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
+from botorch_pref.linalg.covariance import SemidefiniteLinearOperator
+from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.posteriors.difference import shared_covariance_mixture
+from botorch_pref.posteriors.gaussian import check_finite, check_points
+from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
+
+
+@register_acquisition("thompson", reference=incumbent)
+class DuelingThompson(AcquisitionFunction):
+    r"""Dueling Thompson sampling (Benavoli, Azzimonti and Piga 2021, section 5).
+
+    .. math:: \alpha(x) = f_j(x) - f_j(x_r),
+
+    where :math:`f_j` is one function drawn from the posterior, by Matheron's rule on a
+    prior draw of random Fourier features, when the instance is made. It stays fixed, so
+    that :math:`\alpha` is smooth and its gradient exact; it is 0 at the reference
+    point. Every number of pending points has its own function: each member of a batch
+    chosen one by one (``sequential=True``) maximises another draw. Of points that are
+    chosen jointly, the second has the function of one pending point more, and so on,
+    and their mean improvement is the value: the best batch is the same either way. The
+    function of an ensemble, such as a fully Bayesian model, is that of one member drawn
+    at random.
+
+    Args:
+        model: A model that BoTorch draws Matheron paths of: those of this package,
+            ``PairwiseGP``, BoTorch's exact and variational single-output models.
+        X_ref: The reference point, ``1 x d`` (or ``d``), or ``batch_shape x 1 x d``.
+        generator: Source of the draws, on the CPU; torch's default one if None. It is
+            read once, and the state of no other generator changes.
+
+    Raises:
+        FeedbackError: If ``X_ref`` is no such point.
+    """
+
+    X_ref: Tensor
+    paths: ModuleList
+    _members: list[int]
+
+    @checked_arguments
+    def __init__(
+        self, model: Model, X_ref: Tensor, generator: Generator | None = None
+    ) -> None:
+        super().__init__(model=model)
+        self.register_buffer("X_ref", reference_point(X_ref, model))
+        self._seed = int(torch.randint(2**62, (), generator=generator))
+        self.set_X_pending()
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """See base class. Draws the function of this number of pending points."""
+        super().set_X_pending(check_pending(X_pending, self.X_ref))
+        number = 0 if X_pending is None else X_pending.shape[-2]
+        self.paths, self._members = ModuleList(), []
+        self._draw(number)
+
+    def _draw(self, number: int) -> None:
+        """Adds the function of a number of pending points, and its ensemble member."""
+        generator = Generator().manual_seed(self._seed)
+        seed = int(torch.randint(2**62, (number + 1,), generator=generator)[-1])
+        devices = list(range(torch.cuda.device_count()))
+        # BoTorch draws features from the global generators, here seeded and restored.
+        with torch.random.fork_rng(devices=devices), torch.no_grad():
+            torch.manual_seed(seed)
+            self.paths.append(draw_matheron_paths(self.model, torch.Size()))
+            if is_ensemble(self.model):
+                member = int(torch.randint(self.model.batch_shape[-1], ()))
+                self._members.append(member)
+
+    @takes_points
+    @t_batch_mode_transform()  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Mean improvement of the new points on the reference, each by its own draw.
+
+        Args:
+            X: New points, ``batch_shape x q x d``.
+
+        Returns:
+            ``batch_shape``, broadcast with the batch of the model.
+
+        Raises:
+            FeedbackError: A point is not finite.
+        """
+        check_finite("X", X)  # a path is no posterior, which would
+        pending = 0 if self.X_pending is None else self.X_pending.shape[-2]
+        while len(self.paths) < X.shape[-2]:
+            self._draw(pending + len(self.paths))
+        points = X.split(1, dim=-2)
+        return torch.stack([self._gain(x, i) for i, x in enumerate(points)]).mean(0)
+
+    def _gain(self, X: Tensor, place: int) -> Tensor:
+        """Improvement of one point by the draw of its place, ``batch_shape``."""
+        values = self.paths[place](append_points(X, self.X_ref))
+        if self._members:
+            values = values[..., self._members[place], :]
+        return values[..., 0] - values[..., 1]
+
+
+class HallucinatedModel(Model):
+    r"""A model whose posterior is conditioned on one draw (Takeno et al. 2023).
+
+    Under the exact posterior, a `SkewNormalPosterior`, the draw is one of the latent
+    variables :math:`v`: one component at random, a Gaussian process. Under a Gaussian
+    posterior, of any model, it is one of the utilities at the observed points
+    :math:`X`: with :math:`f(X) \sim N(m, C)`, :math:`C = V \Lambda V^T` and standard
+    normal :math:`z`,
+
+    .. math:: E[f(x) \mid z] = \mu(x) + A z, \qquad
+        \operatorname{cov} = C_{**} - A A^T, \qquad
+        A = C_{*X} V \Lambda^{-1/2} .
+
+    Directions :math:`V` whose variance is below :math:`\epsilon^{2/3}` of the largest
+    are known already, up to rounding, and left as they are.
+
+    The draw is made when the instance is, and stays: the posterior is a fixed function.
+    Averaged over draws it has the mean of the model's.
+
+    Args:
+        model: Any BoTorch model with training inputs whose posterior
+            `shared_covariance_mixture` takes.
+        generator: Source of the draw, on the CPU; torch's default one if None.
+
+    Raises:
+        FeedbackError: If the model has observed no points.
+    """
+
+    _points: Tensor
+    _direction: Tensor
+    _normal: Tensor
+
+    @checked_arguments
+    def __init__(self, model: Model, generator: Generator | None = None) -> None:
+        super().__init__()
+        self.model = model
+        self._is_ensemble = is_ensemble(model)
+        points = observed_points(model)
+        self.register_buffer("_points", points.detach().clone())
+        with torch.no_grad():
+            posterior = model.posterior(points)
+            self._is_skew = isinstance(posterior, SkewNormalPosterior)
+            means, covariance = shared_covariance_mixture(posterior)
+            self._component = int(torch.randint(len(means), (), generator=generator))
+            shape = (*means.shape[1:], 1)
+            normal = torch.randn(shape, generator=generator, dtype=torch.double)
+            self.register_buffer("_normal", normal.to(means))
+            self.register_buffer("_direction", _inverse_root(covariance))
+
+    @property
+    def num_outputs(self) -> int:
+        """One: the utility."""
+        return 1
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Batch shape of the model that was conditioned."""
+        return self.model.batch_shape
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """Likelihood of the model that was conditioned."""
+        return self.model.likelihood
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        """The observed points, before any input transform."""
+        return (self._points,)
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """The joint posterior of utilities, given the draw.
+
+        Args:
+            X: ``batch_shape x q x d``.
+            output_indices: None or ``[0]``.
+            observation_noise: False; the draw is of utilities.
+            posterior_transform: Applied to the posterior.
+
+        Returns:
+            A Gaussian posterior over ``batch_shape x q x 1``; of an ensemble, with a
+            batch dimension for its members.
+
+        Raises:
+            UnsupportedError: If other outputs or observation noise are asked for.
+        """
+        if output_indices not in (None, [0]) or observation_noise is not False:
+            raise UnsupportedError(
+                "A HallucinatedModel has one output, without observation noise; got "
+                f"{output_indices=} and {observation_noise=}."
+            )
+        has_transform = hasattr(self.model, "input_transform")
+        dim = None if has_transform else self._points.shape[-1]
+        X = check_points("X", X, self._points, dim)
+        posterior = self._conditional(X)
+        if posterior_transform is None:
+            return posterior
+        return posterior_transform(posterior=posterior, X=X)
+
+    def _conditional(self, X: Tensor) -> GPyTorchPosterior:
+        if self._is_skew:
+            means, covariance = shared_covariance_mixture(self.model.posterior(X))
+            return _gaussian(means[self._component], covariance)
+        joint = self.model.posterior(append_points(X, self._points))
+        means, covariance = shared_covariance_mixture(joint)
+        q = X.shape[-2]
+        shift = covariance[..., :q, q:] @ self._direction
+        mean = means[0, ..., :q] + (shift @ self._normal).squeeze(-1)
+        remaining = covariance[..., :q, :q] - shift @ shift.mT
+        return _gaussian(mean, remaining)
+
+
+def _inverse_root(covariance: Tensor) -> Tensor:
+    """``V L^-1/2`` of ``V L V'``, with columns of zeros for what is known."""
+    values, vectors = torch.linalg.eigh(covariance)
+    threshold = torch.finfo(values.dtype).eps ** (2 / 3) * values[..., -1:]
+    unknown = values > threshold
+    inverse = torch.where(unknown, torch.where(unknown, values, 1.0).rsqrt(), 0.0)
+    return vectors * inverse.unsqueeze(-2)
+
+
+def _gaussian(mean: Tensor, covariance: Tensor) -> GPyTorchPosterior:
+    distribution = MultivariateNormal(mean, SemidefiniteLinearOperator(covariance))
+    return GPyTorchPosterior(distribution)
+
+
+@register_acquisition("hbei", reference=incumbent)
+class DuelingHBEI(DuelingEUBO):
+    r"""Expected improvement under one draw (Takeno et al. 2023, HB-EI).
+
+    .. math:: \alpha(x) = E\big[\max(f(x) - f(x_r), 0) \mid z\big]
+
+    of a :class:`~botorch_pref.acquisition.HallucinatedModel` with the draw :math:`z`,
+    made once for the instance. The draw explores, by chance, as Thompson sampling does;
+    the improvement is over what it leaves open. (The published code takes the variance
+    of :math:`f(x)` for that of the difference.)
+
+    Args:
+        model: See :class:`~botorch_pref.acquisition.HallucinatedModel`.
+        X_ref: The reference point, ``1 x d``, such as the winner of the last duel; by
+            default the `incumbent` of the model, which is no matter of the draw. See
+            :class:`.DuelingAcquisition`, also for batches and pending points.
+        generator: Source of the draw, on the CPU; torch's default one if None.
+
+    Raises:
+        FeedbackError: If the model has observed no points.
+        FeedbackError: If ``X_ref`` is no such point.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        X_ref: Tensor | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        reference = incumbent(model) if X_ref is None else X_ref
+        super().__init__(HallucinatedModel(model, generator), reference)
+
+
+@register_acquisition("hbucb", reference=incumbent)
+class DuelingHBUCB(DuelingUCB):
+    r"""Upper credible bound under one draw (Takeno et al. 2023, HB-UCB).
+
+    .. math:: \alpha(x) = E[u \mid z]
+        + \Phi^{-1}\big(\tfrac{1 + level}{2}\big) \sqrt{Var[u \mid z]}, \qquad
+        u = f(x) - f(x_r),
+
+    of a :class:`~botorch_pref.acquisition.HallucinatedModel` with the draw :math:`z`,
+    made once for the instance.
+
+    Args:
+        model: See :class:`~botorch_pref.acquisition.HallucinatedModel`.
+        X_ref: As of `DuelingHBEI`.
+        level: Probability of the interval, in (0, 1).
+        generator: Source of the draw, on the CPU; torch's default one if None.
+
+    Raises:
+        FeedbackError: If the model has observed no points.
+        ValueError: If ``level`` is not in (0, 1) or ``X_ref`` is no such point.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        X_ref: Tensor | None = None,
+        level: float = 0.95,
+        generator: Generator | None = None,
+    ) -> None:
+        reference = incumbent(model) if X_ref is None else X_ref
+        super().__init__(HallucinatedModel(model, generator), reference, level)

@@ -1,1 +1,0 @@
-"""Functions and models around others."""

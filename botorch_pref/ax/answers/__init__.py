@@ -1,1 +1,0 @@
-"""Answers of people as Ax keeps them and as models take them."""

@@ -1,0 +1,687 @@
+"""A preference experiment in Ax, in terms of questions and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from ax.api.client import Client
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.utils.common.random import with_rng_seed
+from pandas import DataFrame
+
+from botorch_pref.ax import questions as telling
+from botorch_pref.ax.answer_table import answer_table, table_rows
+from botorch_pref.ax.answers import Answer, check_taken, checked_rater
+from botorch_pref.ax.exchange import (
+    add_events,
+    given_names,
+    read_file,
+    retold,
+    save_to_ax,
+    write_csv,
+    write_json,
+)
+from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.generation.asking import (
+    check_first_question,
+    check_options,
+    chosen_question,
+    derived_seed,
+)
+from botorch_pref.ax.generation.strategy import preference_generation_strategy
+from botorch_pref.ax.given import given_integer, given_truth, written
+from botorch_pref.ax.kept_log import KeptLog, checked_log, good_part, one_at_a_time
+from botorch_pref.ax.log import (
+    TOLD,
+    UNDONE,
+    WITHDRAWN,
+    Definition,
+    Draft,
+    Log,
+    parameter_to_json,
+)
+from botorch_pref.ax.log_store import LogStore, given_path, replace_file
+from botorch_pref.ax.projection import ask_run
+from botorch_pref.ax.questions import MOST_OPTIONS, Design, Question, asked_question
+from botorch_pref.ax.raters import known_rater
+from botorch_pref.ax.registration import register_classes
+from botorch_pref.ax.reporting.recommendation import (
+    best_anywhere,
+    best_shown,
+    cross_validation,
+    fitted_adapter,
+)
+from botorch_pref.ax.reporting.report import Report, preference_report
+from botorch_pref.ax.settings import SHORT_WALKS, Settings
+from botorch_pref.ax.setup import (
+    ParameterConfig,
+    check_same_space,
+    check_with_parameters,
+    checked_space,
+    new_experiment,
+)
+from botorch_pref.ax.space.catalogue import catalogue_parameters, check_alone
+from botorch_pref.ax.space.options import own_options
+from botorch_pref.errors import BotorchPrefError, ExperimentError
+
+
+class ExperimentView:
+    """View of a preference experiment that changes nothing.
+
+    Args:
+        kept: The log of the experiment.
+    """
+
+    def __init__(self, kept: KeptLog) -> None:
+        self._kept = kept
+        self.settings = kept.log.settings
+
+    @one_at_a_time
+    def __repr__(self) -> str:
+        """Name, storage, numbers of questions and answers, and what asks them."""
+        try:
+            log = self._kept.log
+        except BotorchPrefError as error:
+            return f"<{type(self).__name__}: {error}>"
+        answers = sum(question.standing is not None for question in log.questions)
+        return (
+            f"<{type(self).__name__} {log.name!r} in {self._kept.place}: "
+            f"{len(log.questions)} questions, {answers} answers, {self.settings.model} "
+            f"with {self.settings.acquisition}>"
+        )
+
+    @property
+    @one_at_a_time
+    def experiment(self) -> Experiment:
+        """Ax's experiment, made from the log, for Ax's tools and to be read.
+
+        It has everything that was asked and said when it is taken from here: take it
+        anew after that.
+
+        Raises:
+            ExperimentError: Somebody added trials to it. It is made anew.
+            StorageError: A write failed, and what is stored still cannot be read.
+        """
+        return self._kept.experiment
+
+    @property
+    def damage(self) -> list[str]:
+        """Parts of a damaged experiment that were left out, a line each."""
+        return [*self._kept.damage]
+
+    @one_at_a_time
+    def recommend(self, anywhere: bool = False, *, rater: str | None = None) -> Design:
+        """The options with the largest posterior mean of the utility.
+
+        Args:
+            anywhere: Of the whole search space, not only of those that were shown.
+            rater: Whose utility, where raters share; None for the mean of all.
+
+        Returns:
+            The values by name; of a catalogue with the ``id`` of the row.
+
+        Raises:
+            ExperimentError: There is no answer yet, or none of that rater, or the
+                answers of all are pooled.
+        """
+        anywhere = given_truth("anywhere", anywhere)
+        adapter = self.fitted_adapter(rater=rater)
+        if anywhere:
+            best = best_anywhere(self.experiment, self.settings, adapter)
+        else:
+            best = best_shown(adapter)
+        return Design.of(self.experiment, best)
+
+    @one_at_a_time
+    def report(self) -> Report:
+        """Report on the answers so far: two small tables.
+
+        Raises:
+            ExperimentError: There is no answer yet.
+        """
+        return preference_report(self.experiment, self.settings)
+
+    @one_at_a_time
+    def cross_validate(self, num_folds: int = 5) -> DataFrame:
+        """Scores of the model's predictions of answers that it has not seen.
+
+        Args:
+            num_folds: How many parts the questions are split into, each predicted from
+                the others.
+
+        Returns:
+            See `cross_validation`.
+
+        Raises:
+            ExperimentError: There are fewer answered questions than folds.
+        """
+        adapter = self.fitted_adapter()
+        with with_rng_seed(derived_seed(self.settings, len(self.experiment.trials))):
+            return cross_validation(adapter, num_folds)
+
+    @one_at_a_time
+    def fitted_adapter(self, *, rater: str | None = None) -> PreferenceAdapter:
+        """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
+
+        Args:
+            rater: Whose utility, where raters share; None for the mean of all.
+
+        Raises:
+            ExperimentError: See `recommend`.
+        """
+        name = checked_rater(rater)
+        number = None if name is None else known_rater(self.experiment, name)
+        return fitted_adapter(self.experiment, self.settings, rater=number)
+
+    @property
+    @one_at_a_time
+    def pending(self) -> list[Question]:
+        """Questions that were asked and not answered, in the order they were asked."""
+        log = self._kept.log
+        return [
+            Question.of_logged(log, asked) for asked in log.questions if asked.pending
+        ]
+
+    @one_at_a_time
+    def question(self, index: int) -> Question:
+        """A question that was asked, answered or not.
+
+        Args:
+            index: Its number.
+
+        Raises:
+            ExperimentError: There is no such question.
+        """
+        log = self._kept.log
+        return Question.of_logged(log, asked_question(log, index))
+
+    @property
+    @one_at_a_time
+    def num_answers(self) -> int:
+        """Number of answers that stand."""
+        asked = self._kept.log.questions
+        return sum(question.standing is not None for question in asked)
+
+    @property
+    @one_at_a_time
+    def version(self) -> str:
+        """Checksum of all that was asked and said, another one after each event."""
+        return self._kept.log.head
+
+    @property
+    @one_at_a_time
+    def raters(self) -> list[str]:
+        """The names of those who have answered, in the order of their first answers."""
+        told = (event.rater for event in self._kept.log.events if event.kind == TOLD)
+        return [*dict.fromkeys(name for name in told if name is not None)]
+
+    @property
+    @one_at_a_time
+    def num_levels(self) -> int | None:
+        """Number of levels of the scale; None without a scale."""
+        return self._kept.log.num_levels
+
+    @property
+    def generation_strategy(self) -> GenerationStrategy:
+        """Ax's generation strategy, which chooses the next question for Ax."""
+        return preference_generation_strategy(self.settings)
+
+    @one_at_a_time
+    def client(self) -> Client:
+        """Ax's client of this experiment, for what Ax has for all experiments.
+
+        Its ``summarize`` shows no winners, and after the first answer of another kind
+        only the questions that were answered so; `answers` has all of them.
+        """
+        client = Client()
+        client.set_experiment(self.experiment)
+        client.set_generation_strategy(self.generation_strategy)
+        return client
+
+    @one_at_a_time
+    def answers(self) -> DataFrame:
+        """Table of the answers that stand: a row for each option, with its parameters.
+
+        Returns:
+            See `answer_table`.
+        """
+        return answer_table(self._kept.log)
+
+    @one_at_a_time
+    def write_answers(self, path: str | Path) -> None:
+        """Writes the table of `answers` as CSV.
+
+        Args:
+            path: Of the file; replaced, whole, if there is one.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        # A cell that has either half of this end of a line is quoted.
+        text = self.answers().to_csv(index=False, lineterminator="\r\n")
+        replace_file(given_path("path", path), text.encode())
+
+    @one_at_a_time
+    def write_json(self, path: str | Path) -> None:
+        """Writes the whole experiment as JSON: what it is, and its log.
+
+        Args:
+            path: Of the file, which `read` reads; replaced, whole, if there is one.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        write_json(self._kept.log, given_path("path", path))
+
+    @one_at_a_time
+    def write_log(self, path: str | Path) -> None:
+        """Writes the whole experiment as CSV: what it is, then its log, a row an event.
+
+        Args:
+            path: Of the file, which `read` reads if its name ends in ``.csv``;
+                replaced, whole, if there is one.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        write_csv(self._kept.log, given_path("path", path))
+
+    @one_at_a_time
+    def save_to_ax(self, place: str | Path) -> None:
+        """Writes Ax's experiment to Ax's own storage, for Ax's tools to open.
+
+        Nothing here reads it again; this experiment goes on where it is.
+
+        Args:
+            place: A path that ends in ``.json``; another path, of an SQLite file; or
+                the URL of a database.
+
+        Raises:
+            StorageError: It cannot be written, or the database has an experiment of
+                that name.
+        """
+        given_path("place", place)
+        save_to_ax(self.experiment, str(place))
+
+
+class PreferenceExperiment(ExperimentView):
+    """Preference experiment: asks questions, is told answers, recommends.
+
+    All that is asked and said is an event of a log, which is kept in a database before
+    ``ask`` and ``tell`` return. Ax's experiment is made from the log.
+
+    `create`, `resume` and `read` make one. Threads that use experiments, the same or
+    others, wait for each other.
+
+    Args:
+        kept: The log of the experiment.
+    """
+
+    @classmethod
+    @one_at_a_time
+    def create(
+        cls,
+        name: str,
+        *,
+        parameters: Sequence[ParameterConfig] | None = None,
+        parameter_constraints: Sequence[str] = (),
+        catalogue: DataFrame | None = None,
+        storage: str | Path,
+        num_levels: int | None = None,
+        **settings: Any,
+    ) -> Self:
+        """A new experiment, kept at once.
+
+        Args:
+            name: Of the experiment.
+            parameters: Ax's.
+            parameter_constraints: Linear ones, as Ax takes them, for example
+                ``"dose + ratio <= 25"``.
+            catalogue: A table in place of parameters: options are its rows, its columns
+                their features, and its index their ids.
+            storage: The path of an SQLite file, or the URL of a database.
+            num_levels: How many levels there are, if answers are levels of a scale.
+            settings: See `Settings`: ``model``, ``acquisition``, ``initial``, ``seed``,
+                ``baseline`` and options.
+
+        Raises:
+            ExperimentError: A setting or parameter that cannot be.
+            StorageError: There is an experiment of that name already.
+        """
+        register_classes()
+        if num_levels is not None:
+            num_levels = given_integer("num_levels", num_levels, 2)
+        if parameter_constraints:
+            settings.setdefault("optimizer_options", SHORT_WALKS)
+        rows = None
+        if catalogue is not None:
+            check_alone(parameters, parameter_constraints)
+            rows, parameters = catalogue_parameters(catalogue)
+            # Every row is a design of its own.
+            settings.setdefault("smallest_difference", 0.0)
+        chosen = Settings.from_arguments(settings)
+        check_taken(chosen, Answer(winner=0), 2, num_levels)
+        check_options(chosen)
+        blank = new_experiment(
+            name, parameters, parameter_constraints, num_levels, chosen, rows
+        )
+        check_first_question(blank, Settings.of(blank))
+        definition = Definition.new(
+            name,
+            parameters or [],
+            parameter_constraints,
+            num_levels,
+            Settings.of(blank),
+            rows,
+        )
+        return cls._created(Log(definition), storage)
+
+    @classmethod
+    def _created(cls, log: Log, storage: str | Path) -> Self:
+        store = LogStore(storage)
+        store.create(log)
+        return cls(KeptLog(log, store))
+
+    @classmethod
+    @one_at_a_time
+    def resume(
+        cls,
+        name: str,
+        *,
+        storage: str | Path,
+        parameters: Sequence[ParameterConfig] | None = None,
+        parameter_constraints: Sequence[str] = (),
+        read_only: bool = False,
+    ) -> Self:
+        """An experiment as it was left, however it was left.
+
+        Args:
+            name: Of the experiment.
+            storage: Where it was created.
+            parameters: If given, they must be those of the experiment.
+            parameter_constraints: Theirs.
+            read_only: Whether to open it to be read, also if it is damaged. Then it has
+                every event that is what was written and can have happened, `damage`
+                says what was left out, and `copy` writes the good part to a storage
+                where one can go on. Where the stored parameters are damaged too,
+                ``parameters`` take their place.
+
+        Raises:
+            ExperimentError: The search space has changed.
+            StorageError: There is no such experiment, or it cannot be read.
+        """
+        register_classes()
+        check_with_parameters(parameters, parameter_constraints)
+        store = LogStore(storage)
+        if given_truth("read_only", read_only):
+            given = None
+            if parameters is not None:
+                checked = checked_space(parameters, parameter_constraints)
+                given = [parameter_to_json(config) for config in checked]
+            log, damage = good_part(store, name, given, parameter_constraints)
+            return cls(KeptLog(log, None, damage))
+        log = checked_log(store, name)
+        if parameters is not None:
+            check_same_space(log.blank, parameters, parameter_constraints)
+        return cls(KeptLog(log, store))
+
+    @classmethod
+    @one_at_a_time
+    def read(
+        cls, path: str | Path, *, storage: str | Path, name: str | None = None
+    ) -> Self:
+        """A new experiment from a file of `write_json` or `write_log`.
+
+        Args:
+            path: Of the file; a name that ends in ``.csv`` is that of a table.
+            storage: Where the experiment is kept from now on, see `create`.
+            name: Of the new experiment; that of the old one by default.
+
+        Raises:
+            StorageError: The file is not what was written, or the storage has such an
+                experiment already.
+        """
+        register_classes()
+        return cls._created(read_file(given_path("path", path), name), storage)
+
+    @one_at_a_time
+    def copy(
+        self,
+        *,
+        storage: str | Path,
+        name: str | None = None,
+        parameters: Sequence[ParameterConfig] | None = None,
+        parameter_constraints: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A new experiment with all that was asked and said in this one.
+
+        Args:
+            storage: Where the new one is kept, see `create`.
+            name: Of the new one; the same by default.
+            parameters: Those of the new one, such as wider ranges; by default the same.
+            parameter_constraints: Theirs.
+            rename: New names of parameters, by their old ones.
+
+        Raises:
+            ExperimentError: The new search space does not have an option that was
+                shown; the message names the event.
+            StorageError: It cannot be written.
+        """
+        check_with_parameters(parameters, parameter_constraints)
+        copied = retold(
+            self._kept.log,
+            name=name,
+            parameters=parameters,
+            constraints=parameter_constraints,
+            rename=given_names(rename),
+        )
+        return self._created(copied, storage)
+
+    @one_at_a_time
+    def merge(self, other: PreferenceExperiment) -> list[Question]:
+        """Adds all that was asked and said in another experiment, or nothing.
+
+        Args:
+            other: An experiment whose options this search space has. It stays as it is.
+
+        Returns:
+            The questions that were added, which are numbered on.
+
+        Raises:
+            ExperimentError: This experiment cannot have one of the events; names it.
+            StorageError: They cannot be kept.
+        """
+        if not isinstance(other, PreferenceExperiment):
+            raise ExperimentError(
+                f"other is {written(other)}; give a PreferenceExperiment, as resume "
+                "returns one."
+            )
+        log = self._kept.log
+        before = len(log.questions)
+        together = Log(log.definition)
+        together.append(log.events)
+        draft = Draft(log)
+        draft.events = add_events(together, other._kept.log, {})
+        if draft.events:
+            self._kept.keep(draft)
+        return [Question.of_logged(log, asked) for asked in log.questions[before:]]
+
+    @one_at_a_time
+    def ask(
+        self,
+        size: int = 2,
+        *,
+        options: Sequence[Mapping[str, Any]] | None = None,
+        rater: str | None = None,
+    ) -> Question:
+        """The next question, pending until it is told, here or after a restart.
+
+        Args:
+            size: How many options to show.
+            options: Designs of a person's own, two or more, shown as they are and in
+                this order instead of what the model would choose. Parameters that are
+                fixed or derived from others may be left out.
+            rater: The name of who is asked; nobody else can answer then.
+
+        Raises:
+            ExperimentError: There are not so many options to show, or the search space
+                does not have those of one's own.
+        """
+        size = given_integer("size", size, 2, MOST_OPTIONS)
+        rater = checked_rater(rater)
+        # Choosing takes seconds, which are not spent on what cannot be kept.
+        self._kept.store_to_write()
+        if options is None:
+            run, order = chosen_question(self.experiment, self.settings, size, rater)
+        else:
+            run, order = own_options(self._kept.log.blank, options), None
+        return self._ask_about(run, rater, order)
+
+    def _ask_about(
+        self, run: GeneratorRun, rater: str | None, order: list[int] | None
+    ) -> Question:
+        """Asks about options that were chosen, see `ask_run`."""
+        draft = Draft(self._kept.log)
+        index = ask_run(draft, run, rater, order)
+        return self._kept_questions(draft, [index])[0]
+
+    def _kept_questions(self, draft: Draft, indices: list[int]) -> list[Question]:
+        """Questions of a draft, which is kept."""
+        self._kept.keep(draft)
+        log = draft.log
+        return [Question.of_logged(log, log.questions[index]) for index in indices]
+
+    @one_at_a_time
+    def tell(
+        self,
+        question: Question | int,
+        *,
+        rater: str | None = None,
+        note: str | None = None,
+        seconds: float | None = None,
+        order: Sequence[int] | None = None,
+        **said: Any,
+    ) -> None:
+        """Keeps what the person said; telling the same again changes nothing.
+
+        Args:
+            question: The question, or its index.
+            rater: The name of who answers; who was asked, if that is left out.
+            note: Whatever else there is to keep about the answer.
+            seconds: How long it took.
+            order: The options in the order in which they were on display, where that
+                is not the order of the question; ``said`` counts by the question's.
+            said: See `Answer`; options are counted from 0.
+
+        Raises:
+            ExperimentError: There is no such question, it has another answer already
+                or was asked of somebody else, this cannot be an answer to it, or the
+                model takes no such answer.
+        """
+        log = self._kept.log
+        asked = telling.asked_question(log, question)
+        around = telling.circumstances_of(
+            asked, rater=rater, note=note, seconds=seconds, order=order
+        )
+        answer = telling.new_answer(log, asked, around, said)
+        if answer is not None:
+            draft = Draft(log)
+            telling.tell(draft, asked.index, answer, around)
+            self._kept.keep(draft)
+
+    @one_at_a_time
+    def record(
+        self,
+        options: Sequence[Mapping[str, Any]],
+        *,
+        rater: str | None = None,
+        **said: Any,
+    ) -> Question:
+        """Keeps an answer that was given elsewhere, like any other.
+
+        Args:
+            options: What was compared, two designs or more, see `ask`.
+            rater: The name of who answered.
+            said: See `tell`.
+
+        Returns:
+            The question that it is kept under.
+
+        Raises:
+            ExperimentError: The search space does not have these designs, or this
+                cannot be an answer about them.
+        """
+        log = self._kept.log
+        answer = telling.RecordedAnswer.checked(log, options, {"rater": rater, **said})
+        draft = Draft(log)
+        return self._kept_questions(draft, [answer.add_to(draft)])[0]
+
+    @one_at_a_time
+    def record_table(
+        self, answers: DataFrame | str | Path, items: DataFrame | None = None
+    ) -> list[Question]:
+        """Keeps a table of answers that were given elsewhere, all of them or none.
+
+        Args:
+            answers: Of pandas, or the path of a CSV file; a row an answer. The columns
+                ``winner_<parameter>`` and ``loser_<parameter>`` have the two designs;
+                or ``winner`` and ``loser`` name them, given ``items``. Further columns
+                may be ``tie`` (True for equally good ones), ``rater``, ``note`` and
+                ``seconds``.
+            items: Designs by name: a row each, with a column for each parameter. A
+                catalogue needs none.
+
+        Returns:
+            The questions that they are kept under.
+
+        Raises:
+            ExperimentError: A column, or a row, says what cannot be.
+        """
+        log = self._kept.log
+        rows = table_rows(answers, items, log.blank)
+        recorded, draft = telling.recorded_answers(log, rows), Draft(log)
+        return self._kept_questions(draft, [one.add_to(draft) for one in recorded])
+
+    @one_at_a_time
+    def undo(self, *, rater: str | None = None) -> Question:
+        """Withdraws the last answer, so that its question is pending again.
+
+        Once more, and the answer before is withdrawn too. The log keeps what was said,
+        and that it was undone.
+
+        Args:
+            rater: Whose last answer; None for anybody's.
+
+        Returns:
+            The question, to be told anew.
+
+        Raises:
+            ExperimentError: There is no answer left.
+        """
+        draft = Draft(self._kept.log)
+        index = telling.last_answered(draft.log, checked_rater(rater)).index
+        draft.add(index, UNDONE)
+        return self._kept_questions(draft, [index])[0]
+
+    @one_at_a_time
+    def withdraw(self, question: Question | int) -> None:
+        """Takes an answer back, or a question that is not to be answered.
+
+        The log keeps both. The question may be told anew.
+
+        Args:
+            question: The question, or its index.
+
+        Raises:
+            ExperimentError: There is no such question.
+        """
+        draft = Draft(self._kept.log)
+        asked = telling.asked_question(draft.log, question)
+        if not asked.withdrawn:
+            draft.add(asked.index, WITHDRAWN)
+            self._kept.keep(draft)

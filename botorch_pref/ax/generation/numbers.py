@@ -1,0 +1,207 @@
+"""Numbers of designs: whole ones, and digits that a person can read."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import ceil, floor, log10
+from typing import Any, TypeGuard
+
+from ax.adapter.registry import Cont_X_trans
+from ax.adapter.transforms.base import Transform
+from ax.adapter.transforms.int_to_float import IntToFloat
+from ax.adapter.transforms.unit_x import UnitX
+from ax.core.observation import ObservationFeatures
+from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.parameter_constraint import ParameterConstraint
+from ax.core.search_space import SearchSpace
+from ax.core.types import TParameterization
+
+from botorch_pref.ax.generation.adapter import CatalogueRows
+from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.errors import ExperimentError
+
+_DIGITS = 5
+"""How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
+
+
+class ReadableNumbers(Transform):
+    """Numbers rounded to a ten-thousandth of their range, and kept within it.
+
+    Transforms leave 9.999999999999998 where 10 was meant, and nobody can set a dial to
+    sixteen digits. On a log scale five digits count. A number stays as it is where
+    rounding would leave the constraints.
+    """
+
+    no_op_for_experiment_data = True
+
+    def __init__(
+        self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(search_space, *args, **kwargs)
+        assert search_space is not None
+        self.search_space = search_space.clone()
+
+    def untransform_observation_features(
+        self, observation_features: list[ObservationFeatures]
+    ) -> list[ObservationFeatures]:
+        """The features with rounded numbers.
+
+        Args:
+            observation_features: In the units of the search space; changed in place.
+        """
+        for features in observation_features:
+            features.parameters.update(self._rounded(features.parameters))
+        return observation_features
+
+    def _rounded(self, given: TParameterization) -> TParameterization:
+        space = self.search_space
+        numbers: TParameterization = {
+            name: readable(parameter, float(given[name]))  # type: ignore[arg-type]
+            for name, parameter in space.parameters.items()
+            if name in given and _is_continuous(parameter)
+        }
+        if space.check_membership(
+            {**given, **numbers}, check_all_parameters_present=False
+        ):
+            return numbers
+        constrained = {
+            n for c in space.parameter_constraints for n in c.constraint_dict
+        }
+        return {name: x for name, x in numbers.items() if name not in constrained}
+
+
+def readable(parameter: RangeParameter, number: float) -> float:
+    """A number of a parameter's range with few digits.
+
+    Args:
+        parameter: Of floating-point numbers.
+        number: In the parameter's unit.
+    """
+    lower, upper = float(parameter.lower), float(parameter.upper)
+    scale = abs(number) if parameter.log_scale else upper - lower
+    if scale > 0:
+        number = round(number, _DIGITS - 1 - floor(log10(scale)))
+    return min(max(number, lower), upper)
+
+
+def _is_continuous(parameter: object) -> TypeGuard[RangeParameter]:
+    return (
+        isinstance(parameter, RangeParameter)
+        and parameter.parameter_type is ParameterType.FLOAT
+        and not parameter.logit_scale
+    )
+
+
+class NearestIntegers(IntToFloat):
+    """Integers relaxed to numbers, and rounded to the nearest that constraints allow.
+
+    Under constraints Ax's own transform rounds at random, and in an order that differs
+    from process to process.
+    """
+
+    def untransform_observation_features(
+        self, observation_features: list[ObservationFeatures]
+    ) -> list[ObservationFeatures]:
+        """The features with integers instead of numbers.
+
+        Args:
+            observation_features: With numbers; changed in place.
+        """
+        for features in observation_features:
+            features.parameters.update(self._rounded(features.parameters))
+        return observation_features
+
+    def _rounded(self, given: TParameterization) -> dict[str, int]:
+        numbers = {
+            name: float(given[name])  # type: ignore[arg-type]
+            for name in self.search_space.parameters
+            if name in self.transform_parameters and name in given
+        }
+        nearest = {name: round(number) for name, number in numbers.items()}
+        constrained = [name for name in nearest if name in self._constrained()]
+        ways = product(*({floor(numbers[n]), ceil(numbers[n])} for n in constrained))
+
+        def distance(way: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+            off = (abs(w - numbers[n]) for n, w in zip(constrained, way, strict=True))
+            return sum(off), way
+
+        for way in sorted(ways, key=distance):
+            whole = nearest | dict(zip(constrained, way, strict=True))
+            if self.search_space.check_membership(
+                {**given, **whole}, check_all_parameters_present=False
+            ):
+                return whole
+        return nearest
+
+    def _constrained(self) -> set[str]:
+        constraints = self.search_space.parameter_constraints
+        return {name for c in constraints for name in c.constraint_dict}
+
+
+class WholeNumbers(NearestIntegers):
+    """Integers relaxed to the numbers between the smallest and the largest.
+
+    Ax adds a half at both ends, so that uniform numbers round to uniform integers. An
+    optimum under ``x + n <= 21`` then likes to be at ``n = 0.5``, where rounding up
+    breaks the constraint and rounding down leaves the range. Between whole numbers,
+    rounding the way that a constraint allows stays in the range.
+    """
+
+    def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
+        """The search space with numbers instead of integers.
+
+        Args:
+            search_space: With integers.
+        """
+        relaxed = super().transform_search_space(search_space)
+        for name in self.transform_parameters:
+            whole, number = search_space.parameters[name], relaxed.parameters[name]
+            assert isinstance(whole, RangeParameter)
+            assert isinstance(number, RangeParameter)
+            number.update_range(lower=float(whole.lower), upper=float(whole.upper))
+        return relaxed
+
+
+class UnitNumbers(UnitX):
+    """Numbers to the unit cube, and constraints with them, by their numbers.
+
+    Ax writes the text of each new constraint and hands it to SymPy.
+    """
+
+    def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
+        """The search space with numbers from 0 to 1.
+
+        Args:
+            search_space: With numbers in their units; changed in place.
+        """
+        constraints = [self._transformed(c) for c in search_space.parameter_constraints]
+        search_space.set_parameter_constraints([])
+        search_space = super().transform_search_space(search_space)
+        search_space.set_parameter_constraints(constraints)
+        return search_space
+
+    def _transformed(self, constraint: ParameterConstraint) -> ParameterConstraint:
+        if constraint.is_equality:
+            raise ExperimentError(
+                f"{constraint} is an equality; leave out one of its parameters."
+            )
+        weights, bound = {}, float(constraint.bound)
+        for name, weight in constraint.constraint_dict.items():
+            lower, upper = self.bounds.get(name, (0.0, 1.0))
+            weights[name] = weight * (upper - lower)
+            bound -= weight * lower
+        return LinearConstraint(weights, bound)
+
+
+def _with(integers: type[Transform]) -> list[type[Transform]]:
+    removed, *others = Cont_X_trans
+    ours = {IntToFloat: integers, UnitX: UnitNumbers}
+    encoded = (ours.get(t, t) for t in others)
+    # Derived parameters, which the first one computes, follow from rounded numbers.
+    return [CatalogueRows, removed, ReadableNumbers, *encoded]
+
+
+TO_UNIT_CUBE = _with(WholeNumbers)
+"""Of parameters only: numbers to the unit cube, unordered choices to one-hot."""
+TO_EVEN_UNIT_CUBE = _with(NearestIntegers)
+"""The same for points that are spread: each integer has the same share."""

@@ -1,0 +1,256 @@
+"""Ax's plan of a preference experiment: spread first, then let the model choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from ax.adapter.registry import GeneratorRegistryBase, Generators
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.search_space import SearchSpaceDigest
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import MinTrials
+from ax.generators.random.sobol import SobolGenerator
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.generators.types import TConfig
+from ax.utils.common.constants import Keys
+from botorch.acquisition.acquisition import AcquisitionFunction
+
+from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
+from botorch_pref.ax.kinds import OBJECTIVE
+from botorch_pref.ax.naming import class_named, duel_classes, model_classes
+from botorch_pref.ax.raters import OF_RATERS, RATER
+from botorch_pref.ax.settings import SHARE, Settings
+from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
+from botorch_pref.ax.space.polytope import ROOMY, Frame, share_inside
+from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
+
+
+class PreferenceGenerators(GeneratorRegistryBase):
+    """Ax's registry of generators with those of preferences.
+
+    Attributes:
+        PREFERENCE: Ax's modular BoTorch generator behind `PreferenceAdapter`, with
+            transforms of parameters only: to the unit cube, categories to one-hot.
+        SPREAD: Ax's Sobol sequence, which finds designs in thin polytopes too.
+    """
+
+    PREFERENCE = "Preference"
+    SPREAD = "Spread"
+
+
+Array = Any
+"""Of NumPy, as Ax hands it on."""
+
+
+class SpreadGenerator(SobolGenerator):
+    """Sobol points; in a polytope that few of them fall into, a random walk's.
+
+    Ax tries 10,000 points for each question and then walks, from the same seed each
+    time, which takes seconds where a polytope is thin and finds the same points again.
+    """
+
+    _frame: Frame | None = None
+
+    def gen(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        linear_constraints: tuple[Array, Array] | None = None,
+        equality_constraints: tuple[Array, Array] | None = None,
+        fixed_features: dict[int, float] | None = None,
+        model_gen_options: TConfig | None = None,
+        rounding_func: Callable[[Array], Array] | None = None,
+        generated_points: Array | None = None,
+    ) -> tuple[Array, Array]:
+        """See base class."""
+        bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64)
+        if linear_constraints is not None and not fixed_features:
+            A, b = map(torch.from_numpy, linear_constraints)
+            A, b = A.double(), b.double().flatten()
+            if share_inside(A, b, bounds) < ROOMY:
+                self._frame = self._frame or Frame.of(A, b, bounds)
+                points = self._frame.spread(n, self.seed + self.init_position)
+                self.init_position += n
+                return points.numpy(), torch.ones(n).double().numpy()
+        return super().gen(
+            n,
+            search_space_digest,
+            linear_constraints,
+            equality_constraints,
+            fixed_features,
+            model_gen_options,
+            rounding_func,
+            generated_points,
+        )
+
+
+SPREAD = "spread"
+"""The node that chooses options without a model."""
+MODEL = "model"
+"""The node that chooses them by the model."""
+
+
+def preference_generation_strategy(
+    settings: Settings, position: int = 0
+) -> GenerationStrategy:
+    """A node of a Sobol sequence, then one of the model.
+
+    Args:
+        settings: Of the experiment.
+        position: How many points of the Sobol sequence were used.
+
+    Returns:
+        The strategy. Its ``gen_single_trial(experiment, n)`` gives ``n`` options.
+    """
+    answered = MinTrials(
+        threshold=settings.initial,
+        transition_to=MODEL,
+        only_in_statuses=[TrialStatus.COMPLETED],
+        use_all_trials_in_exp=True,
+    )
+    acquisition_class = class_named(
+        settings.acquisition, duel_classes(), "acquisition function"
+    )
+    nodes = [
+        GenerationNode(
+            name=SPREAD,
+            generator_specs=[sobol_spec(settings, position)],
+            transition_criteria=[answered],
+        ),
+        GenerationNode(
+            name=MODEL,
+            generator_specs=[model_spec(settings, acquisition_class)],
+        ),
+    ]
+    return GenerationStrategy(
+        name=f"{settings.model}+{settings.acquisition}", nodes=nodes
+    )
+
+
+def next_run(
+    experiment: Experiment,
+    settings: Settings,
+    position: int,
+    size: int,
+    rater: int | None = None,
+) -> GeneratorRun:
+    """The next run of `preference_generation_strategy`, without its bookkeeping.
+
+    Ax's strategies go through every option of every trial before they generate, which
+    is what an ask would spend most of its time with after some hundred questions.
+
+    Args:
+        experiment: Ax's.
+        settings: Of the experiment.
+        position: How many points of the Sobol sequence were used.
+        size: How many options.
+        rater: See `model_spec`.
+    """
+    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
+    if len(completed) < settings.initial:
+        name, spec = SPREAD, fitted_sobol_spec(experiment, settings, position)
+    else:
+        acquisition_class = class_named(
+            settings.acquisition, duel_classes(), "acquisition function"
+        )
+        name, spec = MODEL, model_spec(settings, acquisition_class, rater)
+        spec.fit(experiment)
+    run = spec.gen(n=size)
+    run._generation_node_name = name
+    return run
+
+
+def fitted_sobol_spec(
+    experiment: Experiment, settings: Settings, position: int
+) -> GeneratorSpec:
+    """Sobol sequence of an experiment, ready to generate.
+
+    Args:
+        experiment: Ax's, of which it needs the search space and nothing else.
+        settings: Of the experiment.
+        position: How many points were used.
+    """
+    spec = sobol_spec(settings, position)
+    spec.fit(
+        Experiment(
+            search_space=experiment.search_space,
+            properties={
+                Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value: True,
+                CATALOGUE: experiment._properties.get(CATALOGUE),
+            },
+        )
+    )
+    return spec
+
+
+def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
+    """Sobol sequence of an experiment from a position onwards.
+
+    Args:
+        settings: Of the experiment.
+        position: How many points were used.
+    """
+    return GeneratorSpec(
+        PreferenceGenerators.SPREAD,
+        # Whoever reads the log knows it by this name.
+        generator_key_override=Generators.SOBOL.value,
+        generator_kwargs={
+            "seed": settings.seed,
+            "init_position": position,
+            "transforms": TO_EVEN_UNIT_CUBE,
+            # A small space may well be shown twice.
+            "deduplicate": False,
+        },
+    )
+
+
+def model_spec(
+    settings: Settings,
+    acquisition_class: type[AcquisitionFunction],
+    rater: int | None = None,
+) -> GeneratorSpec:
+    """The model of an experiment, with an acquisition function.
+
+    Args:
+        settings: Of the experiment.
+        acquisition_class: The settings' own, or another one that takes no options.
+        rater: The number of the one whose utility counts, where raters share; None for
+            the mean of all.
+    """
+    own = acquisition_class.__name__ == settings.acquisition
+    model_class = class_named(settings.model, model_classes(), "model")
+    options = settings.model_options
+    if settings.raters == SHARE:
+        model_class = GroupUtility
+        options = {**options, OF_RATERS: settings.model, RATER: rater}
+    config = ModelConfig(
+        botorch_model_class=model_class,
+        model_options=options,
+        mll_options=settings.fit_options,
+        mll_class=PreferenceMarginalLogLikelihood,
+        name=settings.model,
+    )
+    return GeneratorSpec(
+        PreferenceGenerators.PREFERENCE,
+        generator_kwargs={
+            "surrogate_spec": SurrogateSpec(
+                metric_to_model_configs={OBJECTIVE: [config]}
+            ),
+            "botorch_acqf_class": acquisition_class,
+            "botorch_acqf_options": settings.acquisition_options if own else {},
+            # Without the only tie, a fold has no tie threshold to take over.
+            "refit_on_cv": True,
+        },
+        generator_gen_kwargs={
+            "model_gen_options": {
+                Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options
+            }
+        },
+    )

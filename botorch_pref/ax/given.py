@@ -1,0 +1,183 @@
+"""Values and designs that a user gave, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from numbers import Real
+from typing import Any
+
+from pandas import isna
+from pandas.api.types import is_bool, is_float, is_integer, is_scalar
+
+from botorch_pref.errors import ExperimentError
+
+_MOST = 2**63 - 1
+"""The largest integer that databases keep as one."""
+
+
+def given_truth(argument: str, given: object) -> bool:
+    """A boolean, of Python.
+
+    What is merely true or false in a condition, as a text or a number, says nothing:
+    ``"no"`` would be true.
+
+    Args:
+        argument: To name in messages.
+        given: What was given, which may be NumPy's.
+
+    Raises:
+        ExperimentError: It is something else.
+    """
+    if not is_bool(given):
+        raise ExperimentError(f"{argument} is {written(given)}; give True or False.")
+    return bool(given)
+
+
+def given_integer(argument: str, given: Any, least: int, most: int = _MOST) -> int:
+    """An integer, of Python.
+
+    Args:
+        argument: To name in messages.
+        given: What was given, which may be NumPy's.
+        least: The smallest that can be.
+        most: The largest that can be.
+
+    Raises:
+        ExperimentError: It is something else, also a boolean, or out of this range.
+    """
+    if not is_integer(given) or not least <= int(given) <= most:
+        raise ExperimentError(
+            f"{argument} is {written(given)}; give an integer of at least {least}"
+            f"{'' if most == _MOST else f' and at most {most}'}."
+        )
+    return int(given)
+
+
+def is_share(given: object) -> bool:
+    """Whether something is a number from 0 to 1.
+
+    Args:
+        given: What was given, which may be NumPy's.
+    """
+    number = finite_number(given)
+    return number is not None and 0 <= number <= 1
+
+
+def finite_number(given: Any) -> float | None:
+    """A number that can be calculated with and stored, as Python's float.
+
+    Args:
+        given: What was given, which may be NumPy's, a decimal or a fraction.
+
+    Returns:
+        None of what is no real number, of booleans, NaN and infinity, and of what no
+        float can hold.
+    """
+    if not isinstance(given, Real | Decimal) or is_bool(given):
+        return None
+    try:
+        number = float(given)
+    # An integer above the largest float, and a NaN that must not be looked at.
+    except (OverflowError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_text(given: object) -> bool:
+    """Whether something is a text that files and databases can keep.
+
+    Args:
+        given: What was given; halves of characters ("surrogates") are in no text.
+    """
+    if not isinstance(given, str):
+        return False
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_missing(given: Any) -> bool:
+    """Whether something stands for a value that is not there, such as NaN or None.
+
+    Args:
+        given: A cell of a table, or a name.
+    """
+    try:
+        return bool(is_scalar(given) and isna(given))
+    # A decimal that must not be compared with anything.
+    except InvalidOperation:
+        return True
+
+
+_LONGEST = 300
+"""Characters of a value in a message."""
+
+
+def written(given: Any) -> str:
+    """A value that somebody gave, as messages name it: cut where it is long.
+
+    Args:
+        given: What was given.
+    """
+    try:
+        text = repr(given)
+    # Python writes no integer of more than 4,300 digits.
+    except ValueError:
+        text = f"a number too long to print ({type(given).__name__})"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def given_options(argument: str, given: object) -> dict[str, Any]:
+    """Options by name, of numbers, texts, lists and further options.
+
+    What cannot be stored would be found out when the model first chooses a question.
+
+    Args:
+        argument: To name in messages.
+        given: What was given. A class counts as its name, NumPy's numbers as Python's.
+
+    Raises:
+        ExperimentError: It is something else.
+    """
+    if not isinstance(given, Mapping):
+        raise ExperimentError(
+            f"{argument} is {given!r}; give a dictionary of options by name."
+        )
+    found = _plain(argument, given)
+    assert isinstance(found, dict)
+    return found
+
+
+def _plain(where: str, given: Any) -> Any:
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, type):
+        return given.__name__
+    for recognises, make in ((is_bool, bool), (is_integer, int), (is_float, float)):
+        if recognises(given):
+            if finite_number(given) is None and not is_bool(given):
+                raise ExperimentError(
+                    f"{where} is {written(given)}; give a finite number."
+                )
+            return make(given)
+    if isinstance(given, Mapping):
+        named = {_name(where, key): value for key, value in given.items()}
+        return {name: _plain(f"{where}[{name!r}]", v) for name, v in named.items()}
+    if isinstance(given, Sequence):
+        return [_plain(f"{where}[{i}]", value) for i, value in enumerate(given)]
+    raise ExperimentError(
+        f"{where} is {given!r}, which cannot be stored; give numbers, texts and lists, "
+        "and what is made of them by name: {'its name': {'option': value}}."
+    )
+
+
+def _name(where: str, given: object) -> str:
+    if isinstance(given, type):
+        return given.__name__
+    if not isinstance(given, str):
+        raise ExperimentError(f"{where} has an option {given!r}; name it by a text.")
+    return given

@@ -1,0 +1,256 @@
+"""Classes, kernels and likelihoods by the names that experiments store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, TypeVar
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.model import Model
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch import constraints, kernels, priors
+from gpytorch.constraints import Interval
+from gpytorch.kernels import Kernel
+from gpytorch.priors import Prior
+
+from botorch_pref.acquisition import FeasibilityWeighted
+from botorch_pref.acquisition.registration import registered_acquisitions
+from botorch_pref.errors import ExperimentError
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.likelihoods.base import registered_likelihoods
+from botorch_pref.models import DuelKernel
+from botorch_pref.models.answers import AnyLikelihood, registered_models
+from botorch_pref.models.preference_gp import PreferenceGP
+
+T = TypeVar("T")
+
+
+def model_classes() -> dict[str, type[Model]]:
+    """Every registered model, by the name of its class."""
+    found = (entry.model_class for entry in registered_models())
+    return {model_class.__name__: model_class for model_class in found}
+
+
+def duel_classes() -> dict[str, type[AcquisitionFunction]]:
+    """Every registered acquisition function, by the name of its class."""
+    found = (entry.acquisition_class for entry in registered_acquisitions())
+    return {cls.__name__: cls for cls in found}
+
+
+def acquisition_classes() -> dict[str, type[AcquisitionFunction]]:
+    """Every acquisition function, by name: also one that takes more than a model."""
+    return {**duel_classes(), FeasibilityWeighted.__name__: FeasibilityWeighted}
+
+
+def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
+    """A class by its name.
+
+    Args:
+        name: The name.
+        classes: Those there are.
+        noun: What to call them in messages.
+
+    Raises:
+        ExperimentError: There is none.
+    """
+    if not isinstance(name, str) or name not in classes:
+        raise ExperimentError(
+            f"There is no {noun} {name!r}; there are {', '.join(sorted(classes))}."
+        )
+    return classes[name]
+
+
+def public_classes(module: ModuleType) -> dict[str, type[Any]]:
+    """The classes that a module exports, by name.
+
+    Args:
+        module: With ``__all__``.
+    """
+    public = {name: getattr(module, name) for name in module.__all__}
+    return {name: found for name, found in public.items() if isinstance(found, type)}
+
+
+Option = Callable[[object], object]
+"""From an option as it is stored to what a constructor takes."""
+
+
+def class_and_options(
+    given: object, classes: Mapping[str, type[T]], noun: str
+) -> tuple[type[T], Any]:
+    """A class by its name, and the options that go with it.
+
+    Args:
+        given: A name, or ``{"its name": {"option": value}}``.
+        classes: Those there are.
+        noun: What to call them in messages.
+
+    Raises:
+        ExperimentError: There is none, or this is no name.
+    """
+    named = {given: {}} if isinstance(given, str) else given
+    if not isinstance(named, Mapping) or len(named) != 1:
+        raise ExperimentError(
+            f"{given!r} is no {noun}; give a name, or "
+            '{"its name": {"option": value}}.'
+        )
+    ((name, options),) = named.items()
+    return class_named(name, dict(classes), noun), options
+
+
+def made(cls: type[T], options: Mapping[str, Any], option: Option) -> T:
+    """An object of a class.
+
+    Args:
+        cls: The class.
+        options: By the names of the constructor's arguments.
+        option: What to make of a value.
+
+    Raises:
+        ExperimentError: The class does not take these options.
+    """
+    try:
+        return cls(**{key: option(value) for key, value in options.items()})
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+        raise ExperimentError(
+            f"{cls.__name__} does not take {options!r}: {error}"
+        ) from error
+
+
+def plain_option(value: object) -> object:
+    """An option: numbers, or a prior or a constraint of GPyTorch by name.
+
+    Args:
+        value: As it is stored.
+
+    Raises:
+        ExperimentError: There is no such prior or constraint.
+    """
+    if isinstance(value, list):
+        return torch.tensor(value, dtype=torch.float64)
+    if not isinstance(value, str | Mapping):
+        return value
+    found = {**public_classes(priors), **public_classes(constraints)}
+    classes = {n: c for n, c in found.items() if issubclass(c, Prior | Interval)}
+    cls, options = class_and_options(value, classes, "likelihood or prior")
+    return made(cls, options, plain_option)
+
+
+def kernel_classes() -> dict[str, type[Kernel]]:
+    """Every kernel of GPyTorch, and `DuelKernel`, by name."""
+    found = {**public_classes(kernels), DuelKernel.__name__: DuelKernel}
+    return {name: cls for name, cls in found.items() if issubclass(cls, Kernel)}
+
+
+def kernel_named(given: object, dim: int) -> Kernel:
+    """A kernel from its name.
+
+    Args:
+        given: The name, or the name with options: numbers, lists of numbers, priors,
+            constraints and kernels by name, with options again; or of a sum or product
+            the list of its kernels:
+            ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``.
+        dim: How many features a point has: kernels with lengthscales get one for each,
+            unless ``ard_num_dims`` says otherwise.
+
+    Raises:
+        ExperimentError: There is no such kernel, or it does not take the options.
+    """
+    classes = kernel_classes()
+    cls, options = class_and_options(given, classes, "kernel")
+
+    def option(value: object) -> object:
+        name = next(iter(value), None) if isinstance(value, Mapping) else value
+        named = isinstance(name, str) and name in classes
+        return kernel_named(value, dim) if named else plain_option(value)
+
+    if isinstance(options, list):
+        return cls(*(kernel_named(one, dim) for one in options))
+    if not isinstance(options, Mapping):
+        raise ExperimentError(
+            f"{cls.__name__} has the options {options!r}; give them by name."
+        )
+    own: dict[str, Any] = {"ard_num_dims": dim} if cls.has_lengthscale else {}
+    if cls is DuelKernel:
+        own = {"dim": dim}
+    return made(cls, {**own, **options}, option)
+
+
+def likelihood_classes() -> dict[str, type[AnyLikelihood]]:
+    """Every registered likelihood, by name."""
+    return registered_likelihoods()
+
+
+def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:
+    """Likelihoods by kind of answer, as models take them.
+
+    Args:
+        given: One likelihood, of all kinds of answers that it explains; or likelihoods
+            by the names of kinds. A likelihood is its name, or its name with options:
+            ``{"PairwiseProbitLikelihood": {"noise": 0.1}}``. Options are numbers, lists
+            of numbers, and priors of GPyTorch, by name with options again.
+
+    Raises:
+        ExperimentError: There is no such likelihood, kind or option, or the likelihood
+            does not explain the kind.
+    """
+    classes = likelihood_classes()
+    if isinstance(given, Mapping) and not given.keys() <= classes.keys():
+        kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
+        return {
+            class_named(kind, kinds, "kind of answer"): _made(one, classes)
+            for kind, one in given.items()
+        }
+    one = _made(given, classes)
+    return dict.fromkeys(one.explains, one)
+
+
+def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a model, with likelihoods in the place of their names.
+
+    Args:
+        options: Perhaps with ``likelihood``, see `likelihoods_named`; one that is no
+            name is left as it is.
+    """
+    given = options.get("likelihood")
+    names = given if isinstance(given, Mapping) else [given]
+    if not names or not all(isinstance(name, str) for name in names):
+        return dict(options)
+    return {**options, "likelihood": likelihoods_named(given)}
+
+
+def model_arguments(
+    model_class: type[Any], dataset: SupervisedDataset, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Constructor arguments of a model.
+
+    Answers so far may say nothing of duels, such as levels or failures alone. The
+    questions to come are duels: such a model gets the likelihood of duels as well.
+
+    Args:
+        model_class: Of the model.
+        dataset: The answers.
+        options: See `with_likelihoods`; perhaps with ``covar_module``, see
+            `kernel_named`; one that is no name is left as it is.
+    """
+    arguments = {**model_class.construct_inputs(dataset), **with_likelihoods(options)}
+    kernel = arguments.get("covar_module")
+    if isinstance(kernel, str | Mapping):
+        made_kernel = kernel_named(kernel, dataset.X.shape[-1])
+        arguments["covar_module"] = made_kernel.to(dataset.X)
+    kinds = {type(block) for block in arguments.get("feedback", ())}
+    compared = "comparisons" in arguments or kinds & {Comparisons, Choices, Rankings}
+    given = arguments.get("likelihood") or {}
+    if compared or not kinds or not isinstance(given, Mapping):
+        return arguments
+    if issubclass(model_class, PreferenceGP):
+        duels = model_class.default_likelihoods[Comparisons].default_for(None)
+        arguments["likelihood"] = {Comparisons: duels, **given}
+    return arguments
+
+
+def _made(given: object, classes: Mapping[str, type[AnyLikelihood]]) -> AnyLikelihood:
+    """A likelihood from its name, or its name with options."""
+    cls, options = class_and_options(given, classes, "likelihood or prior")
+    return made(cls, options, plain_option)

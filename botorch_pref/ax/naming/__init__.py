@@ -1,1 +1,0 @@
-"""Classes and objects by the names that experiments store."""

@@ -1,0 +1,336 @@
+"""Options that a person chose, and the smallest difference that she can tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
+from ax.core.arm import Arm
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.core.parameter import (
+    ChoiceParameter,
+    DerivedParameter,
+    FixedParameter,
+    Parameter,
+    ParameterType,
+    RangeParameter,
+)
+from ax.core.search_space import SearchSpace
+from ax.core.types import TParameterization
+from ax.exceptions.core import AxError
+from pandas.api.types import is_bool, is_scalar
+
+from botorch_pref.acquisition.wrappers import SMALLEST_DIFFERENCE
+from botorch_pref.ax.given import finite_number, is_missing, written
+from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.errors import ExperimentError
+
+SmallestDifference = float | Mapping[str, float]
+
+DEFAULT_SHARE = SMALLEST_DIFFERENCE
+"""A hundredth of the range of each parameter."""
+
+_FINEST = 1e-9
+"""Share of a range in which rounding could make two numbers one."""
+
+
+def given_difference(given: Any) -> float | dict[str, float]:
+    """Smallest differences that people give, as Python's numbers.
+
+    Args:
+        given: See `Settings`.
+
+    Raises:
+        ExperimentError: Something is no finite number.
+    """
+    if not isinstance(given, Mapping):
+        number = finite_number(given)
+        if number is None:
+            raise ExperimentError(_NO_SHARE.format(written(given)))
+        return number
+    numbers = {name: finite_number(difference) for name, difference in given.items()}
+    for name, number in numbers.items():
+        if number is None:
+            raise ExperimentError(
+                f"smallest_difference of {name!r} is {written(given[name])}; give a "
+                "finite number."
+            )
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+_NO_SHARE = (
+    "smallest_difference is {}; give the share of a range, from 0 to below 0.5, or for "
+    "each parameter a number in its own unit."
+)
+
+
+def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> None:
+    """Checks that there can be such smallest differences.
+
+    Args:
+        space: Ax's.
+        given: See `Settings`.
+
+    Raises:
+        ExperimentError: It is no share of a range; or a parameter has no range, or
+            none of that size.
+    """
+    if not isinstance(given, Mapping):
+        if not 0 <= given < 0.5:
+            raise ExperimentError(_NO_SHARE.format(given))
+        return
+    for name, difference in given.items():
+        parameter = space.parameters.get(name)
+        if not isinstance(parameter, RangeParameter):
+            raise ExperimentError(
+                f"smallest_difference names {name!r}, which is no number with a range; "
+                "choices that differ can be told apart."
+            )
+        least = 1 if parameter.log_scale else 0
+        if not (difference > least and _width(parameter, given) < 0.5):
+            unit = "a factor above 1" if parameter.log_scale else "a positive number"
+            raise ExperimentError(
+                f"smallest_difference of {name!r} is {difference!r}; give {unit}, "
+                "less than half of the range."
+            )
+
+
+def column_widths(
+    space: SearchSpace, given: SmallestDifference, columns: list[str]
+) -> list[float]:
+    """Smallest differences in the units of the model's features.
+
+    Args:
+        space: Ax's.
+        given: See `Settings`.
+        columns: The names of the features, as the transforms of Ax name them.
+    """
+    widths: dict[str, float] = {}
+    for name, parameter in space.tunable_parameters.items():
+        width = _finite_width(parameter, given)
+        if isinstance(parameter, ChoiceParameter) and not parameter.is_ordered:
+            one_hot = range(len(parameter.values))
+            widths |= {f"{name}{OH_PARAM_INFIX}{i}": width for i in one_hot}
+        else:
+            widths[name] = width
+    return [widths[column] for column in columns]
+
+
+def squared_difference(
+    space: SearchSpace,
+    given: SmallestDifference,
+    first: TParameterization,
+    second: TParameterization,
+) -> float:
+    """Squared difference of two designs, in smallest differences.
+
+    Args:
+        space: Ax's.
+        given: See `Settings`.
+        first: The values of its parameters.
+        second: Those of another design.
+
+    Returns:
+        Less than 1 where nobody could tell them apart.
+    """
+    return sum(
+        (_share(parameter, first[name], second[name]) / _finite_width(parameter, given))
+        ** 2
+        for name, parameter in space.tunable_parameters.items()
+    )
+
+
+def _share(parameter: Parameter, first: Any, second: Any) -> float:
+    """Difference of two values as a share of the parameter's range on its scale."""
+    if isinstance(parameter, RangeParameter):
+        lower, upper = float(parameter.lower), float(parameter.upper)
+        if parameter.log_scale:
+            return math.log(first / second) / math.log(upper / lower)
+        return (first - second) / (upper - lower)
+    assert isinstance(parameter, ChoiceParameter)
+    if not parameter.is_ordered:
+        return float(first != second)
+    places = parameter.values.index(first) - parameter.values.index(second)
+    return places / (len(parameter.values) - 1)
+
+
+def _finite_width(parameter: Parameter, given: SmallestDifference) -> float:
+    return max(_width(parameter, given), _FINEST)
+
+
+def _width(parameter: Parameter, given: SmallestDifference) -> float:
+    """Smallest difference as a share of the parameter's range on its scale."""
+    if isinstance(parameter, ChoiceParameter):
+        steps = len(parameter.values) - 1
+        return 1 / steps if parameter.is_ordered else 1.0
+    assert isinstance(parameter, RangeParameter)
+    lower, upper = float(parameter.lower), float(parameter.upper)
+    if isinstance(given, Mapping) and parameter.name in given:
+        if parameter.log_scale:
+            return math.log(given[parameter.name]) / math.log(upper / lower)
+        return given[parameter.name] / (upper - lower)
+    share = DEFAULT_SHARE if isinstance(given, Mapping) else given
+    whole = parameter.parameter_type is ParameterType.INT
+    if whole and not parameter.log_scale:
+        return max(1.0, math.floor(share * (upper - lower))) / (upper - lower)
+    return share
+
+
+def own_options(experiment: Experiment, given: object) -> GeneratorRun:
+    """Options that a person chose, as they are and in their order.
+
+    Args:
+        experiment: Ax's.
+        given: Two or more designs, see `own_design`.
+
+    Raises:
+        ExperimentError: There are fewer, two are the same, or one cannot be.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        raise ExperimentError(
+            f"options is {written(given)}; give a list of two or more designs, each "
+            "the values of its parameters by name."
+        )
+    if len(given) < 2:
+        raise ExperimentError(
+            f"options has {len(given)}; give two designs or more, to be compared."
+        )
+    arms = [Arm(own_design(experiment, option)) for option in given]
+    signatures = [arm.signature for arm in arms]
+    for place, signature in enumerate(signatures):
+        if (first := signatures.index(signature)) < place:
+            raise ExperimentError(
+                f"Options {first} and {place} are both {arms[place].parameters}; give "
+                "each design once."
+            )
+    return GeneratorRun(arms)
+
+
+def own_design(experiment: Experiment, given: object) -> TParameterization:
+    """A design that a person chose, with values of the types that Ax has.
+
+    Args:
+        experiment: Ax's.
+        given: Values of parameters by name; those that are fixed or derived from
+            others may be left out. Of a catalogue the id of a row says the same.
+
+    Raises:
+        ExperimentError: A parameter is missing or unknown, or the search space or the
+            catalogue does not have this design.
+    """
+    catalogue = Catalogue.of(experiment)
+    if catalogue is None:
+        return _free_design(experiment.search_space, given)
+    if not isinstance(given, Mapping):
+        name = _row_name(given)
+        if name not in catalogue.rows:
+            raise ExperimentError(f"The catalogue has no row {written(given)}.")
+        return dict(catalogue.rows[name])
+    design = _free_design(experiment.search_space, given)
+    if catalogue.id_of(design) is None:
+        raise ExperimentError(
+            f"The design {written(dict(given))} is no row of the catalogue; give "
+            "the id of one."
+        )
+    return design
+
+
+def _row_name(given: Any) -> str:
+    """The id of a row as text; empty of what is no id, such as NaN."""
+    if not is_scalar(given) or is_missing(given):
+        return ""
+    number = isinstance(given, Real) and not is_bool(given)
+    return "" if number and finite_number(given) is None else str(given)
+
+
+def _free_design(space: SearchSpace, given: object) -> TParameterization:
+    """A design of the search space."""
+    if not isinstance(given, Mapping):
+        raise ExperimentError(
+            f"A design is {written(given)}; give the values of its parameters by name."
+        )
+    if unknown := [name for name in given if name not in space.parameters]:
+        raise ExperimentError(
+            f"There is no parameter {', '.join(map(repr, unknown))}; there are "
+            f"{', '.join(space.parameters)}."
+        )
+    design = {k: _typed(space.parameters[k], v) for k, v in given.items()}
+    if missing := _free_names(space).difference(design):
+        raise ExperimentError(
+            f"The design {written(dict(given))} has no {', '.join(sorted(missing))}; "
+            "give each parameter a value."
+        )
+    whole = whole_design(space, design)
+    try:
+        space.check_membership(whole, raise_error=True)
+    except (AxError, ValueError) as error:
+        raise ExperimentError(
+            f"The design {written(dict(given))} is not in the search space: "
+            f"{_outside(space, whole) or error}"
+        ) from error
+    return whole
+
+
+def whole_design(space: SearchSpace, chosen: Mapping[str, Any]) -> TParameterization:
+    """A design with the parameters that nobody chooses, in the order of the space.
+
+    Args:
+        space: Ax's.
+        chosen: Values of the parameters that vary; others are kept as they are.
+    """
+    design = dict(chosen)
+    for name, parameter in space.parameters.items():
+        if isinstance(parameter, FixedParameter):
+            design.setdefault(name, parameter.value)
+    for name, parameter in space.parameters.items():
+        if name not in design and isinstance(parameter, DerivedParameter):
+            design[name] = parameter.compute(design)
+    return {name: design[name] for name in space.parameters}
+
+
+def _outside(space: SearchSpace, design: TParameterization) -> str:
+    """Values that no design has, in the words of the person and not of Ax."""
+    found = []
+    for name, parameter in space.parameters.items():
+        value = design[name]
+        if isinstance(parameter, DerivedParameter) or parameter.validate(value):
+            continue
+        if isinstance(parameter, RangeParameter):
+            allowed = f"between {parameter.lower} and {parameter.upper}"
+        elif isinstance(parameter, ChoiceParameter):
+            allowed = f"one of {', '.join(map(str, parameter.values))}"
+        else:
+            assert isinstance(parameter, FixedParameter)
+            allowed = str(parameter.value)
+        found.append(f"{name} is {value}, and should be {allowed}")
+    return "; ".join(found)
+
+
+def _free_names(space: SearchSpace) -> set[str]:
+    """The parameters that a person has to choose."""
+    return {
+        name
+        for name, parameter in space.parameters.items()
+        if not isinstance(parameter, FixedParameter | DerivedParameter)
+    }
+
+
+def _typed(parameter: Parameter, value: Any) -> Any:
+    """A value of the type that Ax has for it, if it is one; otherwise as it is."""
+    kind, number = parameter.parameter_type, finite_number(value)
+    if kind is ParameterType.FLOAT and number is not None:
+        return number
+    if kind is ParameterType.INT and number is not None and number.is_integer():
+        return int(value)
+    if kind is ParameterType.BOOL and is_bool(value):
+        return bool(value)
+    if kind is ParameterType.STRING and isinstance(value, str):
+        return str(value)
+    raise ExperimentError(
+        f"{parameter.name} is {written(value)}; give a value of type "
+        f"{kind.name.lower()}{', which is finite' if parameter.is_numeric else ''}."
+    )

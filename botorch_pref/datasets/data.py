@@ -1,0 +1,267 @@
+"""Answers with their points and raters, and folds of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Generator, Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+
+
+@dataclass(frozen=True)
+class ComparisonData:
+    """Comparisons between items with named features.
+
+    Attributes:
+        datapoints: `n x d` features of the distinct items, in their natural units.
+        comparisons: `m x 2` long indices into `datapoints`, the winner first.
+        feature_names: `d` names, one a column of `datapoints`.
+        raters: `m` long ids of who answered, or `None` where that is not known.
+        tie: `m` bools, true of a pair that is equally good, in any order; `None` where
+            no pair is.
+    """
+
+    datapoints: Tensor
+    comparisons: Tensor
+    feature_names: tuple[str, ...]
+    raters: Tensor | None = None
+    tie: Tensor | None = None
+
+    @classmethod
+    def from_pairs(
+        cls,
+        winners: Tensor,
+        losers: Tensor,
+        feature_names: tuple[str, ...],
+        raters: Tensor | None = None,
+        tie: Tensor | None = None,
+    ) -> ComparisonData:
+        """Collects the distinct items of `m` pairs.
+
+        Items with exactly the same features are one item: a utility is a function of
+        the features. A pair of two such items therefore says nothing and is refused.
+
+        Args:
+            winners: `m x d` features of the winners.
+            losers: `m x d` features of the losers.
+            feature_names: `d` names.
+            raters: `m` long ids, if known.
+            tie: `m` bools, true where neither won.
+
+        Returns:
+            The comparisons over the distinct items.
+
+        Raises:
+            FeedbackError: If a feature is not finite or a winner equals its loser; the
+                message names the first such row.
+        """
+        if winners.shape != losers.shape or winners.ndim != 2:
+            raise FeedbackError(
+                "winners and losers must both be m x d, but are "
+                f"{tuple(winners.shape)} and {tuple(losers.shape)}"
+            )
+        if len(winners) == 0:
+            raise FeedbackError("there are no comparisons: give at least one row")
+        _refuse_rows(
+            ~(winners.isfinite() & losers.isfinite()).all(-1),
+            "has a feature that is NaN or infinite: remove the row or fill it in",
+        )
+        _refuse_rows(
+            (winners == losers).all(-1),
+            "compares an item with itself (all features are equal): remove the row or "
+            "add the feature in which the two differ",
+        )
+        datapoints, inverse = torch.unique(
+            torch.cat([winners, losers]), dim=0, return_inverse=True
+        )
+        comparisons = inverse.reshape(2, -1).T.contiguous()
+        if tie is not None and not tie.any():
+            tie = None
+        return cls(datapoints, comparisons, feature_names, raters, tie)
+
+    def __len__(self) -> int:
+        return self.comparisons.shape[0]
+
+    @property
+    def decided(self) -> Tensor:
+        """`m` bools, false where the two are equally good."""
+        if self.tie is None:
+            return torch.ones(len(self), dtype=torch.bool)
+        return ~self.tie
+
+    @property
+    def feedback(self) -> Comparisons:
+        """The answers as models take them, about `datapoints`."""
+        pairs, ties = self.comparisons[self.decided], self.comparisons[~self.decided]
+        return Comparisons(
+            pairs if len(pairs) else None, ties=ties if len(ties) else None
+        )
+
+    @property
+    def winners(self) -> Tensor:
+        """`m x d` features of the winners, or of the first of two equal ones."""
+        return self.datapoints[self.comparisons[:, 0]]
+
+    @property
+    def losers(self) -> Tensor:
+        """`m x d` features of the losers, or of the second of two equal ones."""
+        return self.datapoints[self.comparisons[:, 1]]
+
+    def subset(self, rows: Tensor) -> ComparisonData:
+        """The comparisons of some rows, over the items that they mention.
+
+        Args:
+            rows: Long indices of comparisons, or a bool mask of length `m`.
+
+        Returns:
+            The smaller table; items that no row mentions are left out.
+        """
+        kept, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
+        raters = None if self.raters is None else self.raters[rows]
+        tie = None if self.tie is None else self.tie[rows]
+        return ComparisonData(
+            self.datapoints[kept], inverse, self.feature_names, raters, tie
+        )
+
+
+def _refuse_rows(bad: Tensor, what: str) -> None:
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        raise FeedbackError(f"comparison {row} {what} ({int(bad.sum())} such rows)")
+
+
+Kind = TypeVar("Kind", bound=Feedback)
+
+
+@dataclass(frozen=True, eq=False)
+class FeedbackData(Generic[Kind]):
+    """Answers of one kind about items with named features.
+
+    Attributes:
+        datapoints: `n x d` features of the distinct items, in their natural units.
+        feedback: `m` answers about them, without batch dimensions.
+        feature_names: `d` names, one a column of `datapoints`.
+        raters: `m` long ids of who answered, or `None` where that is not known.
+
+    Raises:
+        FeedbackError: Answers with batch dimensions or ties, an index that is out of
+            range, or raters or names that do not fit.
+    """
+
+    datapoints: Tensor
+    feedback: Kind
+    feature_names: tuple[str, ...]
+    raters: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that answers, names and raters fit together."""
+        num_points, num_features = self.datapoints.shape
+        if self.feedback.batch_shape:
+            raise FeedbackError(
+                f"feedback has batch shape {tuple(self.feedback.batch_shape)}; a table "
+                "holds one list of answers: give one table a batch."
+            )
+        if isinstance(self.feedback, Comparisons) and self.feedback.ties is not None:
+            raise FeedbackError(
+                "feedback holds ties beside pairs, so its rows are not one list: give "
+                "each a table."
+            )
+        self.feedback.check_indices(num_points)
+        if len(self.feature_names) != num_features:
+            raise FeedbackError(
+                f"there are {len(self.feature_names)} feature_names for the "
+                f"{num_features} columns of datapoints: give one a column."
+            )
+        if self.raters is not None and self.raters.shape != (len(self),):
+            raise FeedbackError(
+                f"raters has shape {tuple(self.raters.shape)} for {len(self)} answers: "
+                "give one id an answer."
+            )
+
+    def __len__(self) -> int:
+        first = self.feedback.index_fields[0]
+        return getattr(self.feedback, first).shape[0]
+
+    def subset(self, rows: Tensor) -> FeedbackData[Kind]:
+        """The answers of some rows, over the items that they mention.
+
+        Args:
+            rows: Long indices of answers, or a bool mask of length `m`.
+
+        Returns:
+            The smaller table; items that no row mentions are left out.
+        """
+        chosen = self.feedback.map_tensors(lambda values: values[rows])
+        indices = {name: getattr(chosen, name) for name in chosen.index_fields}
+        mentioned = torch.cat([values.flatten() for values in indices.values()])
+        kept = torch.unique(mentioned[mentioned >= 0])
+        # The extra last place is where index -1, the padding, looks itself up.
+        place = torch.full((len(self.datapoints) + 1,), -1)
+        place[kept] = torch.arange(len(kept))
+        moved = {name: place[values] for name, values in indices.items()}
+        return FeedbackData(
+            self.datapoints[kept],
+            dataclasses.replace(chosen, **moved),  # type: ignore[type-var]
+            self.feature_names,
+            None if self.raters is None else self.raters[rows],
+        )
+
+
+def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Stores items with exactly the same features once.
+
+    A utility is a function of the features, so such items are one item.
+
+    Args:
+        features: `... x d`.
+
+    Returns:
+        The `n x d` distinct items, and `...` long indices into them.
+    """
+    datapoints, inverse = torch.unique(
+        features.reshape(-1, features.shape[-1]), dim=0, return_inverse=True
+    )
+    return datapoints, inverse.reshape(features.shape[:-1])
+
+
+def assign_folds(
+    data: ComparisonData | FeedbackData[Any], num_folds: int, generator: Generator
+) -> Tensor:
+    """Assigns every answer to one of `num_folds` folds of nearly equal size.
+
+    Where raters are known, all answers of one rater fall in one fold. A rater's answers
+    resemble each other, so a split by answer would test on people already met; this one
+    asks how well the answers of a new person are predicted.
+
+    Args:
+        data: The answers.
+        num_folds: Number of folds, at least 2 and at most the number of raters (or of
+            answers where raters are not known).
+        generator: Source of the shuffle.
+
+    Returns:
+        `m` long fold numbers in `0 .. num_folds - 1`.
+
+    Raises:
+        FeedbackError: If there are fewer groups than folds.
+    """
+    if data.raters is None:
+        groups = torch.arange(len(data))
+    else:
+        groups = torch.unique(data.raters, return_inverse=True)[1]
+    num_groups = int(groups.max()) + 1
+    if not 2 <= num_folds <= num_groups:
+        kind = "answers" if data.raters is None else "raters"
+        raise FeedbackError(
+            f"{num_folds} folds cannot be made of {num_groups} {kind}: "
+            f"choose between 2 and {num_groups} folds"
+        )
+    fold_of_group = torch.empty(num_groups, dtype=torch.long)
+    shuffled = torch.randperm(num_groups, generator=generator)
+    fold_of_group[shuffled] = torch.arange(num_groups) % num_folds
+    return fold_of_group[groups]

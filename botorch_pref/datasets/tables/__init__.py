@@ -1,1 +1,0 @@
-"""Readers of tables as columns of features and answers."""

@@ -1,0 +1,270 @@
+"""What drives a preference, and whether answers identify it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.model import Model
+from gpytorch import Module
+from torch import Generator, Tensor
+from torch.nn import Parameter
+
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.models.preference_gp import (
+    PreferenceGP,
+    PreferenceMarginalLogLikelihood,
+)
+
+QUANTILES = (0.05, 0.95)
+"""The range of each feature over which its effect is told."""
+
+
+@dataclass(frozen=True)
+class FeatureEffect:
+    """Partial dependence of the utility on one feature.
+
+    Attributes:
+        name: Name of the feature.
+        values: `g` increasing values of the feature.
+        mean: `g` mean changes of the utility against the first value.
+        deviation: `g` posterior standard deviations of these changes.
+    """
+
+    name: str
+    values: Tensor
+    mean: Tensor
+    deviation: Tensor
+
+
+def feature_effect(
+    model: Model,
+    datapoints: Tensor,
+    names: tuple[str, ...],
+    feature: int,
+    generator: Generator,
+    num_values: int = 25,
+    num_background: int = 16,
+) -> FeatureEffect:
+    """Partial dependence of the utility on one feature: a mean over the others.
+
+    With `b` items drawn from the data and `x_b[v]` item `b` with its feature set to
+    `v`, the effect at `v` is `mean_b f(x_b[v]) - mean_b f(x_b[v_1])` (Friedman, 2001,
+    eq. 53). It is linear in `f`, so the posterior's joint mean and covariance give its
+    own; the differences leave out the level of the utility, which comparisons never
+    show.
+
+    Args:
+        model: A model with a joint posterior.
+        datapoints: `n x d` items in the units that the model takes.
+        names: `d` names.
+        feature: Which feature moves.
+        generator: Source of the drawn items.
+        num_values: Number of values `g`, between the quantiles 0.05 and 0.95.
+        num_background: Number of items averaged over.
+
+    Returns:
+        The effect over the range of the feature.
+    """
+    ends = datapoints[:, feature].quantile(datapoints.new_tensor(QUANTILES))
+    values = torch.linspace(0, 1, num_values).to(ends) * (ends[1] - ends[0]) + ends[0]
+    drawn = torch.randint(len(datapoints), (num_background,), generator=generator)
+    X = datapoints[drawn].expand(num_values, -1, -1).clone()
+    X[..., feature] = values[:, None]
+    averaging = torch.eye(num_values).to(X) - torch.eye(num_values).to(X)[0]
+    contrast = (averaging / num_background).repeat_interleave(num_background, dim=-1)
+    with torch.no_grad():
+        # Any: BoTorch's base class declares neither mean nor covariance.
+        posterior: Any = model.posterior(X.flatten(end_dim=1))
+        mean = contrast @ posterior.mean.squeeze(-1)
+        covariance = contrast @ posterior.covariance_matrix @ contrast.T
+    deviation = covariance.diagonal().clamp_min(0).sqrt()
+    return FeatureEffect(names[feature], values, mean, deviation)
+
+
+DROP = 1.9207
+"""Half the 95 % quantile of a chi-square with one degree of freedom, in nats."""
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceProfile:
+    """Profile of the log evidence: its maximum at each value of one parameter.
+
+    Attributes:
+        parameter: Dotted name in the model, for example
+            ``likelihoods.Comparisons.noise``.
+        values: `g` increasing values of it.
+        log_evidence: `g` log evidences, every other parameter fitted to each value.
+        priors: Whether the log priors of those other parameters are added to it.
+    """
+
+    parameter: str
+    values: Tensor
+    log_evidence: Tensor
+    priors: bool = False
+
+    @property
+    def best(self) -> float:
+        """The value on the grid with the largest log evidence."""
+        return float(self.values[self.log_evidence.argmax()])
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Outermost values within 1.92 nats of the best, interpolated in the grid.
+
+        A 95 % interval where there are answers enough for the evidence to be quadratic
+        around its maximum (Wilks 1938). It ends with the grid where the grid does.
+        """
+        inside = self._inside
+        lower, upper = int(inside[0]), int(inside[-1])
+        return self._crossing(lower, lower - 1), self._crossing(upper, upper + 1)
+
+    @property
+    def identified(self) -> bool:
+        """Identifiability: whether both ends of the interval lie inside the grid."""
+        inside = self._inside
+        return bool(inside[0] > 0) and bool(inside[-1] < len(self.values) - 1)
+
+    @property
+    def _inside(self) -> Tensor:
+        return (self._below_best <= DROP).nonzero().squeeze(-1)
+
+    @property
+    def _below_best(self) -> Tensor:
+        return self.log_evidence.max() - self.log_evidence
+
+    def _crossing(self, inside: int, outside: int) -> float:
+        """Value where the profile has dropped by 1.92, between two of the grid."""
+        if not 0 <= outside < len(self.values):
+            return float(self.values[inside])
+        low, high = self._below_best[[inside, outside]]
+        share = (DROP - low) / (high - low)
+        return float(torch.lerp(self.values[inside], self.values[outside], share))
+
+    def __str__(self) -> str:
+        """Table of the profile and its verdict."""
+        lines = [
+            f"log evidence by {self.parameter}",
+            f"{'value':>12} {'log evidence':>14} {'below best':>12}",
+        ]
+        rows = zip(self.values, self.log_evidence, self._below_best, strict=True)
+        lines += [f"{v:12.4g} {e:14.3f} {b:12.3f}" for v, e, b in rows]
+        lower, upper = self.interval
+        by = "answers and priors of other parameters" if self.priors else "answers"
+        verdict = (
+            f"identified by {by}"
+            if self.identified
+            else f"not identified by {by}: the grid does not contain both ends"
+        )
+        lines.append(
+            f"best {self.best:.4g}, within {DROP:.2f} nats from {lower:.4g} to "
+            f"{upper:.4g}: {verdict}"
+        )
+        return "\n".join(lines)
+
+
+def evidence_profile(
+    model: PreferenceGP, parameter: str, values: Tensor, *, priors: bool = False
+) -> EvidenceProfile:
+    r"""Profile of the evidence: all other parameters fitted at each value of one.
+
+    .. math:: \ell(\theta_1) = \max_{\theta_2}
+        \log p(\mathcal{Y} \mid \theta_1, \theta_2)
+
+    By default no prior counts: the question is what the answers say. A parameter that
+    is confounded with another one, as the noise of comparisons is with the kernel's
+    output scale, then has a flat profile. With ``priors=True`` the log priors of all
+    other parameters are added, as in a fit, and give it a shape; that of the parameter
+    itself never counts.
+
+    Each fit starts from that of the neighbouring value, outwards from the value that
+    the model has. A fit finds a local optimum, as any.
+
+    Args:
+        model: With answers, and without batches. It stays as it is.
+        parameter: Dotted name of a scalar parameter by its natural value:
+            ``likelihoods.Comparisons.noise``, ``covar_module.outputscale``. It may be
+            one that the model does not learn.
+        values: `g >= 3` increasing values.
+        priors: Whether the priors of the other parameters count.
+
+    Returns:
+        The profile.
+
+    Raises:
+        BotorchPrefError: There is no such parameter, it is not a scalar, or the values
+            are not increasing.
+    """
+    if len(values) < 3 or not bool((values.diff() > 0).all()):
+        raise BotorchPrefError(
+            f"values are {values.tolist()}; give at least three, increasing."
+        )
+    model = deepcopy(model)
+    module, name, raw = _find(model, parameter)
+    raw.requires_grad_(True)
+    _drop_priors(model, raw if priors else None)
+    raw.requires_grad_(False)
+    values = values.to(raw)
+    start = int((values - getattr(module, name)).abs().argmin())
+    log_evidence = torch.empty_like(values)
+
+    def fit(step: int) -> None:
+        setattr(module, name, values[step])
+        log_evidence[step] = _maximum(model)
+
+    fit(start)
+    state = deepcopy(model.state_dict())
+    for step in range(start + 1, len(values)):
+        fit(step)
+    model.load_state_dict(state)
+    for step in range(start - 1, -1, -1):
+        fit(step)
+    return EvidenceProfile(parameter, values.detach(), log_evidence, priors)
+
+
+def _find(model: PreferenceGP, parameter: str) -> tuple[Module, str, Parameter]:
+    path, _, name = parameter.rpartition(".")
+    raw_name = f"{path}.raw_{name}".lstrip(".")
+    raw = dict(model.named_parameters()).get(raw_name)
+    if raw is None or raw.numel() != 1 or model.batch_shape:
+        known = [
+            key.replace("raw_", "")
+            for key, p in model.named_parameters()
+            if "raw_" in key and p.numel() == 1
+        ]
+        raise BotorchPrefError(
+            f"{parameter!r} is not a scalar parameter of this "
+            f"{type(model).__name__} of batch shape {tuple(model.batch_shape)}; "
+            f"known are {', '.join(known)}, of models without batches."
+        )
+    return model.get_submodule(path), name, raw
+
+
+def _drop_priors(model: PreferenceGP, of: Parameter | None) -> None:
+    """Removes all priors from a model, or those of one parameter."""
+    priors = cast("Callable[[], Iterable[Any]]", model.named_priors)
+    for name, module, _, closure, _ in list(priors()):
+        if of is None or _is_of(closure(module), of):
+            del module._priors[name.rpartition(".")[-1]]
+
+
+def _is_of(value: Tensor, parameter: Parameter) -> bool:
+    """Whether a value depends on a parameter."""
+    if not value.requires_grad:
+        return False
+    (gradient,) = torch.autograd.grad(value.sum(), parameter, allow_unused=True)
+    return gradient is not None
+
+
+def _maximum(model: PreferenceGP) -> Tensor:
+    """The objective, maximised over all learned parameters."""
+    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    if any(p.requires_grad for p in model.parameters()):
+        fit_gpytorch_mll(mll)
+    mll.train()
+    with torch.no_grad():
+        return mll.forward(model.forward(*model.train_inputs), model.train_targets)

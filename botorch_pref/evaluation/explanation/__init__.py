@@ -1,1 +1,0 @@
-"""Explanations of a fitted model: drivers and identified hyper-parameters."""

@@ -1,1 +1,0 @@
-"""Held-out scores of models and baselines, by answers, raters, sets and items."""

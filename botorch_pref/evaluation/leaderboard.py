@@ -1,0 +1,170 @@
+"""Leaderboard: items in the order of their utilities, with what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from botorch.models.model import Model
+from botorch.posteriors.torch import TorchPosterior
+from botorch.utils.transforms import is_ensemble
+from torch import Tensor
+
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
+from botorch_pref.models.predictions import model_link
+from botorch_pref.models.raters import GroupUtility
+from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.posteriors.difference import difference_mixture
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def leaderboard(
+    model: Model,
+    X: Tensor | None = None,
+    names: Sequence[Hashable] | None = None,
+    raters: Tensor | None = None,
+    *,
+    top: int = 5,
+    level: float = 0.95,
+    num_samples: int = NUM_SAMPLES,
+    seed: int = 0,
+) -> DataFrame:
+    r"""Table of items, the one with the largest posterior mean of the utility first.
+
+    The rank of an item in a joint draw of all utilities is one more than the number of
+    items above it: equal items have one rank. Intervals are central, of probability
+    ``level``; those of ranks come from draws and hold it at least. The win rate against
+    the field is
+
+    .. math:: \frac{1}{n - 1} \sum_{j \ne i} E\big[g(f_i - f_j) \mid D\big],
+
+    :math:`g` the link of the model's likelihood: the share of duels that the item would
+    win against another one of them, each as likely, half of a tie counted as a win.
+
+    Args:
+        model: Any BoTorch model with one output: without batches, or an ensemble, of
+            which members count alike.
+        X: ``n x d``, two items or more; the model's points if there are none given.
+        names: Of the items, each once; numbers from 0 if there are none.
+        raters: ``R x r`` or ``R`` numbers: of a model of stimuli and raters, those
+            whose mean utility ranks the items, see :class:`.GroupUtility`.
+        top: ``k`` of the probability to be among the best ``k``.
+        level: In (0, 1).
+        num_samples: Number of joint draws.
+        seed: Of the draws; the global random state stays as it is.
+
+    Returns:
+        A row for each item, by name: ``rank``, counted from 1; its interval
+        ``rank_lower`` to ``rank_upper``; ``utility``, the posterior mean, and its
+        interval ``lower`` to ``upper``; ``best``, the probability to have the largest
+        utility, which copies share; ``top``, that to be among the best ``k``; and
+        ``win_rate``.
+
+    Raises:
+        BotorchPrefError: Items or names that cannot be, or pandas is not installed.
+        UnsupportedFeedbackError: The model's likelihood says nothing of duels.
+    """
+    if raters is not None:
+        model = GroupUtility(cast("Any", model), raters)
+    items = _checked_items(model, X)
+    labels = _checked_names(names, len(items))
+    check_count("top", top, at_least=1)
+    if not 0 < level < 1:
+        raise BotorchPrefError(f"level is {level}; give a probability in (0, 1).")
+    tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
+    ranks, best = _drawn_ranks(model, items, num_samples, seed)
+    with torch.no_grad():
+        posterior: Any = cast("TorchPosterior", model.posterior(items))
+        lower, upper = posterior.quantile(tails.to(items)).squeeze(-1)
+        mean = getattr(posterior, "mixture_mean", posterior.mean).squeeze(-1)
+        win_rate = _win_rates(model, posterior, len(items))
+    ends = _interval(ranks, level)
+    order = torch.argsort(mean, descending=True, stable=True)
+    columns = {
+        "rank": 1 + (mean.unsqueeze(-1) > mean).sum(0),
+        "rank_lower": ends[0],
+        "rank_upper": ends[1],
+        "utility": mean,
+        "lower": lower,
+        "upper": upper,
+        "best": best,
+        "top": (ranks <= top).double().mean(0),
+        "win_rate": win_rate,
+    }
+    data = {name: column[order].numpy(force=True) for name, column in columns.items()}
+    return _data_frame()(data, index=[labels[i] for i in order.tolist()])
+
+
+def _checked_items(model: Model, X: Tensor | None) -> Tensor:
+    if len(model.batch_shape) > 0 and not is_ensemble(model):
+        raise BotorchPrefError(
+            f"The model is a batch of shape {tuple(model.batch_shape)}; make a "
+            "leaderboard of each of its models."
+        )
+    items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
+    if items is None or items.dim() != 2 or len(items) < 2:
+        given = "nothing" if items is None else f"shape {tuple(items.shape)}"
+        raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")
+    return items
+
+
+def _checked_names(names: Sequence[Hashable] | None, count: int) -> list[Hashable]:
+    labels = [*range(count)] if names is None else [*names]
+    if len(labels) != count or len(set(labels)) < count:
+        raise BotorchPrefError(
+            f"There are {count} items, and {len(labels)} names, {len(set(labels))} of "
+            "them different; name each item once."
+        )
+    return labels
+
+
+def _drawn_ranks(
+    model: Model, items: Tensor, num_samples: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Ranks in joint draws, ``S x n``, and the probability to be best, ``n``."""
+    distinct, item, copies = torch.unique(
+        items, dim=0, return_inverse=True, return_counts=True
+    )
+    utilities = utility_samples(model, distinct, num_samples, seed)
+    # Members of an ensemble count alike.
+    utilities = utilities.reshape(-1, len(distinct))
+    order = utilities.argsort(-1, descending=True)
+    placed = copies[order]
+    above = placed.cumsum(-1) - placed
+    ranks = 1 + torch.empty_like(above).scatter_(-1, order, above)
+    best = (ranks == 1).to(items).mean(0) / copies
+    return ranks[:, item], best[item]
+
+
+def _interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    """Ranks with at most half of the rest of the probability outside, on each side."""
+    ordered = ranks.sort(0).values
+    outside = int(0.5 * (1 - level) * len(ranks))
+    return ordered[outside], ordered[-1 - outside]
+
+
+def _win_rates(model: Model, posterior: TorchPosterior, count: int) -> Tensor:
+    link = model_link(model)
+    rates = []
+    # One item at a time: pairs of all would be too many for a mixture.
+    for i in range(count):
+        others = torch.tensor([j for j in range(count) if j != i])
+        first = torch.full_like(others, i)
+        means, variance = difference_mixture(posterior, first, others)
+        win = link.win_probability(means, variance).mean(0)
+        rates.append(win.reshape(-1, count - 1).mean())
+    return torch.stack(rates)
+
+
+def _data_frame() -> type[DataFrame]:
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise BotorchPrefError(
+            "A leaderboard is a table of pandas: pip install 'botorch-pref[data]'"
+        ) from error
+    return DataFrame

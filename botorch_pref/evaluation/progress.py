@@ -1,0 +1,522 @@
+"""What is still to be gained by asking, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import torch
+from botorch.generation.gen import gen_candidates_scipy
+from botorch.models.model import Model
+from botorch.posteriors.torch import TorchPosterior
+from botorch.sampling.get_sampler import get_sampler
+from botorch.sampling.pathwise import draw_matheron_paths
+from botorch.utils.sampling import (
+    draw_sobol_samples,
+    manual_seed,
+    sample_truncated_normal_perturbations,
+)
+from botorch.utils.transforms import is_ensemble
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.likelihoods.links import DuelLink
+from botorch_pref.models.predictions import model_link
+
+
+def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
+    """Numbers of the connected components into which answers join the points.
+
+    An answer about several points joins them. Absolute answers, such as ratings, put
+    all their points on one scale and join these. Utilities of points in different
+    components are compared by the prior alone: a duel across them teaches most.
+
+    Args:
+        num_points: ``n``.
+        feedback: Blocks of answers without batches, with indices below ``n``.
+
+    Returns:
+        ``n`` long: the number of each point's component, from 0, in the order of the
+        first points.
+    """
+    edges = torch.cat([torch.empty(2, 0).long(), *map(_edges, feedback)], dim=-1)
+    label = torch.arange(num_points)
+    while True:
+        least = label[edges].amin(0)
+        new = label.clone()
+        for ends in edges:
+            new = new.scatter_reduce(0, ends, least, reduce="amin")
+        new = new[new]
+        if torch.equal(new, label):
+            return torch.unique(label, return_inverse=True)[1]
+        label = new
+
+
+def _edges(block: Feedback) -> Tensor:
+    """Edges between points of a block, ``2 x e``: a star for each answer."""
+    fields = [getattr(block, name) for name in block.index_fields]
+    groups = [field.cpu() for field in fields if field is not None]
+    if not block.relative:
+        groups = [torch.cat([group.flatten() for group in groups]).unsqueeze(0)]
+    stars = []
+    for group in groups:
+        if group.dim() == 2:
+            first = group[:, :1].expand_as(group)
+            stars.append(torch.stack([first.flatten(), group.flatten()]))
+    edges = torch.cat(stars, dim=-1)
+    return edges[:, (edges >= 0).all(0)]
+
+
+_OUTCOMES = 3
+
+
+class AnswerAgreement(NamedTuple):
+    """Number of repeated duels, and the share of them answered alike.
+
+    Attributes:
+        repeated: How many pairs of points were asked about more than once.
+        agreement: Probability that two answers about the same pair are equal, over all
+            pairs of such answers; NaN where nothing was repeated.
+    """
+
+    repeated: int
+    agreement: float
+
+
+def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgreement:
+    r"""The share of repeated duels that were answered alike.
+
+    With :math:`c_{po}` answers ``o`` (first, second, tie) about the pair ``p``,
+
+    .. math:: \sum_{p, o} \binom{c_{po}}{2} \Big/
+        \sum_p \binom{\sum_o c_{po}}{2} .
+
+    A person who guesses agrees with herself half of the time (less with ties), one
+    without noise always. It needs no model.
+
+    Args:
+        datapoints: ``n x d``. Equal rows are one point.
+        comparisons: Without batches. An answer with a count is as many answers.
+
+    Returns:
+        The agreement.
+    """
+    _, point = torch.unique(datapoints, dim=0, return_inverse=True)
+    counts = _outcome_counts(point, comparisons)
+    same = int(_pairs_of(counts).sum())
+    all_answers = int(_pairs_of(counts.sum(-1)).sum())
+    repeated = int((counts.sum(-1) > 1).sum())
+    agreement = same / all_answers if repeated else float("nan")
+    return AnswerAgreement(repeated, agreement)
+
+
+def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
+    """Counts of first, second and tie for each pair of points, ``num_pairs x 3``."""
+    pairs, outcomes = [], []
+    if comparisons.pairs is not None:
+        wins = point[comparisons.pairs]
+        pairs.append(wins)
+        outcomes.append((wins[:, 0] > wins[:, 1]).long())
+    if comparisons.ties is not None:
+        ties = point[comparisons.ties]
+        pairs.append(ties)
+        outcomes.append(torch.full_like(ties[:, 0], 2))
+    ordered = torch.cat(pairs).sort(dim=-1).values
+    _, pair = torch.unique(ordered, dim=0, return_inverse=True)
+    cell = _OUTCOMES * pair + torch.cat(outcomes)
+    size = _OUTCOMES * (int(pair.max()) + 1)
+    counts = comparisons.answer_counts.to(cell.device)
+    cells = counts.new_zeros(size).index_add(0, cell, counts)
+    return cells.reshape(-1, _OUTCOMES)
+
+
+def _pairs_of(counts: Tensor) -> Tensor:
+    return counts * (counts - 1) // 2
+
+
+NUM_SAMPLES = 4096
+
+
+def best_probability(
+    model: Model, points: Tensor, num_samples: int = NUM_SAMPLES, seed: int = 0
+) -> Tensor:
+    r"""Probability of each point to have the largest utility of all.
+
+    .. math:: P\big(f(x_i) = \max_j f(x_j) \mid D\big),
+
+    the share of joint posterior samples, quasi-random where there are not too many
+    points for it, in which the point is the largest. A point and its copies share. The
+    standard error of a probability ``p`` is at most ``sqrt(p (1 - p) / num_samples)``.
+
+    Args:
+        model: Any BoTorch model with one output.
+        points: ``n x d``.
+        num_samples: Number of joint samples.
+        seed: Of the samples; the global random state stays as it is.
+
+    Returns:
+        ``n``, summing to 1; ``batch_shape x n`` for a batch of models.
+    """
+    distinct, point, copies = torch.unique(
+        points, dim=0, return_inverse=True, return_counts=True
+    )
+    utilities = utility_samples(model, distinct, num_samples, seed)
+    wins = one_hot(utilities.argmax(-1), len(distinct)).to(points)
+    return (wins.mean(0) / copies)[..., point]
+
+
+def utility_samples(
+    model: Model, points: Tensor, num_samples: int, seed: int
+) -> Tensor:
+    """Joint posterior samples of utilities.
+
+    Args:
+        model: Any BoTorch model with one output.
+        points: ``batch_shape x n x d``.
+        num_samples: How many.
+        seed: Of the base samples.
+
+    Returns:
+        ``num_samples x batch_shape x n``.
+    """
+    with torch.no_grad():
+        posterior = cast("TorchPosterior", model.posterior(points))
+        sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)
+        samples: Tensor = sampler(posterior)
+        return samples.squeeze(-1)
+
+
+class RemainingGain(NamedTuple):
+    """Expected gain in utility, with the standard error of its estimate.
+
+    Attributes:
+        expected: In units of utility, ``batch_shape``, at least 0.
+        standard_error: Of independent samples; quasi-random ones are closer.
+    """
+
+    expected: Tensor
+    standard_error: Tensor
+
+
+def remaining_gain(
+    model: Model,
+    point: Tensor,
+    candidates: Tensor,
+    num_samples: int = NUM_SAMPLES,
+    seed: int = 0,
+) -> RemainingGain:
+    r"""Expected gain of knowing the best of some candidates, over one point.
+
+    .. math:: E\big[\max_{z \in Z \cup \{x\}} f(z) - f(x) \mid D\big],
+
+    the expected simple regret of ``x`` among the candidates. It is 0 where nothing is
+    left to be learned, and grows with the number of candidates: fill the space.
+
+    Args:
+        model: Any BoTorch model with one output.
+        point: ``x``, ``batch_shape x 1 x d``.
+        candidates: ``Z``, ``batch_shape x n x d``.
+        num_samples: Number of joint samples.
+        seed: Of the samples; the global random state stays as it is.
+
+    Returns:
+        The gain.
+    """
+    utilities = utility_samples(
+        model, torch.cat([point, candidates], dim=-2), num_samples, seed
+    )
+    gain = utilities.amax(-1) - utilities[..., 0]
+    return RemainingGain(gain.mean(0), gain.std(0) / num_samples**0.5)
+
+
+NUM_CANDIDATES = 512
+NEAR = (0.1, 0.03, 0.01)
+"""Deviations of points near another one, in ranges of the inputs."""
+
+
+def stopping_candidates(
+    recommended: Tensor,
+    bounds: Tensor,
+    num_candidates: int = NUM_CANDIDATES,
+    seed: int = 0,
+) -> Tensor:
+    """Candidates for the advice to stop: a half all over a box, the others nearby.
+
+    What could be better than a recommended point is on another hill, or further up on
+    its own. In several dimensions no number of points all over the box comes near
+    enough to it to show the second.
+
+    Args:
+        recommended: ``1 x d``, in the box.
+        bounds: ``2 x d``, lower and upper ends.
+        num_candidates: ``n``, at least 2.
+        seed: Of the points; the global random state stays as it is.
+
+    Returns:
+        ``n x d``: points of a scrambled Sobol sequence, then those of `near_points`.
+
+    Raises:
+        BotorchPrefError: Fewer than two candidates, or no point of the box.
+    """
+    if num_candidates < 2:
+        raise BotorchPrefError(
+            f"num_candidates is {num_candidates}; give at least 2, one all over the "
+            "box and one nearby."
+        )
+    box = bounds.to(recommended)
+    # What was brought back from another scale may be off by rounding.
+    slack = 1e-6 * (box[1] - box[0])
+    inside = (recommended >= box[0] - slack) & (recommended <= box[1] + slack)
+    if recommended.shape != (1, bounds.shape[-1]) or not inside.all():
+        raise BotorchPrefError(
+            f"recommended is {recommended.tolist()}; give one point, 1 x "
+            f"{bounds.shape[-1]}, within the bounds {bounds.tolist()}."
+        )
+    far = num_candidates // 2
+    spread = draw_sobol_samples(box, far, 1, seed=seed).squeeze(-2)
+    near = near_points(recommended, box, num_candidates - far, seed)
+    return torch.cat([spread, near])
+
+
+def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Tensor:
+    """Points around another one, Gaussian within a box.
+
+    A tenth, three hundredths and a hundredth of the range away in each input, a third
+    of the points each.
+
+    Args:
+        point: ``1 x d``.
+        bounds: ``2 x d``.
+        num_points: ``n``.
+        seed: Of the points; the global random state stays as it is.
+
+    Returns:
+        ``n x d``.
+    """
+    counts = [len(range(i, num_points, len(NEAR))) for i in range(len(NEAR))]
+    box = bounds.to(point)
+    # BoTorch draws from torch's global generator, here seeded and restored.
+    with manual_seed(seed):
+        rings = [
+            sample_truncated_normal_perturbations(point, count, deviation, box)
+            for count, deviation in zip(counts, NEAR, strict=True)
+            if count > 0
+        ]
+    # An input whose range is one value has no share of it to move by.
+    return torch.cat(rings).clamp(box[0], box[1])
+
+
+RESTARTS = 3
+"""Starts of each function that are followed uphill."""
+
+STEPS = 100
+
+
+def path_maxima(
+    model: Model,
+    points: Tensor,
+    starts: Tensor,
+    bounds: Tensor,
+    num_paths: int,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Draws functions from a posterior, and finds the largest value of each in a box.
+
+    Of each function the best of the starts are followed uphill by L-BFGS-B, so that a
+    value is that of a local maximum, at least as large as at every start.
+
+    Args:
+        model: A model that BoTorch draws Matheron paths of, see `DuelingThompson`;
+            neither a batch nor an ensemble.
+        points: ``n x d``.
+        starts: ``m x d``, in the box.
+        bounds: ``2 x d``.
+        num_paths: Number of functions.
+        seed: Of the functions; the global random state stays as it is.
+
+    Returns:
+        The functions' values at the points, ``num_paths x n``, and their largest
+        values in the box, ``num_paths``.
+    """
+    box = bounds.to(starts)
+    # BoTorch draws features from torch's global generators, here seeded and restored.
+    with manual_seed(seed), torch.no_grad():
+        paths = draw_matheron_paths(model, sample_shape=torch.Size([num_paths]))
+    with torch.no_grad():
+        values, at_starts = paths(points), paths(starts)
+    best = at_starts.topk(min(RESTARTS, len(starts)), dim=-1).indices
+    _, found = gen_candidates_scipy(
+        starts[best],
+        paths,  # type: ignore[arg-type]  # It takes any function of points.
+        lower_bounds=box[0],
+        upper_bounds=box[1],
+        options={"maxiter": STEPS},
+        use_parallel_mode=False,
+    )
+    largest = torch.maximum(found.detach(), at_starts.gather(-1, best)).amax(-1)
+    return values, largest
+
+
+TOLERANCE = 0.6
+"""A chance of regret that need not be lowered; 1/2 is none."""
+
+CONFIDENCE = 0.9
+"""How sure one is that a chance or a gain is so low, where the advice is to stop."""
+
+GAIN_TOLERANCE = 0.05
+"""A gain that need not be made, as a share of the range of utilities shown."""
+
+
+NUM_PATHS = 128
+"""Functions whose largest values in a box are found."""
+
+
+class StoppingAdvice(NamedTuple):
+    """Advice whether to stop, with its reasons.
+
+    Attributes:
+        stop: Whether ``confidence`` or ``gain_confidence`` is as high as was asked for.
+        chance_of_regret: Posterior mean of the chance that the person would prefer the
+            best of the candidates to the recommended one: 1/2 where nothing better is
+            left or nobody could tell, 1 where the best is sure to be noticed.
+        confidence: Posterior probability that the chance is below the tolerance.
+        expected_gain: Expected gain in utility of the best of the candidates over the
+            recommended one, at least 0.
+        gain_share: The expected gain as a share of the expected range of utilities
+            shown: 0.03 where the best would add three hundredths of the distance
+            between the worst and the best design that was shown; NaN where one point
+            alone was.
+        gain_confidence: Posterior probability that the gain is below ``gain_tolerance``
+            times the range.
+    """
+
+    stop: bool
+    chance_of_regret: float
+    confidence: float
+    expected_gain: float
+    gain_share: float
+    gain_confidence: float
+
+
+def stopping_advice(
+    model: Model,
+    candidates: Tensor,
+    tolerance: float = TOLERANCE,
+    confidence: float = CONFIDENCE,
+    *,
+    recommended: Tensor | None = None,
+    shown: Tensor | None = None,
+    bounds: Tensor | None = None,
+    gain_tolerance: float = GAIN_TOLERANCE,
+    link: DuelLink | None = None,
+    num_samples: int = NUM_SAMPLES,
+    seed: int = 0,
+) -> StoppingAdvice:
+    r"""Advice to stop once a better design would hardly be preferred, or hardly better.
+
+    With :math:`f^*` the largest utility of the candidates and :math:`f_r` that of the
+    recommended one, the chance of regret is
+
+    .. math:: \rho = \Phi\big((f^* - f_r) / \sqrt{2 \sigma^2}\big),
+
+    :math:`\sigma^2` the noise of one presented item (or what another link says). A
+    person who never errs prefers whatever is better at all: there the chance stays near
+    1, and the gain says how much better. With :math:`R` the largest less the smallest
+    utility of the points shown, and :math:`\gamma` the ``gain_tolerance``, the advice
+    is to stop where
+
+    .. math:: P(\rho < \text{tolerance} \mid D) \ge \text{confidence} \quad
+        \text{or} \quad P(f^* - f_r < \gamma R \mid D) \ge \text{confidence} .
+
+    Neither depends on the unit of utility. Both are as good as the model: one that is
+    sure of a wrong optimum stops there. Candidates stand for the space, and leave out
+    what lies between them: the best of any 512 points in six dimensions is far below
+    the best of the cube. With ``bounds``, the largest utility of the box is found of
+    each posterior draw, by gradients from its best candidates on; take those of
+    :func:`.stopping_candidates`, of which a half is near the recommended point.
+    ``docs/evaluation.md`` says how often the advice is wrong
+    (``benchmarks/stopping_errors.py``).
+
+    Args:
+        model: Any BoTorch model with one output: without batches, or an ensemble, of
+            which members count alike.
+        candidates: ``n x d``.
+        tolerance: In (1/2, 1).
+        confidence: In (0, 1).
+        recommended: ``1 x d``; the candidate of the largest posterior mean if there is
+            none given.
+        shown: ``m x d`` points that the person has seen, whose utilities have the
+            range; all candidates if none are given.
+        bounds: ``2 x d``, lower and upper ends of the box that is searched; without
+            them the candidates alone are. Draws are then `NUM_PATHS` functions, as
+            BoTorch draws them of the models of this package and of its own. Not for an
+            ensemble.
+        gain_tolerance: Share of the range, in (0, 1).
+        link: From a difference of utilities to an answer; the model's by default.
+        num_samples: Number of joint samples of the utilities; not used with bounds.
+        seed: Of the samples; the global random state stays as it is.
+
+    Raises:
+        BotorchPrefError: A number outside its range, a batch of models, or bounds for
+            an ensemble.
+        UnsupportedFeedbackError: The model's likelihood says nothing of duels.
+    """
+    if not 0.5 < tolerance < 1:
+        raise BotorchPrefError(
+            f"tolerance is {tolerance}; give a chance in (0.5, 1): 0.5 is no regret."
+        )
+    if not 0 < confidence < 1:
+        raise BotorchPrefError(f"confidence is {confidence}; give a number in (0, 1).")
+    if not 0 < gain_tolerance < 1:
+        raise BotorchPrefError(
+            f"gain_tolerance is {gain_tolerance}; give a share in (0, 1) of the range "
+            "of utilities shown."
+        )
+    if len(model.batch_shape) > 0 and not is_ensemble(model):
+        raise BotorchPrefError(
+            f"The model is a batch of shape {tuple(model.batch_shape)}; ask for advice "
+            "about each of its models."
+        )
+    if bounds is not None and is_ensemble(model):
+        raise BotorchPrefError(
+            "bounds are given for an ensemble of models, whose functions cannot be "
+            "followed uphill at once: leave bounds out, and give more candidates."
+        )
+    if recommended is None:
+        recommended = _best_mean(model, candidates)
+    seen = candidates if shown is None else shown
+    if bounds is None:
+        points = torch.cat([recommended, candidates, seen])
+        utilities = utility_samples(model, points, num_samples, seed)
+        best = utilities[..., : 1 + len(candidates)].amax(-1)
+    else:
+        points = torch.cat([recommended, seen])
+        starts = torch.cat([recommended, candidates])
+        utilities, best = path_maxima(model, points, starts, bounds, NUM_PATHS, seed)
+    gain, of_seen = best - utilities[..., 0], utilities[..., -len(seen) :]
+    extent = of_seen.amax(-1) - of_seen.amin(-1)
+    with torch.no_grad():
+        known = model_link(model) if link is None else link
+        chance = known.win_probability(gain, torch.zeros_like(gain))
+    reached = float((chance < tolerance).double().mean())
+    wide = float(extent.mean())
+    little = float((gain < gain_tolerance * extent).double().mean())
+    return StoppingAdvice(
+        stop=max(reached, little) >= confidence,
+        chance_of_regret=float(chance.mean()),
+        confidence=reached,
+        expected_gain=float(gain.mean()),
+        gain_share=float(gain.mean()) / wide if wide > 0 else math.nan,
+        gain_confidence=little,
+    )
+
+
+def _best_mean(model: Model, candidates: Tensor) -> Tensor:
+    with torch.no_grad():
+        posterior = cast("TorchPosterior", model.posterior(candidates))
+        mean = posterior.mean.squeeze(-1)
+    best = mean.reshape(-1, len(candidates)).mean(0).argmax()
+    return candidates[best].unsqueeze(0)

@@ -1,1 +1,0 @@
-"""Progress of an experiment: agreement, coverage, best option and remaining gain."""

@@ -1,1 +1,0 @@
-"""Ranking of items by what a model knows of their utilities."""

@@ -1,0 +1,443 @@
+"""Scores of predicted probabilities and of orders on answers that were left out."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import torch
+from botorch.posteriors.torch import TorchPosterior
+from botorch.sampling.get_sampler import get_sampler
+from botorch.utils.transforms import is_ensemble
+from torch import Tensor
+
+from botorch_pref.errors import (
+    BotorchPrefError,
+    FeedbackError,
+    UnsupportedFeedbackError,
+)
+from botorch_pref.feedback import (
+    Choices,
+    Comparisons,
+    Feedback,
+    OrdinalRatings,
+    Rankings,
+)
+from botorch_pref.likelihoods import PreferenceLikelihood
+from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.models import PreferenceGP
+from botorch_pref.posteriors.difference import shared_covariance_mixture
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+NUM_DRAWS = 128
+"""Quasi-random draws of the utilities of each set."""
+
+_SETS_AT_ONCE = 64
+_SEED = 0
+
+
+def predictive_log_probability(
+    feedback: Feedback, model: PreferenceGP, datapoints: Tensor
+) -> Tensor:
+    """Log probability of each answer by itself under a fitted model.
+
+    A density for ratings and strengths. Answers that see one number each (all but
+    choices and rankings) are exact under the posterior: the log partitions of the
+    likelihood's factors, in closed form or by quadrature. Choices and rankings average
+    the likelihood's own probabilities over `NUM_DRAWS` quasi-random draws of the
+    utilities of the set, with a fixed seed. Of an ensemble, the probability is the mean
+    of its members'.
+
+    Args:
+        feedback: `m` answers that the model has not seen.
+        model: Has a likelihood of such answers.
+        datapoints: `n x d`, what the indices of the answers point into.
+
+    Returns:
+        `m` log probabilities; of comparisons those of pairs, then of ties. Each is of
+        one answer, however often it was given: weigh them by
+        `feedback.answer_counts`.
+
+    Raises:
+        FeedbackError: An answer about a point that there is not.
+        UnsupportedFeedbackError: If the model has no likelihood of such answers, or one
+            that says nothing of them.
+    """
+    each = member_log_probability(feedback, model, datapoints)
+    if not is_ensemble(model):
+        return each
+    return each.logsumexp(-1) - math.log(each.shape[-1])
+
+
+def member_log_probability(
+    feedback: Feedback, model: PreferenceGP, datapoints: Tensor
+) -> Tensor:
+    """Log probability of each answer under each member of an ensemble.
+
+    Args:
+        feedback: `m` answers that the model has not seen.
+        model: Has a likelihood of such answers.
+        datapoints: `n x d`, what the indices of the answers point into.
+
+    Returns:
+        `m x S` for an ensemble of `S` models, `m` for one model.
+
+    Raises:
+        FeedbackError: As `predictive_log_probability`.
+        UnsupportedFeedbackError: As `predictive_log_probability`.
+    """
+    if not isinstance(feedback, Feedback):
+        raise UnsupportedFeedbackError(
+            f"The probability of held-out {type(feedback).__name__} is not known; give "
+            "a container of answers, such as Comparisons."
+        )
+    feedback.check_indices(datapoints.shape[-2])
+    likelihood = _likelihood_of(model, type(feedback))
+    if isinstance(feedback, Choices):
+        first_chosen = _first_of(likelihood.log_choice_probability)
+        return _of_sets(feedback.stages(), first_chosen, model, datapoints)
+    if isinstance(feedback, Rankings):
+        in_order = likelihood.log_order_probability
+        return _of_sets(feedback.orders, in_order, model, datapoints)
+    return _of_rows(feedback, likelihood, model, datapoints)
+
+
+def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
+    """Probabilities of the levels that points will be given.
+
+    Args:
+        model: Has a likelihood of ordinal ratings.
+        X: `m x d`.
+
+    Returns:
+        `m x K`, exact under the posterior; `m x S x K` for an ensemble.
+    """
+    likelihood: Any = _likelihood_of(model, OrdinalRatings)
+    means, covariance = shared_covariance_mixture(model.posterior(X.unsqueeze(-2)))
+    levels = likelihood.level_probabilities(means[..., 0], covariance[..., 0, 0])
+    return levels.mean(0)
+
+
+def _of_rows(
+    feedback: Feedback,
+    likelihood: PreferenceLikelihood[Any],
+    model: PreferenceGP,
+    datapoints: Tensor,
+) -> Tensor:
+    """The log partitions of rows, each an answer, under the posterior's mixture."""
+    try:
+        factors = likelihood.factors(feedback, datapoints.shape[-2])
+    except FeedbackError as error:
+        raise UnsupportedFeedbackError(
+            f"The model's {type(likelihood).__name__} does not explain the held-out "
+            f"{type(feedback).__name__}: {error}"
+        ) from error
+    if not isinstance(factors, ScalarFactors) or factors.noise is not None:
+        raise UnsupportedFeedbackError(
+            f"The factors that {type(likelihood).__name__} makes of "
+            f"{type(feedback).__name__} are not one for each answer; the probability "
+            "of held-out answers needs ScalarFactors without shared noise."
+        )
+    means, variance = _row_moments(factors.rows, model, datapoints)
+    # Members of an ensemble are batches of the likelihood's parameters, before rows.
+    last = means.movedim(1, -1), variance.movedim(0, -1)
+    each = factors.log_partition(*last).value.movedim(-1, 1)
+    return each.logsumexp(0) - math.log(len(each))
+
+
+def _row_moments(
+    rows: SparseDesign, model: PreferenceGP, datapoints: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Means and variances of the mixture of each row's latent.
+
+    Means are `s x m` and variances `m`; `s x m x S` and `m x S` for an ensemble.
+    """
+    posterior = model.posterior(datapoints[rows.indices])
+    means, covariance = shared_covariance_mixture(posterior)
+    c = rows.coefficients
+    c = c.reshape(len(c), *[1] * (means.dim() - 3), c.shape[-1])
+    variance = (c.unsqueeze(-1) * covariance * c.unsqueeze(-2)).sum((-2, -1))
+    # Of a point and itself the difference is known, but for rounding.
+    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    return (c * means).sum(-1), variance
+
+
+def _first_of(
+    log_choice_probability: Callable[[Tensor], Tensor],
+) -> Callable[[Tensor], Tensor]:
+    return lambda utilities: log_choice_probability(utilities)[..., 0]
+
+
+def _of_sets(
+    sets: Tensor,
+    log_probability: Callable[[Tensor], Tensor],
+    model: PreferenceGP,
+    datapoints: Tensor,
+) -> Tensor:
+    """Averages over draws; sets of one size at once, in portions for memory."""
+    sizes = (sets >= 0).sum(-1)
+    done, order = [], []
+    for size in sizes.unique().tolist():
+        for rows in (sizes == size).nonzero()[:, 0].split(_SETS_AT_ONCE):
+            posterior = model.posterior(datapoints[sets[rows, :size]])
+            sampler = get_sampler(
+                cast("TorchPosterior", posterior), torch.Size([NUM_DRAWS]), seed=_SEED
+            )
+            each = log_probability(sampler(posterior).squeeze(-1))
+            done.append(each.logsumexp(0) - math.log(NUM_DRAWS))
+            order.append(rows)
+    return torch.cat(done)[torch.cat(order).argsort()]
+
+
+def _likelihood_of(
+    model: PreferenceGP, kind: type[Feedback]
+) -> PreferenceLikelihood[Any]:
+    if not hasattr(model, "likelihoods"):
+        return model.likelihood
+    if kind.__name__ not in model.likelihoods:
+        raise UnsupportedFeedbackError(
+            f"The model has no likelihood for {kind.__name__}; build it with "
+            f"likelihood={{{kind.__name__}: ...}}."
+        )
+    return cast("PreferenceLikelihood[Any]", model.likelihoods[kind.__name__])
+
+
+DUELS = "duels"
+"""The name of comparisons with a winner; others are named as their containers."""
+
+
+class HeldOutAnswers(NamedTuple):
+    """Answers that a model has not seen.
+
+    Attributes:
+        model: Fitted without them.
+        feedback: The answers.
+        datapoints: ``n x d``, what they are about.
+    """
+
+    model: PreferenceGP
+    feedback: Sequence[Feedback]
+    datapoints: Tensor
+
+
+def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
+    """Table of scores, a row for each kind of answer.
+
+    Args:
+        folds: Parts of the answers, each with a model of the others.
+
+    Returns:
+        How many ``answers``, those with counts as often as they count; how many were
+        ``scored``, the others having left no answer of their kind to learn from;
+        ``log_loss``, the mean negative log probability (of ratings and strengths log
+        density) in nats; its ``standard_error``, answers taken as independent; and for
+        duels ``accuracy``, the share whose winner was thought the likelier (an even one
+        counts half).
+
+    Raises:
+        BotorchPrefError: pandas is not installed.
+    """
+    scores: dict[str, list[Tensor]] = defaultdict(list)
+    counts: dict[str, list[Tensor]] = defaultdict(list)
+    correct: list[Tensor] = []
+    for fold in folds:
+        for kind, block in by_kind(fold.feedback):
+            scores[kind].append(_scores(block, fold))
+            counts[kind].append(block.answer_counts)
+            if kind == DUELS:
+                correct.append(_correct(block, fold))
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise BotorchPrefError(
+            "Scores are a table of pandas: pip install 'botorch-pref[data]'"
+        ) from error
+    kinds = sorted(scores, key=lambda kind: (kind != DUELS, kind))
+    table = DataFrame(
+        {k: _row(torch.cat(scores[k]), torch.cat(counts[k])) for k in kinds}
+    )
+    table = table.T.astype({"answers": int, "scored": int})
+    if correct:
+        often, right = torch.cat(counts[DUELS]), torch.cat(correct)
+        table.loc[DUELS, "accuracy"] = float((often * right).sum() / often.sum())
+    return table
+
+
+def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
+    """Answers of one kind, whose fields have a row for each, with its name.
+
+    Args:
+        feedback: Without batches.
+    """
+    for block in feedback:
+        if not isinstance(block, Comparisons):
+            yield type(block).__name__.lower(), block
+            continue
+        if block.pairs is not None:
+            yield DUELS, Comparisons(block.pairs, pair_counts=block.pair_counts)
+        if block.ties is not None:
+            yield "ties", Comparisons(None, block.ties, tie_counts=block.tie_counts)
+
+
+def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
+    """Log probabilities, NaN if the model was fitted to no such answer."""
+    X = fold.datapoints
+    try:
+        return predictive_log_probability(block, fold.model, X).detach()
+    except UnsupportedFeedbackError:
+        return X.new_full((len(block.answer_counts),), math.nan)
+
+
+def _correct(duels: Feedback, fold: HeldOutAnswers) -> Tensor:
+    assert isinstance(duels, Comparisons)
+    assert duels.pairs is not None
+    won = _scores(duels, fold)
+    lost = _scores(Comparisons(duels.pairs.flip(-1)), fold)
+    return (1 + (won - lost).sign()) / 2
+
+
+def _row(scores: Tensor, counts: Tensor) -> dict[str, float]:
+    known = ~scores.isnan()
+    scored, often = scores[known], counts[known]
+    count = int(often.sum())
+    mean = float((often * scored).sum()) / count if count else math.nan
+    squares = float((often * (scored - mean).square()).sum())
+    return {
+        "answers": int(counts.sum()),
+        "scored": count,
+        "log_loss": -mean,
+        "standard_error": (squares / (count - 1) / count) ** 0.5
+        if count > 1
+        else math.nan,
+    }
+
+
+def ordered_pairs(stages: Tensor) -> Tensor:
+    """Pairs of items that rankings, stage by stage, put in order.
+
+    Args:
+        stages: ``s x k`` long, in each row the chosen item first, padded with -1, as
+            ``Rankings.stages()`` and ``Choices.stages()`` give them.
+
+    Returns:
+        ``m x 2``, winner first.
+    """
+    losers = stages[:, 1:]
+    pairs = torch.stack([stages[:, :1].expand_as(losers), losers], dim=-1)
+    return pairs[losers >= 0]
+
+
+def comparison_auc(win_probability: Tensor) -> float:
+    """The area under the ROC curve of comparisons as binary variables.
+
+    Each comparison counts as won by its winner and as not won by its loser (Guo et al.
+    2020, section 5.2).
+
+    Args:
+        win_probability: ``m``, predicted probabilities that the winners win.
+
+    Returns:
+        From 0 to 1; a half for a coin.
+    """
+    losses = (1 - win_probability).sort().values
+    below, not_above = (
+        torch.searchsorted(losses, win_probability.contiguous(), right=right)
+        for right in (False, True)
+    )
+    return float((below + not_above).double().mean() / (2 * len(losses)))
+
+
+def item_values(pairs: Tensor, win_probability: Tensor, num_items: int) -> Tensor:
+    r"""The share of its comparisons that each item wins.
+
+    The truth, :math:`w_i` of eq. 27 of Guo et al. (2020), for win probabilities of one;
+    the estimate, :math:`\hat w_i` of eq. 28, for predicted ones.
+
+    Args:
+        pairs: ``m x 2``, winner first.
+        win_probability: ``m``, of the winner.
+        num_items: How many items there are.
+
+    Returns:
+        ``num_items``; NaN for items that no comparison contains.
+    """
+    both = torch.cat([win_probability, 1 - win_probability])
+    items = pairs.mT.flatten()
+    wins = both.new_zeros(num_items).index_add(0, items, both)
+    seen = both.new_zeros(num_items).index_add(0, items, torch.ones_like(both))
+    return wins / seen
+
+
+def top_k_value(truth: Tensor, estimate: Tensor, k: int) -> float:
+    r"""True value of the k items estimated best, relative to the best k.
+
+    :math:`T_K = W(\hat S^+) / \max_{|S| = K} W(S)` (Guo et al. 2020,
+    section 5.2).
+
+    Args:
+        truth: ``num_items``, NaN for items that were not seen.
+        estimate: ``num_items``.
+        k: How many; fewer where fewer items were seen.
+    """
+    seen = ~truth.isnan()
+    truth, estimate = truth[seen], estimate[seen]
+    k = min(k, truth.numel())
+    return float(truth[estimate.topk(k).indices].sum() / truth.topk(k).values.sum())
+
+
+@dataclass(frozen=True)
+class PositiveRatio:
+    """Share of positive differences, by predicted mean and deviation.
+
+    Attributes:
+        mean_edges: Edges of the bins of the predicted mean difference.
+        deviation_edges: Edges of the bins of its deviation.
+        ratio: Share of differences that were positive, ``means x deviations``; NaN
+            where a bin is empty.
+        count: How many comparisons there are in each bin.
+    """
+
+    mean_edges: Tensor
+    deviation_edges: Tensor
+    ratio: Tensor
+    count: Tensor
+
+
+def positive_ratio(
+    mean: Tensor, deviation: Tensor, mean_edges: Tensor, deviation_edges: Tensor
+) -> PositiveRatio:
+    """Positive ratio of held-out comparisons in bins (figure 4).
+
+    Each comparison counts from both sides: with the winner's difference as a positive
+    and the loser's as a negative.
+
+    Args:
+        mean: ``m``, of the utility of the winner minus that of the loser.
+        deviation: ``m``, its posterior standard deviation.
+        mean_edges: Increasing; differences outside are not counted.
+        deviation_edges: Increasing; deviations outside are not counted.
+    """
+    means = torch.cat([mean, -mean])
+    deviations = torch.cat([deviation, deviation])
+    positive = torch.cat([torch.ones_like(mean), torch.zeros_like(mean)])
+    row = torch.bucketize(means, mean_edges) - 1
+    column = torch.bucketize(deviations, deviation_edges) - 1
+    shape = len(mean_edges) - 1, len(deviation_edges) - 1
+    inside = (row >= 0) & (row < shape[0]) & (column >= 0) & (column < shape[1])
+    where = (row * shape[1] + column)[inside]
+    size = shape[0] * shape[1]
+    count = mean.new_zeros(size).index_add(0, where, torch.ones_like(positive[inside]))
+    wins = mean.new_zeros(size).index_add(0, where, positive[inside])
+    return PositiveRatio(
+        mean_edges,
+        deviation_edges,
+        (wins / count).reshape(shape),
+        count.reshape(shape).long(),
+    )

@@ -1,0 +1,545 @@
+r"""Gaussian conditioning on sites: the protocol, and sites of negative precision.
+
+Gaussian conditioning on sites, in the smaller of rows and points.
+
+Symbols: ``K`` (n x n) prior covariance of the utilities ``f``, ``A`` (m x n) sparse
+rows, ``C = A K A' + N`` prior covariance of ``u = A (f - mean) + e``, where ``e`` with
+the block-diagonal covariance ``N`` is noise that rows of one answer share, sites
+:math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)``, non-negative here (for others
+see :mod:`botorch_pref.inference.conditioning`). Then
+
+.. math::
+    \Sigma = (C^{-1} + T)^{-1}, \qquad E[u] = \Sigma \nu, \qquad
+    W = (C + T^{-1})^{-1} = T^{1/2} B^{-1} T^{1/2}, \qquad
+    B = I + T^{1/2} C T^{1/2},
+
+and for utilities anywhere, with ``k = K(x, X)``,
+
+.. math::
+    E[f(x)] = m(x) + k A' a, \qquad a = (I + T C)^{-1} \nu = \nu - T E[u], \qquad
+    \mathrm{cov} = K_{**} - k A' W A k'.
+
+The forces ``a`` are never computed as that difference: where answers are much more
+precise than the prior, it is of two numbers that agree in all their digits, and what is
+left is multiplied by :math:`(C T)^2`. Neither are the weights ``w = A' a`` of points
+with many answers a sum of their forces: where a thousand answers contradict each other,
+the sum is smaller than the rounding of its terms. They are solved for as they are, in
+the smaller space: see :class:`SiteSolver`.
+
+Neither ``K`` nor ``C`` is ever inverted, so duplicate points, repeated answers and
+answers that contradict each other are ordinary input. See Rasmussen and Williams
+(2006), section 3.4.3 and algorithm 3.5, for the row space.
+
+Conditioning on sites some of whose precisions are negative.
+
+A factor that is not log-concave may say that a row is *less* certain than its
+neighbours make it. With :math:`T = T_1 - E T_2 E'`, where ``T1`` and ``T2`` are
+non-negative and ``E`` picks the few rows with a negative precision, conditioning on
+``T1`` gives :math:`\Sigma_1`, and widening that by the rest
+
+.. math::
+    \Sigma = \Sigma_1 + U U', \qquad
+    U = \Sigma_1 E T_2^{1/2} L^{-T}, \qquad
+    L L' = I - T_2^{1/2} E' \Sigma_1 E T_2^{1/2}, \qquad
+    |B| = |B_1| \, |L L'|,
+
+a Gaussian if and only if ``L`` exists. With
+:math:`V = (I + T_1 C)^{-1} E T_2^{1/2} L^{-T}`, the covariance of utilities anywhere
+grows by :math:`(k A' V)(k A' V)'`: :math:`W = W_1 - V V'`. A negative precision acts as
+a shift in the direction in which the answer's row has moved, so that shifts ``s`` which
+``T1`` alone turns into the forces :math:`a_1` and moves the rows by :math:`u_1` have
+
+.. math::
+    a = a_1 + V g, \qquad \Sigma s = u_1 + U g, \qquad
+    g = L^{-1} T_2^{1/2} E' u_1 .
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_pref.errors import PrecisionError
+from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign
+
+_ROUNDING = 16.0
+
+
+def plus_identity(matrix: Tensor) -> Tensor:
+    """``I + M``, both ``batch_shape x n x n``."""
+    out = matrix.clone()
+    out.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return out
+
+
+def site_cholesky(matrix: Tensor) -> Tensor:
+    """The factor of a matrix ``I + M`` with ``M`` positive semi-definite."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if bool(info.any()):
+        raise PrecisionError(
+            f"I + T^(1/2) C T^(1/2) is not positive definite in {matrix.dtype}: "
+            "rounding errors of the prior covariance exceed the noise of the answers. "
+            "Use double precision, a larger noise or a smaller output scale."
+        )
+    return factor
+
+
+def log_det(cholesky: Tensor) -> Tensor:
+    """The log determinant of a matrix with this Cholesky factor, ``batch_shape``."""
+    return 2.0 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class Balance(NamedTuple):
+    r"""Balance of site shifts ``s`` with the prior, columns side by side.
+
+    Attributes:
+        forces: :math:`a = (I + T C)^{-1} s = s - T \Sigma s`, ``batch_shape x m x k``.
+        moved: :math:`\Sigma s`, ``batch_shape x m x k``.
+        weights: :math:`A' a` of the points, ``batch_shape x n x k``, to more digits
+            than the sum of the forces has.
+        energy: :math:`a' C a`, ``batch_shape x k``, a sum of squares.
+    """
+
+    forces: Tensor
+    moved: Tensor
+    weights: Tensor
+    energy: Tensor
+
+    def of_column(self) -> Balance:
+        """Balance of a single column, without its dimension."""
+        return Balance(*(part.squeeze(-1) for part in self))
+
+
+class Response(NamedTuple):
+    r"""The response of prior and sites to a pull, in the space of the solver.
+
+    Attributes:
+        opposed: The pull of the prior against it, ``batch_shape x k``.
+        moved: The movement, ``batch_shape x k``, by which the prior pulls so.
+        decrement: The squared length of the movement in posterior standard deviations,
+            ``batch_shape``: the pull times what it moves.
+    """
+
+    opposed: Tensor
+    moved: Tensor
+    decrement: Tensor
+
+
+class SitePosterior(ABC):
+    """The posterior of one choice of site precisions: one Cholesky, reused.
+
+    Attributes:
+        tau: The precisions, ``batch_shape x m``.
+    """
+
+    tau: Tensor
+
+    @property
+    @abstractmethod
+    def log_det(self) -> Tensor:
+        """``log |B|``, ``batch_shape``."""
+
+    @property
+    @abstractmethod
+    def batch_shape(self) -> torch.Size:
+        """The batch shape of prior and sites."""
+
+    @abstractmethod
+    def solve(self, shifts: Tensor) -> Balance:
+        """Forces of sites, and the means of the rows, to the digits that there are.
+
+        Args:
+            shifts: ``batch_shape x m x k``, a column a set of shifts.
+        """
+
+    def respond(self, pull: Tensor) -> Response:
+        r"""The response to one pull: Newton's step where it is out of balance.
+
+        Args:
+            pull: In the space of the solver, ``batch_shape x k``.
+        """
+        found = self.solve(pull.unsqueeze(-1)).of_column()
+        return Response(found.forces, found.moved, (pull * found.moved).sum(-1))
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """``Sigma values``, both ``batch_shape x m x k``."""
+        return self.solve(values).moved
+
+    @abstractmethod
+    def influence(self) -> Tensor:
+        r"""``(I - Sigma T) A``, the influence of prior means, ``batch_shape x m x n``.
+
+        Of a change of the prior means of the points, it is what answers leave of it in
+        the posterior means of the rows.
+        """
+
+    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
+        """``E[u]``, ``batch_shape x m``, and its energy, ``batch_shape``.
+
+        Args:
+            nu: Site shifts, ``batch_shape x m``.
+        """
+        found = self.solve(nu.unsqueeze(-1)).of_column()
+        return found.moved, found.energy
+
+    def mean(self, nu: Tensor) -> Tensor:
+        """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
+        return self.covariance_times(nu.unsqueeze(-1)).squeeze(-1)
+
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The diagonal of ``Sigma``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def cavity_ratio(self) -> Tensor:
+        r"""Variances over those of the cavities, ``batch_shape x m``.
+
+        The diagonal of :math:`I - T \Sigma = (I + T C)^{-1}`: one minus the leverage of
+        an answer.
+        """
+
+    @abstractmethod
+    def weights(self, targets: Tensor) -> Tensor:
+        """``A' W t`` for values ``t`` of ``u`` seen with noise ``1 / tau``.
+
+        Args:
+            targets: ``batch_shape x m x k``, a column a set of values.
+
+        Returns:
+            ``batch_shape x n x k``.
+        """
+
+    @abstractmethod
+    def root(self) -> Tensor:
+        """``Q`` with ``A' W A = Q Q'``, ``batch_shape x n x r``."""
+
+    @abstractmethod
+    def precision(self) -> Tensor:
+        """``A' W A``, ``batch_shape x n x n``."""
+
+    @abstractmethod
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """The diagonal blocks of ``W`` where rows share noise.
+
+        Args:
+            noise: The blocks.
+
+        Returns:
+            ``batch_shape x num_blocks x k x k``.
+        """
+
+    @abstractmethod
+    def row_root(self) -> Tensor:
+        """``H`` with ``Sigma = H H'``, ``batch_shape x m x k``."""
+
+    def widening(self) -> Tensor | None:
+        """``P`` with ``A' W A = Q Q' - P P'``, ``batch_shape x n x k``; None for 0."""
+        return None
+
+
+class SiteSolver(ABC):
+    """The part of ``K`` and ``A`` that does not change with the sites.
+
+    A solver works in the smaller of two spaces, where sites pull and the prior holds.
+    That of rows has the prior covariance ``C`` and is pulled by forces as they are.
+    That of points is white: utilities are ``R v`` with ``K = R R'``, forces pull by
+    ``R' A' a``, the sum over the answers of a point, and the prior covariance is one.
+
+    Attributes:
+        covar: ``K``.
+        rows: ``A``.
+        noise: ``N``; None for zero.
+    """
+
+    def __init__(
+        self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
+    ) -> None:
+        self.covar, self.rows, self.noise = covar, rows, noise
+
+    @cached_property
+    def rounding(self) -> Tensor:
+        """The rounding error of prior row variances, ``batch_shape x m``.
+
+        A row whose variance is not above this has none: it compares duplicates, or is
+        padding, of which this is positive too.
+        """
+        known = torch.finfo(self.terms.dtype)
+        return (_ROUNDING * known.eps * self.terms).clamp_min(known.tiny)
+
+    @cached_property
+    def terms(self) -> Tensor:
+        """Prior variances of utilities that add up in a row, ``batch_shape x m``."""
+        return self.squares.apply(self.covar.diagonal(dim1=-2, dim2=-1))
+
+    @cached_property
+    def squares(self) -> SparseDesign:
+        """The rows with their coefficients squared."""
+        rows = self.rows
+        return SparseDesign(rows.indices, rows.coefficients.square(), rows.num_points)
+
+    def rounding_given(self, tau: Tensor) -> Tensor:
+        """The rounding error of posterior row variances, ``batch_shape x m``.
+
+        Args:
+            tau: Site precisions, ``batch_shape x m``.
+        """
+        eps = torch.finfo(tau.dtype).eps
+        return self.rounding.minimum(_ROUNDING * eps / tau.abs())
+
+    @cached_property
+    def resolved(self) -> Tensor:
+        """Whether the prior leaves a row any variance, ``batch_shape x m``."""
+        return self.variance > self.rounding
+
+    @cached_property
+    def resolves_all(self) -> bool:
+        """Whether it does so for every row."""
+        return bool(self.resolved.all())
+
+    @abstractmethod
+    def factor(self, tau: Tensor) -> SitePosterior:
+        """Conditions on sites of precision ``tau``: ``batch_shape x m``."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The diagonal of ``C``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def prior_times(self, values: Tensor) -> Tensor:
+        """``C values``, both ``batch_shape x m x k``."""
+
+    def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
+        """``C a`` as predictions make it: of weights of points, ``batch_shape x m``.
+
+        Args:
+            forces: ``a``, ``batch_shape x m``.
+            weights: ``A' a``, ``batch_shape x n``.
+        """
+        rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
+        if self.noise is None:
+            return rows
+        return rows + self.noise.times(forces.unsqueeze(-1)).squeeze(-1)
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """``C values``, both ``batch_shape x m``."""
+        return self.prior_times(values.unsqueeze(-1)).squeeze(-1)
+
+    def gather(self, forces: Tensor) -> Tensor:
+        """Pull in the space by forces of the rows, ``batch_shape x m``."""
+        return forces
+
+    def moved_by(self, pull: Tensor) -> Tensor:
+        """Movement of the space by a pull under the prior, ``batch_shape x k``."""
+        return self.covariance_times(pull)
+
+    def rows_of(self, moved: Tensor) -> Tensor:
+        """Movement of the rows, ``batch_shape x m``, by that of the space."""
+        return moved
+
+
+class NegativeSites(SitePosterior):
+    """The posterior of sites with precisions of either sign.
+
+    Args:
+        base: Conditioned on the non-negative part of ``tau``.
+        solver: Of prior and rows.
+        tau: Precisions, ``batch_shape x m``.
+
+    Attributes:
+        proper: ``batch_shape``, whether there is a posterior. Where there is none, the
+            factor is that of the non-negative precisions alone, and ``tau`` says so.
+    """
+
+    proper: Tensor
+
+    def __init__(self, base: SitePosterior, solver: SiteSolver, tau: Tensor) -> None:
+        self._base, self._solver = base, solver
+        where = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
+        scale = (-tau[..., where]).clamp_min(0.0).sqrt()
+        columns = torch.zeros(
+            *tau.shape, len(where), dtype=tau.dtype, device=tau.device
+        )
+        columns[..., where, torch.arange(len(where))] = scale
+        forces, narrow, weights, _ = base.solve(columns)
+        cholesky, info = torch.linalg.cholesky_ex(
+            torch.eye(len(where), dtype=tau.dtype, device=tau.device)
+            - columns.mT @ narrow
+        )
+        self.proper = info == 0
+        keep = self.proper.unsqueeze(-1)
+        self.tau = torch.where(keep, tau, tau.clamp_min(0.0))
+        diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
+        log_det = 2.0 * torch.where(keep, diagonal, 1.0).log().sum(-1)
+        self._log_det = log_det
+        parts = torch.cat([narrow, forces, columns, weights], dim=-2).mT
+        parts = torch.linalg.solve_triangular(cholesky, parts, upper=False).mT
+        parts = torch.where(keep.unsqueeze(-1), parts, 0.0)
+        m, n = tau.shape[-1], weights.shape[-2]
+        self._rows_widening, self._forces_widening, self._seen, self._widening = (
+            parts.split([m, m, m, n], dim=-2)
+        )
+
+    @property
+    def log_det(self) -> Tensor:
+        """See base class."""
+        return self._base.log_det + self._log_det
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """See base class."""
+        return self._log_det.shape
+
+    def solve(self, shifts: Tensor) -> Balance:
+        """See base class."""
+        forces, moved, weights, _ = self._base.solve(shifts)
+        g = self._seen.mT @ moved
+        forces = forces + self._forces_widening @ g
+        moved = moved + self._rows_widening @ g
+        energy = (forces * moved).sum(-2)
+        return Balance(forces, moved, weights + self._widening @ g, energy)
+
+    def respond(self, pull: Tensor) -> Response:
+        """See base class."""
+        solver, (opposed, moved, decrement) = self._solver, self._base.respond(pull)
+        g = self._seen.mT @ solver.rows_of(moved).unsqueeze(-1)
+        more = solver.gather((self._forces_widening @ g).squeeze(-1))
+        return Response(
+            opposed + more,
+            moved + solver.moved_by(more),
+            decrement + g.square().sum((-2, -1)),
+        )
+
+    def influence(self) -> Tensor:
+        """See base class."""
+        return self._base.influence() + self._rows_widening @ self._widening.mT
+
+    def variance(self) -> Tensor:
+        """See base class."""
+        return self._base.variance() + self._rows_widening.square().sum(-1)
+
+    def cavity_ratio(self) -> Tensor:
+        """See base class."""
+        widened = self.tau * self._rows_widening.square().sum(-1)
+        # Of the rows that are widened the base knows no precision.
+        own = self._base.cavity_ratio() - self._base.variance() * (
+            self.tau.clamp_max(0.0)
+        )
+        return own - widened
+
+    def weights(self, targets: Tensor) -> Tensor:
+        """See base class."""
+        return self.solve(self.tau.unsqueeze(-1) * targets).weights
+
+    def root(self) -> Tensor:
+        """``Q`` of the non-negative precisions; :meth:`widening` is the rest."""
+        return self._base.root()
+
+    def widening(self) -> Tensor:
+        """See base class."""
+        return self._widening
+
+    def precision(self) -> Tensor:
+        """See base class."""
+        p = self.widening()
+        return self._base.precision() - p @ p.mT
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """See base class."""
+        v = noise.take(self._forces_widening)
+        return self._base.noise_precision(noise) - v @ v.mT
+
+    def row_root(self) -> Tensor:
+        """See base class."""
+        return torch.cat([self._base.row_root(), self._rows_widening], dim=-1)
+
+
+def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
+    """The posterior of sites whose precisions may have either sign.
+
+    Costs what non-negative precisions cost where all are.
+
+    Args:
+        solver: Of prior and rows.
+        tau: Precisions, ``batch_shape x m``.
+
+    Returns:
+        It, and for each element of the batch whether it is proper; where it is not,
+        the negative precisions are left out.
+    """
+    if not bool((tau < 0).any()):
+        base = solver.factor(tau)
+        proper = torch.ones(base.batch_shape, dtype=torch.bool, device=tau.device)
+        return base, proper
+    widened = NegativeSites(solver.factor(tau.clamp_min(0.0)), solver, tau)
+    return widened, widened.proper
+
+
+# Below this share of a posterior variance the exact value is of no interest.
+_NEGLIGIBLE = 1e-4
+
+
+@torch.no_grad()
+def lost_digits(
+    solver: SiteSolver, posterior: SitePosterior, balance: Balance
+) -> float:
+    r"""Rounding errors of a posterior at the worst row, in posterior deviations.
+
+    The largest of three.
+
+    .. math::
+        \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}
+        {\Sigma_{ii} + (1 - C_{ii} / c_i) / t},
+
+    where :math:`c_i` is the sum of the prior variances that cancel in :math:`C_{ii}`,
+    and ``t`` the largest precision of all answers about one point together. A
+    prediction :math:`K_{**} - k A' W A k'` is off by about this share of itself,
+    whatever the algorithm, since the prior covariance itself is known to rounding only.
+    The second term in the denominator is for near-copies: a difference that the answers
+    cannot tell from zero need not be known to its own scale.
+
+    A mean is a sum over points too, of terms that may be far larger than it where
+    answers about near points contradict each other:
+    :math:`\epsilon \, (|A| |K| |w|)_i`, over the root of the same denominator. And
+    weights ``w`` that could not be solved for miss the means that the sites ask for,
+    by :math:`(A K w - E[u])_i`.
+
+    Args:
+        solver: Of prior and rows.
+        posterior: Conditioned on the answers.
+        balance: Of the sites' shifts with the prior.
+
+    Returns:
+        It, or an upper bound where that is negligible.
+    """
+    eps, prior = torch.finfo(posterior.tau.dtype).eps, solver.variance
+    tau = posterior.tau.clamp_min(0.0)
+    sharpest = solver.squares.adjoint(tau).amax(-1, keepdim=True)
+    sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
+    left = posterior.variance().maximum(solver.rounding_given(tau))
+    blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
+    of_means = _rounding_of_means(solver, balance) / (left + blur).sqrt()
+    # A point and its copy differ by nothing, whatever the sums are.
+    means = float(torch.where(prior > 0, of_means, 0.0).max())
+    # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
+    largest = (tau * prior.clamp_min(0.0)).sum(-1, keepdim=True)
+    bound = 2 * eps * float(torch.maximum(largest, sharpest * solver.terms).max())
+    if bound <= _NEGLIGIBLE:
+        return max(bound, means)
+    lost = solver.terms * (1 - left / prior).clamp_min(0.0) / (left + blur)
+    return max(means, eps * float(torch.where(solver.resolved, lost, 0.0).max()))
+
+
+def _rounding_of_means(solver: SiteSolver, balance: Balance) -> Tensor:
+    """Rounding errors of the rows' means as they are predicted, ``batch_shape x m``."""
+    missed = solver.predict(balance.forces, balance.weights) - balance.moved
+    sums = (solver.covar.abs() @ balance.weights.abs().unsqueeze(-1)).squeeze(-1)
+    rows = SparseDesign(
+        solver.rows.indices, solver.rows.coefficients.abs(), solver.rows.num_points
+    )
+    eps = torch.finfo(sums.dtype).eps
+    return missed.abs().maximum(eps * rows.apply(sums))

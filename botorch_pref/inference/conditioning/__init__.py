@@ -1,1 +1,0 @@
-"""Gaussian conditioning on sites, in the space of rows or of points."""

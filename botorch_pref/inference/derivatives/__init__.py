@@ -1,1 +1,0 @@
-"""Implicit derivatives of solutions in their prior."""

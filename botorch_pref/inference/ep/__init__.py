@@ -1,1 +1,0 @@
-"""Expectation propagation with one-dimensional sites."""

@@ -1,0 +1,345 @@
+r"""Exact Hamiltonian draws of a truncated normal, and when there are enough of them.
+
+The posterior of ``z = A f(X)`` is a Gaussian approximation times a mild ratio,
+
+.. math::
+    p(z) \propto N(z; \mu, \Sigma) \, e^{\ell(z)}, \quad \Sigma = H H', \quad
+    \ell(z) = \sum_i \log p(y_i \mid z_i) - \nu_i z_i + \tfrac12 \tau_i z_i^2 .
+
+In :math:`z = \mu + H w` it is a standard normal times :math:`e^\ell`. The
+Hamiltonian :math:`\tfrac12 |w|^2 + \tfrac12 |p|^2 - \ell` splits into the normal part,
+whose flow is an exact rotation of :math:`(w, p)`, and the ratio, which only kicks
+:math:`p`. Steps are therefore limited by how far the approximation is from the truth,
+not by the posterior's width, and the Metropolis test makes the draws exact.
+
+Source: Shahbaba, Lan, Johnson and Neal (2014), "Split Hamiltonian Monte Carlo",
+Statistics and Computing 24, section 3; many short chains from an approximation:
+Margossian et al. (2024), "Nested R-hat", Bayesian Analysis.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_pref.inference.skew.evidence import LogRatio
+from botorch_pref.numerics.mcmc_diagnostics import effective_sample_size, split_r_hat
+
+# With many short chains this already means that a chain forgets its start many times
+# within its run; it leaves R-hat's own noise, of order 1 / (steps sqrt(chains)), room.
+_R_HAT_TARGET = 1.05
+# By how much a forecast of either target may be off before it ends a run.
+_SLACK = 2.0
+
+
+def worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
+    """R-hat and effective sample size of the worst row; rows without variance pass.
+
+    Args:
+        rows: ``num_steps x batch_shape x num_chains x m``.
+        fixed: ``batch_shape x m``, whether a row has no variance.
+
+    Returns:
+        Two tensors, each ``batch_shape``.
+    """
+    steps = rows.movedim(-2, 1)
+    size = effective_sample_size(steps).masked_fill(fixed, torch.inf)
+    r_hat = split_r_hat(steps).masked_fill(fixed, 1.0)
+    return r_hat.amax(-1), size.amin(-1)
+
+
+def reached(r_hat: Tensor, size: Tensor, num_draws: int) -> Tensor:
+    """Whether there are as many effective draws and R-hat is at most 1.05.
+
+    Args:
+        r_hat: Any shape.
+        size: The effective sample size, like ``r_hat``.
+        num_draws: How many draws are wanted.
+    """
+    return (size >= num_draws) & (r_hat <= _R_HAT_TARGET)
+
+
+def out_of_reach(r_hat: Tensor, size: Tensor, num_draws: int, longer: int) -> Tensor:
+    """Whether a run so many times longer would still be far from its targets.
+
+    Of chains that mix, length divides what R-hat has above one and multiplies the
+    effective size. Where walls are too steep for the steps, more of the same would be
+    minutes for nothing.
+
+    Args:
+        r_hat: Any shape.
+        size: The effective sample size, like ``r_hat``.
+        num_draws: How many draws are wanted.
+        longer: Over the run so far.
+    """
+    above = (r_hat - 1) / longer > _SLACK * (_R_HAT_TARGET - 1)
+    return above | (_SLACK * longer * size < num_draws)
+
+
+# A quarter turn replaces w by p: an independent proposal where the ratio is flat. The
+# jitter keeps trajectories from resonating with the ratio.
+_QUARTER_TURN = 0.5 * math.pi
+_ANGLE_JITTER = 0.2
+# Efficiency per gradient is flat between 0.8 and 0.95.
+_TARGET_ACCEPTANCE = 0.8
+_MAX_KICKS = 128
+_GLANCE = 2
+_BURN_IN = 8
+_MIN_STEPS = 16
+# Run length over what independent transitions would need.
+_LENGTH_FACTOR = 1.5
+
+
+@dataclass(frozen=True)
+class LatentDraws:
+    """Draws of the latent rows and what the sampler knows of them.
+
+    Attributes:
+        draws: ``num_draws x batch_shape x m``, evenly thinned from all chains.
+        acceptance_rate: ``batch_shape``, mean acceptance probability.
+        r_hat: ``batch_shape``, split R-hat of the worst row over the whole run.
+        effective_sample_size: ``batch_shape``, of the mean of the worst row over the
+            whole run, before thinning.
+        num_steps: Steps of each chain after warm-up.
+        num_kicks: Gradients of the ratio in each step.
+        converged: Whether every element of the batch reached ``num_draws`` effective
+            draws with R-hat at most 1.05.
+    """
+
+    draws: Tensor
+    acceptance_rate: Tensor
+    r_hat: Tensor
+    effective_sample_size: Tensor
+    num_steps: int
+    num_kicks: int
+    converged: bool
+
+
+@dataclass
+class _State:
+    """Position ``x``, and ratio, covector and force there (see ``_Coordinates``)."""
+
+    position: Tensor
+    log_ratio: Tensor
+    covector: Tensor
+    force: Tensor
+
+
+class _Coordinates:
+    r"""The coordinates ``x`` of the dynamics: the rows or the whitened ones.
+
+    Rows, ``x = z - mean = H w``: the force :math:`H H' \nabla \ell` is one m x m
+    product. Whitened, ``x = w``: two m x k products, less work and smaller vectors
+    where ``2 k < m``. A kick ``p + c force`` changes :math:`\tfrac12 |p|^2` by
+    ``c covector . (p + p_after) / 2`` in both, with the covector :math:`\nabla \ell`
+    of the rows or :math:`H' \nabla \ell` of ``w``.
+
+    Tensors are ``batch_shape x num_chains x dim``, so that products are plain matmuls.
+    """
+
+    def __init__(self, log_ratio: LogRatio, mean: Tensor, root: Tensor) -> None:
+        self._log_ratio, self._mean = log_ratio, mean.unsqueeze(-2)
+        self._root = root
+        self._in_rows = 2 * root.shape[-1] >= root.shape[-2]
+        self._covar = root @ root.mT if self._in_rows else None
+
+    def normal(self, num_chains: int, generator: torch.Generator | None) -> Tensor:
+        """Draws of the Gaussian part: of positions and of momenta alike."""
+        root = self._root
+        shape = (*root.shape[:-2], num_chains, root.shape[-1])
+        white = torch.randn(
+            shape, generator=generator, dtype=root.dtype, device=root.device
+        )
+        return white @ root.mT if self._in_rows else white
+
+    def rows(self, position: Tensor) -> Tensor:
+        """``z`` at a position."""
+        if self._in_rows:
+            return self._mean + position
+        return self._mean + position @ self._root.mT
+
+    def state(self, position: Tensor) -> _State:
+        """The ratio and its force at a position."""
+        value, gradient = self._log_ratio(self._chains_first(position))
+        covector, force = self._as_force(gradient)
+        return _State(position, value.movedim(0, -1), covector, force)
+
+    def force(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Covector and force at a position, without the ratio."""
+        return self._as_force(self._log_ratio.gradient(self._chains_first(position)))
+
+    def _chains_first(self, position: Tensor) -> Tensor:
+        rows = self.rows(position)
+        return rows.movedim(-2, 0) if rows.dim() > 2 else rows
+
+    def _as_force(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        if gradient.dim() > 2:
+            gradient = gradient.movedim(0, -2)
+        if self._covar is not None:
+            return gradient, gradient @ self._covar
+        force = gradient @ self._root
+        return force, force
+
+
+def _trajectory(
+    coordinates: _Coordinates, start: _State, momentum: Tensor, angle: float, kicks: int
+) -> tuple[_State, Tensor]:
+    """Half kick, rotation, (kick, rotation)..., half kick; and the log acceptance.
+
+    Rotations conserve the Gaussian part of the energy, so only kicks are accounted. A
+    rotation is three shears.
+    """
+    step = angle / kicks
+    tangent, sine = math.tan(0.5 * step), math.sin(step)
+    position, covector, force = start.position, start.covector, start.force
+    p, gained = momentum, torch.zeros_like(momentum)
+    for i in range(kicks):
+        size = step if i else 0.5 * step
+        kicked = torch.add(p, force, alpha=size)
+        gained.addcmul_(p.add_(kicked), covector, value=0.5 * size)
+        position = torch.add(position, kicked, alpha=tangent)
+        p = kicked.sub_(position, alpha=sine)
+        position.add_(p, alpha=tangent)
+        if i + 1 < kicks:
+            covector, force = coordinates.force(position)
+    end = coordinates.state(position)
+    kicked = torch.add(p, end.force, alpha=0.5 * step)
+    gained.addcmul_(p.add_(kicked), end.covector, value=0.25 * step)
+    return end, end.log_ratio - start.log_ratio - gained.sum(-1)
+
+
+def _choose(accept: Tensor, new: _State, old: _State) -> _State:
+    along = accept.unsqueeze(-1)
+    covector = torch.where(along, new.covector, old.covector)
+    return _State(
+        torch.where(along, new.position, old.position),
+        torch.where(accept, new.log_ratio, old.log_ratio),
+        covector,
+        covector
+        if new.force is new.covector
+        else torch.where(along, new.force, old.force),
+    )
+
+
+class _Chains:
+    """Chains that move together; ``num_kicks`` is what warm-up tunes."""
+
+    def __init__(
+        self,
+        coordinates: _Coordinates,
+        num_chains: int,
+        generator: torch.Generator | None,
+    ) -> None:
+        self._coordinates, self._generator = coordinates, generator
+        self.num_kicks = 1
+        # Not at draws of the Gaussian: some lie hundreds of noise deviations behind a
+        # wall, where the force is too stiff for any step and a chain would stay.
+        centre = torch.zeros_like(coordinates.normal(num_chains, generator))
+        self._state = coordinates.state(centre)
+
+    def _uniform(self, like: Tensor) -> Tensor:
+        return torch.rand(
+            like.shape, generator=self._generator, dtype=like.dtype, device=like.device
+        )
+
+    def run(self, num_steps: int) -> tuple[Tensor, Tensor]:
+        """Rows ``num_steps x batch_shape x num_chains x m``; acceptance, batch."""
+        chains = self._state.position.shape[-2]
+        jitter = torch.rand(
+            num_steps, generator=self._generator, device=self._state.position.device
+        )
+        angles = _QUARTER_TURN * (1 + _ANGLE_JITTER * (2 * jitter - 1))
+        accepted = torch.zeros_like(self._state.log_ratio)
+        rows = []
+        for angle in angles.tolist():
+            momentum = self._coordinates.normal(chains, self._generator)
+            proposal, log_accept = _trajectory(
+                self._coordinates, self._state, momentum, angle, self.num_kicks
+            )
+            # An overflow in the far tail is NaN: a rejection.
+            probability = log_accept.clamp(max=0.0).exp().nan_to_num(nan=0.0)
+            accepted += probability
+            accept = self._uniform(probability) < probability
+            self._state = _choose(accept, proposal, self._state)
+            rows.append(self._coordinates.rows(self._state.position))
+        return torch.stack(rows), accepted.mean(-1) / num_steps
+
+    def warm_up(self) -> None:
+        """Burns in and adds kicks until the worst element of the batch accepts."""
+        while self.num_kicks < _MAX_KICKS:
+            # A glance first: with too few kicks chains do not move at all.
+            if self._accepts(_GLANCE) and self._accepts(_BURN_IN):
+                return
+            self.num_kicks = max(self.num_kicks + 1, math.ceil(1.4 * self.num_kicks))
+        self.run(_BURN_IN)
+
+    def _accepts(self, num_steps: int) -> bool:
+        _, rate = self.run(num_steps)
+        return float(rate.min()) >= _TARGET_ACCEPTANCE
+
+
+def sample_latent(
+    log_ratio: LogRatio,
+    mean: Tensor,
+    root: Tensor,
+    *,
+    num_draws: int,
+    generator: torch.Generator | None,
+    num_chains: int | None = None,
+    max_doublings: int = 4,
+) -> LatentDraws:
+    r"""Exact draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
+
+    All chains start at the mean of the Gaussian. Warm-up adds kicks to the
+    quarter-turn trajectory until 80 % of the proposals are accepted and then leaves
+    them. The run doubles until the worst row has ``num_draws`` effective draws and an
+    R-hat of at most 1.05, or ``max_doublings`` are spent or would not be enough.
+
+    Args:
+        log_ratio: From ``z``, ``num_chains x batch_shape x m``, to the pair of
+            :math:`\ell`, ``num_chains x batch_shape``, and its gradient, like ``z``.
+            It must own what it returns.
+        mean: :math:`\mu`, ``batch_shape x m``.
+        root: :math:`H`, ``batch_shape x m x k``; :math:`H H'` may be singular.
+        num_draws: How many draws to return.
+        generator: Source of randomness on the device of ``mean``; ``None`` for torch's
+            own.
+        num_chains: How many chains run side by side; by default one for each 16 draws,
+            at least 32 and at most 256. Fewer cost more per draw, more leave each too
+            short to tell whether it mixed.
+        max_doublings: How often the run may double. The first has half as many steps
+            again as independent transitions would need.
+
+    Returns:
+        The draws, with ``converged=False`` where a target was missed.
+    """
+    if num_chains is None:
+        num_chains = min(256, max(32, num_draws // 16))
+    coordinates = _Coordinates(log_ratio, mean, root)
+    chains = _Chains(coordinates, num_chains, generator)
+    chains.warm_up()
+    steps = max(_MIN_STEPS, math.ceil(_LENGTH_FACTOR * num_draws / num_chains))
+    rows, rate = chains.run(steps)
+    fixed = (root == 0).all(dim=-1)
+    r_hat, size = worst_row(rows, fixed)
+    for left in range(max_doublings, 0, -1):
+        enough = reached(r_hat, size, num_draws)
+        if bool((enough | out_of_reach(r_hat, size, num_draws, 2**left)).all()):
+            break
+        more, more_rate = chains.run(rows.shape[0])
+        rows, rate = torch.cat([rows, more]), 0.5 * (rate + more_rate)
+        r_hat, size = worst_row(rows, fixed)
+    flat = rows.movedim(-2, 1).flatten(0, 1)
+    picked = torch.arange(num_draws, device=flat.device) * flat.shape[0] // num_draws
+    return LatentDraws(
+        draws=flat[picked],
+        acceptance_rate=rate,
+        r_hat=r_hat,
+        effective_sample_size=size,
+        num_steps=rows.shape[0],
+        num_kicks=chains.num_kicks,
+        converged=bool(reached(r_hat, size, num_draws).all()),
+    )

@@ -1,0 +1,282 @@
+"""The engine of unified skew-normal posteriors, and its solutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self, cast
+
+import torch
+from botorch.posteriors.posterior import Posterior
+from torch import Tensor
+
+from botorch_pref.inference.engine import Engine
+from botorch_pref.inference.ep import ExpectationPropagation
+from botorch_pref.inference.gaussian import GaussianSolution
+from botorch_pref.inference.skew.posterior import (
+    ContinuedDraws,
+    SkewResult,
+    SkewTangent,
+    continue_draws,
+    exact_log_evidence,
+    skew_gaussian,
+    skew_mixture,
+)
+from botorch_pref.inference.solution import (
+    FurtherAnswers,
+    PosteriorTerms,
+    Solution,
+    UtilityPrior,
+    WarmStart,
+)
+from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.posteriors.gaussian import Moments
+from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
+
+
+@dataclass(frozen=True)
+class SkewStart(WarmStart):
+    """A start of expectation propagation, and draws that go on from earlier ones.
+
+    Attributes:
+        draws: Given all answers, under the hyper-parameters of the earlier solution;
+            None where there are none.
+        continued: How many times draws went on since those of chains.
+    """
+
+    draws: ContinuedDraws | None = None
+    continued: int = 0
+
+    def at_other_parameters(self) -> Self:
+        """The sites alone."""
+        return replace(self, draws=None)
+
+
+@dataclass(frozen=True)
+class SamplingSettings:
+    """Settings of the draws.
+
+    Attributes:
+        num_draws: How many there are.
+        seed: Of their generator.
+        exact_evidence: Whether the evidence is estimated from them instead of by
+            expectation propagation.
+    """
+
+    num_draws: int
+    seed: int
+    exact_evidence: bool
+
+    def __post_init__(self) -> None:
+        """Validates the fields.
+
+        Raises:
+            FeedbackError: The number of draws or the seed is none.
+        """
+        check_count("num_draws", self.num_draws, at_least=1)
+        check_count("seed", self.seed, at_least=0)
+
+    def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
+        """A new source of randomness.
+
+        Args:
+            like: A tensor on the device of the generator.
+            offset: Added to the seed, for numbers that others have not used.
+        """
+        return torch.Generator(device=like.device).manual_seed(self.seed + offset)
+
+
+@dataclass(frozen=True, eq=False)
+class SkewSolution(Solution[PosteriorTerms]):
+    """A unified skew-normal posterior, sampled at first use.
+
+    Attributes:
+        settings: Of the draws.
+        prior: What it was found from.
+        factors: The boxed factors that it was found from.
+        found: The solution of expectation propagation, where it is known already.
+        start: With draws that make both it and chains unnecessary, if it is not known.
+    """
+
+    settings: SamplingSettings
+    prior: UtilityPrior
+    factors: BoxFactors | MergedBoxFactors
+    found: GaussianSolution | None
+    start: SkewStart | None = None
+
+    @cached_property
+    def approximation(self) -> GaussianSolution:
+        """The solution of expectation propagation, found now where it is not known."""
+        if self.found is not None:
+            return self.found
+        with torch.no_grad():
+            return ExpectationPropagation().solve(self.prior, self.factors)
+
+    @cached_property
+    def log_evidence(self) -> Tensor:
+        """See base class; estimated from draws with ``exact_evidence``."""
+        if not self.settings.exact_evidence:
+            return self.approximation.log_evidence
+        return exact_log_evidence(
+            self.prior.covar,
+            self.prior.mean,
+            self.factors,
+            self.approximation.result,
+            self.sampled,
+            self.settings.generator(self.prior.mean),
+        )
+
+    @cached_property
+    def sampled(self) -> SkewResult:
+        """Draws of chains of their own."""
+        return skew_gaussian(
+            self.prior.covar,
+            self.prior.mean,
+            self.factors,
+            self.approximation.result,
+            self.settings.num_draws,
+            self.settings.generator(self.prior.mean),
+        )
+
+    @cached_property
+    def mixture(self) -> SkewResult:
+        """The draws that prediction uses: continued ones where there are enough."""
+        if self.found is not None or self.start is None or self.start.draws is None:
+            return self.sampled
+        return skew_mixture(
+            self.prior.covar, self.prior.mean, self.factors, *self.start.draws
+        )
+
+    @cached_property
+    def terms(self) -> PosteriorTerms:
+        """See base class."""
+        mixture = self.mixture
+        return PosteriorTerms(self.prior.points, mixture.weights, mixture.factor.root())
+
+    def diagnostics(self) -> dict[str, Any]:
+        """See base class.
+
+        Returns:
+            Besides what expectation propagation says: ``r_hat`` and
+            ``effective_sample_size`` of the worst row, ``acceptance_rate`` and
+            ``num_draws``.
+        """
+        known = self.approximation.diagnostics()
+        latent, size = self.mixture.latent, self.mixture.effective_sample_size
+        return known | {
+            "converged": not self.failures and known["converged"] and latent.converged,
+            "r_hat": float(latent.r_hat.max()),
+            "effective_sample_size": float(size.min()),
+            "acceptance_rate": float(latent.acceptance_rate.min()),
+            "num_draws": self.settings.num_draws,
+        }
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """See base class."""
+        failures = () if self.found is None else self.found.failures
+        known = vars(self)
+        if self.settings.exact_evidence and "log_evidence" in known:
+            failures += self.evidence_failures(self.log_evidence)
+        if "mixture" in known:
+            failures += self.weight_failures(self.mixture.weights)
+        sampled = known.get("sampled")
+        if sampled is None or sampled.latent.converged:
+            return failures
+        size = float(sampled.latent.effective_sample_size.min())
+        text = (
+            f"did not converge: R-hat is {float(sampled.latent.r_hat.max()):.3f} and "
+            f"the smallest effective sample size {size:.0f} of "
+            f"{self.settings.num_draws} draws. Its means and variances are less exact "
+            "than they claim."
+        )
+        return (*failures, text)
+
+    def tangent(self, mean: Tensor) -> SkewTangent:
+        """See base class."""
+        return SkewTangent(self.factors, mean, self.approximation.result, self.mixture)
+
+    def warm_start(self, further: FurtherAnswers | None = None) -> SkewStart:
+        """See base class; with draws that go on, where moments are known."""
+        before = self.start
+        if before is None:
+            start = SkewStart(self.approximation.sites)
+        elif self.found is None:
+            start = before
+        else:
+            start = replace(before, sites=self.approximation.sites)
+        if further is None:
+            return start
+        first = ExpectationPropagation().initial_sites(further.factors)
+        start = start.at_other_parameters().followed_by(further.sources, first)
+        if further.moments is None or not isinstance(further.factors, BoxFactors):
+            return start
+        if not further.sources.complete:
+            return start
+        continued = start.continued + 1
+        generator = self.settings.generator(self.prior.mean, offset=continued)
+        draws = continue_draws(
+            self.mixture,
+            self.factors.variance,
+            further.moments.means,
+            further.moments.covariance,
+            further.factors,
+            further.sources,
+            generator,
+        )
+        return replace(start, draws=draws, continued=continued)
+
+
+# Chains run anew where fewer than this share of the draws is left.
+_LEAST_SHARE = 0.25
+
+
+class UnifiedSkewNormal(Engine):
+    """Exact posteriors of boxed answers (Benavoli et al. 2021, theorem 1).
+
+    Args:
+        num_draws: Draws of the truncated ``v``.
+        seed: Of the draws. Equal seeds give equal results; the global random state is
+            neither read nor changed.
+        exact_evidence: Whether the evidence is exact up to sampling error instead of
+            that of expectation propagation.
+    """
+
+    takes: ClassVar = frozenset({BoxFactors})
+
+    def __init__(
+        self, num_draws: int = 1024, seed: int = 0, exact_evidence: bool = False
+    ) -> None:
+        self.settings = SamplingSettings(num_draws, seed, exact_evidence)
+
+    def solve(
+        self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
+    ) -> SkewSolution:
+        """See base class.
+
+        Draws depend on data and hyper-parameters, not on what was solved before: only a
+        fit, which records gradients, starts from there.
+        """
+        boxes = cast("BoxFactors | MergedBoxFactors", factors)
+        own = start if isinstance(start, SkewStart) else None
+        if torch.is_grad_enabled():
+            found = ExpectationPropagation().solve(prior, boxes, start)
+        elif own is not None and self._goes_on(own):
+            found = None
+        else:
+            found, own = ExpectationPropagation().solve(prior, boxes), None
+        return SkewSolution(self.settings, prior, boxes, found, own)
+
+    def _goes_on(self, start: SkewStart) -> bool:
+        """Whether there are draws, and enough of them."""
+        if start.draws is None:
+            return False
+        # A batch is sampled as a whole, so what its elements have left is averaged.
+        size = float(start.draws.effective_sample_size.mean())
+        return size >= _LEAST_SHARE * self.settings.num_draws
+
+    def posterior(self, moments: Moments) -> Posterior:
+        """See base class: a mixture over the draws."""
+        return SkewNormalPosterior.from_moments(moments)

@@ -1,1 +1,0 @@
-"""Variational lower bounds of logistic and softmax answers."""

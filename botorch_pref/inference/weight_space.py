@@ -1,0 +1,487 @@
+r"""Engines of utilities that are linear in features, in the space of weights.
+
+Laplace's approximation of the posterior of weights under Plackett and Luce.
+
+Utilities are :math:`f = X \theta` with :math:`\theta \sim N(0, I / \eta)`. With the
+choice probabilities ``p`` of a set and their mean features :math:`\bar x`, the log
+posterior is concave with minus Hessian
+:math:`\eta I + \sum_l \sum_{j \in l} p_j (x_j - \bar x_l)(x_j - \bar x_l)'`.
+
+The variational posterior of weights (Guo et al. 2020, algorithm 1).
+
+Utilities are :math:`f = X \theta` with :math:`\theta \sim N(0, I / \eta)`. The bound
+and its ascent are those of :mod:`.bound_ascent`; only the
+Gaussian is conditioned in the space of the ``d`` weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_pref.errors import PrecisionError
+from botorch_pref.inference.gaussian import with_gradient_of
+from botorch_pref.inference.solution import Solution
+from botorch_pref.inference.variational import first_parameters, last_step
+from botorch_pref.inference.variational_bounds import stage_bound
+from botorch_pref.likelihoods.logit import StageItems, in_some_element, stage_items
+from botorch_pref.linalg.sparse_design import SparseDesign
+
+
+@dataclass(frozen=True)
+class WeightPosterior:
+    """A Gaussian posterior of the weights of features.
+
+    Attributes:
+        mean: ``batch_shape x d``.
+        covariance: ``batch_shape x d x d``.
+        log_evidence: ``batch_shape``, or a lower bound of it; carries the exact
+            gradient in the precision of the prior, of first order.
+        converged: Whether the residual reached the tolerance in every batch element.
+        iterations: Newton steps or steps of the bound.
+        residual: The largest violation of the fixed point, in posterior standard
+            deviations.
+    """
+
+    mean: Tensor
+    covariance: Tensor
+    log_evidence: Tensor
+    converged: bool
+    iterations: int
+    residual: float
+
+
+def precision_cholesky(precision: Tensor) -> Tensor:
+    """The Cholesky factor of a posterior precision.
+
+    Args:
+        precision: ``batch_shape x d x d``.
+
+    Raises:
+        PrecisionError: It is not positive definite in this floating point type.
+    """
+    factor, info = torch.linalg.cholesky_ex(precision)
+    if bool(info.any()):
+        raise PrecisionError(
+            f"The posterior precision of the weights is singular in {precision.dtype}: "
+            "features depend on each other and eta is below their rounding. Use double "
+            "precision, a larger eta, or features of similar size."
+        )
+    return factor
+
+
+@dataclass(frozen=True, eq=False)
+class WeightSolution(Solution[WeightPosterior]):
+    """A Gaussian posterior of the weights of linear utilities.
+
+    Attributes:
+        posterior: The numbers.
+    """
+
+    posterior: WeightPosterior
+
+    @property
+    def log_evidence(self) -> Tensor:
+        """See base class; its gradient is in the precision of the prior."""
+        return self.posterior.log_evidence
+
+    @property
+    def terms(self) -> WeightPosterior:
+        """See base class: mean and covariance of the weights."""
+        return self.posterior
+
+    def diagnostics(self) -> dict[str, Any]:
+        """See base class."""
+        return {
+            "converged": not self.failures,
+            "iterations": self.posterior.iterations,
+            "residual": self.posterior.residual,
+            "log_evidence": self.log_evidence,
+        }
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """See base class."""
+        known = self.posterior
+        text = (
+            f"did not converge: after {known.iterations} iterations the residual is "
+            f"{known.residual:.1e} posterior standard deviations. Check the scale of "
+            "the features and eta."
+        )
+        stopped = () if known.converged else (text,)
+        finite = self.evidence_failures(self.log_evidence)
+        return stopped + (finite or self.weight_failures(known.mean))
+
+
+@dataclass(frozen=True)
+class WeightEngine:
+    """A method of inference over weights.
+
+    Attributes:
+        find: From features, stages, the prior's precision and counts to the posterior.
+    """
+
+    find: Callable[[Tensor, Tensor, Tensor, Tensor | None], WeightPosterior]
+
+    def solve(
+        self,
+        features: Tensor,
+        stages: Tensor,
+        precision: Tensor,
+        counts: Tensor | None = None,
+    ) -> WeightSolution:
+        r"""The posterior of weights given choices.
+
+        Args:
+            features: ``X``, ``batch_shape x n x d``.
+            stages: ``batch_shape x L x k`` long, the chosen point first, padded
+                with -1.
+            precision: :math:`\eta`, positive, ``batch_shape``.
+            counts: How often each set was chosen from so, ``batch_shape x L``; None for
+                once.
+        """
+        return WeightSolution(self.find(features, stages, precision, counts))
+
+
+_MAX_ITERATIONS = 100
+_MAX_HALVINGS = 40
+_ARMIJO = 1e-4
+
+
+class _Model(NamedTuple):
+    """Features of the items of all sets, which sets, and the prior's precision.
+
+    Attributes:
+        features: ``batch_shape x M x d``.
+        items: Of the sets.
+        precision: Of the prior.
+        counts: How often the set of each item was chosen from so, ``batch_shape x M``.
+    """
+
+    features: Tensor
+    items: StageItems
+    precision: Tensor
+    counts: Tensor
+
+    @property
+    def chosen(self) -> Tensor:
+        """Mask of the items that were chosen, ``batch_shape x M``."""
+        return (self.items.place == 0) & self.items.present
+
+    def log_probabilities(self, theta: Tensor) -> Tensor:
+        """Log probability of every item in its set, ``batch_shape x M``."""
+        items = self.items
+        f = (self.features @ theta.unsqueeze(-1)).squeeze(-1)
+        f = torch.where(items.present, f, -torch.inf)
+        # A set that an element of the batch lacks has no largest item.
+        largest = items.largest(f).nan_to_num(neginf=0.0)
+        f = f - items.spread(largest)
+        total = items.total(f.exp())
+        return f - items.spread(torch.where(total > 0, total, 1.0).log())
+
+    def objective(self, theta: Tensor) -> Tensor:
+        """The log posterior up to a constant, ``batch_shape``."""
+        return self._log_likelihood(self.log_probabilities(theta)) - 0.5 * (
+            self.precision * theta.square().sum(-1)
+        )
+
+    def _log_likelihood(self, log_p: Tensor) -> Tensor:
+        return (self.counts * torch.where(self.chosen, log_p, 0.0)).sum(-1)
+
+    def around_mean(self, p: Tensor) -> Tensor:
+        """``x_j - mean of its set``, ``batch_shape x M x d``."""
+        weighted = (p.unsqueeze(-1) * self.features).mT
+        return self.features - self.items.spread(self.items.total(weighted)).mT
+
+
+class _Point(NamedTuple):
+    """The log posterior at some weights, to second order.
+
+    ``p`` are the probabilities of items, as often as their sets count.
+    """
+
+    p: Tensor
+    around: Tensor
+    gradient: Tensor
+    cholesky: Tensor
+
+
+def _look(model: _Model, theta: Tensor) -> _Point:
+    p = model.log_probabilities(theta).exp()
+    around = model.around_mean(p)
+    p = model.counts * p
+    pull = (around * (model.counts * model.chosen).unsqueeze(-1)).sum(-2)
+    eta = model.precision.unsqueeze(-1)
+    hessian = around.mT @ (p.unsqueeze(-1) * around)
+    hessian = hessian + torch.diag_embed(eta.expand_as(theta))
+    return _Point(p, around, pull - eta * theta, precision_cholesky(hessian))
+
+
+def _find_mode(model: _Model, tolerance: float) -> tuple[Tensor, _Point, Tensor, int]:
+    """Newton's method with an Armijo line search, for each element of the batch."""
+    batch = torch.broadcast_shapes(
+        model.precision.shape, model.features.shape[:-2], model.items.present.shape[:-1]
+    )
+    theta = model.features.new_zeros(*batch, model.features.shape[-1])
+    before, iterations = torch.full_like(theta[..., 0], torch.inf), 0
+    while True:
+        point = _look(model, theta)
+        step = torch.cholesky_solve(point.gradient.unsqueeze(-1), point.cholesky)
+        step = step.squeeze(-1)
+        slope = (point.gradient * step).sum(-1)
+        residual = slope.clamp_min(0.0).sqrt()
+        # The evidence is not stationary in the mode: one step more squares its error.
+        near = (residual <= tolerance**1.5) | (before <= tolerance)
+        near = near & (residual <= tolerance)
+        if iterations == _MAX_ITERATIONS or bool(near.all()):
+            return theta, point, residual, iterations
+        theta = _line_search(model, theta, step, slope)
+        before = residual
+        iterations += 1
+
+
+def _line_search(model: _Model, theta: Tensor, step: Tensor, slope: Tensor) -> Tensor:
+    start = model.objective(theta)
+    slack = 10 * torch.finfo(start.dtype).eps * (1 + start.abs())
+    size = torch.ones_like(start)
+    for _ in range(_MAX_HALVINGS):
+        gain = model.objective(theta + size.unsqueeze(-1) * step) - start
+        enough = gain >= _ARMIJO * size * slope - slack
+        if bool(enough.all()):
+            break
+        size = torch.where(enough, size, 0.5 * size)
+    return theta + size.unsqueeze(-1) * step
+
+
+def laplace_weights(
+    features: Tensor,
+    stages: Tensor,
+    precision: Tensor,
+    counts: Tensor | None = None,
+) -> WeightPosterior:
+    r"""The Laplace posterior of weights given choices, and its evidence.
+
+    The mean is the mode (MAP). An iteration costs ``O(d^3 + M d^2)`` for sets of ``M``
+    items in all.
+
+    With the mode :math:`\hat\theta`, the covariance S there and
+    :math:`v = d \hat\theta / d \eta = -S \hat\theta`, the evidence has the derivative
+
+    .. math::
+        \frac{d \log Z}{d \eta} = \tfrac12 \Big[ \frac{d}{\eta} - \mathrm{tr}\, S
+        - |\hat\theta|^2 - \sum_l \sum_{j \in l} p_j \, (x_j - \bar x_l)' v \,
+        (x_j - \bar x_l)' S (x_j - \bar x_l) \Big],
+
+    the last term from the motion of the curvature with the mode.
+
+    Args:
+        features: ``X``, ``batch_shape x n x d``.
+        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
+        precision: :math:`\eta`, positive, ``batch_shape``.
+        counts: How often each set was chosen from so, ``batch_shape x L``; None for
+            once.
+    """
+    eta, d = precision.detach(), features.shape[-1]
+    tolerance = math.sqrt(torch.finfo(features.dtype).eps)
+    with torch.no_grad():
+        items = stage_items(stages)
+        # A shift of all features changes no probability, but costs digits.
+        centred = features - features.mean(-2, keepdim=True)
+        often = torch.ones_like(features[..., :1, 0])
+        if counts is not None:
+            kept = in_some_element(stages >= 0, 2).any(-1)
+            often = items.spread(counts[..., kept].to(features))
+        model = _Model(_of_items(centred, items), items, eta, often)
+        mean, point, residual, iterations = _find_mode(model, tolerance)
+        covariance = torch.cholesky_inverse(point.cholesky)
+        diagonal = point.cholesky.diagonal(dim1=-2, dim2=-1)
+        log_det = (2 * diagonal.log() - eta.log().unsqueeze(-1)).sum(-1)
+        value = model.objective(mean) - 0.5 * log_det
+
+    def surrogate() -> Tensor:
+        moved = -(covariance @ mean.unsqueeze(-1))
+        half = torch.linalg.solve_triangular(
+            point.cholesky, point.around.mT, upper=False
+        )
+        spread = half.square().sum(-2)
+        turned = point.p * (point.around @ moved).squeeze(-1) * spread
+        trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
+        slope = d / eta - trace - mean.square().sum(-1) - turned.sum(-1)
+        return 0.5 * slope * precision
+
+    return WeightPosterior(
+        mean=mean,
+        covariance=covariance,
+        log_evidence=with_gradient_of(value, surrogate),
+        converged=bool((residual <= tolerance).all()),
+        iterations=iterations,
+        residual=float(residual.max()),
+    )
+
+
+def _of_items(features: Tensor, items: StageItems) -> Tensor:
+    """Rows of the features by item, ``batch_shape x M x d``."""
+    batch = torch.broadcast_shapes(features.shape[:-2], items.points.shape[:-1])
+    index = items.points.unsqueeze(-1).expand(*batch, -1, features.shape[-1])
+    return features.expand(*batch, *features.shape[-2:]).gather(-2, index)
+
+
+_ROUNDING = 16.0
+
+
+class _RowFeatures:
+    """Features of the rows; of rows that repeat, once, where there are no batches."""
+
+    def __init__(self, features: Tensor, rows: SparseDesign) -> None:
+        self._count, self._place = rows.num_rows, None
+        if rows.indices.dim() == 2:
+            kinds = torch.cat([rows.indices.to(features), rows.coefficients], dim=-1)
+            kinds, self._place = torch.unique(kinds, dim=0, return_inverse=True)
+            width = rows.indices.shape[-1]
+            index, coefficients = kinds[:, :width].long(), kinds[:, width:]
+            rows = SparseDesign(index, coefficients, rows.num_points)
+        self.matrix = rows.apply_matrix(features)
+
+    def total(self, values: Tensor) -> Tensor:
+        """Sums over rows that repeat."""
+        if self._place is None:
+            return values
+        out = values.new_zeros(*values.shape[:-1], self.matrix.shape[-2])
+        return out.index_add_(-1, self._place, values)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """The value of each row from that of its kind."""
+        return values if self._place is None else values[..., self._place]
+
+
+class WeightFactor:
+    """Weights given sites: one Cholesky of ``d x d``, reused.
+
+    Args:
+        features: Of the rows.
+        precision: ``eta``, ``batch_shape``.
+        tau: Site precisions, ``batch_shape x m``.
+    """
+
+    def __init__(self, features: _RowFeatures, precision: Tensor, tau: Tensor) -> None:
+        self._features, self._precision = features, precision
+        b = features.matrix
+        gram = b.mT @ (features.total(tau).unsqueeze(-1) * b)
+        eta = precision.unsqueeze(-1).expand(*precision.shape, b.shape[-1])
+        self._cholesky = precision_cholesky(gram + torch.diag_embed(eta))
+        diagonal = self._cholesky.diagonal(dim1=-2, dim2=-1)
+        self.log_det = (2 * diagonal.log() - precision.log().unsqueeze(-1)).sum(-1)
+
+    def weights(self, nu: Tensor) -> Tensor:
+        """The posterior mean of the weights, ``batch_shape x d``."""
+        pull = self._features.matrix.mT @ self._features.total(nu).unsqueeze(-1)
+        return torch.cholesky_solve(pull, self._cholesky).squeeze(-1)
+
+    def covariance(self) -> Tensor:
+        """The posterior covariance of the weights, ``batch_shape x d x d``."""
+        return torch.cholesky_inverse(self._cholesky)
+
+    def mean(self, nu: Tensor) -> Tensor:
+        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        return self.settle(nu)[0]
+
+    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        weights = self.weights(nu)
+        mean = self._features.matrix @ weights.unsqueeze(-1)
+        energy = self._precision * weights.square().sum(-1)
+        return self._features.spread(mean.squeeze(-1)), energy
+
+    def variance(self) -> Tensor:
+        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        half = torch.linalg.solve_triangular(
+            self._cholesky, self._features.matrix.mT, upper=False
+        )
+        return self._features.spread(half.square().sum(-2))
+
+
+class _WeightSolver:
+    """The prior of rows of ``X theta``."""
+
+    def __init__(self, features: Tensor, rows: SparseDesign, precision: Tensor) -> None:
+        self._features, self._precision = _RowFeatures(features, rows), precision
+        # Steps do not depend on where all features are shifted, their digits do.
+        self._points = features - features.mean(-2, keepdim=True)
+        self._centred = _RowFeatures(self._points, rows)
+
+    @cached_property
+    def variance(self) -> Tensor:
+        squares = self._features.matrix.square().sum(-1)
+        return self._features.spread(squares / self._precision.unsqueeze(-1))
+
+    @cached_property
+    def rounding(self) -> Tensor:
+        return _ROUNDING * torch.finfo(self.variance.dtype).eps * self.variance
+
+    def factor(self, tau: Tensor) -> WeightFactor:
+        return WeightFactor(self._features, self._precision, tau)
+
+    def newton_step(
+        self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
+    ) -> Tensor:
+        b = self._features
+        if groups is None:
+            return self.factor(curvature).mean(force)
+        c, v = self._centred, groups.apply_matrix(self._points)
+        gram = c.matrix.mT @ (c.total(curvature).unsqueeze(-1) * c.matrix) - v.mT @ v
+        eta = self._precision.unsqueeze(-1).expand(gram.shape[:-1])
+        pull = b.matrix.mT @ b.total(force).unsqueeze(-1)
+        moved = torch.linalg.solve(gram + torch.diag_embed(eta), pull)
+        return b.spread((b.matrix @ moved).squeeze(-1))
+
+
+def variational_weights(
+    features: Tensor,
+    stages: Tensor,
+    precision: Tensor,
+    counts: Tensor | None = None,
+) -> WeightPosterior:
+    r"""The variational posterior of weights given choices, and its lower bound.
+
+    An iteration costs ``O(d^3 + r d^2)`` for ``r`` different rows: pairs, and the items
+    of larger sets.
+
+    Args:
+        features: ``X``, ``batch_shape x n x d``.
+        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
+        precision: :math:`\eta`, positive, ``batch_shape``.
+        counts: How often each set was chosen from so, ``batch_shape x L``; None for
+            once.
+    """
+    with torch.no_grad():
+        eta = precision.detach()
+        often = None if counts is None else counts.to(features)
+        bound = stage_bound(stages, features.shape[-2], features, often)
+        solver = _WeightSolver(features, bound.rows, eta)
+        prior = torch.zeros_like(solver.variance)
+        step, iterations, converged = last_step(
+            solver, prior, bound, first_parameters(bound, prior, solver.variance)
+        )
+        mean, covariance = step.factor.weights(step.nu), step.factor.covariance()
+
+    def surrogate() -> Tensor:
+        # At the maximum only the prior's own dependence on eta is left.
+        d = features.shape[-1]
+        trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
+        slope = 0.5 * (d / eta - trace - mean.square().sum(-1))
+        return slope * precision
+
+    return WeightPosterior(
+        mean=mean,
+        covariance=covariance,
+        log_evidence=with_gradient_of(step.value, surrogate),
+        converged=converged,
+        iterations=iterations,
+        residual=float(step.residual.max()),
+    )

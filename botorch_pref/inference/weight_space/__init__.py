@@ -1,1 +1,0 @@
-"""Engines over the weights of linear utilities."""

@@ -1,0 +1,397 @@
+"""The protocol of likelihoods, their positive parameters, and their list."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import partial
+from inspect import isabstract
+from types import NoneType
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import torch
+from gpytorch import Module
+from gpytorch.constraints import GreaterThan
+from gpytorch.likelihoods import Likelihood
+from gpytorch.priors import Prior
+from torch import Tensor
+from torch.distributions import Distribution
+
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
+from botorch_pref.feedback.answers import Choices, Comparisons, Rankings, Validity
+from botorch_pref.feedback.base import Feedback
+from botorch_pref.likelihoods.answer_density import answer_density
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.links import DuelLink, QuadratureLink
+from botorch_pref.numerics.argument_ranges import check_kind, number_tensor
+from botorch_pref.numerics.bend_quadrature import half_rise
+
+# An optimiser may try raw parameters at which a softplus is zero, where no likelihood
+# is defined.
+_SMALLEST = torch.finfo(torch.float32).tiny
+
+
+class PositiveParameter:
+    """The natural value of a constrained ``raw_`` parameter, read and written.
+
+    A class attribute, whose parameter :func:`register_positive` makes::
+
+        class MyLikelihood(PreferenceLikelihood[Comparisons]):
+            noise = PositiveParameter()
+
+            def __init__(self, noise=1.0, *, noise_prior=None):
+                super().__init__()
+                register_positive(self, "noise", noise, noise_prior, learned=True)
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Remembers the name."""
+        self._name, self._raw = name, f"raw_{name}"
+
+    def __get__(self, instance: Module | None, owner: type) -> Tensor:
+        """The constrained value."""
+        if instance is None:
+            return self  # type: ignore[return-value]
+        constraint = getattr(instance, f"{self._raw}_constraint")
+        return constraint.transform(getattr(instance, self._raw))
+
+    def __set__(self, instance: Module, value: float | Tensor) -> None:
+        """Sets the parameter from its natural value."""
+        set_positive(instance, self._name, value)
+
+
+def register_positive(
+    module: Module,
+    name: str,
+    value: float | Tensor,
+    prior: Prior | None = None,
+    *,
+    learned: bool,
+) -> None:
+    """Registers a positive parameter, with an optional prior on its natural value.
+
+    Args:
+        module: Has a :class:`PositiveParameter` or a property of that name.
+        name: Of the parameter; the raw one is ``raw_{name}``.
+        value: Its initial value, a number or ``batch_shape``.
+        prior: On the natural value; None for none.
+        learned: Whether the raw parameter requires a gradient.
+
+    Raises:
+        FeedbackError: The value is not positive and finite.
+    """
+    # A Python number keeps its digits until the model says what its dtype is.
+    dtype = value.dtype if isinstance(value, Tensor) else torch.float64
+    tensor = number_tensor(name, value, dtype)
+    check_kind(f"{name}_prior", prior, Prior, NoneType)
+    raw = f"raw_{name}"
+    module.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
+    module.register_constraint(raw, GreaterThan(_SMALLEST))
+    set_positive(module, name, tensor)
+    getattr(module, raw).requires_grad_(learned)
+    if prior is not None:
+        get, set_ = partial(_get, name=name), partial(_set, name=name)
+        module.register_prior(f"{name}_prior", prior, get, set_)
+
+
+# At module level, unlike the closures that GPyTorch would make, so that they pickle.
+def _get(module: Module, *, name: str) -> Tensor:
+    return getattr(module, name)
+
+
+def _set(module: Module, value: Tensor, *, name: str) -> None:
+    module.initialize(**{name: value})
+
+
+def set_positive(module: Module, name: str, value: float | Tensor) -> None:
+    """Sets a positive parameter from its natural value.
+
+    Args:
+        module: Has a constrained parameter ``raw_{name}``.
+        name: Of the parameter.
+        value: Broadcastable with the parameter.
+
+    Raises:
+        FeedbackError: The value is not positive and finite.
+    """
+    raw = getattr(module, f"raw_{name}")
+    tensor = number_tensor(name, value, raw.dtype, raw.device)
+    constraint = getattr(module, f"raw_{name}_constraint")
+    if not bool((tensor.isfinite() & (tensor > constraint.lower_bound)).all()):
+        raise FeedbackError(
+            f"{type(module).__name__}: {name} must be positive and finite, got {value}."
+        )
+    inverse = constraint.inverse_transform(tensor.expand_as(raw))
+    module.initialize(**{f"raw_{name}": inverse})
+
+
+FeedbackT = TypeVar("FeedbackT", bound=Feedback)
+
+# Where a standard normal variable is above with probability a quarter.
+_UPPER_QUARTILE = 0.6744897501960817
+
+
+class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
+    """A likelihood of answers given utilities.
+
+    A likelihood of one's own names what it explains and gives :meth:`forward`;
+    everything else follows from that by quadrature. Those of this package override what
+    they know in closed form. For example, noise of Cauchy's distribution in duels::
+
+        class PairwiseCauchyLikelihood(PreferenceLikelihood[Comparisons]):
+            explains = {Comparisons: DensityFactors}
+
+            def forward(self, function_samples):
+                return Bernoulli(probs=0.5 + function_samples.atan() / math.pi)
+
+    Parameters of ``batch_shape`` are broadcast against the last dimensions of the
+    arguments of all methods but :meth:`factors`.
+
+    Attributes:
+        explains: The containers whose answers it explains, the one it is named for
+            first, each with the factors it makes of them.
+
+    Raises:
+        UnsupportedFeedbackError: The class says nothing of what it explains.
+    """
+
+    explains: ClassVar[Mapping[type[Feedback], type[Factors]]]
+    _like: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        explains = getattr(self, "explains", None)
+        if not (isinstance(explains, Mapping) and explains):
+            raise UnsupportedFeedbackError(
+                f"{type(self).__name__}.explains is {explains!r}; name the kinds of "
+                "answers, each with its factors: explains = "
+                "{Comparisons: DensityFactors}."
+            )
+        # Says what the dtype and the device are where there are no parameters.
+        self.register_buffer("_like", torch.zeros(()), persistent=False)
+
+    @classmethod
+    def default_for(cls, feedback: Feedback | None) -> Self:
+        """The likelihood of a model whose user named none.
+
+        Args:
+            feedback: The answers to explain; None where they are still to come.
+        """
+        return cls()
+
+    @abstractmethod
+    def forward(self, function_samples: Tensor) -> Distribution:
+        """Distribution of the answers given their utilities.
+
+        Args:
+            function_samples: ``z``, any shape: the difference of two utilities for
+                duels and strengths, one utility for absolute answers; for choices the
+                utilities of a set, ``... x k``.
+
+        Returns:
+            Of duels a ``Bernoulli`` whose 1 is a win of the first item, of validity one
+            whose 1 is a valid trial (given by ``logits``, both tails keep their digits;
+            by ``probs``, that of a 1); of levels and choices a ``Categorical``; else
+            the distribution of the number that is answered.
+        """
+
+    def factors(self, feedback: FeedbackT, num_points: int) -> Factors:
+        """The rows and factors of a block of answers.
+
+        By default :class:`DensityFactors` with the density of :meth:`forward`, for
+        answers that see one number each.
+
+        Args:
+            feedback: Answers, of a type in :attr:`explains`.
+            num_points: ``n``, the number of datapoints.
+
+        Raises:
+            UnsupportedFeedbackError: There is no default for such answers.
+        """
+        return answer_density(feedback, num_points, self.forward, self._like)
+
+    @property
+    def link(self) -> DuelLink:
+        """The link of duels, between items one of which wins.
+
+        By default of :meth:`forward` by quadrature: ties left out, or the choice out of
+        a set of two.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
+        """
+        if Comparisons in self.explains:
+            return QuadratureLink(self._decided)
+        if self._explains_sets:
+            return QuadratureLink(self._chosen_of_two)
+        raise self._says_nothing("a duel", "Comparisons")
+
+    @property
+    def observation_variance(self) -> Tensor:
+        """The variance of the noise with which one item is heard, ``batch_shape``.
+
+        By default that of the Gaussian noise under which differences of utilities (of
+        valid trials: utilities) have the same quartiles, which exists for heavy tails
+        and lapses too.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of duels, choices or
+                valid trials.
+        """
+        if Validity in self.explains:
+            return (half_rise(self._win, self._like) / _UPPER_QUARTILE).square()
+        link = self.link
+        quartile = half_rise(
+            lambda u: link.win_probability(u, torch.zeros_like(u)), self._like
+        )
+        return 0.5 * (quartile / _UPPER_QUARTILE).square()
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that the first of two items wins, ties being no wins.
+
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, nonnegative, broadcastable with ``mean``.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
+        """
+        if Comparisons in self.explains:
+            return QuadratureLink(self._win).win_probability(mean, variance)
+        return self.link.win_probability(mean, variance)
+
+    def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that two items tie: that neither wins.
+
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, nonnegative, broadcastable with ``mean``.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
+        """
+        wins = self.win_probability(mean, variance)
+        return (1 - wins - self.win_probability(-mean, variance)).clamp_min(0.0)
+
+    def log_choice_probability(self, utilities: Tensor) -> Tensor:
+        """Log probabilities that each item of a set is chosen as its best.
+
+        Args:
+            utilities: ``... x k``.
+
+        Returns:
+            ``... x k``.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of sets.
+        """
+        if not self._explains_sets:
+            raise self._says_nothing("a choice", "Choices")
+        return self.forward(utilities).logits.log_softmax(-1)  # type: ignore[attr-defined]
+
+    def log_order_probability(self, utilities: Tensor) -> Tensor:
+        """Log probability that the items of a set are ranked as they are, best first.
+
+        By default that of choosing the first, then the second out of the rest, and so
+        on.
+
+        Args:
+            utilities: ``... x k``.
+
+        Returns:
+            ``...``.
+
+        Raises:
+            UnsupportedFeedbackError: The likelihood says nothing of sets.
+        """
+        if not self._explains_sets:
+            raise self._says_nothing("a ranking", "Rankings")
+        stages = range(utilities.shape[-1] - 1)
+        each = [self.log_choice_probability(utilities[..., i:])[..., 0] for i in stages]
+        return torch.stack(each).sum(0)
+
+    @property
+    def _explains_sets(self) -> bool:
+        return Choices in self.explains or Rankings in self.explains
+
+    def _win(self, difference: Tensor) -> Tensor:
+        """Probability of a win given the difference."""
+        return self.forward(difference).mean
+
+    def _decided(self, difference: Tensor) -> Tensor:
+        """Probability of a win given the difference, and that there is no tie."""
+        win, loss = self._win(difference), self._win(-difference)
+        return win / (win + loss)
+
+    def _chosen_of_two(self, difference: Tensor) -> Tensor:
+        pair = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
+        return self.log_choice_probability(pair)[..., 0].exp()
+
+    def _says_nothing(self, of: str, kind: str) -> UnsupportedFeedbackError:
+        return UnsupportedFeedbackError(
+            f"The probability of {of} under {type(self).__name__} is not known; use a "
+            f"likelihood that explains {kind}, or override the method."
+        )
+
+
+LikelihoodT = TypeVar("LikelihoodT", bound=type[PreferenceLikelihood[Any]])
+
+_REGISTERED: dict[str, type[PreferenceLikelihood[Any]]] = {}
+
+
+def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
+    """Registers a likelihood by its name; a decorator of its class.
+
+    Error messages then name it where its kind of answer needs a likelihood, and an
+    experiment can be told it by name. A likelihood that is only given to models,
+    ``likelihood=MyLikelihood()``, need not be registered.
+
+    Args:
+        likelihood: A concrete class whose ``explains`` names its kinds of answers.
+
+    Returns:
+        The class itself.
+
+    Raises:
+        TypeError: It is not a class of likelihoods.
+        UnsupportedFeedbackError: It is abstract, or explains no kind of answer.
+        ValueError: Another class has its name.
+    """
+    if not (
+        isinstance(likelihood, type) and issubclass(likelihood, PreferenceLikelihood)
+    ):
+        raise TypeError(
+            "register_likelihood registers classes of PreferenceLikelihood, got "
+            f"{likelihood!r}."
+        )
+    if isabstract(likelihood) or not getattr(likelihood, "explains", None):
+        raise UnsupportedFeedbackError(
+            f"{likelihood.__name__} cannot be registered: a likelihood has a forward() "
+            "and names its kinds of answers, explains = {Comparisons: DensityFactors}."
+        )
+    known = _REGISTERED.get(likelihood.__name__, likelihood)
+    # A notebook's cell that is run again makes the same class again.
+    if (known.__module__, known.__qualname__) != (
+        likelihood.__module__,
+        likelihood.__qualname__,
+    ):
+        raise ValueError(
+            f"{known.__module__}.{known.__qualname__} is registered already; give "
+            f"{likelihood.__module__}.{likelihood.__qualname__} a name of its own."
+        )
+    _REGISTERED[likelihood.__name__] = likelihood
+    return likelihood
+
+
+def registered_likelihoods() -> dict[str, type[PreferenceLikelihood[Any]]]:
+    """Every registered likelihood by name, in alphabetical order."""
+    return dict(sorted(_REGISTERED.items()))
+
+
+def likelihoods_of(kind: type[Feedback]) -> list[type[PreferenceLikelihood[Any]]]:
+    """The registered likelihoods that explain a kind of answer, by name.
+
+    Args:
+        kind: A class of feedback.
+    """
+    return [cls for cls in registered_likelihoods().values() if kind in cls.explains]

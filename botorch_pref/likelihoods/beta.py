@@ -1,0 +1,329 @@
+"""Answers in (0, 1) with a Beta distribution: strengths of preference and ratings."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property, partial
+from typing import ClassVar
+
+import torch
+from botorch.utils.probability.utils import ndtr
+from gpytorch.priors import GammaPrior, Prior
+from torch import Tensor
+from torch.distributions import Beta
+
+from botorch_pref.feedback.answers import Ratings, Strengths
+from botorch_pref.likelihoods.base import (
+    FeedbackT,
+    PositiveParameter,
+    PreferenceLikelihood,
+    register_likelihood,
+    register_positive,
+)
+from botorch_pref.likelihoods.factors import (
+    LogDerivatives,
+    LogPartition,
+    ScalarFactors,
+    TiltedSlopes,
+)
+from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
+from botorch_pref.numerics.beta import (
+    beta_log_density,
+    beta_majority,
+    beta_peak,
+    beta_slope,
+    beta_stiffness,
+    beta_value,
+)
+from botorch_pref.numerics.quadrature import TiltedMoments, peaked_integral
+
+
+def beta_partition(
+    y: Tensor,
+    precision: Tensor,
+    scale: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    peak: Tensor | None = None,
+) -> TiltedMoments:
+    r""":math:`\log \int \mathrm{Beta}(y \mid z) N(z; m, s) dz` and its derivatives.
+
+    By quadrature, see :func:`peaked_integral`.
+
+    Args:
+        y: Answers in (0, 1), any shape.
+        precision: ``nu``, broadcastable with ``y``.
+        scale: The unit of ``z``: the mean of the answer is ``Phi(z / scale)``.
+        mean: ``m``, broadcastable with ``y``.
+        variance: ``s``, positive, broadcastable with ``y``.
+        peak: Of the density, in units of ``scale``, where it is known.
+    """
+    if peak is None:
+        peak = beta_peak(y, precision.detach())
+    y, precision, centre, spread, peak = torch.broadcast_tensors(
+        y, precision, mean / scale, variance / scale.square(), peak
+    )
+    value, first, second, ratio = peaked_integral(
+        partial(beta_value, y, precision),
+        partial(beta_slope, y, precision),
+        partial(beta_stiffness, y, precision),
+        centre,
+        spread,
+        peak,
+    )
+    return TiltedMoments(value, first / scale, second / scale.square(), ratio)
+
+
+class BetaFactors(ScalarFactors):
+    r"""Rows whose answer is a fraction of a scale.
+
+    .. math::
+        p(y_i \mid z_i) = \mathrm{Beta}(y_i;\, \nu \mu_i, \nu (1 - \mu_i)), \qquad
+        \mu_i = \Phi(z_i / \sqrt{2 \sigma^2}).
+
+    They have one peak each but are not log-concave: far from the peak they bend up.
+
+    Args:
+        rows: ``A``, m rows.
+        answers: ``y``, ``batch_shape x m``, in (0, 1).
+        precision: ``nu``, positive, broadcastable with ``answers``.
+        noise: ``sigma^2``, positive, broadcastable with ``answers``.
+    """
+
+    def __init__(
+        self, rows: SparseDesign, answers: Tensor, precision: Tensor, noise: Tensor
+    ) -> None:
+        self.rows = rows
+        self.answers, self.precision = answers, precision
+        self.scale = (2 * noise).sqrt()
+
+    @cached_property
+    def _peak(self) -> Tensor:
+        return beta_peak(self.answers, self.precision.detach())
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        value, first, second, _ = beta_log_density(
+            self.answers, self.precision, z / self.scale
+        )
+        return LogDerivatives(value, first / self.scale, second / self.scale.square())
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        third = beta_log_density(self.answers, self.precision, z / self.scale)[3]
+        return weights * third / self.scale**3
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class."""
+        return LogPartition(*self._tilted(mean, variance)[:3])
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        return TiltedSlopes(*self._tilted(mean, variance)[1:])
+
+    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        return beta_partition(
+            self.answers, self.precision, self.scale, mean, variance, self._peak
+        )
+
+
+_MIN_NODES, _MAX_NODES, _HALF_WIDTH = 65, 8193, 8.5
+# An answer rounded to steps of 1/s has a deviation of 1/(s sqrt(12)) at least, that of
+# this precision where the mean is a half: 3 s^2.
+_FINEST_SCALE = 100
+# Nodes across the rise of a majority that the largest precision makes steep.
+_NODES_PER_RISE = 4.0
+
+
+class BetaAnswers(PreferenceLikelihood[FeedbackT]):
+    r"""Predictions of answers :math:`y \sim \mathrm{Beta}(\nu \mu, \nu (1 - \mu))`.
+
+    The mean is :math:`\mu = \Phi(z / \sqrt{2 \sigma^2})`. All take the mean and the
+    variance of a Gaussian ``z``; average over the components of a mixture.
+
+    Args:
+        precision: :math:`\nu`, positive. Learned.
+        noise: :math:`\sigma^2`, positive. Fixed unless it has a prior.
+        precision_prior: A prior on the precision; by default exponential, of the mean
+            that rounding to a hundred steps would leave of exact answers.
+        noise_prior: A prior on the noise, which is then learned.
+    """
+
+    precision = PositiveParameter()
+    noise = PositiveParameter()
+
+    def __init__(
+        self,
+        precision: float | Tensor = 10.0,
+        noise: float | Tensor = 1.0,
+        *,
+        precision_prior: Prior | None = None,
+        noise_prior: Prior | None = None,
+    ) -> None:
+        super().__init__()
+        if precision_prior is None:
+            precision_prior = GammaPrior(1.0, 1 / (3 * _FINEST_SCALE**2))
+        register_positive(self, "precision", precision, precision_prior, learned=True)
+        register_positive(
+            self, "noise", noise, noise_prior, learned=noise_prior is not None
+        )
+
+    @property
+    def observation_variance(self) -> Tensor:
+        r"""The :math:`\sigma^2` by which the mean answer is blurred."""
+        return self.noise
+
+    def expected_answer(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r""":math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})`.
+
+        Equation 53 of Jensen and Nielsen (2014), where :math:`(\sigma^*)^2` is the
+        predictive variance ``s``.
+
+        Args:
+            mean: ``m``, any shape.
+            variance: ``s``, broadcastable with ``mean``.
+        """
+        return ndtr(mean / (2 * self.noise + variance).sqrt())
+
+    def answer_log_density(
+        self, answer: Tensor, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        r""":math:`\log \int p(y \mid z) N(z; m, s) dz`, by quadrature.
+
+        Equations 38 and 41 of Jensen and Nielsen (2014).
+
+        Args:
+            answer: ``y``, in (0, 1), any shape.
+            mean: ``m``, broadcastable with ``answer``.
+            variance: ``s``, positive, broadcastable with ``answer``.
+        """
+        scale = (2 * self.noise).sqrt()
+        partition = beta_partition(answer, self.precision, scale, mean, variance)
+        return partition.value
+
+    def forward(self, function_samples: Tensor) -> Beta:
+        """The distribution of the answer.
+
+        Args:
+            function_samples: ``z``, any shape.
+        """
+        standard = function_samples / (2 * self.noise).sqrt()
+        # A shape of zero is none; the smallest number is as good as zero.
+        tiny = torch.finfo(standard.dtype).tiny
+        above = (self.precision * ndtr(standard)).clamp_min(tiny)
+        below = (self.precision * ndtr(-standard)).clamp_min(tiny)
+        return Beta(above, below)
+
+    def majority_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r""":math:`P(y > \tfrac12) = \int P(y > \tfrac12 \mid z) N(z; m, s) dz`.
+
+        By the trapezoidal rule. Differentiable in ``mean`` and ``variance``, the nodes
+        being constants, where the variance is positive.
+
+        Args:
+            mean: ``m``, any shape.
+            variance: ``s``, broadcastable with ``mean``; zero for an item and itself.
+        """
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+        with torch.no_grad():
+            deviation = variance.sqrt()
+            scale, precision = (2 * self.noise).sqrt(), self.precision
+            rises = deviation / scale * (1 + precision).sqrt()
+            wanted = 2 * _HALF_WIDTH * _NODES_PER_RISE * float(rises.max())
+            num_nodes = min(max(math.ceil(wanted), _MIN_NODES), _MAX_NODES)
+            unit = torch.linspace(
+                -_HALF_WIDTH, _HALF_WIDTH, num_nodes, dtype=mean.dtype
+            )
+            unit = unit.to(mean.device).view(-1, *([1] * mean.dim()))
+            offset = deviation * unit
+            nodes = mean + offset
+            shapes = self.forward(nodes)
+            above = beta_majority(shapes.concentration1, shapes.concentration0)
+            spacing = deviation * (2 * _HALF_WIDTH / (num_nodes - 1))
+        # Zero in value: nodes stay where they are when the mean moves. They are not
+        # subtracted from it, since a small offset would be lost in their rounding.
+        moved = mean.detach() - mean
+        squares = (offset + moved).square() / variance
+        density = (-0.5 * squares).exp() / (2 * math.pi * variance).sqrt()
+        return spacing * (above * density).sum(0)
+
+
+@register_likelihood
+class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
+    r"""Beta likelihood of strengths of preference on a scale from 0 to 1.
+
+    .. math::
+        p(y \mid f) = \mathrm{Beta}(y;\, \nu \mu,\, \nu (1 - \mu)), \qquad
+        \mu = \Phi\Big(\frac{f_a - f_b}{\sqrt{2 \sigma^2}}\Big)
+
+    (Jensen and Nielsen 2014, section 3.1.2, whose v is the first item here.) It is not
+    log-concave: an answer that the model holds for impossible says little. EP and
+    Laplace take it; EP may find no posterior where answers contradict each other at a
+    high precision, and then says that it did not converge.
+
+    Args:
+        precision: :math:`\nu`, positive: how consistently the scale is used. Learned.
+        noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
+            unless it has a prior: only its ratio to the kernel's output scale counts.
+        precision_prior: A prior on the precision; by default exponential, of the mean
+            that rounding to a hundred steps would leave of exact answers.
+        noise_prior: A prior on the noise, which is then learned.
+
+    Raises:
+        FeedbackError: A parameter that is not positive.
+    """
+
+    explains: ClassVar = {Strengths: BetaFactors}
+
+    def factors(self, feedback: Strengths, num_points: int) -> BetaFactors:
+        """See base class."""
+        precision = self.precision.unsqueeze(-1)
+        rows = pair_rows(feedback.pairs, num_points, precision)
+        answers = feedback.strengths.to(precision)
+        return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))
+
+    def preference_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probability that a strength is above a half: the first item is preferred.
+
+        Equation 45 of Jensen and Nielsen (2014).
+
+        Args:
+            mean: Of the difference of utilities, any shape.
+            variance: Of the difference, broadcastable with ``mean``; zero for an item
+                and itself, where the probability is a half.
+        """
+        return self.majority_probability(mean, variance)
+
+
+@register_likelihood
+class BetaRatingLikelihood(BetaAnswers[Ratings]):
+    r"""Beta likelihood of ratings of items on a scale from 0 to 1.
+
+    .. math::
+        p(y \mid f_i) = \mathrm{Beta}(y;\, \nu \mu,\, \nu (1 - \mu)), \qquad
+        \mu = \Phi\Big(\frac{f_i}{\sqrt{2 \sigma^2}}\Big)
+
+    (Jensen and Nielsen 2014, section 3.2.1 and equation 11, factor 2 included.) It is
+    not log-concave: see :class:`PairwiseBetaLikelihood`.
+
+    Args:
+        precision: :math:`\nu`, positive: how consistently the scale is used. Learned.
+        noise: :math:`\sigma^2`, positive: :math:`\sqrt{2 \sigma^2}` is the unit of
+            utility on the scale. Fixed unless it has a prior.
+        precision_prior: A prior on the precision; by default exponential, of the mean
+            that rounding to a hundred steps would leave of exact answers.
+        noise_prior: A prior on the noise, which is then learned.
+
+    Raises:
+        FeedbackError: A parameter that is not positive.
+    """
+
+    explains: ClassVar = {Ratings: BetaFactors}
+
+    def factors(self, feedback: Ratings, num_points: int) -> BetaFactors:
+        """See base class."""
+        precision = self.precision.unsqueeze(-1)
+        answers = feedback.ratings.to(precision)
+        rows = point_rows(feedback.indices, num_points, precision)
+        return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))

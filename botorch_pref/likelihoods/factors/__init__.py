@@ -1,1 +1,0 @@
-"""Factors of rows of utilities: what engines see of answers."""

@@ -1,0 +1,402 @@
+r"""Logistic likelihoods: Bradley and Terry's, and Plackett and Luce's.
+
+A set with utilities ``f``, of which item 0 was chosen with probability
+:math:`p_0 = e^{f_0} / \sum_j e^{f_j}`, has the log-likelihood Hessian
+
+.. math::
+    -(\mathrm{diag}(p) - p p') = -\sum_{i < j} p_i p_j (e_i - e_j)(e_i - e_j)' ,
+
+exactly. So with a row :math:`f_i - f_j` for every pair of the set the curvature is
+diagonal, and engines that work on rows need not know of softmax. A pair is one row, the
+logistic factor.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli, Categorical
+from torch.nn.functional import logsigmoid
+
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.feedback.answers import Choices, Comparisons, Rankings
+from botorch_pref.likelihoods.base import PreferenceLikelihood, register_likelihood
+from botorch_pref.likelihoods.factors import (
+    Factors,
+    GroupsOf,
+    LogDerivatives,
+    LogPartition,
+    ScalarFactors,
+    TiltedSlopes,
+)
+from botorch_pref.likelihoods.links import LogitLink
+from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows
+from botorch_pref.numerics.quadrature import (
+    LogConcave,
+    TiltedMoments,
+    log_concave_integral,
+)
+
+
+class LogitFactors(ScalarFactors):
+    r"""Rows whose answers are wins with probability :math:`\sigma(z_i)`.
+
+    .. math:: p(y_i \mid z_i) = \sigma(z_i)^{a_i} \, \sigma(-z_i)^{b_i} .
+
+    Args:
+        rows: ``A``, m rows.
+        wins: ``a``, ``batch_shape x m``; None for one each.
+        losses: ``b``, ``batch_shape x m``; None for none.
+    """
+
+    takes_counts = True
+
+    def __init__(
+        self,
+        rows: SparseDesign,
+        wins: Tensor | None = None,
+        losses: Tensor | None = None,
+    ) -> None:
+        self.rows = rows
+        like = rows.coefficients[..., 0]
+        self.wins = torch.ones_like(like) if wins is None else wins.to(like)
+        self.losses = torch.zeros_like(like) if losses is None else losses.to(like)
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> LogitFactors:
+        """See base class: a row has the sums of wins and losses."""
+        groups = groups_of(self.rows, None, True)
+        if groups is None and counts is None:
+            return self
+        wins, losses = self.wins, self.losses
+        if counts is not None:
+            wins, losses = wins * counts, losses * counts
+        if groups is None:
+            return LogitFactors(self.rows, wins, losses)
+        same = groups.sign > 0
+        won = torch.where(same, wins, losses), torch.where(same, losses, wins)
+        return LogitFactors(groups.merged(self.rows), *map(groups.total, won))
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*_log_prob(self.wins, self.losses, z))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        win, loss = torch.sigmoid(z), torch.sigmoid(-z)
+        return weights * (self.wins + self.losses) * win * loss * (win - loss)
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class; by quadrature, see :func:`.log_concave_integral`."""
+        return LogPartition(*self._tilted(mean, variance)[:3])
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        return TiltedSlopes(*self._tilted(mean, variance)[1:])
+
+    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        mean, variance, _ = torch.broadcast_tensors(mean, variance, self.wins)
+        return log_concave_integral(self._of_rows, mean, variance)
+
+    def _of_rows(self, places: Tensor | None) -> LogConcave:
+        wins, losses = self.wins.double(), self.losses.double()
+        if places is not None:
+            wins, losses = wins[..., places], losses[..., places]
+        return lambda z: _log_prob(wins, losses, z)
+
+
+def _log_prob(wins: Tensor, losses: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    win, loss = torch.sigmoid(z), torch.sigmoid(-z)
+    value = wins * logsigmoid(z) + losses * logsigmoid(-z)
+    return value, wins * loss - losses * win, -(wins + losses) * win * loss
+
+
+@dataclass(frozen=True)
+class StageItems:
+    """Ragged sets as one row of items, without padding where there are no batches.
+
+    An item takes a place in the row if its set has it in some element of the batch;
+    elements without it hold a phantom there.
+
+    Attributes:
+        points: ``batch_shape x M`` long, which point each item is; 0 for a phantom.
+        stage: ``M`` long, the set that each item is in.
+        place: ``M`` long, where it stands in its set; the chosen item is at 0.
+        present: ``batch_shape x M`` booleans, False for phantoms.
+        num_stages: ``L``, the number of sets.
+    """
+
+    points: Tensor
+    stage: Tensor
+    place: Tensor
+    present: Tensor
+    num_stages: int
+
+    def total(self, values: Tensor) -> Tensor:
+        """Sums over each set; ``batch_shape x M`` to ``batch_shape x L``."""
+        out = values.new_zeros(*values.shape[:-1], self.num_stages)
+        return out.index_add_(-1, self.stage, values)
+
+    def largest(self, values: Tensor) -> Tensor:
+        """Maxima of each set; ``batch_shape x M`` to ``batch_shape x L``."""
+        out = values.new_full((*values.shape[:-1], self.num_stages), -torch.inf)
+        return out.scatter_reduce(-1, self.stage.expand_as(values), values, "amax")
+
+    def spread(self, values: Tensor) -> Tensor:
+        """The value of its set for each item; ``batch_shape x L`` to ``... x M``."""
+        return values.index_select(-1, self.stage)
+
+    def padded(self, values: Tensor) -> Tensor:
+        """Values of items with a row for each set, 0 where it has no more items."""
+        widest = int(self.place.max()) + 1
+        out = values.new_zeros(*values.shape[:-1], self.num_stages, widest)
+        out[..., self.stage, self.place] = values
+        return out
+
+
+def in_some_element(mask: Tensor, num_dims: int) -> Tensor:
+    """Whether any element of the batch has a True there.
+
+    Args:
+        mask: ``batch_shape`` and ``num_dims`` more dimensions of booleans.
+        num_dims: How many dimensions are no batch dimensions.
+    """
+    return mask.flatten(0, -num_dims - 1).any(0) if mask.dim() > num_dims else mask
+
+
+def stage_items(stages: Tensor) -> StageItems:
+    """The items of padded sets.
+
+    Args:
+        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
+
+    Returns:
+        Items of the sets that have some, which are renumbered; order is kept.
+    """
+    keep = in_some_element(stages >= 0, 2)
+    real = keep.any(-1)
+    stages = stages[..., real, :]
+    stage, position = keep[real].nonzero(as_tuple=True)
+    points = stages[..., stage, position]
+    return StageItems(
+        points=points.clamp_min(0),
+        stage=stage,
+        place=position,
+        present=points >= 0,
+        num_stages=stages.shape[-2],
+    )
+
+
+class PlackettLuceFactors(Factors):
+    r"""Choices of the first item of each set, with softmax probabilities.
+
+    Args:
+        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
+        num_points: ``n``.
+        like: A tensor whose dtype and device the rows take.
+        answers: ``L`` long, the answer that each set is of; None for one each.
+
+    Attributes:
+        counts: How often each set was chosen from so, ``batch_shape x L``; None for
+            once.
+    """
+
+    takes_counts = True
+    counts: Tensor | None = None
+
+    def __init__(
+        self,
+        stages: Tensor,
+        num_points: int,
+        like: Tensor,
+        answers: Tensor | None = None,
+    ) -> None:
+        self.stages, self._answers = stages, answers
+        k = stages.shape[-1]
+        # All pairs (i, j) of places, those of the chosen item first.
+        self._first, self._second = torch.triu_indices(
+            k, k, offset=1, device=stages.device
+        )
+        there = stages[..., self._second] >= 0
+        keep = in_some_element(there, 2).flatten()
+        (self._kept,) = keep.nonzero(as_tuple=True)
+        # Where the row of each pair is; any where it has none.
+        place = (keep.cumsum(0) - 1).clamp_min(0).unflatten(0, (-1, there.shape[-1]))
+        self._against_chosen, self._there = place[:, : k - 1], there[..., : k - 1]
+        pairs = torch.stack([stages[..., self._first], stages[..., self._second]], -1)
+        pairs = torch.where(there.unsqueeze(-1), pairs, 0)
+        signs = torch.tensor([1.0, -1.0], dtype=like.dtype, device=like.device)
+        coefficients = torch.where(there.unsqueeze(-1), signs, 0.0)
+        self.rows = SparseDesign(
+            pairs.flatten(-3, -2)[..., self._kept, :],
+            coefficients.flatten(-3, -2)[..., self._kept, :],
+            num_points,
+        )
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> PlackettLuceFactors:
+        """See base class: sets that were chosen from many times count as often."""
+        if counts is None:
+            return self
+        own = counts if self._answers is None else counts[..., self._answers]
+        copied = copy(self)
+        copied.counts = own.to(self.rows.coefficients)
+        return copied
+
+    def _weighted(self, of_sets: Tensor) -> Tensor:
+        """Values of each set, ``batch_shape x L x P``, as often as it counts."""
+        if self.counts is None:
+            return of_sets
+        return of_sets * self.counts.unsqueeze(-1)
+
+    def reindex(self, inverse: Tensor, num_points: int) -> None:
+        """See base class."""
+        super().reindex(inverse, num_points)
+        there = self.stages >= 0
+        self.stages = torch.where(there, inverse[self.stages.clamp_min(0)], -1)
+
+    def _log_probabilities(self, z: Tensor) -> Tensor:
+        """Log probability of each item of each set, ``batch_shape x L x k``."""
+        behind = -z[..., self._against_chosen]
+        behind = torch.where(self._there, behind, -torch.inf)
+        chosen = behind.new_zeros(*behind.shape[:-1], 1)
+        return torch.cat([chosen, behind], dim=-1).log_softmax(-1)
+
+    def _of_pairs(self, log_p: Tensor) -> Tensor:
+        """``p_i p_j`` of all pairs of each set, ``batch_shape x L x P``."""
+        return (log_p[..., self._first] + log_p[..., self._second]).exp()
+
+    def _rows_of(self, pairs: Tensor) -> Tensor:
+        """``batch_shape x L x P`` to ``batch_shape x m``."""
+        return pairs.flatten(-2)[..., self._kept]
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        log_p = self._log_probabilities(z)
+        products = self._of_pairs(log_p)
+        value, first = torch.zeros_like(products), torch.zeros_like(products)
+        value[..., 0] = log_p[..., 0]
+        first[..., : log_p.shape[-1] - 1] = log_p[..., 1:].exp()
+        each = map(self._weighted, (value, first, -products))
+        return LogDerivatives(*map(self._rows_of, each))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        r"""See base class.
+
+        With the weighted products :math:`w_{ij} p_i p_j`, their sum S over a set and
+        :math:`T_j` over the pairs of item j, the derivative in the row of j and the
+        chosen item is :math:`T_j - 2 p_j S`.
+        """
+        log_p = self._log_probabilities(z)
+        products = self._of_pairs(log_p)
+        sizes = products.shape[-2:]
+        given = weights.new_zeros(*weights.shape[:-1], sizes.numel())
+        given[..., self._kept] = weights
+        products = self._weighted(products * given.unflatten(-1, sizes))
+        of_item = products.new_zeros(*products.shape[:-1], log_p.shape[-1])
+        of_item = of_item.index_add(-1, self._first, products)
+        of_item = of_item.index_add(-1, self._second, products)
+        out = torch.zeros_like(products)
+        total = products.sum(-1, keepdim=True)
+        out[..., : log_p.shape[-1] - 1] = (of_item - 2 * log_p.exp() * total)[..., 1:]
+        return self._rows_of(out)
+
+
+@register_likelihood
+class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
+    r"""Logistic likelihood of duels, in the difference of two utilities.
+
+    .. math:: P(w \succ l) = 1 / (1 + e^{-(f_w - f_l)}).
+
+    It has no noise parameter: the kernel's output scale is the only scale. (Bradley and
+    Terry 1952.)
+    """
+
+    explains: ClassVar = {Comparisons: LogitFactors}
+
+    def factors(self, feedback: Comparisons, num_points: int) -> LogitFactors:
+        """See base class.
+
+        Raises:
+            UnsupportedFeedbackError: There are ties, which it has no probability for.
+        """
+        if feedback.ties is not None:
+            raise UnsupportedFeedbackError(
+                "PairwiseLogitLikelihood has no probability for ties; use "
+                "PairwiseProbitLikelihood(tie_threshold=...), which EPPreferenceGP, "
+                "LaplacePreferenceGP and SkewPreferenceGP take."
+            )
+        assert feedback.pairs is not None, "comparisons without ties have pairs"
+        return LogitFactors(pair_rows(feedback.pairs, num_points, self._like))
+
+    @property
+    def observation_variance(self) -> Tensor:
+        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
+        return torch.full_like(self._like, math.pi**2 / 6)
+
+    @property
+    def link(self) -> LogitLink:
+        """See base class."""
+        return LogitLink()
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return self.link.win_probability(mean, variance)
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        """See base class: the probability that the first item wins."""
+        return Bernoulli(logits=function_samples)
+
+
+@register_likelihood
+class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
+    r"""Softmax likelihood of choices and rankings (Plackett and Luce).
+
+    .. math:: P(c \mid S) = e^{f_c} / \sum_{j \in S} e^{f_j}.
+
+    A ranking is a choice of its first item, then of the second out of the rest, and so
+    on (Luce 1959; Plackett 1975; equations 3 and 4 of Guo et al. 2020). Pairs are
+    Bradley and Terry's: see :class:`PairwiseLogitLikelihood`.
+
+    It has no noise parameter: the kernel's output scale is the only scale.
+    """
+
+    explains: ClassVar = {Choices: PlackettLuceFactors, Rankings: PlackettLuceFactors}
+
+    def factors(
+        self, feedback: Choices | Rankings, num_points: int
+    ) -> PlackettLuceFactors:
+        """See base class."""
+        return PlackettLuceFactors(
+            feedback.stages(), num_points, self._like, feedback.answers_of_stages()
+        )
+
+    @property
+    def observation_variance(self) -> Tensor:
+        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
+        return torch.full_like(self._like, math.pi**2 / 6)
+
+    @property
+    def link(self) -> LogitLink:
+        """See base class: a choice out of two is Bradley and Terry's duel."""
+        return LogitLink()
+
+    def log_choice_probability(self, utilities: Tensor) -> Tensor:
+        """See base class."""
+        return utilities.log_softmax(-1)
+
+    def log_order_probability(self, utilities: Tensor) -> Tensor:
+        """See base class: the softmax of each item among those behind it."""
+        behind = utilities.flip(-1).logcumsumexp(-1).flip(-1)
+        return (utilities - behind).sum(-1)
+
+    def forward(self, function_samples: Tensor) -> Categorical:
+        """See base class: which item is chosen.
+
+        Args:
+            function_samples: Utilities of the items of a set, ``... x k``.
+        """
+        return Categorical(logits=function_samples)

@@ -1,0 +1,206 @@
+"""The likelihood of ratings on ordered levels."""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import ClassVar
+
+import torch
+from botorch.utils.probability.utils import ndtr
+from gpytorch.module import Module
+from gpytorch.priors import Prior
+from torch import Tensor
+from torch.distributions import Categorical
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.answers import OrdinalRatings
+from botorch_pref.feedback.base import Feedback
+from botorch_pref.likelihoods.base import (
+    PositiveParameter,
+    PreferenceLikelihood,
+    register_likelihood,
+    register_positive,
+)
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.linalg.sparse_design import point_rows
+from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
+
+
+def _get_cutpoints(module: Module) -> Tensor:
+    return module.cutpoints
+
+
+def _set_cutpoints(module: Module, value: Tensor) -> None:
+    module.cutpoints = value
+
+
+@register_likelihood
+class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
+    r"""Ordinal probit likelihood: levels between cut points of a noisy utility.
+
+    .. math::
+        P(\mathrm{level}_i = k \mid f_i) = \Phi\Big(\frac{b_{k+1} - f_i}{\sigma_o}\Big)
+        - \Phi\Big(\frac{b_k - f_i}{\sigma_o}\Big), \qquad
+        -\infty = b_0 < b_1 < \dots < b_{K} = \infty
+
+    for levels 0 to ``K - 1``, higher is better (Chu and Ghahramani 2005, "Gaussian
+    processes for ordinal regression", section 2.1). Cut points are learned and stay in
+    order: the parameters are the first one and the logarithms of the gaps. Together
+    with a learned constant mean only their differences are identified.
+
+    Args:
+        num_levels: ``K``, at least 2; None where ``cutpoints`` say it.
+        noise: :math:`\sigma_o^2`, positive. Fixed unless it has a prior.
+        cutpoints: Initial :math:`b_1 \dots b_{K-1}`, increasing. By default quantiles
+            at which a normal of twice the noise's deviation is in each level alike.
+        noise_prior: A prior on the noise, which is then learned.
+        cutpoints_prior: A prior on the cut points.
+
+    Raises:
+        FeedbackError: The noise is not positive, cut points do not increase, or their
+            number contradicts ``num_levels``.
+    """
+
+    explains: ClassVar = {OrdinalRatings: BoxFactors}
+    noise = PositiveParameter()
+
+    def __init__(
+        self,
+        num_levels: int | None = None,
+        *,
+        noise: float | Tensor = 1.0,
+        cutpoints: Tensor | None = None,
+        noise_prior: Prior | None = None,
+        cutpoints_prior: Prior | None = None,
+    ) -> None:
+        super().__init__()
+        register_positive(
+            self, "noise", noise, noise_prior, learned=noise_prior is not None
+        )
+        check_kind("cutpoints_prior", cutpoints_prior, Prior, NoneType)
+        start = _initial_cutpoints(num_levels, cutpoints, self.noise.detach())
+        self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))
+        if cutpoints_prior is not None:
+            self.register_prior(
+                "cutpoints_prior", cutpoints_prior, _get_cutpoints, _set_cutpoints
+            )
+
+    @classmethod
+    def default_for(cls, feedback: Feedback | None) -> OrdinalProbitLikelihood:
+        """See base class."""
+        assert isinstance(feedback, OrdinalRatings), "defaults follow from ratings"
+        return cls(feedback.num_levels)
+
+    @property
+    def num_levels(self) -> int:
+        """``K``, the number of levels."""
+        return self.raw_cutpoints.shape[-1] + 1
+
+    @property
+    def cutpoints(self) -> Tensor:
+        """``batch_shape x (K - 1)``, increasing."""
+        first, gaps = self.raw_cutpoints[..., :1], self.raw_cutpoints[..., 1:]
+        return torch.cat([first, gaps.exp()], dim=-1).cumsum(-1)
+
+    @cutpoints.setter
+    def cutpoints(self, value: Tensor) -> None:
+        start = _initial_cutpoints(self.num_levels, value, self.noise.detach())
+        self.initialize(raw_cutpoints=_to_raw(start).expand_as(self.raw_cutpoints))
+
+    @property
+    def _ends(self) -> Tensor:
+        """All K + 1 ends of the intervals."""
+        ends = self.cutpoints.new_full((*self.cutpoints.shape[:-1], 1), torch.inf)
+        return torch.cat([-ends, self.cutpoints, ends], dim=-1)
+
+    def factors(self, feedback: OrdinalRatings, num_points: int) -> BoxFactors:
+        """See base class.
+
+        Raises:
+            FeedbackError: The ratings have another number of levels.
+        """
+        if feedback.num_levels != self.num_levels:
+            raise FeedbackError(
+                f"OrdinalRatings has {feedback.num_levels} levels, but the likelihood "
+                f"has {self.num_levels}; build it with "
+                f"OrdinalProbitLikelihood({feedback.num_levels})."
+            )
+        ends, noise = self._ends, self.noise.unsqueeze(-1)
+        batch = torch.broadcast_shapes(
+            ends.shape[:-1], noise.shape[:-1], feedback.batch_shape
+        )
+        ends = ends.expand(*batch, -1)
+        none = ends.new_full((*batch, 1), torch.inf)
+        # Not the difference of cut points, which cancels where all are far from zero.
+        gaps = self.raw_cutpoints[..., 1:].exp().expand(*batch, -1)
+        width = torch.cat([none, gaps, none], dim=-1)
+        levels = feedback.levels.expand(*batch, -1)
+        return BoxFactors(
+            point_rows(feedback.indices, num_points, ends),
+            noise.expand(*batch, levels.shape[-1]),
+            ends.gather(-1, levels),
+            ends.gather(-1, levels + 1),
+            width=width.gather(-1, levels),
+        )
+
+    @property
+    def observation_variance(self) -> Tensor:
+        """The noise of one point."""
+        return self.noise
+
+    def level_probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Probabilities of the levels of a point with a Gaussian utility.
+
+        Args:
+            mean: Of the utility, any shape.
+            variance: Of the utility, broadcastable with ``mean``.
+
+        Returns:
+            ``... x K``, summing to one.
+        """
+        scale = (self.noise + variance).sqrt().unsqueeze(-1)
+        standard = (self._ends - mean.unsqueeze(-1)) / scale
+        # Levels above the utility by their upper tails, which keep their digits.
+        lower, upper = standard[..., :-1], standard[..., 1:]
+        above = lower > 0
+        return torch.where(
+            above, ndtr(-lower) - ndtr(-upper), ndtr(upper) - ndtr(lower)
+        )
+
+    def forward(self, function_samples: Tensor) -> Categorical:
+        """See base class: the distribution of the level of a point."""
+        exactly = torch.zeros_like(function_samples)
+        return Categorical(probs=self.level_probabilities(function_samples, exactly))
+
+
+def _initial_cutpoints(
+    num_levels: int | None, cutpoints: Tensor | None, noise: Tensor
+) -> Tensor:
+    if num_levels is not None:
+        check_count("OrdinalProbitLikelihood: num_levels", num_levels, at_least=2)
+    if cutpoints is None:
+        if num_levels is None:
+            raise FeedbackError(
+                "OrdinalProbitLikelihood needs num_levels of at least 2, or cutpoints; "
+                "pass OrdinalProbitLikelihood(num_levels)."
+            )
+        share = torch.arange(1, num_levels, dtype=noise.dtype) / num_levels
+        return 2 * noise.sqrt().unsqueeze(-1) * torch.special.ndtri(share)
+    cutpoints = number_tensor("cutpoints", cutpoints, noise.dtype, noise.device)
+    if cutpoints.dim() == 0 or 0 in cutpoints.shape:
+        raise FeedbackError("cutpoints must hold at least one number, got none.")
+    if num_levels is not None and cutpoints.shape[-1] != num_levels - 1:
+        raise FeedbackError(
+            f"{num_levels} levels have {num_levels - 1} cut points, got "
+            f"{cutpoints.shape[-1]}."
+        )
+    if not bool(cutpoints.isfinite().all() & (cutpoints.diff(dim=-1) > 0).all()):
+        raise FeedbackError(
+            f"cutpoints must be finite and increase, got {cutpoints.tolist()}."
+        )
+    return cutpoints
+
+
+def _to_raw(cutpoints: Tensor) -> Tensor:
+    """The first cut point and the logarithms of the gaps."""
+    return torch.cat([cutpoints[..., :1], cutpoints.diff(dim=-1).log()], dim=-1)

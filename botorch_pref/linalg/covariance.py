@@ -1,0 +1,220 @@
+"""Covariance matrices as tensors, and their roots, singular or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from gpytorch import settings
+from gpytorch.kernels import Kernel
+from linear_operator.operators import DenseLinearOperator, RootLinearOperator
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
+
+from botorch_pref.errors import PrecisionError
+
+
+def joint_shape(*shapes: torch.Size) -> torch.Size:
+    """The shapes broadcast; torch's own function takes as long as a product.
+
+    Args:
+        shapes: Mostly equal, or empty.
+
+    Raises:
+        RuntimeError: They do not broadcast.
+    """
+    distinct = {shape for shape in shapes if shape}
+    if len(distinct) > 1:
+        return torch.broadcast_shapes(*distinct)
+    return distinct.pop() if distinct else torch.Size()
+
+
+def join_rows(parts: Sequence[Tensor]) -> Tensor:
+    """Blocks of rows, one after the other, with broadcast batches.
+
+    Args:
+        parts: ``batch_shape x m`` each, of any ``m``.
+    """
+    batch = joint_shape(*(part.shape[:-1] for part in parts))
+    return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
+
+
+def batched_product(left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right``, without a copy of ``right`` for each t-batch.
+
+    Args:
+        left: ``t_batch x batch_shape x q x n``.
+        right: ``batch_shape x n x r``.
+
+    Returns:
+        ``t_batch x batch_shape x q x r``.
+    """
+    if right.dim() != 3 or left.dim() < 4:
+        return left @ right
+    return torch.einsum("...sqn,snr->...sqr", left, right)
+
+
+def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Tensor:
+    """The covariance of two sets of points, at once.
+
+    GPyTorch's lazy tensors, which are evaluated in this same way, cost as much again as
+    a kernel of some hundred points.
+
+    Args:
+        kernel: The covariance function.
+        x1: ``batch_shape x q x d``.
+        x2: ``batch_shape x n x d``; None for ``x1``.
+
+    Returns:
+        ``batch_shape x q x n``.
+    """
+    with settings.lazily_evaluate_kernels(False):
+        return kernel(x1, x2).to_dense()
+
+
+def psd_root(matrix: Tensor) -> Tensor:
+    r"""A square root :math:`S` with :math:`S S^T = M`, to rounding.
+
+    The Cholesky factor where it exists. Where it does not, because ``M`` is singular
+    (duplicate points, comparisons that see only differences), the eigenvectors scaled
+    by the roots of the eigenvalues. Eigenvalues below zero are rounding errors of a
+    semi-definite matrix, of size :math:`\epsilon \|M\|`, and count as zero: nothing is
+    added to the diagonal, and ``S S'`` is as close to ``M`` as a Cholesky factor is.
+
+    Not for autograd: eigenvectors of repeated eigenvalues have no derivative.
+
+    Args:
+        matrix: ``batch_shape x k x k``, symmetric positive semi-definite.
+
+    Returns:
+        ``batch_shape x k x k``.
+
+    Raises:
+        PrecisionError: Entries are not finite, or too large for eigenvalues.
+    """
+    cholesky, info = torch.linalg.cholesky_ex(matrix)
+    if not bool(info.any()):
+        return cholesky
+    try:
+        eigenvalues, eigenvectors = torch.linalg.eigh(matrix)
+    except LinAlgError as error:
+        raise PrecisionError(
+            f"A matrix of shape {tuple(matrix.shape)} has no eigenvalues that can be "
+            f"computed ({error}); its entries reach {float(matrix.abs().amax()):.3g}. "
+            "Are the hyper-parameters finite, and of the size of the data?"
+        ) from error
+    return eigenvectors * eigenvalues.clamp_min(0.0).sqrt().unsqueeze(-2)
+
+
+_ROUNDING_FACTOR = 4.0
+
+
+def semidefinite_cholesky(matrix: Tensor) -> Tensor:
+    r"""Lower triangular ``L``, nonnegative diagonal, with ``L L' = M``.
+
+    The Cholesky factor where ``M`` is regular: where every pivot (the variance left in
+    a point given the points before it) exceeds ``4 k eps M_jj``, with eps the rounding
+    unit of the dtype. Elsewhere elimination would multiply rounding errors, and the
+    rows of a root of ``M`` from its eigenvectors are orthogonalised in order instead; a
+    point whose pivot does not exceed the threshold adds no column. Nothing is added to
+    the diagonal, equal points have equal rows to rounding, and what is left out of a
+    standardised sample has a standard deviation of at most ``sqrt(4 k eps)``.
+
+    The derivative is that of the Cholesky factor, with the pivots that were left out
+    held at 0: the middle of the kink that a standard deviation has at 0.
+
+    Args:
+        matrix: ``batch_shape x k x k``, symmetric positive semi-definite up to
+            rounding.
+
+    Returns:
+        ``batch_shape x k x k``, differentiable once.
+    """
+    factor: Tensor = _SemidefiniteCholesky.apply(matrix)
+    return factor
+
+
+class _SemidefiniteCholesky(Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+        rounding = _ROUNDING_FACTOR * matrix.shape[-1] * torch.finfo(matrix.dtype).eps
+        pivots = factor.diagonal(dim1=-2, dim2=-1).square()
+        # Not a number, as after a failed elimination, is no pivot either.
+        regular = (info == 0) & (pivots > rounding * diagonal).all(-1)
+        if not bool(regular.all()):
+            scale = diagonal.clamp(min=0.0).sqrt()
+            safe = torch.where(scale > 0, scale, 1.0)
+            correlation = matrix / (safe.unsqueeze(-1) * safe.unsqueeze(-2))
+            singular = scale.unsqueeze(-1) * _ordered_root(correlation, rounding)
+            factor = torch.where(regular[..., None, None], factor, singular)
+        ctx.save_for_backward(factor)
+        return factor
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        # With S = L^-T Phi(L' G) L^-1, Phi the lower triangle with half its diagonal,
+        # the gradient is (S + S') / 2 (Murray 2016, "Differentiation of the Cholesky
+        # decomposition", eq. 10). A unit pivot stands in for one that was left out.
+        (factor,) = ctx.saved_tensors
+        absent = factor.diagonal(dim1=-2, dim2=-1) == 0
+        present = torch.where(absent.unsqueeze(-2), 0.0, gradient)
+        regular = factor + torch.diag_embed(absent.to(factor.dtype))
+        inner = (regular.mT @ present).tril()
+        inner = inner - 0.5 * torch.diag_embed(inner.diagonal(dim1=-2, dim2=-1))
+        left = torch.linalg.solve_triangular(regular.mT, inner, upper=True)
+        full = torch.linalg.solve_triangular(regular, left, upper=False, left=False)
+        return 0.5 * (full + full.mT)
+
+
+def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
+    """Triangular root of matrices with a unit (or zero) diagonal, of any rank.
+
+    Gram-Schmidt on the rows of a root, each orthogonalised twice against the directions
+    of the points before it; a remainder whose square is within the threshold gives no
+    direction.
+    """
+    eigenvalues, vectors = torch.linalg.eigh(correlation)
+    rows = vectors * eigenvalues.clamp(min=0.0).sqrt().unsqueeze(-2)
+    # Only those that are one: far fewer than points where these crowd.
+    directions = torch.zeros_like(rows)
+    places: list[int] = []
+    for j in range(rows.shape[-1]):
+        rest = rows[..., j, :, None]
+        earlier = directions[..., : len(places), :]
+        for _ in range(2):
+            rest = rest - earlier.mT @ (earlier @ rest)
+        square = rest.square().sum((-2, -1))
+        if bool((square > threshold).any()):
+            length = torch.where(square > threshold, square.sqrt(), torch.inf)
+            new = (rest / length[..., None, None]).squeeze(-1)
+            directions[..., len(places), :] = new
+            places.append(j)
+    root = torch.zeros_like(rows)
+    root[..., places] = rows @ directions[..., : len(places), :].mT
+    return root.tril()
+
+
+class SemidefiniteLinearOperator(DenseLinearOperator):
+    """A dense covariance whose root needs no jitter where it is singular.
+
+    GPyTorch's own adds to the diagonal, with a warning, wherever Cholesky's algorithm
+    fails: at two equal points of a candidate, or at the difference of a point from
+    itself. This root gives equal points equal samples.
+
+    Args:
+        tsr: ``batch_shape x q x q``, symmetric positive semi-definite up to rounding.
+    """
+
+    def root_decomposition(self, method: str | None = None) -> RootLinearOperator:
+        """The lower triangular root, zero in the columns of dependent points.
+
+        Args:
+            method: Ignored; part of the base class's signature.
+        """
+        return RootLinearOperator(semidefinite_cholesky(self.tensor))

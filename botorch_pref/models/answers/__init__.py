@@ -1,1 +1,0 @@
-"""Likelihoods of the answers of a model, and which engines take them."""

@@ -1,0 +1,473 @@
+"""The base of every model of utilities: its data and what it predicts of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any, Self, cast
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import FantasizeMixin, Model
+from botorch.models.transforms.input import InputTransform
+from botorch.posteriors.posterior import Posterior
+from botorch.sampling.base import MCSampler
+from botorch.sampling.pairwise_samplers import PairwiseMCSampler
+from botorch.utils.containers import BotorchContainer
+from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.engine import SolutionCache
+from botorch_pref.models.data import (
+    DistinctPoints,
+    TrainingSet,
+    collect_answers,
+    copy_of_modules,
+    replaced_data,
+)
+from botorch_pref.models.feedback_dataset import inputs_from_dataset
+from botorch_pref.posteriors.difference import duels_between
+from botorch_pref.posteriors.gaussian import (
+    Moments,
+    check_finite,
+    check_output_indices,
+    check_point_pairs,
+    check_points,
+    contrast,
+    transformed_posterior,
+    with_observation_noise,
+)
+
+
+def check_fantasy_points(X: Tensor) -> None:
+    """Checks that there are points for a duel.
+
+    Args:
+        X: ``batch_shape x q x d``.
+
+    Raises:
+        FeedbackError: Fewer than two points.
+    """
+    if X.shape[-2] < 2:
+        raise FeedbackError(
+            f"X has shape {tuple(X.shape)}: a fantasy is about a duel of two points or "
+            "more; use q=2."
+        )
+
+
+def fantasy_duels(sampler: MCSampler, posterior: Posterior) -> Tensor:
+    """Answers drawn from a posterior with the noise of the answers.
+
+    Utilities are drawn with that noise, and of each pair the larger one wins. With two
+    points the answers have the probability that the model gives them, exactly so under
+    a probit likelihood without ties. The answers about more points come from one draw
+    of each, and are then taken as independent duels, as BoTorch does with
+    ``PairwiseGP``.
+
+    Args:
+        sampler: Of utilities or of pairs, winner first. BoTorch's pairwise samplers,
+            whose pairs have the loser first, are asked for utilities.
+        posterior: Over q points, with observation noise.
+
+    Returns:
+        ``sample_shape x batch_shape x m x 2`` long, winner first.
+    """
+    if not isinstance(sampler, PairwiseMCSampler):
+        drawn = sampler(posterior)
+        return duels_between(drawn) if drawn.is_floating_point() else drawn
+    # Of BoTorch's the utilities only: its pairs (0.18.1) have the loser first, where
+    # models expect the winner, and cost NumPy its global state.
+    utilities: Any = super(PairwiseMCSampler, sampler)
+    duels = duels_between(utilities.forward(posterior))
+    count = cast("int | None", sampler.max_num_comparisons)
+    if count is None:
+        return duels
+    generator = torch.Generator().manual_seed(sampler.seed)
+    order = torch.randperm(duels.shape[-2], generator=generator).to(duels.device)
+    return duels[..., order[:count], :]
+
+
+class UtilityModel(Model, FantasizeMixin):
+    """A model of utilities behind BoTorch's and GPyTorch's protocols.
+
+    It holds datapoints, answers and the last solution. Subclasses say what answers they
+    take and what the moments of utilities are.
+    """
+
+    dim: int | None = None
+    """``d``, the number of features; None without datapoints."""
+    _data: TrainingSet | None = None
+    _given: tuple[Tensor, Tensor] | None = None
+    """Points and comparisons that a model without data was conditioned on."""
+    _cache: SolutionCache[Any]
+
+    @abstractmethod
+    def check_feedback(self, feedback: Sequence[Feedback]) -> None:
+        """Checks that the model takes some answers.
+
+        Args:
+            feedback: Blocks of answers.
+
+        Raises:
+            UnsupportedFeedbackError: It does not.
+        """
+
+    @abstractmethod
+    def moments(self, X: Tensor) -> Moments:
+        """Moments of utilities; ends train mode.
+
+        Args:
+            X: ``batch_shape x q x d``, untransformed.
+        """
+
+    @abstractmethod
+    def make_posterior(self, moments: Moments) -> Posterior:
+        """Moments as a posterior of the model's class.
+
+        Args:
+            moments: Of utilities, or of linear combinations of them.
+        """
+
+    def posterior(  # type: ignore[override]
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """The joint posterior of utilities.
+
+        Args:
+            X: ``batch_shape x q x d``; leading dimensions broadcast against
+                the model's.
+            output_indices: None or ``[0]``.
+            observation_noise: Whether to add the noise with which the likelihood hears
+                each presented item; or variances to add, ``batch_shape x q x 1``.
+            posterior_transform: Applied to the posterior. Scaling by a
+                ``ScalarizedPosteriorTransform`` gives a posterior of the same kind.
+
+        Returns:
+            A posterior over ``batch_shape x q x 1``.
+
+        Raises:
+            FeedbackError: The noise is no variance.
+        """
+        check_output_indices(output_indices)
+        moments = self.moments(X)
+        if observation_noise is not False:
+            own = cast("Any", self).likelihood
+            moments = with_observation_noise(moments, observation_noise, own)
+        return transformed_posterior(
+            self.make_posterior, moments, posterior_transform, X
+        )
+
+    def check_points(self, name: str, X: Tensor) -> Tensor:
+        """Checks the points of a prediction.
+
+        Args:
+            name: Of the argument.
+            X: What was given.
+
+        Returns:
+            The points, in the precision of the model.
+
+        Raises:
+            FeedbackError: It is no tensor of such points as the model has seen, or one
+                of them is not finite.
+        """
+        return check_finite(
+            name, check_points(name, X, self.datapoints, self._num_features)
+        )
+
+    def _check_duels(
+        self, names: tuple[str, str], X1: Tensor, X2: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Checks the two sides of duels, as :meth:`check_points`."""
+        return check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
+
+    @property
+    def _num_features(self) -> int | None:
+        """``d`` of points to predict at; None where an input transform may add some."""
+        return None if hasattr(self, "input_transform") else self.dim
+
+    def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
+        """The joint posterior of differences ``f(X) - f(X_ref)``.
+
+        Args:
+            X: ``batch_shape x q x d``.
+            X_ref: ``batch_shape x 1 x d``, one reference for all, or
+                ``batch_shape x q x d``, one each.
+
+        Returns:
+            A posterior over ``batch_shape x q x 1``.
+        """
+        X, X_ref = self._check_duels(("X", "X_ref"), X, X_ref)
+        batch = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
+        both = torch.cat(
+            [X.expand(*batch, -1, -1), X_ref.expand(*batch, -1, -1)], dim=-2
+        )
+        return self.make_posterior(contrast(self.moments(both), X.shape[-2]))
+
+    def subset_output(self, idcs: list[int]) -> Self:
+        """A copy of the model: it has one output.
+
+        Args:
+            idcs: ``[0]``.
+        """
+        if list(idcs) != [0]:
+            raise UnsupportedError(f"idcs={idcs}, but there is one output.")
+        return deepcopy(self)
+
+    def fantasize(
+        self,
+        X: Tensor,
+        sampler: MCSampler,
+        observation_noise: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """The model conditioned on answers to the duels of some points.
+
+        :func:`.fantasy_duels` says how these are drawn. They are no differentiable
+        function of ``X``; the posterior given them is.
+
+        Args:
+            X: ``batch_shape x q x d``, at least two points.
+            sampler: Of utilities, as :class:`SobolQMCNormalSampler`; or of pairs,
+                winner first, as
+                :class:`~botorch_pref.posteriors.difference.DuelSampler`. BoTorch's
+                pairwise samplers, whose pairs have the loser first, are asked for
+                utilities.
+            observation_noise: Variances of the noise of the answers instead of the
+                likelihood's, ``batch_shape x q x 1``.
+            kwargs: For ``condition_on_observations``.
+
+        Returns:
+            The new model, of batch shape ``sample_shape x batch_shape``.
+
+        Raises:
+            FeedbackError: Fewer than two points.
+        """
+        check_fantasy_points(X)
+        noise: Any = True if observation_noise is None else observation_noise
+        duels = fantasy_duels(sampler, self.posterior(X, observation_noise=noise))
+        return self.condition_on_observations(X, duels, **kwargs)
+
+    def _set_data(self, data: TrainingSet) -> None:
+        self.check_feedback(data.feedback)
+        device = data.datapoints.device
+        self._data, self._given = data.map_tensors(lambda t: t.to(device)), None
+        self.dim = data.datapoints.shape[-1]
+        self._cache = SolutionCache()
+
+    def set_train_data(
+        self,
+        datapoints: Tensor | None = None,
+        comparisons: Tensor | Comparisons | None = None,
+        strict: bool = False,
+        *,
+        feedback: Sequence[Feedback] | None = None,
+    ) -> None:
+        """Replaces training data; hyper-parameters stay.
+
+        Args:
+            datapoints: ``batch_shape x n x d``, untransformed; None keeps the present
+                ones.
+            comparisons: ``batch_shape x m x 2``; None keeps the present ones.
+            strict: Whether shapes must stay as they are.
+            feedback: All other answers; None keeps the present ones.
+
+        Raises:
+            FeedbackError: Data that cannot mean anything, or of another shape under
+                ``strict``.
+        """
+        if self._has_transformed_inputs:
+            # Stored points are transformed in eval mode; those that come in are not.
+            self._revert_to_original_inputs()
+            self.set_train_data(datapoints, comparisons, strict, feedback=feedback)
+            self._set_transformed_inputs()
+            return
+        self._set_data(
+            replaced_data(self._data, datapoints, comparisons, feedback, strict)
+        )
+
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
+    ) -> Self:
+        """A copy of the model with more points and more answers about them.
+
+        Args:
+            X: ``batch_shape x n' x d``, untransformed. What is computed with the copy
+                has a gradient in it. The copy of a model without data returns the
+                tensors X and Y themselves as its ``datapoints`` and ``comparisons``,
+                as `PairwiseGP` does; do not change them in place afterwards.
+            Y: ``batch_shape x m' x 2`` integers into ``X``, winner first; or a
+                container of any kind of answer, or several, with indices into ``X``.
+                Batch shapes broadcast with each other and with the model's.
+            kwargs: Ignored, as BoTorch's protocol asks for.
+
+        Returns:
+            The new model, with the same hyper-parameters.
+
+        Raises:
+            FeedbackError: Data that cannot mean anything.
+            UnsupportedFeedbackError: The model has no likelihood for such answers.
+        """
+        more = TrainingSet(X, collect_answers(Y))
+        new = copy_of_modules(self)
+        new._has_transformed_inputs, new._original_train_inputs = False, None
+        if self.datapoints is None:
+            new.to(X)
+            new._set_data(more)
+            if isinstance(Y, Tensor) and Y.dtype == torch.long and Y.device == X.device:
+                new._given = X, Y
+        else:
+            given = TrainingSet(self.datapoints, self.feedback)
+            new._set_data(given.followed_by(more))
+        return new.train(self.training)
+
+    def with_feedback(self, feedback: Sequence[Feedback]) -> Self:
+        """A copy of the model with other answers about the same points.
+
+        Args:
+            feedback: All of them, with indices into ``datapoints``.
+
+        Returns:
+            The new model, with the same hyper-parameters.
+
+        Raises:
+            FeedbackError: The model has no points, or the answers cannot mean anything.
+            UnsupportedFeedbackError: The model has no likelihood for such answers.
+        """
+        if self.datapoints is None:
+            raise FeedbackError("The model has no points that answers could be about.")
+        new = copy_of_modules(self)
+        new._has_transformed_inputs, new._original_train_inputs = False, None
+        new._set_data(TrainingSet(self.datapoints, tuple(feedback)))
+        return new.train(self.training)
+
+    @classmethod
+    def construct_inputs(
+        cls, training_data: SupervisedDataset
+    ) -> dict[str, BotorchContainer | Tensor]:
+        """Constructor arguments from a data set of answers.
+
+        Args:
+            training_data: A `FeedbackDataset`, or BoTorch's ``RankingDataset``.
+
+        Raises:
+            UnsupportedFeedbackError: Another data set, or equal ranks among three and
+                more.
+        """
+        return inputs_from_dataset(training_data)
+
+    @property
+    def train_inputs(self) -> tuple[Tensor, ...]:
+        """The datapoints in a tuple, transformed in eval mode (GPyTorch's contract)."""
+        return () if self._data is None else (self._data.datapoints,)
+
+    @property
+    def train_targets(self) -> Tensor | None:
+        """The comparisons, ``batch_shape x m x 2``, where there are any."""
+        if self._given is not None:
+            return self._given[1]
+        block = None if self._data is None else self._data.comparisons
+        return None if block is None else block.pairs
+
+    @property
+    def datapoints(self) -> Tensor | None:
+        """``batch_shape x n x d``, as they were given."""
+        if self._has_transformed_inputs:
+            return self._original_train_inputs
+        if self._given is not None:
+            return self._given[0]
+        return None if self._data is None else self._data.datapoints
+
+    @property
+    def comparisons(self) -> Tensor | None:
+        """``batch_shape x m x 2``, winner first, where there are any."""
+        return self.train_targets
+
+    @property
+    def unconsolidated_comparisons(self) -> Tensor:
+        """Comparisons in the form that the objective of `PairwiseGP` wants.
+
+        Raises:
+            UnsupportedFeedbackError: Always: the objective of these models is another.
+        """
+        raise UnsupportedFeedbackError(
+            "PairwiseLaplaceMarginalLogLikelihood is of PairwiseGP; "
+            f"fit {type(self).__name__} with PreferenceMarginalLogLikelihood."
+        )
+
+    @property
+    def feedback(self) -> tuple[Feedback, ...]:
+        """Every block of answers; without any the posterior is the prior."""
+        return () if self._data is None else self._data.feedback
+
+    @property
+    def num_outputs(self) -> int:
+        """One: the utility."""
+        return 1
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """The batch shape of the training data."""
+        return torch.Size() if self._data is None else self._data.batch_shape
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "engine":
+            # Another engine has another solution, and other sites to start from.
+            self._cache = SolutionCache()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        before = self._data
+        if before is not None:
+            self._data = before.map_tensors(fn)
+        if self._original_train_inputs is not None:
+            self._original_train_inputs = fn(self._original_train_inputs)
+        # BoTorch's analytic acquisition functions move the model to where it is already
+        # at every call; then nothing is to be computed anew.
+        after = self._data
+        if before is None or after is None or after.datapoints is not before.datapoints:
+            self._cache, self._given = SolutionCache(), None
+        return self
+
+    @property
+    def _distinct(self) -> DistinctPoints | None:
+        # Copies of one point have a gradient each.
+        known = self._data is not None and not self._is_differentiated
+        return cast("TrainingSet", self._data).distinct if known else None
+
+    @property
+    def _is_differentiated(self) -> bool:
+        """Whether gradients in the datapoints are wanted."""
+        return self.datapoints is not None and self.datapoints.requires_grad
+
+    def transformed_points(self) -> Tensor:
+        """The distinct training inputs, transformed, with the graph of the given."""
+        given = cast("Tensor", self.datapoints)
+        if not self._has_transformed_inputs:
+            # All of them: a transform that learns from the data counts duplicates.
+            points = self.transform_inputs(given)
+        else:
+            # Not the stored ones, which BoTorch transforms without a graph, and before
+            # the parameters of the transform are set or loaded.
+            transform = cast("InputTransform", self.input_transform)
+            points = transform.preprocess_transform(given)
+        return points if self._distinct is None else points[self._distinct.first]
+
+    def _set_transformed_inputs(self) -> None:
+        # BoTorch's own asks for inputs, which a model of the prior alone has not.
+        if self._data is not None:
+            super()._set_transformed_inputs()
+
+    def _revert_to_original_inputs(self) -> None:
+        if self._has_transformed_inputs:
+            self._has_transformed_inputs = False
+            self.set_train_data(self._original_train_inputs)

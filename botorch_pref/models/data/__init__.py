@@ -1,1 +1,0 @@
-"""Training data of models, and what makes them of data sets."""

@@ -1,0 +1,579 @@
+r"""Models that average over their hyper-parameters.
+
+The target of Markov chains over :math:`\theta`, the values that priors are on:
+
+.. math:: \log p(\theta \mid \mathcal{Y}) = \log p(\mathcal{Y} \mid \theta)
+    + \sum_j \log p(\theta_j) + \mathrm{const},
+
+which is the objective of :class:`PreferenceMarginalLogLikelihood`. Over a free vector
+:math:`u` that maps to :math:`\theta`, every prior carries the volume that the map
+spans, :math:`\log |\det \partial \theta_j / \partial u_j|`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.transforms.input import InputTransform
+from botorch.posteriors.fully_bayesian import MCMC_DIM, GaussianMixturePosterior
+from gpytorch.constraints import Interval
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.means import ConstantMean, Mean
+from gpytorch.priors import NormalPrior, Prior
+from linear_operator.utils.errors import NotPSDError
+from torch import Tensor
+from torch.distributions import Transform, biject_to, constraints
+from torch.nn import Module, Parameter
+
+from botorch_pref.errors import BotorchPrefError, InferenceWarning
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.engine import SolutionCache
+from botorch_pref.inference.ep import ExpectationPropagation
+from botorch_pref.inference.laplace import Laplace
+from botorch_pref.linalg.covariance import SemidefiniteLinearOperator
+from botorch_pref.models.answers import LikelihoodArgument, register_model
+from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.posteriors.gaussian import Moments
+
+if TYPE_CHECKING:
+    import jax
+
+
+class _Learned(NamedTuple):
+    """A parameter that is learned, the prior on it and what frees it from bounds."""
+
+    name: str
+    start: Tensor
+    bijection: Transform
+    module: Module
+    prior: Prior
+    value: Callable[[Module], Tensor]
+
+    def raw(self, free: Tensor) -> Tensor:
+        """The parameter of free numbers, ``... x k`` to ``... x shape``."""
+        return self.bijection(free).reshape(free.shape[:-1] + self.start.shape)
+
+
+class HyperparameterDensity(Module):
+    r"""The log density of the hyper-parameters of a model given its answers.
+
+    Every parameter that is learned needs a prior, on itself or on a function of it that
+    can be inverted, registered as everywhere in GPyTorch: the evidence of answers falls
+    off nowhere fast enough to make a density without one.
+
+    Args:
+        model: With one data set. Its parameters are where the free vector starts; they
+            stay as they are.
+
+    Raises:
+        BotorchPrefError: A batch of models, nothing learned, an input transform that is
+            learned, a learned parameter with no prior or several, or a prior on several
+            parameters.
+    """
+
+    def __init__(self, model: PreferenceGP) -> None:
+        super().__init__()
+        if model.batch_shape:
+            raise BotorchPrefError(
+                f"The model has batch shape {tuple(model.batch_shape)}; "
+                "hyper-parameters are sampled for one data set at a time, n x d "
+                "datapoints."
+            )
+        self.model = model
+        self._learned = _learned_parameters(model)
+        self._sizes = [part.start.numel() for part in self._learned]
+
+    @property
+    def start(self) -> Tensor:
+        """The free vector of the model's present parameters, ``p``."""
+        return torch.cat(
+            [part.bijection.inv(part.start.flatten()) for part in self._learned]
+        )
+
+    def parameters_of(self, free: Tensor) -> dict[str, Tensor]:
+        """Parameters of the model, by their names in it.
+
+        Args:
+            free: ``... x p``.
+
+        Returns:
+            Tensors of ``... x`` the shape of each parameter.
+        """
+        pieces = free.split(self._sizes, dim=-1)
+        return {
+            part.name: part.raw(piece)
+            for part, piece in zip(self._learned, pieces, strict=True)
+        }
+
+    def log_density(self, free: Tensor) -> Tensor:
+        """The log density up to a constant, with its gradient.
+
+        Args:
+            free: ``p``.
+
+        Returns:
+            A scalar.
+        """
+        pieces = free.split(self._sizes)
+        raws = [
+            part.raw(piece) for part, piece in zip(self._learned, pieces, strict=True)
+        ]
+        swapped = {
+            f"model.{part.name}": raw
+            for part, raw in zip(self._learned, raws, strict=True)
+        }
+        return cast("Tensor", torch.func.functional_call(self, swapped, (pieces,)))
+
+    def forward(self, pieces: tuple[Tensor, ...]) -> Tensor:
+        """The log density where the parameters are functions of ``pieces``.
+
+        Args:
+            pieces: The free vector, split by parameters.
+        """
+        total = self.model.log_evidence()
+        for part, piece in zip(self._learned, pieces, strict=True):
+            value = part.value(part.module)
+            total = total + part.prior.log_prob(value).sum() + _log_volume(value, piece)
+        return total
+
+
+def _log_volume(value: Tensor, free: Tensor) -> Tensor:
+    """The logarithm of ``|det d value / d free|``."""
+    eye = torch.eye(len(free), dtype=free.dtype, device=free.device)
+    (jacobian,) = torch.autograd.grad(
+        value.reshape(-1), free, eye, create_graph=True, is_grads_batched=True
+    )
+    return torch.linalg.slogdet(jacobian).logabsdet
+
+
+def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
+    learned = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if not learned:
+        raise BotorchPrefError(
+            "Every parameter of the model is fixed, so that there is nothing to sample."
+        )
+    of_inputs = [name for name in learned if name.startswith("input_transform.")]
+    if of_inputs:
+        raise BotorchPrefError(
+            f"The input transform learns {', '.join(of_inputs)}, and a batch of models "
+            "shares one transform. Fit these before, with fit_gpytorch_mll on a model "
+            "without sampling, and fix them with requires_grad_(False)."
+        )
+    found: dict[str, _Learned] = {}
+    gp: Any = model
+    priors: Iterable[Any] = gp.named_priors()
+    for prior_name, module, prior, closure, _ in priors:
+        name = _parameter_behind(prior_name, closure(module), learned)
+        if name is None:
+            continue
+        if name in found:
+            raise BotorchPrefError(
+                f"{prior_name} is a second prior on {name}; give each learned "
+                "parameter one."
+            )
+        start = learned[name].detach().clone()
+        bijection = _bijection(gp.constraint_for_parameter_name(name))
+        found[name] = _Learned(name, start, bijection, module, prior, closure)
+    missing = [name for name in learned if name not in found]
+    if missing:
+        raise BotorchPrefError(
+            f"No prior on {', '.join(missing)}: the posterior of hyper-parameters has "
+            "a density only where every one that is learned has a prior. Register one "
+            "(register_prior, or the constructor's argument), or fix the parameter "
+            "with requires_grad_(False)."
+        )
+    return [found[name] for name in learned]
+
+
+def _parameter_behind(
+    prior_name: str, value: Tensor, learned: Mapping[str, Parameter]
+) -> str | None:
+    """The parameter that a prior is on; None where it is fixed."""
+    if not value.requires_grad:
+        return None
+    gradients = torch.autograd.grad(
+        value.sum(), list(learned.values()), allow_unused=True
+    )
+    names = [
+        name
+        for name, gradient in zip(learned, gradients, strict=True)
+        if gradient is not None
+    ]
+    if len(names) == 1 and learned[names[0]].numel() == value.numel():
+        return names[0]
+    raise BotorchPrefError(
+        f"{prior_name} is on {value.numel()} numbers that depend on "
+        f"{' and '.join(names)}; sampling needs each prior on one parameter, as many "
+        "numbers as it has."
+    )
+
+
+def _bijection(constraint: Interval | None) -> Transform:
+    """Bijection from all real numbers to the range of a raw parameter."""
+    if constraint is None or constraint.enforced:
+        return biject_to(constraints.real)
+    lower, upper = constraint.lower_bound, constraint.upper_bound
+    if bool(lower.isinf().all()):
+        below = constraints.real if bool(upper.isinf().all()) else None
+        return biject_to(below or constraints.less_than(upper))
+    if bool(upper.isinf().all()):
+        return biject_to(constraints.greater_than(lower))
+    return biject_to(constraints.interval(lower, upper))
+
+
+_SITE = "offset"
+
+
+class NutsModel:
+    """Density of hyper-parameters for BoTorch's ``fit_fully_bayesian_model_nuts``.
+
+    Its protocol is that of BoTorch's ``PyroModel``. The density and its gradient are
+    computed by torch, in one call from JAX's compiled sampler. A chain starts within 2
+    of the parameters that the density starts from, in each free direction: mostly
+    logarithms. Where rounding errors leave no evidence, as at the far ends of first
+    steps, the density counts as zero.
+
+    Args:
+        density: Of the hyper-parameters.
+    """
+
+    def __init__(self, density: HyperparameterDensity) -> None:
+        self._density = density
+        self._start = density.start
+
+    def sample(self) -> None:
+        """States the density to NumPyro."""
+        import numpyro
+        from numpyro.distributions import ImproperUniform, constraints
+
+        flat = ImproperUniform(constraints.real_vector, (), (len(self._start),))
+        offset = numpyro.sample(_SITE, flat)
+        numpyro.factor("log_density", self._log_density()(offset))
+
+    def postprocess_mcmc_samples(
+        self, mcmc_samples: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """Samples of the model's parameters, by their names in it.
+
+        Args:
+            mcmc_samples: From NumPyro.
+
+        Returns:
+            Tensors whose first dimension counts samples.
+        """
+        offsets = torch.tensor(mcmc_samples[_SITE].tolist(), dtype=self._start.dtype)
+        free = self._start + offsets.to(self._start.device)
+        return {
+            name: value.detach()
+            for name, value in self._density.parameters_of(free).items()
+        }
+
+    def _log_density(self) -> Any:
+        """The density as a function that JAX differentiates."""
+        import jax
+
+        def evaluate(offset: jax.Array) -> tuple[jax.Array, jax.Array]:
+            shapes = (
+                jax.ShapeDtypeStruct((), offset.dtype),
+                jax.ShapeDtypeStruct(offset.shape, offset.dtype),
+            )
+            return jax.pure_callback(self._value_and_gradient, shapes, offset)
+
+        @jax.custom_vjp
+        def log_density(offset: jax.Array) -> jax.Array:
+            return evaluate(offset)[0]
+
+        def backward(gradient: jax.Array, cotangent: jax.Array) -> tuple[jax.Array]:
+            return (cotangent * gradient,)
+
+        log_density.defvjp(evaluate, backward)
+        return log_density
+
+    def _value_and_gradient(self, offset: Any) -> tuple[Any, Any]:
+        offsets = torch.tensor(offset.tolist(), dtype=self._start.dtype)
+        results = self._evaluate(self._start + offsets.to(self._start.device))
+        # By default JAX computes in single precision: far ends may become infinite,
+        # which is as good as a density of zero.
+        dtype = getattr(torch, offset.dtype.name)
+        value, gradient = (result.cpu().to(dtype).numpy() for result in results)
+        return value, gradient
+
+    def _evaluate(self, free: Tensor) -> tuple[Tensor, Tensor]:
+        free = free.requires_grad_()
+        with torch.enable_grad(), warnings.catch_warnings():
+            # The models of the draws that are kept will say it, the others are steps.
+            warnings.simplefilter("ignore", InferenceWarning)
+            try:
+                value = self._density.log_density(free)
+            except NotPSDError:
+                return torch.full_like(free[0], -torch.inf), torch.zeros_like(free)
+            (gradient,) = torch.autograd.grad(value, free)
+        return value.detach(), gradient
+
+
+# About the deviation of utilities under the prior mean of the output scale.
+_MEAN_PRIOR_DEVIATION = 4.0
+
+_HYPERPARAMETER_MODULES = ("mean_module", "covar_module", "likelihoods")
+
+
+class FullyBayesianPreferenceGP(PreferenceGP):
+    r"""A batch of models, one for each of some draws of the hyper-parameters.
+
+    .. math:: p(f \mid \mathcal{Y}) = \int p(f \mid \mathcal{Y}, \theta) \,
+        p(\theta \mid \mathcal{Y}) \, d\theta
+        \approx \frac{1}{S} \sum_s p(f \mid \mathcal{Y}, \theta_s)
+
+    with :math:`\theta_s` drawn by BoTorch's ``fit_fully_bayesian_model_nuts`` from the
+    engine's evidence times the registered priors. As in BoTorch's fully Bayesian models
+    the ``S`` models are a batch in dimension -3, posteriors are Gaussian mixtures, and
+    acquisition functions average over them.
+
+    Every learned parameter needs a prior. Kernels have one by default, and so has the
+    mean constant and the precision of strengths and ratings here; give
+    ``tie_threshold_prior=`` or ``cutpoints_prior=`` to the likelihoods that learn
+    these.
+
+    Args:
+        datapoints: ``n x d``; None for a model of the prior alone.
+        comparisons: ``m x 2`` integers into ``datapoints``, winner first.
+        feedback: Other answers, at most one container of a kind.
+        likelihood: See :class:`PreferenceGP`.
+        mean_module: See :class:`PreferenceGP`.
+        covar_module: See :class:`PreferenceGP`.
+        input_transform: See :class:`PreferenceGP`.
+
+    Raises:
+        ImportError: JAX or NumPyro is missing.
+    """
+
+    _is_fully_bayesian = True
+    _is_ensemble = True
+
+    def __init__(
+        self,
+        datapoints: Tensor | None = None,
+        comparisons: Tensor | Comparisons | None = None,
+        *,
+        feedback: Sequence[Feedback] = (),
+        likelihood: LikelihoodArgument = None,
+        mean_module: Mean | None = None,
+        covar_module: Kernel | None = None,
+        input_transform: InputTransform | None = None,
+    ) -> None:
+        _check_samplers_are_installed()
+        self._num_samples: int | None = None
+        self._modules_of_one: dict[str, Module] = {}
+        super().__init__(
+            datapoints,
+            comparisons,
+            feedback=feedback,
+            likelihood=likelihood,
+            mean_module=mean_module,
+            covar_module=covar_module,
+            input_transform=input_transform,
+        )
+        if mean_module is None and isinstance(self.mean_module, ConstantMean):
+            prior = NormalPrior(0.0, _MEAN_PRIOR_DEVIATION).to(
+                self.mean_module.constant
+            )
+            self.mean_module.register_prior(
+                "mean_prior", prior, _constant, _set_constant
+            )
+
+    @property
+    def num_mcmc_samples(self) -> int:
+        """``S``, the number of draws of the hyper-parameters.
+
+        Raises:
+            BotorchPrefError: They have not been drawn yet.
+        """
+        return self._check_if_fitted()
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """``S``, behind the batch shape of the training data if there is one."""
+        data = super().batch_shape
+        if self._num_samples is None:
+            return data
+        return torch.broadcast_shapes(data, (self._num_samples,))
+
+    @property
+    def pyro_model(self) -> NutsModel:
+        """Density that ``fit_fully_bayesian_model_nuts`` samples."""
+        one = deepcopy(self)
+        one._use_one()
+        return NutsModel(HyperparameterDensity(one))
+
+    def load_mcmc_samples(self, mcmc_samples: Mapping[str, Tensor]) -> None:
+        """Makes this a batch of models.
+
+        Args:
+            mcmc_samples: Parameters by their names, ``S x`` the shape of each.
+        """
+        self._use_one()
+        self._modules_of_one = {
+            name: deepcopy(getattr(self, name)) for name in _HYPERPARAMETER_MODULES
+        }
+        count = len(next(iter(mcmc_samples.values())))
+        for module in self.modules():
+            if isinstance(module, Kernel | Mean):
+                module.batch_shape = torch.Size([count]) + module.batch_shape
+        for name, value in mcmc_samples.items():
+            self.get_parameter(name).data = value.detach().clone()
+        self._num_samples = count
+
+    def _use_one(self) -> None:
+        """Goes back to one model with the parameters it had before sampling."""
+        for name, module in self._modules_of_one.items():
+            setattr(self, name, module)
+        self._modules_of_one = {}
+        self._num_samples = None
+        self._cache = SolutionCache()
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """See base class; as many draws of hyper-parameters as there are in it."""
+        one = deepcopy(self)
+        one._use_one()
+        samples = {
+            name: state_dict[name]
+            for name, parameter in one.named_parameters()
+            if name in state_dict and state_dict[name].dim() > parameter.dim()
+        }
+        if samples:
+            self.load_mcmc_samples(samples)
+        else:
+            self._use_one()
+        return super().load_state_dict(state_dict, strict, assign)
+
+    def posterior(  # type: ignore[override]
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> GaussianMixturePosterior:
+        """The joint posterior of utilities.
+
+        Args:
+            X: ``batch_shape x q x d``.
+            output_indices: None or ``[0]``.
+            observation_noise: Whether to add the noise with which the likelihood hears
+                each presented item; or variances to add, ``batch_shape x q x 1``.
+            posterior_transform: Applied to the posterior.
+
+        Returns:
+            A mixture of Gaussians over ``batch_shape x S x q x 1``.
+        """
+        if isinstance(observation_noise, Tensor):
+            observation_noise = observation_noise.unsqueeze(MCMC_DIM)
+        posterior: Any = super().posterior(
+            X, output_indices, observation_noise, posterior_transform
+        )
+        return GaussianMixturePosterior(posterior.distribution)
+
+    def duel_probability(
+        self, X1: Tensor, X2: Tensor, observation_noise: bool = False
+    ) -> Tensor:
+        """P(X1 beats X2), averaged over the draws of hyper-parameters.
+
+        Args:
+            X1: ``batch_shape x q x d``.
+            X2: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
+            observation_noise: See base class.
+
+        Returns:
+            ``batch_shape x q``.
+        """
+        return super().duel_probability(X1, X2, observation_noise).mean(-2)
+
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
+    ) -> Self:
+        """A copy of the models with more points and more answers about them.
+
+        Args:
+            X: ``n' x d`` or ``batch_shape x n' x d``, where the batch shape ends in
+                ``S`` or 1; or, as in ``fantasize``, without that dimension where ``Y``
+                has it.
+            Y: ``m' x 2`` or ``batch_shape x m' x 2`` integers into ``X``, winner first;
+                or containers of answers, as in the base class.
+            kwargs: Ignored, as BoTorch's protocol asks for.
+
+        Returns:
+            The new models, with the same hyper-parameters.
+        """
+        if isinstance(Y, Tensor) and X.dim() < Y.dim():
+            X = X.unsqueeze(MCMC_DIM)
+        return super().condition_on_observations(X, Y, **kwargs)
+
+    def _check_if_fitted(self) -> int:
+        if self._num_samples is None:
+            raise BotorchPrefError(
+                f"The hyper-parameters of this {type(self).__name__} have not been "
+                "sampled yet; call botorch.fit.fit_fully_bayesian_model_nuts(model)."
+            )
+        return self._num_samples
+
+    def moments(self, X: Tensor) -> Moments:
+        """See base class; at points that all members share."""
+        self._check_if_fitted()
+        X = self.check_points("X", X)
+        return super().moments(X.unsqueeze(MCMC_DIM))
+
+    def prior_variance(self, X: Tensor) -> Tensor:
+        """See base class; of each member."""
+        return super().prior_variance(X.unsqueeze(MCMC_DIM))
+
+    def make_posterior(self, moments: Moments) -> GaussianMixturePosterior:
+        """See base class: a mixture over the members."""
+        covariance = SemidefiniteLinearOperator(moments.covariance)
+        return GaussianMixturePosterior(
+            MultivariateNormal(moments.means[0], covariance)
+        )
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        for module in self._modules_of_one.values():
+            module._apply(fn, recurse)
+        return super()._apply(fn, recurse)
+
+
+@register_model()
+class FullyBayesianEPPreferenceGP(FullyBayesianPreferenceGP):
+    """:class:`EPPreferenceGP`, averaged over its hyper-parameters."""
+
+    engine = ExpectationPropagation()
+
+
+@register_model()
+class FullyBayesianLaplacePreferenceGP(FullyBayesianPreferenceGP):
+    """:class:`LaplacePreferenceGP`, averaged over its hyper-parameters."""
+
+    engine = Laplace()
+
+
+def _check_samplers_are_installed() -> None:
+    missing = [name for name in ("jax", "numpyro") if find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"Fully Bayesian models need {' and '.join(missing)}, which are optional: "
+            'pip install "botorch-pref[fully-bayesian]".'
+        )
+
+
+# At module level, so that they pickle.
+def _constant(module: ConstantMean) -> Tensor:
+    return module.constant
+
+
+def _set_constant(module: ConstantMean, value: Tensor) -> None:
+    module.initialize(constant=value)

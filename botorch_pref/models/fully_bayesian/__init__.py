@@ -1,1 +1,0 @@
-"""Models that average over their hyper-parameters."""

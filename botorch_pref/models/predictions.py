@@ -1,0 +1,234 @@
+"""Predictions of answers, and of utilities once open duels are answered."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import torch
+from botorch.models.model import Model
+from botorch.posteriors.posterior import Posterior
+from botorch.posteriors.torch import TorchPosterior
+from botorch.sampling.get_sampler import get_sampler
+from torch import Tensor
+
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.feedback import Choices, Feedback, Rankings, Validity
+from botorch_pref.likelihoods.base import PreferenceLikelihood
+from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.likelihoods.links import DuelLink, answer_correlation
+from botorch_pref.models.answers import own_likelihood
+from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.regression import PlackettLuceRegression
+from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
+from botorch_pref.posteriors.difference import (
+    difference_mixture,
+    resolved_variance,
+    shared_covariance_mixture,
+)
+from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
+from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
+
+
+def model_link(model: Model) -> DuelLink:
+    """The link of a model's likelihood, with its present parameters.
+
+    BoTorch's pairwise likelihoods stand for ours, whose noise is 1 per item.
+
+    Args:
+        model: With a likelihood of duels or choices.
+
+    Raises:
+        UnsupportedFeedbackError: Its likelihood says nothing of duels.
+    """
+    likelihood: Any = own_likelihood(getattr(model, "likelihood", None))
+    try:
+        if isinstance(likelihood, PreferenceLikelihood):
+            return likelihood.link
+        reason = "it is no likelihood of preferences"
+    except UnsupportedFeedbackError as error:
+        reason = str(error)
+    raise UnsupportedFeedbackError(
+        f"The answer to a duel under {type(likelihood).__name__} is not known "
+        f"({reason}); give link=ProbitLink(noise) or link=LogitLink(), or use a "
+        "pairwise likelihood."
+    )
+
+
+_KINDS: tuple[type[Feedback], ...] = (Choices, Rankings)
+
+
+@checked_arguments
+def choice_probability(
+    model: PreferenceGP | PlackettLuceRegression,
+    X: Tensor,
+    num_samples: int = 512,
+    seed: int = 0,
+) -> Tensor:
+    """P(a person chooses each of the points of a set as the best of it).
+
+    The likelihood's own probabilities given utilities, averaged over quasi-random
+    draws of the joint posterior: differentiable in ``X``, and probabilities of a set
+    sum to one. The error is below ``0.5 / sqrt(num_samples)``.
+
+    Args:
+        model: Has a likelihood of choices or rankings.
+        X: ``batch_shape x k x d``, a set of k points each.
+        num_samples: How many draws.
+        seed: Of the draws.
+
+    Returns:
+        ``batch_shape x k``.
+
+    Raises:
+        FeedbackError: The number of draws is none.
+        UnsupportedFeedbackError: The model has no likelihood of sets.
+    """
+    check_count("num_samples", num_samples, at_least=1)
+    likelihood = _set_likelihood(model)
+    posterior = cast("TorchPosterior", model.posterior(X))
+    sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)
+    utilities = sampler(posterior).squeeze(-1)
+    return likelihood.log_choice_probability(utilities).exp().mean(0)
+
+
+def _set_likelihood(
+    model: PreferenceGP | PlackettLuceRegression,
+) -> PreferenceLikelihood[Any]:
+    if isinstance(model, PlackettLuceRegression):
+        return model.likelihood
+    for kind in _KINDS:
+        if kind.__name__ in model.likelihoods:
+            return model.likelihood_of(kind)
+    raise UnsupportedFeedbackError(
+        "The model has no likelihood of choices or rankings; build it with "
+        "likelihood={Choices: PairwiseProbitLikelihood()} or another of sets."
+    )
+
+
+@checked_arguments
+def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
+    r"""Log probability that a trial at each point is valid.
+
+    .. math:: \log P(\mathrm{valid} \mid x)
+        = \log \frac{1}{S} \sum_{s=1}^S \int p(\mathrm{valid} \mid f) \,
+        N(f; m_s(x), c(x)) \, df
+        = \log \frac{1}{S} \sum_{s=1}^S
+        \Phi\!\left(\frac{m_s(x)}{\sqrt{\sigma_c^2 + c(x)}}\right),
+
+    with the posterior's means :math:`m_s` and variance :math:`c`; a Gaussian posterior
+    has one mean. The last form is that of `AffineProbitLikelihood`. Exact under the
+    posterior, in log space, so that it has a gradient where the probability itself is 0
+    in floating point.
+
+    Args:
+        model: One with a likelihood of `Validity`: of its own, or shared with other
+            feedback.
+        X: ``batch_shape x q x d``.
+
+    Returns:
+        ``batch_shape x q``, each point by itself.
+
+    Raises:
+        FeedbackError: ``X`` is no tensor of points.
+        UnsupportedFeedbackError: The model has no likelihood of validity, or one whose
+            factors have no partition.
+    """
+    X = model.check_points("X", X)
+    likelihood = model.likelihood_of(Validity)
+    valid = Validity(torch.tensor([0]), torch.tensor([True]))
+    factors = likelihood.factors(valid.map_tensors(lambda t: t.to(X.device)), 1)
+    if not isinstance(factors, ScalarFactors):
+        raise UnsupportedFeedbackError(
+            f"The factors of {type(likelihood).__name__} have no log_partition, hence "
+            "no probability of a valid trial; use AffineProbitLikelihood."
+        )
+    # Each point is a batch element of its own: covariances of points are not needed.
+    moments = model.moments(X.unsqueeze(-2).movedim(-3, 0))
+    # Rounding alone can leave a variance below zero.
+    variance = moments.covariance[..., 0].clamp_min(0.0)
+    # A sign that the rows carry does not change the variance.
+    sign = factors.rows.coefficients[0, 0]
+    log_valid = factors.log_partition(sign * moments.means, variance).value.squeeze(-1)
+    return (log_valid.logsumexp(0) - math.log(len(log_valid))).movedim(0, -1)
+
+
+def awaiting_answers(
+    posterior: Posterior, link: DuelLink, first: Tensor, second: Tensor
+) -> Posterior:
+    r"""A posterior in which the answers of some duels of its points have come.
+
+    Nobody knows yet what they will be, so they leave the mean and reduce the
+    covariance, as the hallucinated observations of batch upper confidence bounds do
+    (Desautels, Krause and Burdick 2014). With the difference
+    :math:`u = f(x_1) - f(x_2)` of a duel and the correlation :math:`\rho` of its answer
+    :math:`y` with :math:`u`, see `answer_correlation`, the answer counts as an
+    observation of :math:`u`, equal to its mean, with Gaussian noise of variance
+    :math:`\operatorname{var}(u) (\rho^{-2} - 1)`. Of one duel this is
+
+    .. math:: E_y[\operatorname{cov}(f \mid y)] = \operatorname{cov}(f) - \rho^2
+        \frac{\operatorname{cov}(f, u) \operatorname{cov}(u, f)}{\operatorname{var}(u)},
+
+    the covariance that is expected after the answer, exactly so under a Gaussian. Of
+    several it is
+
+    .. math:: \operatorname{cov}(f) - C M^{-1} C^T, \qquad
+        C_k = \rho_k \frac{\operatorname{cov}(f, u_k)}{\sqrt{\operatorname{var}(u_k)}},
+        \quad M_{kl} = \rho_k \rho_l \operatorname{corr}(u_k, u_l) \; (k \ne l),
+        \quad M_{kk} = 1 .
+
+    The components of a mixture keep equal weights and one covariance: by Matheron's
+    rule each moves towards the common mean as its own differences :math:`u` say.
+
+    Args:
+        posterior: Joint posterior that `shared_covariance_mixture` takes.
+        link: How answers follow from differences.
+        first: Positions of the first points of the duels, ``num_duels``.
+        second: Positions of the second points.
+
+    Returns:
+        Of the same points: a `SkewNormalPosterior` where the posterior is one, else a
+        Gaussian posterior.
+    """
+    moments = Moments(*shared_covariance_mixture(posterior))
+    rho, deviation = _correlations(posterior, link, first, second)
+
+    def scaled(points: Tensor) -> Tensor:
+        difference = points[..., first, :] - points[..., second, :]
+        return difference * (rho / deviation).unsqueeze(-1)
+
+    spread = moments.spread
+    covariance = scaled(moments.covariance) + scaled(spread) @ spread.mT
+    one = torch.eye(len(first), dtype=torch.bool, device=rho.device)
+    matrix = torch.where(one, 1.0, scaled(covariance.mT))
+    gain = torch.cholesky_solve(covariance, torch.linalg.cholesky(matrix)).mT
+    stays = gain @ scaled(moments.mean.unsqueeze(-1))
+    after = moments.combined(lambda f: f - gain @ scaled(f), stays.squeeze(-1))
+    noise = gain * (1 - rho.square()).unsqueeze(-2) @ gain.mT
+    return _posterior_like(posterior, after.with_more_covariance(noise))
+
+
+def _correlations(
+    posterior: Posterior, link: DuelLink, first: Tensor, second: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Correlations of answers with differences, and the deviations of these.
+
+    Returns:
+        Both ``batch_shape x num_duels``.
+    """
+    means, variance = difference_mixture(posterior, first, second)
+    _, covariance = shared_covariance_mixture(posterior)
+    variances = covariance.diagonal(dim1=-2, dim2=-1)
+    # Positive: two options may coincide.
+    scale = variances[..., first] + variances[..., second]
+    variance = resolved_variance(variance, scale)
+    # Parameters of the link may differ in the batch, which then comes last.
+    rho = answer_correlation(link, means.movedim(-1, 1), variance.movedim(-1, 0))
+    total = variance + (means - means.mean(0)).square().mean(0)
+    return rho.movedim(0, -1), total.sqrt()
+
+
+def _posterior_like(posterior: Posterior, moments: Moments) -> Posterior:
+    if isinstance(posterior, SkewNormalPosterior):
+        return SkewNormalPosterior.from_moments(moments)
+    return gaussian_posterior(moments)

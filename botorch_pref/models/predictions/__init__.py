@@ -1,1 +1,0 @@
-"""Predictions from models: answers, what they will leave open, function draws."""

@@ -1,1 +1,0 @@
-"""Utilities that are linear in features, in weight space."""

@@ -1,1 +1,0 @@
-"""Mixtures of Gaussians with one variance: moments, quantiles and intervals."""

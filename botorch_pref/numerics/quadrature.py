@@ -1,0 +1,661 @@
+r"""Integrals of a function with one peak times a Gaussian, on a line.
+
+Integrals of a function with one peak times a Gaussian, on a line, in log space.
+
+.. math:: \log \int e^{g(t)} N(t; \mu, s) dt
+
+for a smooth ``g`` that rises to one peak and falls beyond it but need not be concave.
+The product may be much narrower than either factor, lie far from both peaks, or have
+two bumps. All rows of a batch are integrated side by side.
+
+Integrals of a log-concave function times a Gaussian, on a line.
+
+.. math:: \log \int e^{g(z)} N(z; \mu, s) dz, \qquad g'' \le 0.
+
+The product has one peak but need not look like a Gaussian: the power of a win
+probability is a cliff, which may be ten thousand times narrower than the Gaussian.
+Three rules share the integrals; each takes those that the one before it missed:
+
+1. Gauss-Hermite quadrature about the product's approximate peak, where ``g`` bends
+   little over the width of the Gaussian;
+2. the trapezoidal rule in even steps from one end of the product to the other;
+3. Gauss-Legendre quadrature on panels that are short where the slope changes.
+
+Integration by parts tells which integrals a rule missed, without further nodes. With
+expectations under the product and :math:`u = g' - (z - \mu) / s`, the slope of its
+logarithm,
+
+.. math:: E[u] = 0, \qquad E[(z - E[z]) u] = -1.
+
+The sums over the nodes miss both by about the relative error of the integral and of
+its moments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_pref.errors import PrecisionError
+
+# What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
+_DROP = 36.0
+# An interval a little too long costs a panel that is then left out: 4^7 parts.
+_QUARTERINGS = 7
+_METRIC_POINTS = 97
+# The peak of g and its bends lie here, in its natural unit.
+_METRIC_REACH = 10.0
+# Sixteen nodes over three deviations: at four the first digits above rounding go.
+_PANEL_LENGTH = 3.0
+_ORDER = 16
+# Enough for a precision of 1e5 without zooming in.
+_MAX_PANELS = 400
+_MAX_ZOOMS = 8
+Elementwise = Callable[[Tensor], Tensor]
+
+
+class TiltedMoments(NamedTuple):
+    r"""The moments of a Gaussian :math:`N(\mu, s)` times a function.
+
+    Attributes:
+        value: The log integral.
+        first: Its first derivative in :math:`\mu`.
+        second: Its second derivative.
+        ratio: The variance of the product over ``s``: one plus ``s`` times the second
+            derivative, to its own digits however narrow the product is.
+    """
+
+    value: Tensor
+    first: Tensor
+    second: Tensor
+    ratio: Tensor
+
+
+@cache
+def gauss_legendre() -> tuple[Tensor, Tensor]:
+    """Sixteen nodes and weights on [-1, 1] (Golub and Welsch 1969), ``float64``."""
+    k = torch.arange(1, _ORDER, dtype=torch.float64)
+    beside = k / (4 * k.square() - 1).sqrt()
+    nodes, vectors = torch.linalg.eigh(beside.diag(1) + beside.diag(-1))
+    return nodes, 2 * vectors[0].square()
+
+
+def _bracket(
+    function: Elementwise, mean: Tensor, variance: Tensor, peak: Tensor
+) -> tuple[Tensor, Tensor]:
+    """An interval outside which the integrand is negligible.
+
+    Each of the two factors alone bounds the product, so that it is negligible outside
+    the level set of either: an interval around the Gaussian's mean, in closed form, and
+    one around the peak of ``g``, by repeated quartering.
+    """
+    highest = function(peak)
+    reached = highest - 0.5 * (peak - mean).square() / variance
+    level = torch.maximum(function(mean), reached) - _DROP
+    radius = (2 * variance * (highest - level)).sqrt()
+    ends = torch.stack([mean - radius, mean + radius])
+    outside = torch.stack([ends[0].minimum(peak), ends[1].maximum(peak)])
+    far, inside = outside, peak.expand_as(outside)
+    share = torch.linspace(0, 1, 5, dtype=mean.dtype, device=mean.device)
+    share = share.view(-1, *([1] * outside.dim()))
+    for _ in range(_QUARTERINGS):
+        parts = inside + share * (outside - inside)
+        above = (function(parts[1:-1]) >= level).long().cumprod(0).sum(0, keepdim=True)
+        inside, outside = (parts.gather(0, above + k).squeeze(0) for k in (0, 1))
+    edge = torch.where(function(far) >= level, far, outside)
+    return ends[0].maximum(edge[0]), ends[1].minimum(edge[1])
+
+
+def _breakpoints(
+    stiffness: Elementwise, variance: Tensor, low: Tensor, high: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""Panels of equal length in the metric :math:`\sqrt{1 / s + \text{stiffness}}`.
+
+    In it the integrand has no bump narrower than about 1.
+
+    Returns:
+        Ends of panels, ``(count + 1) x shape``, and whether those of a row are as short
+        as they must be, ``shape``.
+    """
+    unit = torch.linspace(0, 1, _METRIC_POINTS, dtype=low.dtype, device=low.device)
+    unit = unit.view(-1, *([1] * low.dim()))
+    even = low + (high - low) * unit
+    natural = _METRIC_REACH * (2 * unit - 1)
+    natural = natural.expand_as(even).maximum(low).minimum(high)
+    grid = torch.cat([even, natural]).sort(dim=0).values
+    density = (variance.reciprocal() + stiffness(grid)).sqrt()
+    pieces = 0.5 * (density[1:] + density[:-1]) * grid.diff(dim=0)
+    length = torch.cat([torch.zeros_like(low).unsqueeze(0), pieces.cumsum(0)])
+    total = length[-1]
+    if not bool(total.isfinite().all()):
+        raise PrecisionError(
+            "The integral of an answer's density over a utility is not a number: the "
+            "mean, the variance or a parameter of the likelihood is not finite, or "
+            "larger than can be squared. Use a smaller output scale or precision."
+        )
+    panel = (total / _MAX_PANELS).clamp_min(_PANEL_LENGTH)
+    count = math.ceil(float((total / panel).max()))
+    steps = torch.arange(count + 1, dtype=low.dtype, device=low.device)
+    # Rows that need fewer panels have empty ones at their end.
+    wanted = (panel.unsqueeze(-1) * steps).minimum(total.unsqueeze(-1))
+    along = length.movedim(0, -1).contiguous()
+    right = torch.searchsorted(along, wanted.contiguous()).clamp(1, len(grid) - 1)
+    points = grid.movedim(0, -1)
+    x0, x1 = points.gather(-1, right - 1), points.gather(-1, right)
+    u0, u1 = along.gather(-1, right - 1), along.gather(-1, right)
+    tiny = torch.finfo(low.dtype).tiny
+    share = (wanted - u0) / (u1 - u0).clamp_min(tiny)
+    breaks = (x0 + share.clamp(0, 1) * (x1 - x0)).movedim(-1, 0)
+    return breaks, panel <= _PANEL_LENGTH
+
+
+def _around_maximum(
+    breaks: Tensor, height: Tensor, keep: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Rest of an interval that is too long: panels next to high ends.
+
+    So long an interval is one where the mean lies thousands of deviations from the
+    peak. The product has one bump there, in a panel next to the highest end.
+    """
+    high_end = height >= height.amax(0) - _DROP
+    index = torch.arange(len(breaks), device=breaks.device)
+    index = index.view(-1, *([1] * (breaks.dim() - 1))).expand_as(breaks)
+    last = len(breaks) - 1
+    first = index.masked_fill(~high_end, last).amin(0) - 1
+    final = index.masked_fill(~high_end, 0).amax(0) + 1
+    first, final = first.clamp_min(0), final.clamp_max(last)
+    first, final = first.masked_fill(keep, 0), final.masked_fill(keep, last)
+    low = breaks.gather(0, first.unsqueeze(0)).squeeze(0)
+    high = breaks.gather(0, final.unsqueeze(0)).squeeze(0)
+    return low, high
+
+
+@torch.no_grad()
+def _nodes(
+    function: Elementwise,
+    stiffness: Elementwise,
+    mean: Tensor,
+    variance: Tensor,
+    peak: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Nodes and log weights, both ``num_nodes x shape``, where the integrand is."""
+    low, high = _bracket(function, mean, variance, peak)
+    for _ in range(_MAX_ZOOMS):
+        breaks, short = _breakpoints(stiffness, variance, low, high)
+        height = function(breaks) - 0.5 * (breaks - mean).square() / variance
+        if bool(short.all()):
+            break
+        low, high = _around_maximum(breaks, height, short)
+    score = torch.maximum(height[1:], height[:-1])
+    score = score.masked_fill(breaks.diff(dim=0) <= 0, -torch.inf)
+    needed = (score >= score.amax(0) - _DROP).sum(0)
+    chosen = score.topk(int(needed.max()), dim=0).indices
+    left, right = breaks[:-1].gather(0, chosen), breaks[1:].gather(0, chosen)
+    shape = (-1, *([1] * left.dim()))
+    unit, weights = (column.to(mean).view(shape) for column in gauss_legendre())
+    half = 0.5 * (right - left)
+    nodes = (left + half * (1 + unit)).flatten(0, 1)
+    return nodes, (half * weights).log().flatten(0, 1)
+
+
+def peaked_integral(
+    function: Elementwise,
+    derivative: Elementwise,
+    stiffness: Elementwise,
+    mean: Tensor,
+    variance: Tensor,
+    peak: Tensor,
+) -> TiltedMoments:
+    r"""The log integral and its first two derivatives in :math:`\mu`.
+
+    With expectations under the tilted density these are :math:`E[g']` and
+    :math:`\mathrm{Cov}[g', t] / s`, which keep their digits where ``g`` is flat, or
+    :math:`(E[t] - \mu) / s` and :math:`(\mathrm{Var}[t] / s - 1) / s`, which keep them
+    where ``g`` is narrow.
+
+    Gauss-Legendre quadrature on panels that are three deviations of the narrowest bump
+    that can be where they are. Panels on which the integrand is below :math:`e^{-36}`
+    of its maximum are left out; the rest follows one bump or two wherever they are. The
+    nodes are constants of differentiation: what is differentiated is the sum.
+
+    Args:
+        function: ``t -> g``, elementwise; takes ``num_nodes x ...``.
+        derivative: ``t -> g'``, likewise.
+        stiffness: ``t -> c``, elementwise, about an upper bound of :math:`-g''` and of
+            the inverse square of the scale on which ``g`` bends.
+        mean: ``mu``, any shape.
+        variance: ``s``, positive, like ``mean``.
+        peak: Where ``g`` is largest, like ``mean``.
+
+    Returns:
+        The moments, like ``mean``.
+
+    Raises:
+        PrecisionError: Arguments that are not finite, or too large to be squared.
+    """
+    nodes, log_weights = _nodes(function, stiffness, mean, variance, peak)
+    value, slope = function(nodes), derivative(nodes)
+    offset = nodes - mean
+    log_integrand = value - 0.5 * offset.square() / variance + log_weights
+    log_integrand = log_integrand - 0.5 * (2 * math.pi * variance).log()
+    return tilted_derivatives(log_integrand, slope, offset, variance)
+
+
+def tilted_derivatives(
+    log_terms: Tensor, slope: Tensor, offset: Tensor, variance: Tensor
+) -> TiltedMoments:
+    r"""A log integral and its first two derivatives in :math:`\mu`, from its terms.
+
+    Args:
+        log_terms: Logarithms of what is summed over, ``num_nodes x shape``.
+        slope: :math:`g'` at the nodes, likewise.
+        offset: :math:`t - \mu` of the nodes, likewise.
+        variance: ``s``, positive, ``shape``.
+
+    Returns:
+        The moments, of ``shape``; see :func:`peaked_integral`.
+    """
+    log_sum = torch.logsumexp(log_terms, dim=0)
+    weights = (log_terms - log_sum).exp()
+    first, shift = (weights * slope).sum(0), (weights * offset).sum(0)
+    centred = weights * (offset - shift)
+    second = (centred * (slope - first)).sum(0) / variance
+    ratio = (centred * (offset - shift)).sum(0) / variance
+    narrow = ratio < 0.5
+    first = torch.where(narrow, shift / variance, first)
+    second = torch.where(narrow, (ratio - 1) / variance, second)
+    return TiltedMoments(log_sum, first, second, ratio)
+
+
+LogConcave = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+"""``z -> (g, g', g'')``, elementwise; takes ``num_nodes x shape``."""
+OfRows = Callable[[Tensor | None], LogConcave]
+"""The function of rows at some places of the last dimension; of all rows for None."""
+
+# How far the sums may miss the identities, in deviations of the product and relative to
+# its variance. Moments are then right within three times that.
+_TOLERANCE = 3e-11
+# What rounding may add to that; a sum that missed the product misses by about one.
+_LEAST_DIGITS = 1e-6
+# The nodes of the first rule, up to which s |g''| at the mean it may serve, and the
+# share of such integrals from which it is worth a try.
+_HERMITE_NODES, _GENTLE, _MOST_ROWS = 12, 1.0, 0.25
+_NEWTON_STEPS, _HALVED_EVERY = 100, 6
+# What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
+
+_BRACKET_STEPS = 60
+# Steps of the trapezoidal rule in widths of the peak, and how many there may be.
+_STEP, _MOST_STEPS = 0.45, 96
+# Sixteen nodes over three deviations, and no panel longer than the way to a bend and
+# three of its own deviations.
+
+_GROWTH = 1.0
+_GRID_POINTS, _GRID_ROUNDS = 25, 3
+
+
+def log_concave_integral(
+    of_rows: OfRows, mean: Tensor, variance: Tensor
+) -> TiltedMoments:
+    r"""The log integral and its first two derivatives in :math:`\mu`.
+
+    In double precision whatever the precision of the arguments. The nodes are constants
+    of differentiation: what is differentiated is the sum.
+
+    Args:
+        of_rows: Gives the function of some rows, at places ``k`` of the last dimension,
+            or of all rows for None.
+        mean: :math:`\mu`, ``batch_shape x m``.
+        variance: ``s``, positive, like ``mean``.
+
+    Returns:
+        The moments, right to about 1e-10 of themselves.
+
+    Raises:
+        PrecisionError: Arguments that are not finite.
+    """
+    dtype = mean.dtype
+    moments = _hermite_rule(of_rows, mean.double(), variance.double())
+    value, first, second, ratio = (each.to(dtype) for each in moments)
+    # Never positive for log-concave functions but for rounding, where g is straight.
+    return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
+
+
+def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
+    """The first rule, and the others for what it misses."""
+    function, at = of_rows(None), (mean.detach(), variance.detach())
+    with torch.no_grad():
+        _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
+        gentle = (-bend * at[1] <= _GENTLE).double().mean()
+    if float(gentle) < _MOST_ROWS:
+        return _even_rule(of_rows, mean, variance)
+    with torch.no_grad():
+        curvature = at[1].reciprocal() - bend
+        unit, log_weights = (
+            column.to(mean.device).view(-1, *[1] * mean.dim())
+            for column in _gauss_hermite()
+        )
+        width = curvature.rsqrt()
+        # One step of Newton's method leads near enough to the peak.
+        nodes = slope / curvature + width * unit
+        log_weights = log_weights + width.log()
+    terms = _terms(function, nodes, log_weights, mean, variance)
+    moments, missed = _moments(terms, mean, variance)
+    return _completed(moments, missed, of_rows, mean, variance, _even_rule)
+
+
+def _even_rule(
+    of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
+) -> TiltedMoments:
+    """The second rule, and the third for what it misses."""
+    function, at = of_rows(None), (mean.detach(), variance.detach())
+    with torch.no_grad():
+        peak = _peak(function, *at)
+        ends = _log_concave_bracket(function, *at, peak)
+        _check_finite(ends.sum(0) + peak.height)
+        nodes, log_weights, short = _even_nodes(peak, ends)
+    terms = _terms(function, nodes, log_weights, mean, variance)
+    moments, missed = _moments(terms, mean, variance)
+    missed = missed | ~short
+
+    def by_panels(
+        own: OfRows, mean: Tensor, variance: Tensor, places: Tensor
+    ) -> TiltedMoments:
+        known = _Peak(*(part[..., places] for part in peak))
+        return _panel_rule(own(None), mean, variance, known, ends[..., places])
+
+    return _completed(moments, missed, of_rows, mean, variance, by_panels)
+
+
+def _panel_rule(
+    function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
+) -> TiltedMoments:
+    """The third rule, which takes any integral."""
+    with torch.no_grad():
+        at = mean.detach(), variance.detach()
+        nodes, log_weights = _panel_nodes(function, *at, peak, ends)
+    terms = _terms(function, nodes, log_weights, mean, variance)
+    return _moments(terms, mean, variance)[0]
+
+
+def _completed(
+    moments: TiltedMoments,
+    missed: Tensor,
+    of_rows: OfRows,
+    mean: Tensor,
+    variance: Tensor,
+    rule: Callable[[OfRows, Tensor, Tensor, Tensor], TiltedMoments],
+) -> TiltedMoments:
+    """The moments, by another rule where they were missed in an element of a batch."""
+    missed = missed.reshape(-1, missed.shape[-1]).any(0)
+    if not bool(missed.any()):
+        return moments
+    (places,) = missed.nonzero(as_tuple=True)
+
+    def own(inner: Tensor | None) -> LogConcave:
+        return of_rows(places if inner is None else places[inner])
+
+    found = rule(own, mean[..., places], variance[..., places], places)
+    parts = zip(moments, found, strict=True)
+    return TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
+
+
+@cache
+def _gauss_hermite() -> tuple[Tensor, Tensor]:
+    """Nodes and log weights of integrals over a line, in deviations of a Gaussian."""
+    k = torch.arange(1, _HERMITE_NODES, dtype=torch.float64).sqrt()
+    nodes, vectors = torch.linalg.eigh(k.diag(1) + k.diag(-1))
+    log_weights = vectors[0].square().log() + 0.5 * nodes.square()
+    return nodes, log_weights + 0.5 * math.log(2 * math.pi)
+
+
+def _check_finite(found: Tensor) -> None:
+    if not bool(found.isfinite().all()):
+        raise PrecisionError(
+            "The integral of an answer's probability over a utility is not a number: "
+            "the mean, the variance or a parameter of the likelihood is not finite. "
+            "Check for hyper-parameters that are not, or use a smaller output scale."
+        )
+
+
+class _Terms(NamedTuple):
+    """The terms of the sum, ``num_nodes x shape``.
+
+    Attributes:
+        logs: Logarithms of the terms.
+        value: ``g``.
+        slope: ``g'``.
+        offset: Distances from the mean.
+    """
+
+    logs: Tensor
+    value: Tensor
+    slope: Tensor
+    offset: Tensor
+
+
+def _terms(
+    function: LogConcave,
+    nodes: Tensor,
+    log_weights: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+) -> _Terms:
+    """The terms at nodes, which are distances from the mean as it is."""
+    at = mean.detach()
+    value, slope, _ = function(at + nodes)
+    # Nodes are constants: the Gaussian moves over them.
+    offset = nodes + (at - mean)
+    logs = value - 0.5 * offset.square() / variance + log_weights
+    logs = logs - 0.5 * (2 * math.pi * variance).log()
+    return _Terms(logs, value, slope, offset)
+
+
+def _moments(
+    terms: _Terms, mean: Tensor, variance: Tensor
+) -> tuple[TiltedMoments, Tensor]:
+    r"""The moments, and whether they miss the identities that they should fulfil.
+
+    The derivatives are :math:`E[g']` and :math:`\mathrm{Cov}[g', z] / s`, which keep
+    their digits where ``g`` is flat, or :math:`(E[z] - \mu) / s` and
+    :math:`(\mathrm{Var}[z] / s - 1) / s`, which keep them where ``g`` is narrow. That
+    they agree is what the identities say.
+    """
+    top = terms.logs.detach().amax(0)
+    weights = (terms.logs - top).exp()
+    total = weights.sum(0)
+    weights = weights / total
+    # No mean is above the maximum, but for rounding.
+    value = (top + total.log()).minimum(terms.value.amax(0))
+    first, shift = (weights * terms.slope).sum(0), (weights * terms.offset).sum(0)
+    away = terms.offset - shift
+    centred = weights * away
+    covariance = (centred * (terms.slope - first)).sum(0)
+    ratio = (centred * away).sum(0) / variance
+    by_shift = shift / variance
+    with torch.no_grad():
+        deviation = (ratio * variance).sqrt()
+        errors = ((first - by_shift) * deviation).abs()
+        errors = errors.maximum((covariance - ratio + 1).abs())
+        # Nodes have no more digits than the mean leaves them.
+        rounding = 4 * torch.finfo(mean.dtype).eps * mean.abs() / deviation
+        missed = ~(errors <= _TOLERANCE + rounding.clamp_max(_LEAST_DIGITS))
+    narrow = ratio < 0.5
+    first = torch.where(narrow, by_shift, first)
+    second = torch.where(narrow, (ratio - 1), covariance) / variance
+    return TiltedMoments(value, first, second, ratio), missed
+
+
+class _Peak(NamedTuple):
+    """The peak of the product.
+
+    Attributes:
+        at: Its distance from the mean, with a sign.
+        height: Of the logarithm there.
+        width: By the curvature there.
+    """
+
+    at: Tensor
+    height: Tensor
+    width: Tensor
+
+
+def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
+    r"""The peak of :math:`e^{g(z)} N(z; \mu, s)` by safeguarded Newton steps.
+
+    It lies between the mean and a gradient step from there, however far that leads.
+    A step out of the bracket that is known, or to an end of it, is none: from one side
+    of the logistic function's bend Newton's step leads to the other and back. Then the
+    distance from the mean is halved in its logarithm, as it is now and then anyway:
+    steps from side to side within the bracket may hardly narrow it.
+
+    Returns:
+        The peak to a fiftieth of its width.
+    """
+    slope = function(mean.unsqueeze(0))[1].squeeze(0)
+    sign, far = slope.sign(), variance * slope.abs()
+    least = 1e-3 * variance.sqrt()
+    # Distances from the mean in the direction of the slope.
+    low, high = torch.zeros_like(far), 1.01 * far + least
+    distance = torch.zeros_like(far)
+    for number in range(1, _NEWTON_STEPS + 1):
+        z = mean + sign * distance
+        value, first, second = (v.squeeze(0) for v in function(z.unsqueeze(0)))
+        gradient = sign * first - distance / variance
+        curvature = variance.reciprocal() - second
+        width, step = curvature.rsqrt(), gradient / curvature
+        done = step.abs() <= 0.02 * width
+        if bool(done.all()):
+            break
+        low = torch.where(gradient >= 0, distance, low)
+        high = torch.where(gradient <= 0, distance, high)
+        # On a cliff the logarithm of the slope is nearer to a line than the slope.
+        pull = sign * first * variance
+        log_step = (pull / distance).log() / (
+            distance.reciprocal() - sign * second / first
+        )
+        climb = torch.where((distance > 0) & (gradient > 0), log_step, step)
+        new = distance + climb.nan_to_num(nan=0.0).maximum(step)
+        halved = (low.maximum(least.minimum(0.5 * high)) * high).sqrt()
+        halved = torch.where(
+            (halved > low) & (halved < high), halved, 0.5 * (low + high)
+        )
+        inside = (new > low) & (new < high) & (number % _HALVED_EVERY != 0)
+        distance = torch.where(done, distance, torch.where(inside, new, halved))
+    return _Peak(sign * distance, value - 0.5 * distance.square() / variance, width)
+
+
+def _log_concave_bracket(
+    function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak
+) -> Tensor:
+    r"""The two ends where the integrand has fallen enough, ``2 x shape``.
+
+    Newton's method on the root of the fall, which is about linear in the distance both
+    in a Gaussian and beyond a cliff. The Gaussian alone bounds the distance.
+    """
+    shape = (2, *[1] * mean.dim())
+    side = torch.tensor([-1.0, 1.0], dtype=mean.dtype, device=mean.device).view(shape)
+    high = (2 * _DROP * variance).sqrt().expand(2, *mean.shape).contiguous()
+    low = torch.zeros_like(high)
+    distance = (1.1 * math.sqrt(2 * _DROP) * peak.width).minimum(high)
+    for _ in range(_BRACKET_STEPS):
+        offset = peak.at + side * distance
+        value, slope, _ = function(mean + offset)
+        fall = peak.height - value + 0.5 * offset.square() / variance
+        pace = side * (offset / variance - slope)
+        enough = fall >= _DROP
+        high = torch.where(enough, distance.minimum(high), high)
+        low = torch.where(enough, low, distance)
+        if bool((enough & (fall <= 2 * _DROP)).all()):
+            break
+        root = fall.clamp_min(0.0).sqrt()
+        new = distance + 2 * root * (math.sqrt(1.2 * _DROP) - root) / pace
+        inside = (new > low) & (new < high)
+        new = torch.where(inside, new, 0.5 * (low + high))
+        settled = (enough & (fall <= 2 * _DROP)) | (high - low <= 1e-3 * high)
+        distance = torch.where(settled, high, new)
+        if bool(settled.all()):
+            break
+    return peak.at + side * high
+
+
+def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Nodes in even steps, log weights, and whether there are not too many of them."""
+    low, high = ends
+    wanted = (high - low) / (_STEP * peak.width)
+    short = wanted <= _MOST_STEPS
+    most = float(torch.where(short, wanted, 0.0).max())
+    # An odd number of nodes, so that those of twice the step are every other one.
+    count = 2 * max(math.ceil(0.5 * most), 8) + 1
+    share = torch.linspace(0, 1, count, dtype=low.dtype, device=low.device)
+    nodes = low + (high - low) * share.view(-1, *[1] * low.dim())
+    spacing = ((high - low) / (count - 1)).log()
+    return nodes, spacing.expand_as(nodes), short
+
+
+def _panel_nodes(
+    function: LogConcave,
+    mean: Tensor,
+    variance: Tensor,
+    peak: _Peak,
+    ends: Tensor,
+) -> tuple[Tensor, Tensor]:
+    r"""Nodes and log weights on panels that are short where the slope changes.
+
+    Over a panel of length :math:`\ell` the slope of the log integrand changes by
+    :math:`\delta`, and what it integrates is as smooth as a Gaussian over
+    :math:`\sqrt{\delta \ell}` deviations. Ends of panels are moved until that is even.
+    """
+    unit = torch.linspace(0, 1, _GRID_POINTS, dtype=mean.dtype, device=mean.device)
+    unit = unit.view(-1, *[1] * mean.dim())
+    left = ends[0] + (peak.at - ends[0]) * unit
+    right = peak.at + (ends[1] - peak.at) * unit[1:]
+    grid = torch.cat([left, right])
+    for _ in range(_GRID_ROUNDS):
+        length = _panel_lengths(function, mean, variance, grid)
+        grid = _even_grid(grid, length, 2 * _GRID_POINTS)
+    length = _panel_lengths(function, mean, variance, grid)
+    panels = math.ceil(float((grid.diff(dim=0) / length).sum(0).max()))
+    breaks = _even_grid(grid, length, panels + 1)
+    nodes, weights = (
+        column.to(mean).view(-1, *[1] * breaks.dim()) for column in gauss_legendre()
+    )
+    half = 0.5 * breaks.diff(dim=0)
+    nodes = (breaks[:-1] + half * (1 + nodes)).flatten(0, 1)
+    tiny = torch.finfo(mean.dtype).tiny
+    return nodes, (half * weights).clamp_min(tiny).log().flatten(0, 1)
+
+
+def _panel_lengths(
+    function: LogConcave, mean: Tensor, variance: Tensor, grid: Tensor
+) -> Tensor:
+    """Length of a panel that is short enough, in each interval of a grid."""
+    steps = grid.diff(dim=0)
+    slope = function(mean + grid)[1] - grid / variance
+    tiny = torch.finfo(mean.dtype).tiny
+    change = (slope[:-1] - slope[1:]).clamp_min(tiny)
+    own = _PANEL_LENGTH * (steps / change).sqrt()
+    # A panel next to a bend is as short as the bend, and others grow from there.
+    middle = 0.5 * (grid[1:] + grid[:-1])
+    ahead = (own - _GROWTH * middle).cummin(0).values + _GROWTH * middle
+    behind = (own + _GROWTH * middle).flip(0).cummin(0).values.flip(0)
+    return ahead.minimum(behind - _GROWTH * middle).clamp_min(tiny)
+
+
+def _even_grid(grid: Tensor, length: Tensor, count: int) -> Tensor:
+    """Points between which there are equally many panels, ``count x shape``."""
+    pieces = grid.diff(dim=0) / length
+    along = torch.cat([torch.zeros_like(grid[:1]), pieces.cumsum(0)]).movedim(0, -1)
+    unit = torch.linspace(0, 1, count, dtype=grid.dtype, device=grid.device)
+    wanted = along[..., -1:] * unit
+    right = torch.searchsorted(along.contiguous(), wanted.contiguous())
+    right = right.clamp(1, along.shape[-1] - 1)
+    points = grid.movedim(0, -1)
+    x0, x1 = points.gather(-1, right - 1), points.gather(-1, right)
+    u0, u1 = along.gather(-1, right - 1), along.gather(-1, right)
+    share = (wanted - u0) / (u1 - u0).clamp_min(torch.finfo(grid.dtype).tiny)
+    return (x0 + share.clamp(0, 1) * (x1 - x0)).movedim(-1, 0)

@@ -1,0 +1,460 @@
+"""Moments of utilities at points, and Gaussian posteriors made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeGuard, cast
+
+import torch
+from botorch.acquisition.objective import (
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions.errors import UnsupportedError
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.posteriors.posterior import Posterior
+from gpytorch.distributions import MultivariateNormal
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, batched_product
+from botorch_pref.numerics.narrowest_interval import narrowest_interval
+
+_FLOATING = (torch.float32, torch.float64)
+
+
+def check_points(
+    name: str, value: object, like: Tensor | None = None, dim: int | None = None
+) -> Tensor:
+    """Checks that an argument is a tensor of points, without a look at its entries.
+
+    So it costs nothing where an acquisition function is maximised, on a GPU neither;
+    :func:`check_finite` reads the entries, once for each prediction.
+
+    Args:
+        name: Of the argument, for example ``X_ref``.
+        value: What was given.
+        like: A tensor of the same device and of no lower precision, such as the
+            datapoints; None for any.
+        dim: ``d``, the number of features; None for any.
+
+    Returns:
+        The points, in double precision where ``like`` is and they are in single.
+
+    Raises:
+        FeedbackError: It is no dense tensor ``batch_shape x q x d`` in single or double
+            precision, of a higher precision, on another device, or of another number
+            of features.
+    """
+    wanted = f"batch_shape x q x {'d' if dim is None else dim}"
+    if not isinstance(value, Tensor):
+        raise FeedbackError(
+            f"{name} must be a tensor of points, {wanted}, got "
+            f"{type(value).__name__}; use torch.tensor({name}, dtype=torch.double)."
+        )
+    if value.layout != torch.strided:
+        raise FeedbackError(f"{name} is sparse; pass {name}.to_dense().")
+    dtype = value.dtype if like is None else like.dtype
+    # To double is exact; from double to single would change the points.
+    known = value.dtype in _FLOATING and dtype in _FLOATING
+    if not known or torch.promote_types(value.dtype, dtype) != dtype:
+        target = dtype if dtype in _FLOATING else torch.float64
+        beside = "" if like is None else f", and what it goes with {like.dtype}"
+        raise FeedbackError(
+            f"{name} is {value.dtype}{beside}; pass {name}.to({target})."
+        )
+    if value.dim() < 2 or (dim is not None and value.shape[-1] != dim):
+        raise FeedbackError(
+            f"{name} has shape {tuple(value.shape)}, expected {wanted}: one row a "
+            f"point, {name}.unsqueeze(0) for a single one."
+        )
+    if like is not None and value.device != like.device:
+        raise FeedbackError(
+            f"{name} is on {value.device}, and what it goes with on {like.device}; "
+            f"pass {name}.to({str(like.device)!r})."
+        )
+    return value.to(dtype)
+
+
+def check_finite(name: str, points: Tensor) -> Tensor:
+    """Checks that no feature of some points is NaN or infinite.
+
+    On a GPU this waits for the points, which have just arrived where they come from an
+    optimiser on the host.
+
+    Args:
+        name: Of the argument.
+        points: ``batch_shape x q x d``.
+
+    Returns:
+        The points.
+
+    Raises:
+        FeedbackError: One is; the error names the first.
+    """
+    finite = points.isfinite()
+    if not bool(finite.all()):
+        where = (~finite).nonzero()[0].tolist()
+        raise FeedbackError(
+            f"{name}{where} is {points[tuple(where)].item()}: row {where[-2]} needs "
+            "finite features; leave the point out, or impute what is missing."
+        )
+    return points
+
+
+def check_point_pairs(
+    names: tuple[str, str],
+    first: Tensor,
+    second: Tensor,
+    like: Tensor | None = None,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Checks the two sides of duels, which nothing but batches and q may tell apart.
+
+    Args:
+        names: Of the arguments, for example ``("X1", "X2")``.
+        first: ``batch_shape x q x d``.
+        second: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
+        like: See :func:`check_points`.
+        dim: See :func:`check_points`.
+
+    Returns:
+        Both, see :func:`check_points`.
+
+    Raises:
+        FeedbackError: One is no tensor of points, or the two do not fit each other.
+    """
+    first = check_points(names[0], first, like, dim)
+    second = check_points(names[1], second, first, first.shape[-1])
+    try:
+        torch.broadcast_shapes(first.shape[:-1], second.shape[:-1])
+    except RuntimeError as error:
+        raise FeedbackError(
+            f"{names[0]} has shape {tuple(first.shape)} and {names[1]} "
+            f"{tuple(second.shape)}, which do not broadcast; give one point each, or "
+            "one for all."
+        ) from error
+    return check_finite(names[0], first), check_finite(names[1], second)
+
+
+Linear = Callable[[Tensor], Tensor]
+"""A linear map of points, from ``... x q x r`` to ``... x q' x r`` for any ``r``."""
+
+
+class Moments:
+    """Posterior means and the covariance around them at some points.
+
+    Args:
+        means: ``s x batch_shape x q``, one row a draw; ``s = 1`` for a Gaussian.
+        covariance: ``batch_shape x q x q``, shared by the draws.
+    """
+
+    def __init__(self, means: Tensor, covariance: Tensor) -> None:
+        self._means = means
+        self.covariance = covariance
+
+    @property
+    def means(self) -> Tensor:
+        """Means of each draw, ``s x batch_shape x q``."""
+        return self._means
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean over draws, ``batch_shape x q``."""
+        return self.means.mean(0)
+
+    @property
+    def spread(self) -> Tensor:
+        """A root of the covariance of means over draws, ``batch_shape x q x r``."""
+        deviation = (self.means - self.mean).movedim(0, -1)
+        return deviation / math.sqrt(deviation.shape[-1])
+
+    def means_of(self, linear: Linear) -> Tensor:
+        """Means of linear combinations of the utilities.
+
+        Args:
+            linear: The combinations, ``q'`` of ``q``.
+
+        Returns:
+            ``s x batch_shape x q'``.
+        """
+        return linear(self.means.movedim(0, -1)).movedim(-1, 0)
+
+    def combined(self, linear: Linear, offset: float | Tensor = 0.0) -> Moments:
+        """Moments of linear combinations of the utilities: exact for each draw.
+
+        Args:
+            linear: The combinations, ``q'`` of ``q``.
+            offset: Added to all of them.
+        """
+        covariance = congruence(linear, self.covariance)
+        return Moments(self.means_of(linear) + offset, covariance)
+
+    def with_more_covariance(self, covariance: Tensor) -> Moments:
+        """Moments of the utilities plus independent noise of mean zero.
+
+        Args:
+            covariance: Of the noise, ``batch_shape x q x q``.
+        """
+        return Moments(self.means, self.covariance + covariance)
+
+
+def contrast(moments: Moments, q: int) -> Moments:
+    """Moments of the first ``q`` points minus the rest.
+
+    Args:
+        moments: Of ``q`` points followed by one reference for all or one each.
+        q: How many points there are before the references.
+
+    Returns:
+        The moments of ``q`` differences.
+    """
+    return moments.combined(lambda points: points[..., :q, :] - points[..., q:, :])
+
+
+def congruence(linear: Linear, matrix: Tensor) -> Tensor:
+    """The covariance of linear combinations.
+
+    Args:
+        linear: The combinations, ``q'`` of ``q``.
+        matrix: ``batch_shape x q x q``.
+
+    Returns:
+        ``batch_shape x q' x q'``.
+    """
+    return linear(linear(matrix).mT).mT
+
+
+class WeightDraws:
+    r"""Draws of weights ``w``, of which utilities are linear functions ``k w``.
+
+    With :math:`\bar w` and the root :math:`R` of the covariance of the draws, utilities
+    have the mean :math:`k \bar w` and the covariance :math:`(k R)(k R)^T` over draws:
+    exact, at the cost of ``n`` columns instead of ``s``.
+
+    Args:
+        values: ``batch_shape x n x s``.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """Mean over draws, ``batch_shape x n x 1``."""
+        # What is asked for first without a graph may be asked for later with it.
+        with torch.enable_grad():
+            return self.values.mean(-1, keepdim=True)
+
+    @cached_property
+    def root(self) -> Tensor:
+        """A root of the covariance over draws, ``batch_shape x n x min(n, s)``."""
+        num_points, num_draws = self.values.shape[-2:]
+        with torch.enable_grad():
+            deviations = (self.values - self.mean) / math.sqrt(num_draws)
+        # A triangular factor is no function of the draws where these are dependent.
+        if deviations.requires_grad or num_draws <= num_points:
+            return deviations
+        return torch.linalg.qr(deviations.mT, mode="r").R.mT
+
+
+class WeightedMoments(Moments):
+    """Moments of ``prior mean + features @ w``, the means of draws made at first use.
+
+    Means and covariances over draws, and the means of linear combinations, need none of
+    the ``s`` means at the points themselves.
+
+    Args:
+        prior_mean: ``batch_shape x q``.
+        features: ``batch_shape x q x n``.
+        weights: Draws of ``w``, ``batch_shape x n x s``.
+        covariance: ``batch_shape x q x q``, shared by the draws.
+    """
+
+    def __init__(
+        self,
+        prior_mean: Tensor,
+        features: Tensor,
+        weights: WeightDraws,
+        covariance: Tensor,
+    ) -> None:
+        self.covariance = covariance
+        # A view of a parameter has a graph in spite of no_grad; means are made later.
+        own = prior_mean if torch.is_grad_enabled() else prior_mean.detach()
+        self._prior_mean, self._features, self._weights = own, features, weights
+
+    @cached_property
+    def means(self) -> Tensor:
+        """See base class."""
+        # What is asked for first without a graph may be asked for later with it.
+        with torch.enable_grad():
+            return self.means_of(lambda points: points)
+
+    @property
+    def mean(self) -> Tensor:
+        """See base class."""
+        return self._prior_mean + self._times(self._weights.mean).squeeze(-1)
+
+    @property
+    def spread(self) -> Tensor:
+        """See base class."""
+        return self._times(self._weights.root)
+
+    def means_of(self, linear: Linear) -> Tensor:
+        """See base class."""
+        prior = linear(self._prior_mean.unsqueeze(-1)).squeeze(-1)
+        shift = batched_product(linear(self._features), self._weights.values)
+        return prior + shift.movedim(-1, 0)
+
+    def combined(self, linear: Linear, offset: float | Tensor = 0.0) -> Moments:
+        """See base class."""
+        return WeightedMoments(
+            linear(self._prior_mean.unsqueeze(-1)).squeeze(-1) + offset,
+            linear(self._features),
+            self._weights,
+            congruence(linear, self.covariance),
+        )
+
+    def with_more_covariance(self, covariance: Tensor) -> Moments:
+        """See base class."""
+        return WeightedMoments(
+            self._prior_mean,
+            self._features,
+            self._weights,
+            self.covariance + covariance,
+        )
+
+    def _times(self, matrix: Tensor) -> Tensor:
+        return batched_product(self._features, matrix)
+
+
+class SemidefiniteNormal(MultivariateNormal):
+    """A Gaussian whose covariance may be singular.
+
+    GPyTorch's raises variances to 1e-10, with a warning: the difference of a point from
+    itself has none, nor has a tiny one of a kernel with a small output scale.
+
+    Args:
+        mean: ``batch_shape x q``.
+        covariance_matrix: ``batch_shape x q x q``, positive semi-definite.
+    """
+
+    @property
+    def variance(self) -> Tensor:
+        """Variances, ``batch_shape x q``; what rounding leaves below zero is zero."""
+        diagonal = self.lazy_covariance_matrix.diagonal(dim1=-2, dim2=-1)
+        return diagonal.clamp_min(0.0).expand(self.batch_shape + self.event_shape)
+
+
+class GaussianPosterior(GPyTorchPosterior):
+    """Gaussian posterior of utilities: BoTorch's, with credible intervals."""
+
+    def interval(self, level: float) -> tuple[Tensor, Tensor]:
+        """Narrowest marginal credible intervals, which lie around the mean.
+
+        Args:
+            level: Probability of each interval, in (0, 1).
+
+        Returns:
+            Lower and upper ends, each ``batch_shape x q x 1``.
+        """
+        variance = self.variance.clamp_min(0.0)
+        return narrowest_interval(self.mean.unsqueeze(0), variance, level)
+
+
+def gaussian_posterior(moments: Moments) -> GaussianPosterior:
+    """A Gaussian posterior of utilities.
+
+    Args:
+        moments: Of one component.
+    """
+    # An operator, because a tensor is factored at once, needed or not.
+    covariance = SemidefiniteLinearOperator(moments.covariance)
+    return GaussianPosterior(SemidefiniteNormal(moments.mean, covariance))
+
+
+def check_output_indices(output_indices: list[int] | None) -> None:
+    """Checks the outputs that are asked for: there is one.
+
+    Args:
+        output_indices: None or ``[0]``.
+
+    Raises:
+        UnsupportedError: Something else.
+    """
+    if output_indices not in (None, [0]):
+        raise UnsupportedError(
+            f"output_indices={output_indices}, but the utility is one output."
+        )
+
+
+def with_observation_noise(
+    moments: Moments, observation_noise: bool | Tensor, likelihood: Any
+) -> Moments:
+    """Moments of utilities as a person hears them.
+
+    Args:
+        moments: Of utilities at q points.
+        observation_noise: Variances, ``batch_shape x q x 1``; True for those with which
+            the likelihood hears each presented item.
+        likelihood: Of the model.
+
+    Raises:
+        FeedbackError: It is neither, or a variance is negative or not finite.
+    """
+    if not isinstance(observation_noise, bool | Tensor):
+        raise FeedbackError(
+            f"observation_noise is {observation_noise!r}; give True, False, or a "
+            "tensor of variances, batch_shape x q x 1."
+        )
+    noise = (
+        likelihood.observation_variance.unsqueeze(-1)
+        if observation_noise is True
+        else cast("Tensor", observation_noise).squeeze(-1)
+    )
+    if not bool(((noise >= 0) & noise.isfinite()).all()):
+        raise FeedbackError(
+            "observation_noise holds variances that are negative or not finite; give "
+            "variances of at least 0, batch_shape x q x 1."
+        )
+    # An input transform may turn one point into several.
+    num_points = moments.covariance.shape[-1]
+    diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], num_points))
+    return moments.with_more_covariance(diagonal.to(moments.covariance))
+
+
+def transformed_posterior(
+    make: Callable[[Moments], Posterior],
+    moments: Moments,
+    transform: PosteriorTransform | None,
+    X: Tensor,
+) -> Posterior:
+    """The posterior of some moments, as BoTorch's protocol transforms it.
+
+    Args:
+        make: The class of the posterior, or what makes it.
+        moments: Of utilities.
+        transform: None for the posterior itself.
+        X: Where the moments are of, before any input transform.
+    """
+    if _scales(transform):
+        return make(_scaled(moments, transform))
+    posterior = make(moments)
+    return posterior if transform is None else transform(posterior=posterior, X=X)
+
+
+def _scales(
+    transform: PosteriorTransform | None,
+) -> TypeGuard[ScalarizedPosteriorTransform]:
+    # Subclasses may do more; wrong numbers of weights are for BoTorch to refuse.
+    if type(transform) is not ScalarizedPosteriorTransform:
+        return False
+    return cast("Tensor", transform.weights).numel() == 1
+
+
+def _scaled(moments: Moments, transform: ScalarizedPosteriorTransform) -> Moments:
+    """Moments of ``weight f + offset``, exact for every component of a mixture."""
+    weight = cast("Tensor", transform.weights)[0]
+    return moments.combined(lambda points: weight * points, transform.offset)

@@ -1,1 +1,0 @@
-"""Questions and answers of several raters."""

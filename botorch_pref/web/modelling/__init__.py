@@ -1,1 +1,0 @@
-"""The next question and the findings, as models see them."""

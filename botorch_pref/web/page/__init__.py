@@ -1,1 +1,0 @@
-"""The page: routes, their guard, and what they answer."""

@@ -1,1 +1,0 @@
-"""Options as a person sees them."""
