@@ -55,7 +55,7 @@ PARTS = (
     Part(
         "acquisition",
         "the next duel",
-        ("numerics", "linalg", "posteriors", "likelihoods", "models"),
+        ("numerics", "posteriors", "likelihoods", "models"),
     ),
     Part(
         "__init__",

@@ -3,16 +3,15 @@
 from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
     DuelingAcquisition,
-)
-from botorch_pref.acquisition.knowledge_gradient import DuelingKG
-from botorch_pref.acquisition.reference import (
     champion,
     champion_index,
     incumbent,
     incumbent_index,
 )
+from botorch_pref.acquisition.knowledge_gradient import DuelingKG
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import (
+    DistinctOptions,
     DuelingBALD,
     DuelingEIIG,
     DuelingEUBO,
@@ -27,11 +26,7 @@ from botorch_pref.acquisition.thompson import (
     DuelingThompson,
     HallucinatedModel,
 )
-from botorch_pref.acquisition.wrappers import (
-    ChanceConstrained,
-    DistinctOptions,
-    FeasibilityWeighted,
-)
+from botorch_pref.acquisition.validity import ChanceConstrained, FeasibilityWeighted
 
 __all__ = [
     "ChanceConstrained",

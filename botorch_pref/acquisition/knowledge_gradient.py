@@ -11,9 +11,9 @@ from botorch_pref.acquisition.base import (
     DuelingAcquisition,
     append_points,
     duel_mixtures,
+    observed_points,
     points_of,
 )
-from botorch_pref.acquisition.reference import observed_points
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.likelihoods.links import DuelLink
 from botorch_pref.posteriors.difference import shared_covariance_mixture
@@ -26,8 +26,8 @@ class DuelingKG(DuelingAcquisition):
     .. math:: \alpha(x_1, x_2) = E_y\Big[\max_{x \in C \cup \{x_1, x_2\}}
         E[f(x) \mid D, y]\Big] - \max_{x \in C} E[f(x) \mid D],
 
-    the expected gain in utility of the point that one would choose in the end, from a
-    finite set ``choices`` :math:`C` now and with the two points of the duel besides
+    the expected gain in utility of the point that one would choose in the end: from a
+    finite set ``choices`` :math:`C` now, and from these and the two points of the duel
     once their answer :math:`y` is known. With :math:`u = f(x_1) - f(x_2)`, the link
     :math:`g` and :math:`G = E[g(u)]`, Stein's identity gives for each Gaussian
     component of the posterior
@@ -35,31 +35,27 @@ class DuelingKG(DuelingAcquisition):
     .. math:: P(win) \, E[f(x) \mid win] = E[f(x) g(u)]
         = \mu(x) \, G + \operatorname{cov}(f(x), u) \, \frac{dG}{d\mu_u},
 
-    and for a loss the same with :math:`1 - G` and the opposite sign. Under a
-    `SkewNormalPosterior` this is averaged over components. The value is exact for the
-    posterior at hand and nonnegative. Where answers are free of noise and ``choices``
-    are the pair, it is `DuelingEUBO` less the larger mean.
+    and for a loss the same with :math:`1 - G` and the opposite sign; components are
+    averaged. The value is exact for the posterior at hand and nonnegative. Without
+    noise, and with the pair for ``choices``, it is `DuelingEUBO` less the larger mean.
 
-    What is subtracted does not depend on the duel. (Scott, Frazier and Powell 2011 have
-    its points in both maxima. The difference of maxima then has its own maxima where
-    two means are equal, in a kink where gradient-based optimisers stop.) The value is
-    smooth but where one point overtakes another, and there it bends upwards. It is 0,
-    and flat, where no answer would change the choice.
+    The term subtracted does not depend on the duel. (Scott, Frazier and Powell 2011
+    have the points of the duel in both maxima, and then kinks at the maxima of the
+    value, where optimisers stop.) All kinks bend upwards. The value is 0, and flat,
+    where no answer would change the choice.
 
     Args:
-        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
-        X_ref: The reference point, ``1 x d``; None to choose all points. See
-            :class:`DuelingAcquisition`, also for batches and pending points.
+        model: See :class:`.DuelingAcquisition`.
+        X_ref: See :class:`.DuelingAcquisition`; None to choose all points.
         choices: Points that could be chosen in the end besides those of the duel,
             ``n x d`` with ``n >= 1``, or ``batch_shape x n x d``; by default those that
             the model has observed. The cost grows with the square of ``n``.
-        link: How the answer follows from the difference of utilities. By default that
-            of ``model.likelihood``, with its present parameters.
+        link: See :class:`.DuelingBALD`.
 
     Raises:
-        FeedbackError: If no choices are given and the model has observed no points.
-        UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        FeedbackError: If ``X_ref`` is no such point, or ``choices`` are no such points.
+        FeedbackError: No choices are given and the model has observed no points, or
+            ``X_ref`` or ``choices`` are no such points.
+        UnsupportedFeedbackError: No link is given and the likelihood has none.
     """
 
     choices: Tensor
@@ -118,14 +114,11 @@ class DuelingKG(DuelingAcquisition):
 
 
 def _weighted_mean(weights: Tensor, values: Tensor) -> Tensor:
-    """Mean over components of products.
+    """Mean over components of products, ``num_duels x batch_shape x n``.
 
     Args:
         weights: ``num_components x num_duels x batch_shape``.
         values: ``num_components x batch_shape x n``.
-
-    Returns:
-        ``num_duels x batch_shape x n``.
     """
     total = torch.einsum("sd...,s...n->d...n", weights, values)
     return total / len(values)

@@ -1,4 +1,4 @@
-"""Acquisition functions that value a challenger by the outcome of one duel."""
+"""Rules that value a challenger by one duel, and distinct options for any rule."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
+from botorch.utils.transforms import t_batch_mode_transform
 from torch import Generator, Tensor
 
-from botorch_pref.acquisition.base import DifferenceAcquisition, takes_points
-from botorch_pref.acquisition.reference import champion, incumbent
+from botorch_pref.acquisition.base import (
+    DifferenceAcquisition,
+    append_points,
+    champion,
+    incumbent,
+    new_duels,
+    observed_points,
+    takes_points,
+)
 from botorch_pref.acquisition.registration import register_acquisition
+from botorch_pref.errors import FeedbackError
 from botorch_pref.likelihoods.links import DuelLink, win_and_information
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.numerics.argument_ranges import checked_arguments, number_tensor
 from botorch_pref.numerics.mixtures import expected_positive_part, tailed_positive_part
 from botorch_pref.numerics.narrowest_interval import narrowest_interval
 
@@ -28,22 +37,20 @@ class DuelingBALD(DifferenceAcquisition):
         - E[h(g(f(x_1) - f(x_2)))],
 
     the mutual information, in nats, of the answer and the utilities, with the link
-    :math:`g` of the likelihood and the binary entropy :math:`h`. It is the information
-    term of :class:`~botorch_pref.acquisition.DuelingEIIG`, for two free points too, and
-    a closed form, ``win_and_information`` of the links. Under the
-    probit link it is right within 8.1e-8 nats, so that it may fall below 0 by as much
-    where nothing is to be learned.
+    :math:`g` of the likelihood and the binary entropy
+    :math:`h(p) = -p \log p - (1 - p) \log(1 - p)`: a closed form, see
+    :func:`.win_and_information`. Under the probit link it is right within 8.1e-8 nats,
+    so that it may fall below 0 by as much where nothing is to be learned.
 
     Args:
-        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
-        X_ref: The reference point, ``1 x d``; None to choose all points. See
-            :class:`.DuelingAcquisition`, also for batches and pending points.
-        link: How the answer follows from the difference of utilities. By default that
-            of ``model.likelihood``, with its present parameters.
+        model: See :class:`.DuelingAcquisition`.
+        X_ref: See :class:`.DuelingAcquisition`; None to choose all points.
+        link: From a difference of utilities to an answer. By default that of
+            ``model.likelihood``, with its present parameters.
 
     Raises:
-        UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        FeedbackError: If ``X_ref`` is no such point.
+        UnsupportedFeedbackError: No link is given and the likelihood has none.
+        FeedbackError: ``X_ref`` is no such point.
     """
 
     def __init__(
@@ -70,28 +77,23 @@ class DuelingEUBO(DifferenceAcquisition):
 
     where :math:`\theta^2` is the variance of :math:`f(x_1) - f(x_2)`; under a
     `SkewNormalPosterior`, the average over its components. With a reference point, such
-    as the previous winner, :math:`E[f(x_r)]` is subtracted: a challenger is worth its
-    expected improvement on it,
+    as the previous winner, :math:`E[f(x_r)]` is subtracted, so that the value of a
+    challenger is its expected improvement on the reference,
 
     .. math:: \alpha(x) = E[\max(f(x), f(x_r))] - E[f(x_r)]
         = E[\max(f(x) - f(x_r), 0)],
 
-    which does not depend on the level of the utilities. If answers are free of noise,
-    the best pair is one after whose answer the expected utility of the point that is
-    then best is largest (Astudillo et al. 2023). A single option without any opponent
-    is worth its expected utility.
-
-    Where the difference is certain (:math:`\theta = 0`), as of a point with itself, the
-    value is that of the better point. The deviation :math:`\theta` has a kink there;
-    its gradient is taken as 0.
+    which does not depend on the level of the utilities. The value of an option without
+    an opponent is its expected utility. Where :math:`\theta = 0`, as of a point with
+    itself, the value is that of the better point, and the gradient of :math:`\theta`
+    is taken as 0.
 
     Args:
-        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
-        X_ref: The reference point, ``1 x d``; None to choose all points of the duels.
-            See :class:`.DuelingAcquisition`, also for batches and pending points.
+        model: See :class:`.DuelingAcquisition`.
+        X_ref: See :class:`.DuelingAcquisition`; None to choose all points.
 
     Raises:
-        FeedbackError: If ``X_ref`` is no such point.
+        FeedbackError: ``X_ref`` is no such point.
     """
 
     def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
@@ -122,25 +124,21 @@ class DuelingEIIG(DifferenceAcquisition):
 
     .. math::
         \alpha(x) = k \log P(x \succ x_r) + IG(x, x_r), \qquad
-        IG = h\big(P(x \succ x_r)\big) - E[h(g(f(x) - f(x_r)))],
+        P(x \succ x_r) = E[g(f(x) - f(x_r))],
 
-    maximised, where :math:`P(x \succ x_r) = E[g(f(x) - f(x_r))]` includes the noise of
-    the answer, :math:`g` is the link of the likelihood and :math:`h` the binary entropy
-    in nats (Benavoli, Azzimonti and Piga 2021, section 5, where the information gain is
-    printed with the opposite sign). Both terms are closed forms, see
-    :mod:`botorch_pref.likelihoods.links`.
+    where the probability of a win includes the noise of the answer, and the information
+    gain :math:`IG` is the value of :class:`.DuelingBALD` (Benavoli, Azzimonti and Piga
+    2021, section 5, where the information gain is printed with the opposite sign).
 
     Args:
-        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
-        X_ref: The reference point, ``1 x d``; see :class:`.DuelingAcquisition`, also
-            for batches and pending points.
+        model: See :class:`.DuelingAcquisition`.
+        X_ref: The reference point, see :class:`.DuelingAcquisition`.
         k: Weight of improvement, nonnegative: 0.1 explores more than 0.5.
-        link: How the answer follows from the difference of utilities. By default that
-            of ``model.likelihood``, with its present parameters.
+        link: See :class:`.DuelingBALD`.
 
     Raises:
-        UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        ValueError: If ``k`` is negative or ``X_ref`` is no such point.
+        UnsupportedFeedbackError: No link is given and the likelihood has none.
+        ValueError: ``k`` is negative or ``X_ref`` is no such point.
     """
 
     parts_differ = True
@@ -167,11 +165,14 @@ class DuelingEIIG(DifferenceAcquisition):
     def feasible_value(self, X: Tensor, log_valid: Tensor) -> Tensor:
         r"""Value of points that may fail, :math:`k \log (P \, P(win)) + P \, IG`.
 
-        To improve, a trial must be valid and win; a failed one answers no question.
+        A trial improves if it is valid and wins; a failed one answers no question.
 
         Args:
             X: New points, ``batch_shape x q x d``.
             log_valid: :math:`\log P`, that all are valid, ``batch_shape``.
+
+        Returns:
+            ``batch_shape``.
         """
         information = copy(self)
         information.k = 0.0
@@ -187,28 +188,24 @@ class DuelingMUC(DifferenceAcquisition):
     .. math:: \alpha(x) = Var\big[g(f(x) - f(x_r))\big],
 
     the variance under the posterior of the probability that the challenger wins, with
-    the link :math:`g` of the likelihood: the part of not knowing the answer that asking
-    can cure, without the judge's noise. The reference :math:`x_r` is meant to be the
-    champion, the maximiser of the posterior mean
-    (:func:`~botorch_pref.acquisition.champion` among observed points). Over components
-    the law of total variance adds what they disagree on,
+    the link :math:`g` of the likelihood: what is not known of the answer and can be
+    learned, without the judge's noise. The reference :math:`x_r` is meant to be the
+    :func:`~botorch_pref.acquisition.champion`. By the law of total variance the spread
+    of the components' means counts too,
 
     .. math:: \alpha(x) = \frac1S \sum_s Var_s[g(u)]
-        + \frac1S \sum_s \Big(E_s[g(u)] - \frac1S \sum_t E_t[g(u)]\Big)^2,
+        + \frac1S \sum_s \Big(E_s[g(u)] - \frac1S \sum_t E_t[g(u)]\Big)^2 ;
 
-    and within one it is a closed form but for a fixed smooth quadrature, right for the
-    smallest and largest deviations: :meth:`DuelLink.win_variance`.
+    the variance within one is :meth:`DuelLink.win_variance`.
 
     Args:
-        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
-        X_ref: The reference point, ``1 x d``; see :class:`.DuelingAcquisition`, also
-            for batches and pending points.
-        link: How the answer follows from the difference of utilities. By default that
-            of ``model.likelihood``, with its present parameters.
+        model: See :class:`.DuelingAcquisition`.
+        X_ref: The reference point, see :class:`.DuelingAcquisition`.
+        link: See :class:`.DuelingBALD`.
 
     Raises:
-        UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        FeedbackError: If ``X_ref`` is no such point.
+        UnsupportedFeedbackError: No link is given and the likelihood has none.
+        FeedbackError: ``X_ref`` is no such point.
     """
 
     def __init__(
@@ -224,6 +221,41 @@ class DuelingMUC(DifferenceAcquisition):
         return within + (wins - wins.mean(0)).square().mean(0)
 
 
+@register_acquisition("ucb", reference=incumbent)
+class DuelingUCB(DifferenceAcquisition):
+    r"""Dueling upper credible bound (Benavoli, Azzimonti and Piga 2021, section 5).
+
+    The upper end of the narrowest interval that holds :math:`f(x) - f(x_r)` with
+    probability ``level``. Under a Gaussian posterior of the difference,
+
+    .. math:: \alpha(x) = \mu + \Phi^{-1}\big(\tfrac{1 + level}{2}\big) \, \tau .
+
+    At ``x = x_r`` its value is 0. The deviation :math:`\tau` has a kink there; its
+    gradient is taken as 0.
+
+    Args:
+        model: See :class:`.DuelingAcquisition`.
+        X_ref: The reference point, see :class:`.DuelingAcquisition`.
+        level: Probability of the interval, in (0, 1).
+
+    Raises:
+        ValueError: ``level`` is not in (0, 1) or ``X_ref`` is no such point.
+    """
+
+    parts_differ = True
+
+    @checked_arguments
+    def __init__(self, model: Model, X_ref: Tensor, level: float = 0.95) -> None:
+        if not 0 < level < 1:
+            raise ValueError(f"level is {level}; give a probability between 0 and 1.")
+        super().__init__(model, X_ref)
+        self.level = level
+
+    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        """See base class."""
+        return narrowest_interval(means, variance, self.level)[1]
+
+
 @register_acquisition("tailed-ei", reference=incumbent)
 class DuelingTailedEI(DifferenceAcquisition):
     r"""Expected improvement under heavy tails.
@@ -234,20 +266,18 @@ class DuelingTailedEI(DifferenceAcquisition):
 
     where :math:`t` has Student's distribution with three degrees of freedom and the
     location :math:`\mu` and the scale :math:`\tau` of :math:`f(x) - f(x_r)`; under a
-    `SkewNormalPosterior`, the average over its components. It is the improvement that a
-    Gaussian promises whose variance is a guess from three degrees of freedom, as the
-    scales of a kernel are that were learned from a few answers. Far below the reference
-    it falls with the square of :math:`\mu / \tau` and not with its exponential: a hump
-    that the model thinks unlikely is looked at as soon as little is to be gained
-    elsewhere.
+    `SkewNormalPosterior`, the average over its components. A Gaussian promises this
+    improvement where its variance is a guess from three degrees of freedom, like the
+    scales of a kernel that were learned from a few answers. Far below the reference
+    the value falls with the square of :math:`\mu / \tau` instead of exponentially, so
+    that an unlikely hump is looked at once little is to be gained elsewhere.
 
     Args:
-        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
-        X_ref: The reference point, ``1 x d``; see :class:`.DuelingAcquisition`, also
-            for batches and pending points.
+        model: See :class:`.DuelingAcquisition`.
+        X_ref: The reference point, see :class:`.DuelingAcquisition`.
 
     Raises:
-        FeedbackError: If ``X_ref`` is no such point.
+        FeedbackError: ``X_ref`` is no such point.
     """
 
     parts_differ = True
@@ -262,7 +292,7 @@ class DuelingTailedEI(DifferenceAcquisition):
 
 @register_acquisition("exploring-eiig", reference=incumbent)
 class DuelingExploringEIIG(AcquisitionFunction):
-    r"""`DuelingEIIG`, and with probability :math:`\epsilon` `DuelingTailedEI`.
+    r"""`DuelingTailedEI` with probability :math:`\epsilon`, else `DuelingEIIG`.
 
     Which of the two is drawn once, when the instance is made:
 
@@ -270,24 +300,22 @@ class DuelingExploringEIIG(AcquisitionFunction):
         E[\max(t, 0)] & \text{with probability } \epsilon, \\
         k \log P(x \succ x_r) + IG(x, x_r) & \text{otherwise.} \end{cases}
 
-    The second refines: it is local, and learns the most from each answer. The first
-    leaves a hill that is known, and is by no answer kept from where the model is too
-    sure that nothing is to be found. By chance and not in turn, so that no plan of how
-    many questions there will be is needed and none has to be remembered.
+    `DuelingEIIG` is local and learns the most from each answer. `DuelingTailedEI`
+    leaves a known hill for regions where the model is too sure that there is nothing.
+    Make a new instance for each question.
 
     Args:
-        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
-        X_ref: The reference point, ``1 x d``; see :class:`.DuelingAcquisition`, also
-            for batches and pending points.
+        model: See :class:`.DuelingAcquisition`.
+        X_ref: The reference point, see :class:`.DuelingAcquisition`.
         epsilon: Probability of exploring, in [0, 1].
-        k: As of `DuelingEIIG`.
-        link: As of `DuelingEIIG`.
+        k: See :class:`.DuelingEIIG`.
+        link: See :class:`.DuelingBALD`.
         generator: Source of the draw, on the CPU; torch's default one if None.
 
     Raises:
-        UnsupportedFeedbackError: If no link is given and the likelihood has none.
-        ValueError: If ``epsilon`` is no probability, ``k`` is negative or ``X_ref`` is
-            no such point.
+        UnsupportedFeedbackError: No link is given and the likelihood has none.
+        ValueError: ``epsilon`` is no probability, ``k`` is negative or ``X_ref`` is no
+            such point.
     """
 
     @checked_arguments
@@ -325,9 +353,8 @@ class DuelingExploringEIIG(AcquisitionFunction):
             X_pending: ``n x d``, or None.
         """
         self.chosen.set_X_pending(X_pending)
-        super().set_X_pending(X_pending)
+        super().set_X_pending(self.chosen.X_pending)
 
-    @takes_points
     def forward(self, X: Tensor) -> Tensor:
         """Mean value of the duels of the new points, by the function that was drawn.
 
@@ -341,37 +368,140 @@ class DuelingExploringEIIG(AcquisitionFunction):
         return value
 
 
-@register_acquisition("ucb", reference=incumbent)
-class DuelingUCB(DifferenceAcquisition):
-    r"""Dueling upper credible bound (Benavoli, Azzimonti and Piga 2021, section 5).
-
-    The upper end of the narrowest interval that holds :math:`f(x) - f(x_r)` with
-    probability ``level``. Under a Gaussian posterior of the difference,
-
-    .. math:: \alpha(x) = \mu + \Phi^{-1}\big(\tfrac{1 + level}{2}\big) \, \tau .
-
-    At ``x = x_r`` its value is 0. The deviation :math:`\tau` has a kink there; its
-    gradient is taken as 0.
+class WrappedAcquisition(AcquisitionFunction):
+    """Acquisition function that changes the value of another one.
 
     Args:
-        model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.
-        X_ref: The reference point, ``1 x d``; see :class:`.DuelingAcquisition`, also
-            for batches and pending points.
-        level: Probability of the interval, in (0, 1).
-
-    Raises:
-        ValueError: If ``level`` is not in (0, 1) or ``X_ref`` is no such point.
+        acquisition: The other one. Its pending points are those of the wrapper, which
+            is in log space where it is.
     """
 
-    parts_differ = True
-
     @checked_arguments
-    def __init__(self, model: Model, X_ref: Tensor, level: float = 0.95) -> None:
-        if not 0 < level < 1:
-            raise ValueError(f"level is {level}; give a probability between 0 and 1.")
-        super().__init__(model, X_ref)
-        self.level = level
+    def __init__(self, acquisition: AcquisitionFunction) -> None:
+        super().__init__(model=acquisition.model)
+        self.acquisition = acquisition
+        self._log = acquisition._log
+        super().set_X_pending(getattr(acquisition, "X_pending", None))
 
-    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
-        """See base class."""
-        return narrowest_interval(means, variance, self.level)[1]
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Hands pending points to the wrapped acquisition function.
+
+        Args:
+            X_pending: ``n x d``, or None.
+        """
+        self.acquisition.set_X_pending(X_pending)
+        super().set_X_pending(X_pending)
+
+
+def nearness(squared: Tensor, free: float = 1.0, full: float = 0.0) -> Tensor:
+    r"""Penalty of a pair of options with the squared distance :math:`r^2`.
+
+    .. math:: \Big( \frac{\max(0, b - r^2)}{b - a} \Big)^2 :
+
+    0 from :math:`b` (``free``) on, 1 at :math:`a` (``full``), and continuously
+    differentiable, so that gradient-based optimisers are led out.
+    """
+    return ((free - squared).clamp_min(0.0) / (free - full)).square()
+
+
+SMALLEST_DIFFERENCE = 0.01
+"""A hundredth of the range of each input."""
+
+
+class DistinctOptions(WrappedAcquisition):
+    r"""An acquisition function with a penalty on options that are nearly the same.
+
+    Two options are distinct where their distance in units of the smallest difference,
+
+    .. math:: r^2 = \sum_i \Big(\frac{x_i - x'_i}{\delta_i}\Big)^2 ,
+
+    is at least 1, as where any one input differs by :math:`\delta_i`. Each pair of a
+    new point with another new point, a pending point or the reference costs
+
+    .. math:: s \, \max(0, 1 - r^2)^2 ,
+
+    with :math:`s` the range of the acquisition function's values over the points that
+    the model has observed: 0 where options are distinct, continuously differentiable,
+    and as much as lies between the best and the worst question where they are the same.
+    Where the best options would be too near each other, those found have :math:`r`
+    close to 1.
+
+    There the slope of the penalty is a hundred times that of the function, and 20 steps
+    of L-BFGS-B's line search may be too few. `optimize_acqf` then warns of ``ABNORMAL``
+    and begins again from other points; ``options={"maxls": 60}`` gives it more steps.
+
+    Args:
+        acquisition: Any, with or without a reference point ``X_ref``.
+        smallest_difference: :math:`\delta`, positive: one for all inputs, or ``d``.
+
+    Raises:
+        FeedbackError: The model has observed fewer than two points.
+        ValueError: The smallest difference is not positive and finite.
+    """
+
+    smallest_difference: Tensor
+    weight: Tensor
+
+    def __init__(
+        self,
+        acquisition: AcquisitionFunction,
+        smallest_difference: float | Tensor = SMALLEST_DIFFERENCE,
+    ) -> None:
+        super().__init__(acquisition)
+        points = observed_points(acquisition.model)
+        difference = number_tensor(
+            "smallest_difference", smallest_difference, points.dtype, points.device
+        )
+        if not bool((difference.isfinite() & (difference > 0)).all()):
+            raise ValueError(
+                f"smallest_difference is {smallest_difference}; give a positive number "
+                "for all inputs, or one for each."
+            )
+        self.register_buffer("smallest_difference", difference)
+        self.register_buffer("weight", self._spread(points))
+
+    @property
+    def X_ref(self) -> Tensor | None:
+        """The reference point of the acquisition function, if it has one."""
+        return getattr(self.acquisition, "X_ref", None)
+
+    def _spread(self, points: Tensor) -> Tensor:
+        """Largest less smallest value over observed points, or over pairs of them."""
+        if points.shape[-2] < 2:
+            raise FeedbackError(
+                "DistinctOptions measures the acquisition function at the points that "
+                f"the model has observed, which are {points.shape[-2]}; ask a first "
+                "duel of two points of your choice."
+            )
+        with torch.no_grad():
+            if self.X_ref is None:
+                paired = torch.stack([points, points.roll(1, -2)], dim=-2)
+            else:
+                paired = points.unsqueeze(-2)
+            values = self.acquisition(paired.movedim(-3, 0))
+        finite = values[values.isfinite()]
+        return finite.amax() - finite.amin()
+
+    @takes_points
+    @t_batch_mode_transform()  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """The acquisition function's value less the penalty.
+
+        Args:
+            X: ``batch_shape x q x d``.
+
+        Returns:
+            ``batch_shape``, broadcast with the batch of the model.
+        """
+        return self.acquisition(X) - self.weight * self._nearness(X)
+
+    def _nearness(self, X: Tensor) -> Tensor:
+        """Sum of the penalties of the pairs that count, ``batch_shape``."""
+        points = X
+        for others in (self.X_pending, self.X_ref):
+            if others is not None:
+                points = append_points(points, others)
+        first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
+        scaled = points / self.smallest_difference
+        square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)
+        return nearness(square).sum(-1)

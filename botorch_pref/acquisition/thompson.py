@@ -7,28 +7,32 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
-from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
-from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import Likelihood
 from torch import Generator, Tensor
 from torch.nn import ModuleList
 
 from botorch_pref.acquisition.base import (
     append_points,
-    check_pending,
+    check_beside,
+    incumbent,
+    observed_points,
     reference_point,
     takes_points,
 )
-from botorch_pref.acquisition.reference import incumbent, observed_points
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
-from botorch_pref.linalg.covariance import SemidefiniteLinearOperator
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
-from botorch_pref.posteriors.gaussian import check_finite, check_points
+from botorch_pref.posteriors.gaussian import (
+    Moments,
+    check_output_indices,
+    check_points,
+    gaussian_posterior,
+    transformed_posterior,
+)
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 
@@ -38,15 +42,14 @@ class DuelingThompson(AcquisitionFunction):
 
     .. math:: \alpha(x) = f_j(x) - f_j(x_r),
 
-    where :math:`f_j` is one function drawn from the posterior, by Matheron's rule on a
-    prior draw of random Fourier features, when the instance is made. It stays fixed, so
-    that :math:`\alpha` is smooth and its gradient exact; it is 0 at the reference
-    point. Every number of pending points has its own function: each member of a batch
-    chosen one by one (``sequential=True``) maximises another draw. Of points that are
-    chosen jointly, the second has the function of one pending point more, and so on,
-    and their mean improvement is the value: the best batch is the same either way. The
-    function of an ensemble, such as a fully Bayesian model, is that of one member drawn
-    at random.
+    where :math:`f_j` is one function drawn from the posterior when the instance is
+    made, by Matheron's rule on a prior draw of random Fourier features. It stays fixed,
+    so that :math:`\alpha` is smooth and its gradient exact. Every number of pending
+    points has its own function: each member of a batch chosen one by one
+    (``sequential=True``) maximises another draw. Of points that are chosen jointly, the
+    second has the function of one pending point more, and so on, and the value is their
+    mean improvement: the best batch is the same either way. The function of an
+    ensemble, such as a fully Bayesian model, is that of one member drawn at random.
 
     Args:
         model: A model that BoTorch draws Matheron paths of: those of this package,
@@ -56,7 +59,7 @@ class DuelingThompson(AcquisitionFunction):
             read once, and the state of no other generator changes.
 
     Raises:
-        FeedbackError: If ``X_ref`` is no such point.
+        FeedbackError: ``X_ref`` is no such point.
     """
 
     X_ref: Tensor
@@ -73,11 +76,23 @@ class DuelingThompson(AcquisitionFunction):
         self.set_X_pending()
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """See base class. Draws the function of this number of pending points."""
-        super().set_X_pending(check_pending(X_pending, self.X_ref))
-        number = 0 if X_pending is None else X_pending.shape[-2]
+        """Draws the function of this number of pending points.
+
+        Args:
+            X_pending: ``n x d``, or None.
+
+        Raises:
+            FeedbackError: It is no tensor of such points.
+        """
+        if X_pending is not None:
+            X_pending = check_beside("X_pending", X_pending, self.X_ref)
+        super().set_X_pending(X_pending)
         self.paths, self._members = ModuleList(), []
-        self._draw(number)
+        self._draw(self._num_pending)
+
+    @property
+    def _num_pending(self) -> int:
+        return 0 if self.X_pending is None else self.X_pending.shape[-2]
 
     def _draw(self, number: int) -> None:
         """Adds the function of a number of pending points, and its ensemble member."""
@@ -102,14 +117,9 @@ class DuelingThompson(AcquisitionFunction):
 
         Returns:
             ``batch_shape``, broadcast with the batch of the model.
-
-        Raises:
-            FeedbackError: A point is not finite.
         """
-        check_finite("X", X)  # a path is no posterior, which would
-        pending = 0 if self.X_pending is None else self.X_pending.shape[-2]
         while len(self.paths) < X.shape[-2]:
-            self._draw(pending + len(self.paths))
+            self._draw(self._num_pending + len(self.paths))
         points = X.split(1, dim=-2)
         return torch.stack([self._gain(x, i) for i, x in enumerate(points)]).mean(0)
 
@@ -135,18 +145,16 @@ class HallucinatedModel(Model):
         A = C_{*X} V \Lambda^{-1/2} .
 
     Directions :math:`V` whose variance is below :math:`\epsilon^{2/3}` of the largest
-    are known already, up to rounding, and left as they are.
-
-    The draw is made when the instance is, and stays: the posterior is a fixed function.
-    Averaged over draws it has the mean of the model's.
+    are known already, up to rounding, and left as they are. The draw is made once, with
+    the instance: the posterior is a fixed function.
 
     Args:
-        model: Any BoTorch model with training inputs whose posterior
-            `shared_covariance_mixture` takes.
+        model: Any BoTorch model with training inputs and one output whose posterior is
+            Gaussian or a `SkewNormalPosterior`.
         generator: Source of the draw, on the CPU; torch's default one if None.
 
     Raises:
-        FeedbackError: If the model has observed no points.
+        FeedbackError: The model has observed no points.
     """
 
     _points: Tensor
@@ -210,32 +218,31 @@ class HallucinatedModel(Model):
             batch dimension for its members.
 
         Raises:
-            UnsupportedError: If other outputs or observation noise are asked for.
+            UnsupportedError: Other outputs or observation noise are asked for.
         """
-        if output_indices not in (None, [0]) or observation_noise is not False:
+        check_output_indices(output_indices)
+        if observation_noise is not False:
             raise UnsupportedError(
-                "A HallucinatedModel has one output, without observation noise; got "
-                f"{output_indices=} and {observation_noise=}."
+                f"observation_noise={observation_noise}: a HallucinatedModel is "
+                "without observation noise."
             )
         has_transform = hasattr(self.model, "input_transform")
         dim = None if has_transform else self._points.shape[-1]
         X = check_points("X", X, self._points, dim)
-        posterior = self._conditional(X)
-        if posterior_transform is None:
-            return posterior
-        return posterior_transform(posterior=posterior, X=X)
+        return transformed_posterior(
+            gaussian_posterior, self._conditional(X), posterior_transform, X
+        )
 
-    def _conditional(self, X: Tensor) -> GPyTorchPosterior:
+    def _conditional(self, X: Tensor) -> Moments:
         if self._is_skew:
             means, covariance = shared_covariance_mixture(self.model.posterior(X))
-            return _gaussian(means[self._component], covariance)
+            return Moments(means[self._component].unsqueeze(0), covariance)
         joint = self.model.posterior(append_points(X, self._points))
         means, covariance = shared_covariance_mixture(joint)
         q = X.shape[-2]
         shift = covariance[..., :q, q:] @ self._direction
-        mean = means[0, ..., :q] + (shift @ self._normal).squeeze(-1)
-        remaining = covariance[..., :q, :q] - shift @ shift.mT
-        return _gaussian(mean, remaining)
+        mean = means[..., :q] + (shift @ self._normal).squeeze(-1)
+        return Moments(mean, covariance[..., :q, :q] - shift @ shift.mT)
 
 
 def _inverse_root(covariance: Tensor) -> Tensor:
@@ -245,11 +252,6 @@ def _inverse_root(covariance: Tensor) -> Tensor:
     unknown = values > threshold
     inverse = torch.where(unknown, torch.where(unknown, values, 1.0).rsqrt(), 0.0)
     return vectors * inverse.unsqueeze(-2)
-
-
-def _gaussian(mean: Tensor, covariance: Tensor) -> GPyTorchPosterior:
-    distribution = MultivariateNormal(mean, SemidefiniteLinearOperator(covariance))
-    return GPyTorchPosterior(distribution)
 
 
 @register_acquisition("hbei", reference=incumbent)
@@ -266,13 +268,12 @@ class DuelingHBEI(DuelingEUBO):
     Args:
         model: See :class:`~botorch_pref.acquisition.HallucinatedModel`.
         X_ref: The reference point, ``1 x d``, such as the winner of the last duel; by
-            default the `incumbent` of the model, which is no matter of the draw. See
+            default the `incumbent` of the model, whatever the draw. See
             :class:`.DuelingAcquisition`, also for batches and pending points.
         generator: Source of the draw, on the CPU; torch's default one if None.
 
     Raises:
-        FeedbackError: If the model has observed no points.
-        FeedbackError: If ``X_ref`` is no such point.
+        FeedbackError: The model has observed no points, or ``X_ref`` is no such point.
     """
 
     def __init__(
@@ -281,8 +282,7 @@ class DuelingHBEI(DuelingEUBO):
         X_ref: Tensor | None = None,
         generator: Generator | None = None,
     ) -> None:
-        reference = incumbent(model) if X_ref is None else X_ref
-        super().__init__(HallucinatedModel(model, generator), reference)
+        super().__init__(*_believed(model, X_ref, generator))
 
 
 @register_acquisition("hbucb", reference=incumbent)
@@ -298,13 +298,13 @@ class DuelingHBUCB(DuelingUCB):
 
     Args:
         model: See :class:`~botorch_pref.acquisition.HallucinatedModel`.
-        X_ref: As of `DuelingHBEI`.
+        X_ref: See `DuelingHBEI`.
         level: Probability of the interval, in (0, 1).
         generator: Source of the draw, on the CPU; torch's default one if None.
 
     Raises:
-        FeedbackError: If the model has observed no points.
-        ValueError: If ``level`` is not in (0, 1) or ``X_ref`` is no such point.
+        FeedbackError: The model has observed no points.
+        ValueError: ``level`` is not in (0, 1) or ``X_ref`` is no such point.
     """
 
     def __init__(
@@ -314,5 +314,12 @@ class DuelingHBUCB(DuelingUCB):
         level: float = 0.95,
         generator: Generator | None = None,
     ) -> None:
-        reference = incumbent(model) if X_ref is None else X_ref
-        super().__init__(HallucinatedModel(model, generator), reference, level)
+        super().__init__(*_believed(model, X_ref, generator), level)
+
+
+def _believed(
+    model: Model, X_ref: Tensor | None, generator: Generator | None
+) -> tuple[HallucinatedModel, Tensor]:
+    """The model given a draw, and the reference, by default the incumbent."""
+    reference = incumbent(model) if X_ref is None else X_ref
+    return HallucinatedModel(model, generator), reference

@@ -11,16 +11,18 @@ from torch import Generator, Tensor
 from tqdm import tqdm
 
 from botorch_pref.commands.registry import MODELS
-from botorch_pref.datasets import ComparisonData, assign_folds, load_csv, load_train
+from botorch_pref.datasets import ComparisonData, load_csv, load_train
 from botorch_pref.evaluation.explanation import feature_effect
 from botorch_pref.evaluation.held_out import (
     HeldOut,
     Predictor,
+    RankingFold,
     bradley_terry,
     coin,
     cross_validate,
     fit_pairwise_gp,
     fit_preference_gp,
+    folds_by_sets,
     predict_with,
 )
 from botorch_pref.plotting.figures import draw_drivers
@@ -50,20 +52,21 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     generator = Generator().manual_seed(seed)
     num_groups = len(data) if data.raters is None else data.raters.unique().numel()
-    folds = assign_folds(data, min(NUM_FOLDS, num_groups), generator)
+    folds = folds_by_sets(data, min(NUM_FOLDS, num_groups), generator)
     fit = partial(fit_preference_gp, MODELS[model_name], generator=generator)
     ours = MODELS[model_name].__name__
 
-    _print_data(data, folds)
+    _print_data(data, len(folds))
     everyone = {COIN: coin, LINEAR: bradley_terry, ours: predict_with(fit)}
     title = "learning from all answers outside the fold"
-    outside = [(folds != fold).nonzero()[:, 0] for fold in range(int(folds.max()) + 1)]
-    if max(map(len, outside)) > FEW:
-        _print_scores(title, _score(data, folds, everyone, outside), ours)
+    if max(len(fold.train) for fold in folds) > FEW:
+        _print_scores(title, _score(data, folds, everyone), ours)
         title = f"learning from {FEW} answers outside the fold ({PAIRWISE} is slow)"
-        outside = [_draw(rows, FEW, generator) for rows in outside]
+        folds = [
+            RankingFold(_draw(fold.train, FEW, generator), fold.test) for fold in folds
+        ]
     all_models = everyone | {PAIRWISE: predict_with(fit_pairwise_gp)}
-    _print_scores(title, _score(data, folds, all_models, outside), ours)
+    _print_scores(title, _score(data, folds, all_models), ours)
 
     model = fit(data)
     effects = [
@@ -79,21 +82,14 @@ def _draw(rows: Tensor, number: int, generator: Generator) -> Tensor:
 
 
 def _score(
-    data: ComparisonData,
-    folds: Tensor,
-    predictors: dict[str, Predictor],
-    train_rows: Sequence[Tensor],
+    data: ComparisonData, folds: Sequence[RankingFold], predictors: dict[str, Predictor]
 ) -> dict[str, HeldOut]:
     """Cross-validates each predictor, with a progress bar."""
     bar = tqdm(predictors.items(), desc="held-out scores", leave=False)
-    return {
-        name: cross_validate(data, folds, predictor, train_rows)
-        for name, predictor in bar
-    }
+    return {name: cross_validate(data, folds, predictor) for name, predictor in bar}
 
 
-def _print_data(data: ComparisonData, folds: Tensor) -> None:
-    num_folds = int(folds.max()) + 1
+def _print_data(data: ComparisonData, num_folds: int) -> None:
     print(
         f"{len(data)} answers about {len(data.datapoints)} items, features: "
         + ", ".join(data.feature_names)

@@ -1,8 +1,7 @@
 """Data sets of answers with features of the items, from files and packages."""
 
-from botorch_pref.datasets.bigrams import load_bigrams
-from botorch_pref.datasets.cars import load_cars
 from botorch_pref.datasets.data import ComparisonData, FeedbackData, assign_folds
+from botorch_pref.datasets.files import load_bigrams, load_cars, load_sushi
 from botorch_pref.datasets.item_table import ItemTable
 from botorch_pref.datasets.r_loaders import (
     load_car,
@@ -12,7 +11,6 @@ from botorch_pref.datasets.r_loaders import (
     load_travel_mode,
     load_wine,
 )
-from botorch_pref.datasets.sushi import load_sushi
 from botorch_pref.datasets.tables import load_csv
 
 __all__ = [

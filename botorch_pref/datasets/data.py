@@ -43,8 +43,8 @@ class ComparisonData:
     ) -> ComparisonData:
         """Collects the distinct items of `m` pairs.
 
-        Items with exactly the same features are one item: a utility is a function of
-        the features. A pair of two such items therefore says nothing and is refused.
+        A utility is a function of the features, so items with the same features are one
+        item. A pair of two such items says nothing and is refused.
 
         Args:
             winners: `m x d` features of the winners.
@@ -57,7 +57,7 @@ class ComparisonData:
             The comparisons over the distinct items.
 
         Raises:
-            FeedbackError: If a feature is not finite or a winner equals its loser; the
+            FeedbackError: A feature is not finite or a winner equals its loser; the
                 message names the first such row.
         """
         if winners.shape != losers.shape or winners.ndim != 2:
@@ -76,10 +76,7 @@ class ComparisonData:
             "compares an item with itself (all features are equal): remove the row or "
             "add the feature in which the two differ",
         )
-        datapoints, inverse = torch.unique(
-            torch.cat([winners, losers]), dim=0, return_inverse=True
-        )
-        comparisons = inverse.reshape(2, -1).T.contiguous()
+        datapoints, comparisons = distinct_items(torch.stack([winners, losers], 1))
         if tie is not None and not tie.any():
             tie = None
         return cls(datapoints, comparisons, feature_names, raters, tie)
@@ -97,10 +94,7 @@ class ComparisonData:
     @property
     def feedback(self) -> Comparisons:
         """The answers as models take them, about `datapoints`."""
-        pairs, ties = self.comparisons[self.decided], self.comparisons[~self.decided]
-        return Comparisons(
-            pairs if len(pairs) else None, ties=ties if len(ties) else None
-        )
+        return pairs_and_ties(self.comparisons, ~self.decided)
 
     @property
     def winners(self) -> Tensor:
@@ -212,16 +206,17 @@ class FeedbackData(Generic[Kind]):
         )
 
 
+def pairs_and_ties(pairs: Tensor, tie: Tensor) -> Comparisons:
+    """Comparisons of `m x 2` pairs, winner first, of which some are ties."""
+    return Comparisons(
+        None if tie.all() else pairs[~tie], ties=pairs[tie] if tie.any() else None
+    )
+
+
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Stores items with exactly the same features once.
+    """The `n x d` distinct items of `... x d` features, and `...` indices into them.
 
-    A utility is a function of the features, so such items are one item.
-
-    Args:
-        features: `... x d`.
-
-    Returns:
-        The `n x d` distinct items, and `...` long indices into them.
+    A utility is a function of the features: equal ones are of one item.
     """
     datapoints, inverse = torch.unique(
         features.reshape(-1, features.shape[-1]), dim=0, return_inverse=True
@@ -235,33 +230,37 @@ def assign_folds(
     """Assigns every answer to one of `num_folds` folds of nearly equal size.
 
     Where raters are known, all answers of one rater fall in one fold. A rater's answers
-    resemble each other, so a split by answer would test on people already met; this one
-    asks how well the answers of a new person are predicted.
+    resemble each other, so that folds by answer would test on people already met; these
+    folds ask how well the answers of a new person are predicted.
 
     Args:
         data: The answers.
-        num_folds: Number of folds, at least 2 and at most the number of raters (or of
-            answers where raters are not known).
+        num_folds: At least 2 and at most the number of raters, or of answers where
+            raters are not known.
         generator: Source of the shuffle.
 
     Returns:
         `m` long fold numbers in `0 .. num_folds - 1`.
 
     Raises:
-        FeedbackError: If there are fewer groups than folds.
+        FeedbackError: There are fewer groups than folds.
     """
-    if data.raters is None:
-        groups = torch.arange(len(data))
-    else:
-        groups = torch.unique(data.raters, return_inverse=True)[1]
+    raters = torch.arange(len(data)) if data.raters is None else data.raters
+    groups = torch.unique(raters, return_inverse=True)[1]
     num_groups = int(groups.max()) + 1
-    if not 2 <= num_folds <= num_groups:
-        kind = "answers" if data.raters is None else "raters"
-        raise FeedbackError(
-            f"{num_folds} folds cannot be made of {num_groups} {kind}: "
-            f"choose between 2 and {num_groups} folds"
-        )
+    check_num_folds(
+        num_folds, num_groups, "answers" if data.raters is None else "raters"
+    )
     fold_of_group = torch.empty(num_groups, dtype=torch.long)
     shuffled = torch.randperm(num_groups, generator=generator)
     fold_of_group[shuffled] = torch.arange(num_groups) % num_folds
     return fold_of_group[groups]
+
+
+def check_num_folds(num_folds: int, number: int, noun: str) -> None:
+    """Checks that as many folds can be made of a number of answers, raters or items."""
+    if not 2 <= num_folds <= number:
+        raise FeedbackError(
+            f"{num_folds} folds cannot be made of {number} {noun}: choose between 2 "
+            f"and {number} folds"
+        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from botorch_pref.datasets.data import pairs_and_ties
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons
 
@@ -29,8 +30,7 @@ class ItemTable:
         feature_names: ``d`` names.
 
     Raises:
-        FeedbackError: Ids that are there twice, or as many names as there are not rows
-            or columns of points.
+        FeedbackError: An id is there twice, or names and points do not fit.
     """
 
     names: tuple[Hashable, ...]
@@ -56,7 +56,7 @@ class ItemTable:
         Numbers are scaled from 0 to 1 over the items; true and false are 1 and 0;
         ordered categories are scaled by their places; texts and other categories are
         one-hot. A column that is the same for all items is left out. Without any
-        column, the ids are one-hot: nothing is known of an item but what is said of it.
+        column, the ids are one-hot: items are known by their answers alone.
 
         Args:
             items: A row each item, with strings or numbers for an index.
@@ -111,7 +111,7 @@ class ItemTable:
         winners, losers = (
             self.places(_column(answers, name).tolist()) for name in (WINNER, LOSER)
         )
-        return _divided(torch.stack([winners, losers], -1), _ties(answers))
+        return pairs_and_ties(torch.stack([winners, losers], -1), _ties(answers))
 
     def comparisons_by_rater(
         self, answers: DataFrame
@@ -141,7 +141,7 @@ class ItemTable:
         distinct, pairs = torch.unique(seen.flatten(0, 1), dim=0, return_inverse=True)
         item, rater = distinct.unbind(-1)
         points = torch.cat([self.points[item], rater.to(self.points).unsqueeze(-1)], -1)
-        return points, _divided(pairs.view(-1, 2), _ties(answers)), names
+        return points, pairs_and_ties(pairs.view(-1, 2), _ties(answers)), names
 
     def answers(self, comparisons: Comparisons) -> DataFrame:
         """Table of answers about `points`, as `comparisons` reads it.
@@ -157,20 +157,14 @@ class ItemTable:
 
         comparisons.check_indices(len(self.names))
         rows = [
-            row
-            for block, counts, tie in (
-                (comparisons.pairs, comparisons.pair_counts, False),
-                (comparisons.ties, comparisons.tie_counts, True),
-            )
+            (self.names[winner], self.names[loser], tie)
+            for block, tie in ((comparisons.pairs, False), (comparisons.ties, True))
             if block is not None
-            for (winner, loser), count in zip(
-                block.tolist(),
-                [1] * len(block) if counts is None else counts.tolist(),
-                strict=True,
-            )
-            for row in [(self.names[winner], self.names[loser], tie)] * count
+            for winner, loser in block.tolist()
         ]
-        return DataFrame(rows, columns=[WINNER, LOSER, TIE])
+        counts = comparisons.answer_counts.tolist()
+        told = [row for row, n in zip(rows, counts, strict=True) for _ in range(n)]
+        return DataFrame(told, columns=[WINNER, LOSER, TIE])
 
 
 def _column(answers: DataFrame, name: str) -> Series[Any]:
@@ -192,23 +186,8 @@ def _ties(answers: DataFrame) -> Tensor:
     return torch.tensor([bool(tie) for tie in said])
 
 
-def _divided(pairs: Tensor, tie: Tensor) -> Comparisons:
-    decided, tied = pairs[~tie], pairs[tie]
-    return Comparisons(
-        decided if len(decided) else None, ties=tied if len(tied) else None
-    )
-
-
 def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]]:
-    """One-hot features of a column of categories, by their names.
-
-    Args:
-        name: Of the column.
-        values: Texts, integers or booleans.
-
-    Returns:
-        A feature ``name=level`` for each different value; none where all are the same.
-    """
+    """One-hot features ``name=level`` of a column; none where all values are equal."""
     levels = sorted(set(values), key=str)
     if len(levels) == 1:
         return {}

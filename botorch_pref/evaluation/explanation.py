@@ -54,9 +54,8 @@ def feature_effect(
 
     With `b` items drawn from the data and `x_b[v]` item `b` with its feature set to
     `v`, the effect at `v` is `mean_b f(x_b[v]) - mean_b f(x_b[v_1])` (Friedman, 2001,
-    eq. 53). It is linear in `f`, so the posterior's joint mean and covariance give its
-    own; the differences leave out the level of the utility, which comparisons never
-    show.
+    eq. 53). It is linear in `f`, so that its mean and covariance follow from those of
+    the joint posterior, and free of the level of utility, which comparisons never show.
 
     Args:
         model: A model with a joint posterior.

@@ -18,15 +18,19 @@ from botorch.utils.transforms import is_ensemble
 from linear_operator.utils.warnings import NumericalWarning
 from scipy.optimize import minimize
 from torch import Generator, Tensor
+from torch.func import grad, hessian
 from torch.nn.functional import logsigmoid
-from torch.special import log_ndtr
 
 from botorch_pref.datasets import ComparisonData, FeedbackData, assign_folds
+from botorch_pref.datasets.data import check_num_folds
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores, by_kind
 from botorch_pref.feedback import Feedback
+from botorch_pref.likelihoods.links import log_mean
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.models.predictions import model_link
 from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.posteriors.difference import difference_mixture
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,10 +43,10 @@ RIDGE = 0.01
 def fit_bradley_terry(differences: Tensor) -> Tensor:
     """Most probable weights of a linear utility.
 
-    Maximises `sum_i log sigmoid(w' (x_winner - x_loser)_i) - (RIDGE / 2) |s * w|^2`,
+    They maximise `sum_i log sigmoid(w' (x_winner - x_loser)_i) - (RIDGE / 2) |s w|^2`,
     where `s` is the root mean square of each feature's difference: logistic regression
-    on differences, with a prior too weak to matter save where data are separable
-    (Bradley and Terry, 1952).
+    on differences, with a prior too weak to matter unless data are separable (Bradley
+    and Terry, 1952).
 
     Args:
         differences: `m x d` features of the winner less those of the loser.
@@ -53,24 +57,21 @@ def fit_bradley_terry(differences: Tensor) -> Tensor:
     scale = differences.square().mean(0).sqrt()
     # A feature that never differs has no say.
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    standardised = differences / scale
-    rows = standardised.detach().cpu().double()
+    rows = (differences / scale).detach().cpu().double()
 
-    def loss(point: Any) -> tuple[float, Any]:
-        weights = torch.as_tensor(point)
-        u = rows @ weights
-        value = 0.5 * RIDGE * weights @ weights - logsigmoid(u).sum()
-        return float(value), (RIDGE * weights - torch.sigmoid(-u) @ rows).numpy()
+    def loss(weights: Tensor) -> Tensor:
+        return 0.5 * RIDGE * weights @ weights - logsigmoid(rows @ weights).sum()
 
-    def curvature(point: Any) -> Any:
-        u = rows @ torch.as_tensor(point)
-        spread = torch.sigmoid(u) * torch.sigmoid(-u)
-        ridge = RIDGE * torch.eye(rows.shape[-1]).double()
-        return (rows.mT @ (spread.unsqueeze(-1) * rows) + ridge).numpy()
+    def of_arrays(function: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
+        return lambda point: function(torch.as_tensor(point)).numpy()
 
-    start = torch.zeros(rows.shape[-1]).double().numpy()
     found = minimize(
-        loss, start, jac=True, hess=curvature, method="trust-exact", tol=1e-9
+        of_arrays(loss),
+        torch.zeros(rows.shape[-1]).double().numpy(),
+        jac=of_arrays(grad(loss)),
+        hess=of_arrays(hessian(loss)),
+        method="trust-exact",
+        tol=1e-9,
     )
     return torch.as_tensor(found.x).to(scale) / scale
 
@@ -79,7 +80,7 @@ def bradley_terry(train: ComparisonData, first: Tensor, second: Tensor) -> Tenso
     """Log probabilities of answers by Bradley-Terry on the features.
 
     Args:
-        train: The comparisons to learn from; it knows no ties and leaves them out.
+        train: The comparisons to learn from, without their ties.
         first: `t x d` features.
         second: `t x d` features.
 
@@ -125,8 +126,8 @@ class HeldOut:
         """Log-loss saved against another prediction of the same answers.
 
         Returns:
-            The mean difference (positive where this one is better) and its standard
-            error, answers of one group being taken as dependent.
+            The mean difference, positive where this one is better, and its standard
+            error, see `clustered_mean`.
         """
         return clustered_mean(self.log_probability - other.log_probability, self.groups)
 
@@ -157,32 +158,95 @@ def clustered_mean(values: Tensor, groups: Tensor) -> tuple[float, float]:
 def coin(train: ComparisonData, first: Tensor, second: Tensor) -> Tensor:
     """Baseline that gives every answer probability one half.
 
-    Args:
-        train: The comparisons to learn from, which make no difference.
-        first: `t x d` features.
-        second: `t x d` features.
-
-    Returns:
-        `t` log probabilities that the first is preferred.
+    ``train``, ``first``, ``second`` and the result are those of `bradley_terry`.
     """
     return first.new_full(first.shape[:1], math.log(0.5))
 
 
+class RankingFold(NamedTuple):
+    """Rows of the answers to learn from, and of those held out.
+
+    Attributes:
+        train: Long row numbers.
+        test: Long row numbers.
+    """
+
+    train: Tensor
+    test: Tensor
+
+
+def folds_by_sets(
+    data: ComparisonData | FeedbackData[Any], num_folds: int, generator: Generator
+) -> list[RankingFold]:
+    r"""Folds of the answers; items appear on both sides.
+
+    The :math:`\mathcal L` partition of Guo et al. (2020), section 5.2. Answers of one
+    rater, where raters are known, fall in one fold.
+
+    Args:
+        data: Comparisons, choices or rankings.
+        num_folds: See :func:`.assign_folds`, also for errors.
+        generator: Source of the shuffle.
+
+    Returns:
+        One a fold; every answer is held out once.
+    """
+    folds = assign_folds(data, num_folds, generator)
+    return [_fold(folds != number, folds == number) for number in range(num_folds)]
+
+
+def folds_by_samples(
+    data: FeedbackData[Any], num_folds: int, generator: Generator
+) -> list[RankingFold]:
+    r"""Folds of the items; no held-out item was seen in training.
+
+    The :math:`\mathcal N` partition of Guo et al. (2020), section 5.2: the training
+    sets of a fold are those within the training items, its test sets those within the
+    test items. Sets with items of both kinds are in neither: of sets of k items about
+    :math:`(1 - 1/F)^k` remain to learn from and :math:`F^{-k}` to test, which may be
+    none.
+
+    Args:
+        data: Comparisons, choices or rankings.
+        num_folds: F, at least 2 and at most the number of items.
+        generator: Source of the shuffle.
+
+    Returns:
+        One a fold; ``train`` or ``test`` is empty where no set remains.
+
+    Raises:
+        FeedbackError: There are fewer items than folds, or fewer than two folds.
+    """
+    num_items = len(data.datapoints)
+    check_num_folds(num_folds, num_items, "items")
+    sets = getattr(data.feedback, data.feedback.index_fields[0])
+    folds = torch.randperm(num_items, generator=generator) % num_folds
+    fold_of, absent = folds[sets], sets < 0
+    return [
+        _fold(
+            ((fold_of != number) | absent).all(-1),
+            ((fold_of == number) | absent).all(-1),
+        )
+        for number in range(num_folds)
+    ]
+
+
+def _fold(train: Tensor, test: Tensor) -> RankingFold:
+    return RankingFold(train.nonzero()[:, 0], test.nonzero()[:, 0])
+
+
 def cross_validate(
-    data: ComparisonData,
-    folds: Tensor,
-    predictor: Predictor,
-    train_rows: Sequence[Tensor],
+    data: ComparisonData, folds: Sequence[RankingFold], predictor: Predictor
 ) -> HeldOut:
-    """Predicts each fold from rows outside it.
+    """Predicts the held-out answers of each fold from the others.
 
     Ties are learned from, by predictors that can, and not scored.
 
     Args:
         data: The comparisons.
-        folds: `m` long fold numbers in `0 .. F - 1`.
-        predictor: What is scored.
-        train_rows: For each fold the long rows to learn from, none of them in it.
+        folds: For each the rows to learn from, and those to predict; every row is held
+            out once, see :func:`folds_by_sets`.
+        predictor: The predictor that is scored.
 
     Returns:
         The score of every answer that is no tie.
@@ -193,16 +257,13 @@ def cross_validate(
     if not data.decided.any():
         raise FeedbackError("every answer is a tie, so that there is nothing to score")
     log_probability = torch.empty(len(data), dtype=data.datapoints.dtype)
-    for fold, rows in enumerate(train_rows):
-        test = (folds == fold) & data.decided
-        if not test.any():
-            continue
-        train = data.subset(rows)
-        log_probability[test] = predictor(train, data.winners[test], data.losers[test])
-    if data.raters is None:
-        groups = torch.arange(len(data))
-    else:
-        groups = torch.unique(data.raters, return_inverse=True)[1]
+    for fold in folds:
+        test = fold.test[data.decided[fold.test]]
+        if len(test):
+            train = data.subset(fold.train)
+            asked = data.winners[test], data.losers[test]
+            log_probability[test] = predictor(train, *asked)
+    groups = torch.arange(len(data)) if data.raters is None else data.raters
     scored = torch.unique(groups[data.decided], return_inverse=True)[1]
     return HeldOut(log_probability[data.decided], scored)
 
@@ -217,8 +278,9 @@ def fit_preference_gp(
 ) -> PreferenceGP:
     """Fits a model of this package with its defaults, on features scaled to [0, 1].
 
-    Kernel parameters are learned from at most `MAX_LEARN` comparisons: a Cholesky takes
-    the cube of their number and learning needs hundreds. The posterior uses them all.
+    Kernel parameters are learned from at most `MAX_LEARN` comparisons: learning needs
+    hundreds of Cholesky factors, each in the cube of their number. The posterior uses
+    them all.
 
     Args:
         model_class: The model.
@@ -273,13 +335,11 @@ def _scaling(train: ComparisonData) -> Normalize:
 def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
     """Predictor of held-out answers, from a function that fits a model.
 
-    A utility difference with posterior mean `m` and variance `s^2` is answered in
-    favour of the first with probability `Phi(m / sqrt(s^2 + 2))` under unit noise, if
-    it is no tie.
+    The prediction of an answer that is no tie is the win probability of the model's
+    likelihood, averaged over the posterior.
 
     Args:
-        fit: Fits a model; one of ours, or one with a joint Gaussian posterior and
-            unit noise per presented item.
+        fit: Fits a model: one of ours, or BoTorch's `PairwiseGP`.
 
     Returns:
         The predictor.
@@ -295,24 +355,16 @@ def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
                 )
                 # What is left is the probability of a tie.
                 return wins.log() - (wins + loses).log()
-            return _unit_noise_log_probability(model, first, second)
+            with warnings.catch_warnings():
+                # PairwiseGP factors the joint covariance of all points, singular where
+                # they are alike, and adds 1e-6 to it: nothing beside the unit noise.
+                warnings.simplefilter("ignore", NumericalWarning)
+                posterior = model.posterior(torch.cat([first, second]))
+                place = torch.arange(len(first))
+                mixture = difference_mixture(posterior, place, place + len(place))
+            return log_mean(model_link(model).log_win_probability(*mixture))
 
     return predict
-
-
-def _unit_noise_log_probability(model: Model, first: Tensor, second: Tensor) -> Tensor:
-    with warnings.catch_warnings():
-        # PairwiseGP factors the joint covariance of all points, singular where they
-        # are alike, and adds 1e-6 to it: nothing beside the unit noise of an answer.
-        warnings.simplefilter("ignore", NumericalWarning)
-        # Any: BoTorch's base class declares neither mean nor covariance.
-        posterior: Any = model.posterior(torch.cat([first, second]))
-    mean_first, mean_second = posterior.mean.squeeze(-1).chunk(2)
-    covariance = posterior.distribution.covariance_matrix
-    var_first, var_second = covariance.diagonal().chunk(2)
-    between = covariance.diagonal(offset=len(first))
-    variance = var_first + var_second - 2 * between
-    return log_ndtr((mean_first - mean_second) / (variance + 2).sqrt())
 
 
 Fit = Callable[[PreferenceGP], object]
@@ -320,11 +372,7 @@ Fit = Callable[[PreferenceGP], object]
 
 
 def fit_by_evidence(model: PreferenceGP) -> None:
-    """Maximises the model's own evidence.
-
-    Args:
-        model: Changed.
-    """
+    """Maximises the model's own evidence."""
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
 
 
@@ -368,7 +416,7 @@ def cross_validate_model(
             "ensemble; give one model, with answers."
         )
     kinds = [block for _, block in by_kind(model.feedback)]
-    counts = [_count(block) for block in kinds]
+    counts = [len(block.answer_counts) for block in kinds]
     check_count("num_folds", num_folds, at_least=2)
     if num_folds > sum(counts):
         raise BotorchPrefError(
@@ -389,14 +437,6 @@ def cross_validate_model(
     return answer_scores(parts())
 
 
-def _rows(mask: Tensor, tensor: Tensor) -> Tensor:
-    return tensor[mask.to(tensor.device)]
-
-
-def _count(block: Feedback) -> int:
-    return len(block.answer_counts)
-
-
 def _some(kinds: list[Feedback], masks: list[Tensor]) -> list[Feedback]:
     """The answers of each kind that a mask keeps, one block of a class."""
     found: dict[type[Feedback], Feedback] = {}
@@ -409,79 +449,5 @@ def _some(kinds: list[Feedback], masks: list[Tensor]) -> list[Feedback]:
     return [*found.values()]
 
 
-class RankingFold(NamedTuple):
-    """Rows of the answers to learn from, and of those held out.
-
-    Attributes:
-        train: Long row numbers.
-        test: Long row numbers.
-    """
-
-    train: Tensor
-    test: Tensor
-
-
-def folds_by_sets(
-    data: FeedbackData[Any], num_folds: int, generator: Generator
-) -> list[RankingFold]:
-    r"""Folds of the answers; items appear on both sides.
-
-    The :math:`\mathcal L` partition of Guo et al. (2020), section 5.2. Answers of one
-    rater, where raters are known, fall in one fold.
-
-    Args:
-        data: Comparisons, choices or rankings.
-        num_folds: At least 2 and at most the number of raters, or of answers.
-        generator: Source of the shuffle.
-
-    Returns:
-        One a fold; every answer is held out once.
-
-    Raises:
-        FeedbackError: There are fewer groups than folds.
-    """
-    folds = assign_folds(data, num_folds, generator)
-    return [
-        RankingFold((folds != k).nonzero()[:, 0], (folds == k).nonzero()[:, 0])
-        for k in range(num_folds)
-    ]
-
-
-def folds_by_samples(
-    data: FeedbackData[Any], num_folds: int, generator: Generator
-) -> list[RankingFold]:
-    r"""Folds of the items; no held-out item was seen in training.
-
-    The :math:`\mathcal N` partition of Guo et al. (2020), section 5.2: the training
-    sets of a fold are those within the training items, its test sets those within the
-    test items. Sets with items of both kinds are in neither: of sets of k items about
-    :math:`(1 - 1/F)^k` remain to learn from and :math:`F^{-k}` to test, which may be
-    none.
-
-    Args:
-        data: Comparisons, choices or rankings.
-        num_folds: F, at least 2 and at most the number of items.
-        generator: Source of the shuffle.
-
-    Returns:
-        One a fold; ``train`` or ``test`` is empty where no set remains.
-
-    Raises:
-        FeedbackError: There are fewer items than folds, or fewer than two folds.
-    """
-    num_items = len(data.datapoints)
-    if not 2 <= num_folds <= num_items:
-        raise FeedbackError(
-            f"{num_folds} folds cannot be made of {num_items} items: choose between 2 "
-            f"and {num_items} folds"
-        )
-    sets = getattr(data.feedback, data.feedback.index_fields[0])
-    folds = torch.randperm(num_items, generator=generator) % num_folds
-    fold_of, absent = folds[sets], sets < 0
-    return [
-        RankingFold(
-            ((fold_of != k) | absent).all(-1).nonzero()[:, 0],
-            ((fold_of == k) | absent).all(-1).nonzero()[:, 0],
-        )
-        for k in range(num_folds)
-    ]
+def _rows(mask: Tensor, tensor: Tensor) -> Tensor:
+    return tensor[mask.to(tensor.device)]

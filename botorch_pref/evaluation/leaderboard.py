@@ -13,6 +13,7 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
+from botorch_pref.evaluation.scores import data_frame_class
 from botorch_pref.models.predictions import model_link
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
@@ -48,8 +49,8 @@ def leaderboard(
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
             which members count alike.
-        X: ``n x d``, two items or more; the model's points if there are none given.
-        names: Of the items, each once; numbers from 0 if there are none.
+        X: ``n x d``, two items or more; by default the model's points.
+        names: Of the items, each once; by default numbers from 0.
         raters: ``R x r`` or ``R`` numbers: of a model of stimuli and raters, those
             whose mean utility ranks the items, see :class:`.GroupUtility`.
         top: ``k`` of the probability to be among the best ``k``.
@@ -96,7 +97,7 @@ def leaderboard(
         "win_rate": win_rate,
     }
     data = {name: column[order].numpy(force=True) for name, column in columns.items()}
-    return _data_frame()(data, index=[labels[i] for i in order.tolist()])
+    return data_frame_class()(data, index=[labels[i] for i in order.tolist()])
 
 
 def _checked_items(model: Model, X: Tensor | None) -> Tensor:
@@ -158,13 +159,3 @@ def _win_rates(model: Model, posterior: TorchPosterior, count: int) -> Tensor:
         win = link.win_probability(means, variance).mean(0)
         rates.append(win.reshape(-1, count - 1).mean())
     return torch.stack(rates)
-
-
-def _data_frame() -> type[DataFrame]:
-    try:
-        from pandas import DataFrame
-    except ImportError as error:
-        raise BotorchPrefError(
-            "A leaderboard is a table of pandas: pip install 'botorch-pref[data]'"
-        ) from error
-    return DataFrame

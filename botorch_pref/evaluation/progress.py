@@ -18,6 +18,7 @@ from botorch.utils.sampling import (
     sample_truncated_normal_perturbations,
 )
 from botorch.utils.transforms import is_ensemble
+from scipy.sparse import coo_array, csgraph
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -43,16 +44,10 @@ def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tenso
         first points.
     """
     edges = torch.cat([torch.empty(2, 0).long(), *map(_edges, feedback)], dim=-1)
-    label = torch.arange(num_points)
-    while True:
-        least = label[edges].amin(0)
-        new = label.clone()
-        for ends in edges:
-            new = new.scatter_reduce(0, ends, least, reduce="amin")
-        new = new[new]
-        if torch.equal(new, label):
-            return torch.unique(label, return_inverse=True)[1]
-        label = new
+    ends, weights = tuple(edges.numpy()), torch.ones(edges.shape[-1]).numpy()
+    graph = coo_array((weights, ends), shape=(num_points, num_points))
+    _, component = csgraph.connected_components(graph, directed=False)
+    return torch.as_tensor(component).long()
 
 
 def _edges(block: Feedback) -> Tensor:
@@ -68,9 +63,6 @@ def _edges(block: Feedback) -> Tensor:
             stars.append(torch.stack([first.flatten(), group.flatten()]))
     edges = torch.cat(stars, dim=-1)
     return edges[:, (edges >= 0).all(0)]
-
-
-_OUTCOMES = 3
 
 
 class AnswerAgreement(NamedTuple):
@@ -109,7 +101,7 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
     same = int(_pairs_of(counts).sum())
     all_answers = int(_pairs_of(counts.sum(-1)).sum())
     repeated = int((counts.sum(-1) > 1).sum())
-    agreement = same / all_answers if repeated else float("nan")
+    agreement = same / all_answers if repeated else math.nan
     return AnswerAgreement(repeated, agreement)
 
 
@@ -126,11 +118,9 @@ def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
         outcomes.append(torch.full_like(ties[:, 0], 2))
     ordered = torch.cat(pairs).sort(dim=-1).values
     _, pair = torch.unique(ordered, dim=0, return_inverse=True)
-    cell = _OUTCOMES * pair + torch.cat(outcomes)
-    size = _OUTCOMES * (int(pair.max()) + 1)
-    counts = comparisons.answer_counts.to(cell.device)
-    cells = counts.new_zeros(size).index_add(0, cell, counts)
-    return cells.reshape(-1, _OUTCOMES)
+    often = comparisons.answer_counts.to(pair.device)
+    counts = often.new_zeros(int(pair.max()) + 1, 3)
+    return counts.index_put((pair, torch.cat(outcomes)), often, accumulate=True)
 
 
 def _pairs_of(counts: Tensor) -> Tensor:
@@ -155,7 +145,7 @@ def best_probability(
         model: Any BoTorch model with one output.
         points: ``n x d``.
         num_samples: Number of joint samples.
-        seed: Of the samples; the global random state stays as it is.
+        seed: Of the samples.
 
     Returns:
         ``n``, summing to 1; ``batch_shape x n`` for a batch of models.
@@ -171,17 +161,7 @@ def best_probability(
 def utility_samples(
     model: Model, points: Tensor, num_samples: int, seed: int
 ) -> Tensor:
-    """Joint posterior samples of utilities.
-
-    Args:
-        model: Any BoTorch model with one output.
-        points: ``batch_shape x n x d``.
-        num_samples: How many.
-        seed: Of the base samples.
-
-    Returns:
-        ``num_samples x batch_shape x n``.
-    """
+    """Joint posterior samples of utilities, ``num_samples x batch_shape x n``."""
     with torch.no_grad():
         posterior = cast("TorchPosterior", model.posterior(points))
         sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)
@@ -220,7 +200,7 @@ def remaining_gain(
         point: ``x``, ``batch_shape x 1 x d``.
         candidates: ``Z``, ``batch_shape x n x d``.
         num_samples: Number of joint samples.
-        seed: Of the samples; the global random state stays as it is.
+        seed: Of the samples.
 
     Returns:
         The gain.
@@ -245,9 +225,9 @@ def stopping_candidates(
 ) -> Tensor:
     """Candidates for the advice to stop: a half all over a box, the others nearby.
 
-    What could be better than a recommended point is on another hill, or further up on
-    its own. In several dimensions no number of points all over the box comes near
-    enough to it to show the second.
+    A better point than the recommended one is on another hill, or further up on its
+    own. In several dimensions no number of points all over the box comes near enough
+    to it to show the second.
 
     Args:
         recommended: ``1 x d``, in the box.
@@ -256,7 +236,8 @@ def stopping_candidates(
         seed: Of the points; the global random state stays as it is.
 
     Returns:
-        ``n x d``: points of a scrambled Sobol sequence, then those of `near_points`.
+        ``n x d``: points of a scrambled Sobol sequence, then Gaussian points around the
+        recommended one.
 
     Raises:
         BotorchPrefError: Fewer than two candidates, or no point of the box.
@@ -267,7 +248,7 @@ def stopping_candidates(
             "box and one nearby."
         )
     box = bounds.to(recommended)
-    # What was brought back from another scale may be off by rounding.
+    # A point that comes back from another scale may be off by rounding.
     slack = 1e-6 * (box[1] - box[0])
     inside = (recommended >= box[0] - slack) & (recommended <= box[1] + slack)
     if recommended.shape != (1, bounds.shape[-1]) or not inside.all():
@@ -282,19 +263,10 @@ def stopping_candidates(
 
 
 def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Tensor:
-    """Points around another one, Gaussian within a box.
+    """Points around another one, Gaussian within a box, ``num_points x d``.
 
-    A tenth, three hundredths and a hundredth of the range away in each input, a third
-    of the points each.
-
-    Args:
-        point: ``1 x d``.
-        bounds: ``2 x d``.
-        num_points: ``n``.
-        seed: Of the points; the global random state stays as it is.
-
-    Returns:
-        ``n x d``.
+    A third of the points each is a tenth, three hundredths and a hundredth of the range
+    away in each input. The global random state stays as it is.
     """
     counts = [len(range(i, num_points, len(NEAR))) for i in range(len(NEAR))]
     box = bounds.to(point)
@@ -325,21 +297,12 @@ def path_maxima(
 ) -> tuple[Tensor, Tensor]:
     """Draws functions from a posterior, and finds the largest value of each in a box.
 
-    Of each function the best of the starts are followed uphill by L-BFGS-B, so that a
-    value is that of a local maximum, at least as large as at every start.
-
-    Args:
-        model: A model that BoTorch draws Matheron paths of, see `DuelingThompson`;
-            neither a batch nor an ensemble.
-        points: ``n x d``.
-        starts: ``m x d``, in the box.
-        bounds: ``2 x d``.
-        num_paths: Number of functions.
-        seed: Of the functions; the global random state stays as it is.
+    From the best of the ``m x d`` starts L-BFGS-B follows each function uphill. The
+    model is one that BoTorch draws Matheron paths of, neither a batch nor an ensemble.
 
     Returns:
         The functions' values at the points, ``num_paths x n``, and their largest
-        values in the box, ``num_paths``.
+        values in the box, ``num_paths``, each at least as large as at every start.
     """
     box = bounds.to(starts)
     # BoTorch draws features from torch's global generators, here seeded and restored.
@@ -364,11 +327,10 @@ TOLERANCE = 0.6
 """A chance of regret that need not be lowered; 1/2 is none."""
 
 CONFIDENCE = 0.9
-"""How sure one is that a chance or a gain is so low, where the advice is to stop."""
+"""Posterior probability of a low chance or gain from which the advice is to stop."""
 
 GAIN_TOLERANCE = 0.05
 """A gain that need not be made, as a share of the range of utilities shown."""
-
 
 NUM_PATHS = 128
 """Functions whose largest values in a box are found."""
@@ -422,8 +384,8 @@ def stopping_advice(
 
     .. math:: \rho = \Phi\big((f^* - f_r) / \sqrt{2 \sigma^2}\big),
 
-    :math:`\sigma^2` the noise of one presented item (or what another link says). A
-    person who never errs prefers whatever is better at all: there the chance stays near
+    :math:`\sigma^2` the noise of one presented item (or as another link has it). A
+    person who never errs prefers anything better at all: there the chance stays near
     1, and the gain says how much better. With :math:`R` the largest less the smallest
     utility of the points shown, and :math:`\gamma` the ``gain_tolerance``, the advice
     is to stop where
@@ -432,11 +394,10 @@ def stopping_advice(
         \text{or} \quad P(f^* - f_r < \gamma R \mid D) \ge \text{confidence} .
 
     Neither depends on the unit of utility. Both are as good as the model: one that is
-    sure of a wrong optimum stops there. Candidates stand for the space, and leave out
-    what lies between them: the best of any 512 points in six dimensions is far below
-    the best of the cube. With ``bounds``, the largest utility of the box is found of
-    each posterior draw, by gradients from its best candidates on; take those of
-    :func:`.stopping_candidates`, of which a half is near the recommended point.
+    sure of a wrong optimum stops there. Candidates stand for the space, but the best of
+    any 512 points in six dimensions is far below the best of the cube. With
+    ``bounds``, gradients lead each posterior draw from its best candidates to the
+    largest utility of the box; take the candidates of :func:`.stopping_candidates`.
     ``docs/evaluation.md`` says how often the advice is wrong
     (``benchmarks/stopping_errors.py``).
 
@@ -446,24 +407,53 @@ def stopping_advice(
         candidates: ``n x d``.
         tolerance: In (1/2, 1).
         confidence: In (0, 1).
-        recommended: ``1 x d``; the candidate of the largest posterior mean if there is
-            none given.
+        recommended: ``1 x d``; by default the candidate of the largest posterior mean.
         shown: ``m x d`` points that the person has seen, whose utilities have the
-            range; all candidates if none are given.
-        bounds: ``2 x d``, lower and upper ends of the box that is searched; without
-            them the candidates alone are. Draws are then `NUM_PATHS` functions, as
-            BoTorch draws them of the models of this package and of its own. Not for an
-            ensemble.
+            range; by default all candidates.
+        bounds: ``2 x d``, ends of the box that is searched by `NUM_PATHS` functions
+            that BoTorch draws of the model, not for an ensemble; without bounds the
+            candidates alone are compared.
         gain_tolerance: Share of the range, in (0, 1).
         link: From a difference of utilities to an answer; the model's by default.
         num_samples: Number of joint samples of the utilities; not used with bounds.
-        seed: Of the samples; the global random state stays as it is.
+        seed: Of the samples.
+
+    Returns:
+        The advice.
 
     Raises:
         BotorchPrefError: A number outside its range, a batch of models, or bounds for
             an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
+    _check_tolerances(tolerance, confidence, gain_tolerance)
+    _check_one_model(model, bounds)
+    best = _best_mean(model, candidates) if recommended is None else recommended
+    seen = candidates if shown is None else shown
+    if bounds is None:
+        drawn = _gains_over_candidates(model, best, candidates, seen, num_samples, seed)
+    else:
+        drawn = _gains_in_box(model, best, candidates, seen, bounds, seed)
+    gain, extent = drawn
+    with torch.no_grad():
+        known = model_link(model) if link is None else link
+        chance = known.win_probability(gain, torch.zeros_like(gain))
+    unnoticed = float((chance < tolerance).double().mean())
+    little = float((gain < gain_tolerance * extent).double().mean())
+    expected, extent_expected = float(gain.mean()), float(extent.mean())
+    return StoppingAdvice(
+        stop=max(unnoticed, little) >= confidence,
+        chance_of_regret=float(chance.mean()),
+        confidence=unnoticed,
+        expected_gain=expected,
+        gain_share=expected / extent_expected if extent_expected > 0 else math.nan,
+        gain_confidence=little,
+    )
+
+
+def _check_tolerances(
+    tolerance: float, confidence: float, gain_tolerance: float
+) -> None:
     if not 0.5 < tolerance < 1:
         raise BotorchPrefError(
             f"tolerance is {tolerance}; give a chance in (0.5, 1): 0.5 is no regret."
@@ -475,6 +465,9 @@ def stopping_advice(
             f"gain_tolerance is {gain_tolerance}; give a share in (0, 1) of the range "
             "of utilities shown."
         )
+
+
+def _check_one_model(model: Model, bounds: Tensor | None) -> None:
     if len(model.batch_shape) > 0 and not is_ensemble(model):
         raise BotorchPrefError(
             f"The model is a batch of shape {tuple(model.batch_shape)}; ask for advice "
@@ -485,33 +478,39 @@ def stopping_advice(
             "bounds are given for an ensemble of models, whose functions cannot be "
             "followed uphill at once: leave bounds out, and give more candidates."
         )
-    if recommended is None:
-        recommended = _best_mean(model, candidates)
-    seen = candidates if shown is None else shown
-    if bounds is None:
-        points = torch.cat([recommended, candidates, seen])
-        utilities = utility_samples(model, points, num_samples, seed)
-        best = utilities[..., : 1 + len(candidates)].amax(-1)
-    else:
-        points = torch.cat([recommended, seen])
-        starts = torch.cat([recommended, candidates])
-        utilities, best = path_maxima(model, points, starts, bounds, NUM_PATHS, seed)
-    gain, of_seen = best - utilities[..., 0], utilities[..., -len(seen) :]
-    extent = of_seen.amax(-1) - of_seen.amin(-1)
-    with torch.no_grad():
-        known = model_link(model) if link is None else link
-        chance = known.win_probability(gain, torch.zeros_like(gain))
-    reached = float((chance < tolerance).double().mean())
-    wide = float(extent.mean())
-    little = float((gain < gain_tolerance * extent).double().mean())
-    return StoppingAdvice(
-        stop=max(reached, little) >= confidence,
-        chance_of_regret=float(chance.mean()),
-        confidence=reached,
-        expected_gain=float(gain.mean()),
-        gain_share=float(gain.mean()) / wide if wide > 0 else math.nan,
-        gain_confidence=little,
-    )
+
+
+def _gains_over_candidates(
+    model: Model,
+    best: Tensor,
+    candidates: Tensor,
+    seen: Tensor,
+    num_samples: int,
+    seed: int,
+) -> tuple[Tensor, Tensor]:
+    """Samples of the gain over one point, and of the range of the points seen."""
+    points = torch.cat([best, candidates, seen])
+    utilities = utility_samples(model, points, num_samples, seed)
+    largest = utilities[..., : 1 + len(candidates)].amax(-1)
+    return largest - utilities[..., 0], _range(utilities[..., -len(seen) :])
+
+
+def _gains_in_box(
+    model: Model,
+    best: Tensor,
+    candidates: Tensor,
+    seen: Tensor,
+    bounds: Tensor,
+    seed: int,
+) -> tuple[Tensor, Tensor]:
+    """The same where the largest utility is that of the whole box."""
+    points, starts = torch.cat([best, seen]), torch.cat([best, candidates])
+    utilities, largest = path_maxima(model, points, starts, bounds, NUM_PATHS, seed)
+    return largest - utilities[..., 0], _range(utilities[..., 1:])
+
+
+def _range(values: Tensor) -> Tensor:
+    return values.amax(-1) - values.amin(-1)
 
 
 def _best_mean(model: Model, candidates: Tensor) -> Tensor:

@@ -48,26 +48,25 @@ def predictive_log_probability(
 ) -> Tensor:
     """Log probability of each answer by itself under a fitted model.
 
-    A density for ratings and strengths. Answers that see one number each (all but
+    A log density for ratings and strengths. Answers that see one number each (all but
     choices and rankings) are exact under the posterior: the log partitions of the
-    likelihood's factors, in closed form or by quadrature. Choices and rankings average
-    the likelihood's own probabilities over `NUM_DRAWS` quasi-random draws of the
-    utilities of the set, with a fixed seed. Of an ensemble, the probability is the mean
-    of its members'.
+    likelihood's factors, in closed form or by quadrature. For choices and rankings the
+    likelihood's own probabilities are averaged over `NUM_DRAWS` quasi-random draws of
+    the utilities of the set, with a fixed seed. The probability under an ensemble is
+    the mean of its members'.
 
     Args:
         feedback: `m` answers that the model has not seen.
         model: Has a likelihood of such answers.
-        datapoints: `n x d`, what the indices of the answers point into.
+        datapoints: `n x d`, the points of the indices in the answers.
 
     Returns:
         `m` log probabilities; of comparisons those of pairs, then of ties. Each is of
-        one answer, however often it was given: weigh them by
-        `feedback.answer_counts`.
+        one answer: `feedback.answer_counts` says how often it was given.
 
     Raises:
-        FeedbackError: An answer about a point that there is not.
-        UnsupportedFeedbackError: If the model has no likelihood of such answers, or one
+        FeedbackError: An answer is about a point that is not there.
+        UnsupportedFeedbackError: The model has no likelihood of such answers, or one
             that says nothing of them.
     """
     each = member_log_probability(feedback, model, datapoints)
@@ -82,16 +81,12 @@ def member_log_probability(
     """Log probability of each answer under each member of an ensemble.
 
     Args:
-        feedback: `m` answers that the model has not seen.
-        model: Has a likelihood of such answers.
-        datapoints: `n x d`, what the indices of the answers point into.
+        feedback: See `predictive_log_probability`, also for errors.
+        model: See `predictive_log_probability`.
+        datapoints: See `predictive_log_probability`.
 
     Returns:
         `m x S` for an ensemble of `S` models, `m` for one model.
-
-    Raises:
-        FeedbackError: As `predictive_log_probability`.
-        UnsupportedFeedbackError: As `predictive_log_probability`.
     """
     if not isinstance(feedback, Feedback):
         raise UnsupportedFeedbackError(
@@ -101,11 +96,13 @@ def member_log_probability(
     feedback.check_indices(datapoints.shape[-2])
     likelihood = _likelihood_of(model, type(feedback))
     if isinstance(feedback, Choices):
-        first_chosen = _first_of(likelihood.log_choice_probability)
-        return _of_sets(feedback.stages(), first_chosen, model, datapoints)
+        choice = likelihood.log_choice_probability
+        return _of_sets(
+            feedback.stages(), lambda f: choice(f)[..., 0], model, datapoints
+        )
     if isinstance(feedback, Rankings):
-        in_order = likelihood.log_order_probability
-        return _of_sets(feedback.orders, in_order, model, datapoints)
+        order = likelihood.log_order_probability
+        return _of_sets(feedback.orders, order, model, datapoints)
     return _of_rows(feedback, likelihood, model, datapoints)
 
 
@@ -169,12 +166,6 @@ def _row_moments(
     return (c * means).sum(-1), variance
 
 
-def _first_of(
-    log_choice_probability: Callable[[Tensor], Tensor],
-) -> Callable[[Tensor], Tensor]:
-    return lambda utilities: log_choice_probability(utilities)[..., 0]
-
-
 def _of_sets(
     sets: Tensor,
     log_probability: Callable[[Tensor], Tensor],
@@ -210,17 +201,11 @@ def _likelihood_of(
 
 
 DUELS = "duels"
-"""The name of comparisons with a winner; others are named as their containers."""
+"""The name of comparisons with a winner; other kinds have the names of containers."""
 
 
 class HeldOutAnswers(NamedTuple):
-    """Answers that a model has not seen.
-
-    Attributes:
-        model: Fitted without them.
-        feedback: The answers.
-        datapoints: ``n x d``, what they are about.
-    """
+    """Answers about ``n x d`` points, and a model that was fitted without them."""
 
     model: PreferenceGP
     feedback: Sequence[Feedback]
@@ -228,21 +213,14 @@ class HeldOutAnswers(NamedTuple):
 
 
 def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
-    """Table of scores, a row for each kind of answer.
+    """Table of scores, a row for each kind of answer, from parts of the answers.
 
-    Args:
-        folds: Parts of the answers, each with a model of the others.
-
-    Returns:
-        How many ``answers``, those with counts as often as they count; how many were
-        ``scored``, the others having left no answer of their kind to learn from;
-        ``log_loss``, the mean negative log probability (of ratings and strengths log
-        density) in nats; its ``standard_error``, answers taken as independent; and for
-        duels ``accuracy``, the share whose winner was thought the likelier (an even one
-        counts half).
-
-    Raises:
-        BotorchPrefError: pandas is not installed.
+    Its columns are the number of ``answers``, those with counts as often as they count;
+    how many of these were ``scored``, the others having left no answer of their kind to
+    learn from; ``log_loss``, the mean negative log probability (of ratings and
+    strengths log density) in nats; its ``standard_error``, answers taken as
+    independent; and for duels ``accuracy``, the share whose winner was thought the
+    likelier (an even one counts half).
     """
     scores: dict[str, list[Tensor]] = defaultdict(list)
     counts: dict[str, list[Tensor]] = defaultdict(list)
@@ -253,14 +231,8 @@ def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
             counts[kind].append(block.answer_counts)
             if kind == DUELS:
                 correct.append(_correct(block, fold))
-    try:
-        from pandas import DataFrame
-    except ImportError as error:
-        raise BotorchPrefError(
-            "Scores are a table of pandas: pip install 'botorch-pref[data]'"
-        ) from error
     kinds = sorted(scores, key=lambda kind: (kind != DUELS, kind))
-    table = DataFrame(
+    table = data_frame_class()(
         {k: _row(torch.cat(scores[k]), torch.cat(counts[k])) for k in kinds}
     )
     table = table.T.astype({"answers": int, "scored": int})
@@ -270,12 +242,19 @@ def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
     return table
 
 
-def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
-    """Answers of one kind, whose fields have a row for each, with its name.
+def data_frame_class() -> type[DataFrame]:
+    """Class of the tables of pandas, which not everybody has installed."""
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise BotorchPrefError(
+            "Tables need pandas: pip install 'botorch-pref[data]'"
+        ) from error
+    return DataFrame
 
-    Args:
-        feedback: Without batches.
-    """
+
+def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
+    """Answers without batches, those of one kind together, by the kind's name."""
     for block in feedback:
         if not isinstance(block, Comparisons):
             yield type(block).__name__.lower(), block
@@ -431,13 +410,8 @@ def positive_ratio(
     column = torch.bucketize(deviations, deviation_edges) - 1
     shape = len(mean_edges) - 1, len(deviation_edges) - 1
     inside = (row >= 0) & (row < shape[0]) & (column >= 0) & (column < shape[1])
-    where = (row * shape[1] + column)[inside]
-    size = shape[0] * shape[1]
-    count = mean.new_zeros(size).index_add(0, where, torch.ones_like(positive[inside]))
-    wins = mean.new_zeros(size).index_add(0, where, positive[inside])
-    return PositiveRatio(
-        mean_edges,
-        deviation_edges,
-        (wins / count).reshape(shape),
-        count.reshape(shape).long(),
-    )
+    bins, empty = (row[inside], column[inside]), mean.new_zeros(shape)
+    wins = empty.index_put(bins, positive[inside], accumulate=True)
+    ones = torch.ones_like(positive[inside])
+    count = empty.index_put(bins, ones, accumulate=True)
+    return PositiveRatio(mean_edges, deviation_edges, wins / count, count.long())

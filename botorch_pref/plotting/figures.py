@@ -17,6 +17,7 @@ BAND = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""
 
 COLUMNS = 3
+BLUE, ORANGE = "#0072b2", "#d55e00"
 
 
 def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> None:
@@ -53,7 +54,7 @@ def _draw_bars(axes: Axes, effects: Sequence[FeatureEffect]) -> None:
         [effect.name for effect in ordered],
         [float(effect.mean[-1]) for effect in ordered],
         xerr=[BAND * float(effect.deviation[-1]) for effect in ordered],
-        color="#0072b2",
+        color=BLUE,
         ecolor="0.3",
         capsize=3,
     )
@@ -65,14 +66,11 @@ def _draw_curve(axes: Axes, effect: FeatureEffect) -> None:
     values, mean = effect.values.tolist(), effect.mean.tolist()
     lower = (effect.mean - BAND * effect.deviation).tolist()
     upper = (effect.mean + BAND * effect.deviation).tolist()
-    axes.fill_between(values, lower, upper, color="#0072b2", alpha=0.2)
-    axes.plot(values, mean, color="#0072b2")
+    axes.fill_between(values, lower, upper, color=BLUE, alpha=0.2)
+    axes.plot(values, mean, color=BLUE)
     axes.axhline(0, color="0.7", linewidth=1, zorder=0)
     axes.set_xlabel(effect.name)
     axes.set_ylabel("change of utility")
-
-
-COLOUR = "#0072b2"
 
 
 def draw_evidence_profile(profile: EvidenceProfile, path: Path) -> None:
@@ -87,18 +85,15 @@ def draw_evidence_profile(profile: EvidenceProfile, path: Path) -> None:
     """
     figure = Figure(figsize=(5, 3.5), layout="constrained")
     axes = figure.subplots()
-    axes.axvspan(*profile.interval, color=COLOUR, alpha=0.15)
+    axes.axvspan(*profile.interval, color=BLUE, alpha=0.15)
     below = (profile.log_evidence - profile.log_evidence.max()).tolist()
-    axes.plot(profile.values.tolist(), below, ".-", color=COLOUR)
+    axes.plot(profile.values.tolist(), below, ".-", color=BLUE)
     axes.axhline(-DROP, color="0.5", linewidth=1)
     if float(profile.values[0]) > 0:
         axes.set_xscale("log")
     axes.set_xlabel(profile.parameter)
     axes.set_ylabel("log evidence below best")
     figure.savefig(path, dpi=150, format="png")
-
-
-WON, LOST = "#0072b2", "#d55e00"
 
 
 def draw_run(settings: RunSettings, duels: Sequence[LoggedDuel], path: Path) -> None:
@@ -131,8 +126,8 @@ def draw_run(settings: RunSettings, duels: Sequence[LoggedDuel], path: Path) -> 
 def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
     numbers = [logged.duel.number + 1 for logged in duels]
     regrets = [logged.regret for logged in duels]
-    axes.step(numbers, regrets, where="post", color=WON)
-    axes.plot(numbers, regrets, ".", color=WON)
+    axes.step(numbers, regrets, where="post", color=BLUE)
+    axes.plot(numbers, regrets, ".", color=BLUE)
     # A regret can be 0, or just below where the known optimum is rounded.
     if min(regrets) > 0:
         axes.set_yscale("log")
@@ -144,8 +139,8 @@ def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
 
 def _draw_probabilities(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
     for won, colour, label in (
-        (True, WON, "challenger won"),
-        (False, LOST, "challenger lost"),
+        (True, BLUE, "challenger won"),
+        (False, ORANGE, "challenger lost"),
     ):
         rows = [logged.duel for logged in duels if logged.duel.challenger_won is won]
         axes.plot(

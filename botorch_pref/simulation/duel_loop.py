@@ -26,7 +26,7 @@ class Proposal:
     Attributes:
         challenger: `d` inputs.
         opponent: `d` inputs, not equal to the challenger's.
-        source: What chose the challenger: `"random"` or the acquisition's name.
+        source: `"random"`, or the name of the acquisition function that chose.
     """
 
     challenger: Tensor
@@ -36,11 +36,11 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Duel:
-    """A duel that was answered, and what the model made of it.
+    """A duel that was answered, and the model's view of it.
 
     Attributes:
         number: Position in the run, from 0.
-        proposal: Who met whom, and why.
+        proposal: The two points, and why they meet.
         probability: The model's probability, before the answer, that the challenger is
             preferred, noise of the answer included; 0.5 where there was no model yet.
         challenger_won: The answer; None for a tie, or where a point was not valid.
@@ -91,7 +91,7 @@ def run_duels(
         fit: Makes the model of all answers so far.
         num_duels: How many duels to run.
         valid: Where points may fail: tries both points of a duel, which is answered
-            only if neither does. ``fit`` then takes the labels too.
+            only if neither fails. ``fit`` then takes the labels too.
 
     Yields:
         Each duel as soon as it is answered and the model fitted.
@@ -123,14 +123,8 @@ def fit_answers(answers: Iterable[tuple[Proposal, bool | None]], fit: Fit) -> Mo
         answers: Each duel, and whether its challenger won; None for a tie.
         fit: See `run_duels`.
     """
-    pairs, ties = [], []
-    for proposal, challenger_won in answers:
-        ends = (proposal.challenger, proposal.opponent)
-        pairs.append(torch.stack(ends[::-1] if challenger_won is False else ends))
-        ties.append(challenger_won is None)
-    winners, losers = torch.stack(pairs).unbind(1)
-    points, indices = index_pairs(winners, losers)
-    return fit(points, split_ties(indices, torch.tensor(ties)))
+    points, pairs, tied = _ordered(answers)
+    return fit(points, split_ties(pairs, tied))
 
 
 def fit_trials(
@@ -138,37 +132,42 @@ def fit_trials(
     tried: Sequence[Tensor],
     fit: FitTrials,
 ) -> Model | None:
-    """Model of duels of which some could not be answered.
+    """Model of duels of which some could not be answered; None while none was.
 
     Args:
         answers: As in `fit_answers`; None too where a point was not valid.
         tried: For each duel, which of its two points are valid.
         fit: See `run_duels`.
-
-    Returns:
-        The model; None while no duel was answered.
     """
     works = torch.stack(list(tried))
-    shown = torch.stack([torch.stack([p.challenger, p.opponent]) for p, _ in answers])
-    points, index = torch.unique(shown.flatten(0, 1), dim=0, return_inverse=True)
-    index = index.view(-1, 2)
+    lost = torch.tensor([won is False for _, won in answers])
+    points, pairs, tied = _ordered(answers)
     answered = works.all(-1)
     if not answered.any():
         return None
-    lost = torch.tensor([won is False for _, won in answers])
-    tied = torch.tensor([won is None for _, won in answers])
-    pairs = torch.where(lost.unsqueeze(-1), index.flip(-1), index)
+    # In the order of the pairs, winner first.
+    works = torch.where(lost.unsqueeze(-1), works.flip(-1), works)
     labels = torch.zeros(len(points), dtype=torch.bool)
-    labels[index[works]] = True
+    labels[pairs[works]] = True
     comparisons = split_ties(pairs[answered], tied[answered])
     return fit(points, comparisons, Validity(torch.arange(len(points)), labels))
 
 
-def predict_win(model: Model, first: Tensor, second: Tensor) -> float:
-    """Probability that a model gives to the answer "the first of two `d`-points".
+def _ordered(
+    answers: Iterable[tuple[Proposal, bool | None]],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct points, `m x 2` pairs of them, winner first, and which are ties."""
+    pairs, ties = [], []
+    for proposal, challenger_won in answers:
+        ends = (proposal.challenger, proposal.opponent)
+        pairs.append(torch.stack(ends[::-1] if challenger_won is False else ends))
+        ties.append(challenger_won is None)
+    points, indices = index_pairs(*torch.stack(pairs).unbind(1))
+    return points, indices, torch.tensor(ties)
 
-    Half of a tie's probability is in it.
-    """
+
+def predict_win(model: Model, first: Tensor, second: Tensor) -> float:
+    """Probability by a model that the first of two points wins, and half of a tie's."""
     with torch.no_grad():
         mixture = difference_mixture(model.posterior(torch.stack([first, second])))
         return float(model_link(model).win_probability(*mixture).mean())
@@ -183,15 +182,7 @@ def split_ties(pairs: Tensor, tied: Tensor) -> Comparisons:
 
 
 def index_pairs(winners: Tensor, losers: Tensor) -> tuple[Tensor, Tensor]:
-    """Turns `m` pairs of points into distinct points and indices.
-
-    Args:
-        winners: `m x d`.
-        losers: `m x d`.
-
-    Returns:
-        Distinct points `n x d`, and comparisons `m x 2` among them, winner first.
-    """
+    """Distinct points, `n x d`, and `m` pairs of them, winner first, as indices."""
     points, inverse = torch.unique(
         torch.cat([winners, losers]), dim=0, return_inverse=True
     )
@@ -230,8 +221,12 @@ class ChosenDuels:
     def __call__(self, number: int, model: Model | None) -> Proposal:
         """Proposes the next duel.
 
-        A challenger equal to its opponent would teach nothing, so a random point takes
-        its place; the proposal's source says so.
+        The duel of a challenger equal to its opponent would teach nothing: a random
+        point takes its place, and the proposal's source says so.
+
+        Args:
+            number: Position in the run.
+            model: Of the answers so far, if any.
         """
         if model is None or number < self.num_random:
             return Proposal(self._random_point(), self._random_point(), "random")
@@ -278,7 +273,7 @@ class RandomChallengers:
     generator: Generator
 
     def __call__(self, number: int, model: Model | None) -> Proposal:
-        """Proposes the next duel."""
+        """Proposes the next duel, see `ChosenDuels`."""
         points = torch.rand(2, self.dim, generator=self.generator, dtype=torch.double)
         if model is None or number < self.num_random:
             return Proposal(points[0], points[1], "random")
@@ -296,5 +291,5 @@ class RecordedDuels:
     proposals: Sequence[Proposal]
 
     def __call__(self, number: int, model: Model | None) -> Proposal:
-        """Repeats duel `number`, whatever the model is."""
+        """Repeats the duel of a number, whatever the model is."""
         return self.proposals[number]

@@ -84,17 +84,13 @@ class ProbitJudge(Judge):
 
 
 def difference_of(utility: Utility, first: Tensor, second: Tensor) -> Tensor:
-    """Utility of the first of two `d`-points less that of the second, a scalar."""
+    """Utility of the first of two points less that of the second, a scalar."""
     values = utility(torch.stack([first, second]))
     return values[0] - values[1]
 
 
 def check_parameter(name: str, value: float, what: str) -> None:
-    """Checks that a parameter of a judge is finite and not negative.
-
-    Raises:
-        BotorchPrefError: It is not.
-    """
+    """Checks that a parameter of a judge is finite and not negative."""
     if not 0.0 <= value < float("inf"):
         raise BotorchPrefError(
             f"the judge's {name} is {value}: give a finite {what} >= 0"

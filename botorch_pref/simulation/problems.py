@@ -13,52 +13,24 @@ from botorch_pref.errors import BotorchPrefError
 
 
 def alpine1(X: Tensor) -> Tensor:
-    r"""The first function of Alpine, :math:`\sum_i |x_i \sin x_i + 0.1 x_i|`.
-
-    Args:
-        X: `batch_shape x d`, in [-10, 10].
-
-    Returns:
-        `batch_shape`, at least 0, which is its value at the origin.
-    """
+    r"""The first function of Alpine, :math:`\sum_i |x_i \sin x_i + 0.1 x_i|`."""
     return (X * X.sin() + 0.1 * X).abs().sum(-1)
 
 
 def cosine_bump(X: Tensor) -> Tensor:
-    r"""The negative of :math:`\cos 5x + e^{-x^2 / 2}` (Benavoli et al. 2021).
-
-    Args:
-        X: `batch_shape x 1`, in [-2.6, 2.6].
-
-    Returns:
-        `batch_shape`, at least -2, which is its value at 0.
-    """
+    r"""The negative of :math:`\cos 5x + e^{-x^2 / 2}` (Benavoli et al. 2021)."""
     x = X[..., 0]
     return -(5 * x).cos() - (-0.5 * x.square()).exp()
 
 
 def forrester(X: Tensor) -> Tensor:
-    r"""The function of Forrester et al. (2008), :math:`(6x - 2)^2 \sin(12x - 4)`.
-
-    Args:
-        X: `batch_shape x 1`, in [0, 1].
-
-    Returns:
-        `batch_shape`.
-    """
+    r"""The function of Forrester et al. (2008), :math:`(6x - 2)^2 \sin(12x - 4)`."""
     x = X[..., 0]
     return (6 * x - 2).square() * (12 * x - 4).sin()
 
 
 def goldstein_price(X: Tensor) -> Tensor:
-    """The function of Goldstein and Price (1971).
-
-    Args:
-        X: `batch_shape x 2`, in [-2, 2].
-
-    Returns:
-        `batch_shape`, at least 3, which is its value at (0, -1).
-    """
+    """The function of Goldstein and Price (1971), at least 3, its value at (0, -1)."""
     x, y = X.unbind(-1)
     a = 19 - 14 * x + 3 * x**2 - 14 * y + 6 * x * y + 3 * y**2
     b = 18 - 32 * x + 12 * x**2 + 48 * y - 36 * x * y + 27 * y**2
@@ -71,12 +43,8 @@ def sasena(X: Tensor) -> Tensor:
     .. math:: 2 + \tfrac{1}{100} (x_2 - x_1^2)^2 + (1 - x_1)^2 + 2 (2 - x_2)^2
         + 7 \sin(\tfrac12 x_1) \sin(\tfrac{7}{10} x_1 x_2)
 
-    Args:
-        X: `batch_shape x 2`, in [0, 5].
-
-    Returns:
-        `batch_shape`. Among inputs with :func:`sasena_constraint` at most 0 the least
-        value is -1.1743, at (2.7450, 2.3523).
+    Among inputs with :func:`sasena_constraint` at most 0 the least value is -1.1743, at
+    (2.7450, 2.3523).
     """
     x, y = X.unbind(-1)
     waves = 7 * (0.5 * x).sin() * (0.7 * x * y).sin()
@@ -84,14 +52,7 @@ def sasena(X: Tensor) -> Tensor:
 
 
 def sasena_constraint(X: Tensor) -> Tensor:
-    r"""The constraint :math:`h(x) = -\sin(x_1 - x_2 - \pi / 8)`, valid at most 0.
-
-    Args:
-        X: `batch_shape x 2`, in [0, 5].
-
-    Returns:
-        `batch_shape`.
-    """
+    r"""Sasena's constraint :math:`-\sin(x_1 - x_2 - \pi / 8)`, valid at most 0."""
     return -(X[..., 0] - X[..., 1] - torch.pi / 8).sin()
 
 
@@ -192,16 +153,13 @@ PROBLEM_NAMES = tuple(_PROBLEMS)
 
 
 def make_problem(name: str) -> Problem:
-    """Makes the problem of a name.
+    """Makes the problem of a name: the negated test function on the unit cube.
 
     Args:
         name: One of `PROBLEM_NAMES`.
 
-    Returns:
-        The negated test function on normalised inputs.
-
     Raises:
-        BotorchPrefError: If there is no such problem; the message names them all.
+        BotorchPrefError: There is no such problem; the message names them all.
     """
     if name not in _PROBLEMS:
         raise BotorchPrefError(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation.duel_loop import Duel, Proposal
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,17 @@ def settings_line(settings: RunSettings) -> str:
 def duel_line(logged: LoggedDuel) -> str:
     """The line of a duel; floats are written so that they read back exactly."""
     duel = logged.duel
-    return json.dumps(
-        {
-            "record": "duel",
-            "number": duel.number,
-            "source": duel.proposal.source,
-            "challenger": duel.proposal.challenger.tolist(),
-            "opponent": duel.proposal.opponent.tolist(),
-            "probability": duel.probability,
-            "challenger_won": duel.challenger_won,
-            "incumbent": duel.incumbent.tolist(),
-            "regret": logged.regret,
-        }
-    )
+    fields = {
+        "number": duel.number,
+        "source": duel.proposal.source,
+        "challenger": duel.proposal.challenger.tolist(),
+        "opponent": duel.proposal.opponent.tolist(),
+        "probability": duel.probability,
+        "challenger_won": duel.challenger_won,
+        "incumbent": duel.incumbent.tolist(),
+        "regret": logged.regret,
+    }
+    return json.dumps({"record": "duel", **fields})
 
 
 def read_log(path: Path) -> tuple[RunSettings, list[LoggedDuel]]:
@@ -83,15 +83,15 @@ def read_log(path: Path) -> tuple[RunSettings, list[LoggedDuel]]:
         The settings and the duels in their order.
 
     Raises:
-        BotorchPrefError: If a line is not of such a log; the message names it.
-        OSError: If the file cannot be read.
+        BotorchPrefError: A line is not of such a log; the message names it.
+        OSError: The file cannot be read.
     """
     lines = path.read_text(encoding="utf-8").splitlines()
     if not lines:
         raise BotorchPrefError(f"{path} is empty: give the run.jsonl of a run")
-    settings = RunSettings(**_fields(lines[0], "settings", f"{path}, line 1"))
+    settings = _read(lines[0], "settings", f"{path}, line 1", RunSettings)
     duels = [
-        _read_duel(line, f"{path}, line {number}")
+        _read(line, "duel", f"{path}, line {number}", _logged_duel)
         for number, line in enumerate(lines[1:], start=2)
     ]
     if not duels:
@@ -99,52 +99,35 @@ def read_log(path: Path) -> tuple[RunSettings, list[LoggedDuel]]:
     return settings, duels
 
 
-_KEYS = {
-    "settings": set(RunSettings.__dataclass_fields__),
-    "duel": {
-        "number",
-        "source",
-        "challenger",
-        "opponent",
-        "probability",
-        "challenger_won",
-        "incumbent",
-        "regret",
-    },
-}
-
-
-def _fields(line: str, record: str, where: str) -> dict[str, Any]:
+def _read(line: str, record: str, where: str, make: Callable[..., T]) -> T:
+    """The object of a line of JSON, made of its fields."""
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
         raise BotorchPrefError(f"{where}: not JSON ({error})") from None
     if not isinstance(fields, dict) or fields.pop("record", None) != record:
         raise BotorchPrefError(f"{where}: expected a record of {record!r}")
-    if fields.keys() != _KEYS[record]:
-        wrong = ", ".join(sorted(fields.keys() ^ _KEYS[record]))
-        raise BotorchPrefError(f"{where}: missing or unknown fields: {wrong}")
-    return fields
-
-
-def _read_duel(line: str, where: str) -> LoggedDuel:
-    fields = _fields(line, "duel", where)
-    won = fields["challenger_won"]
     try:
-        challenger, opponent, best = (
-            torch.tensor([float(value) for value in fields[name]], dtype=torch.double)
-            for name in ("challenger", "opponent", "incumbent")
-        )
-        duel = Duel(
-            number=int(fields["number"]),
-            proposal=Proposal(challenger, opponent, str(fields["source"])),
-            probability=float(fields["probability"]),
-            challenger_won=None if won is None else bool(won),
-            incumbent=best,
-        )
-        return LoggedDuel(duel, float(fields["regret"]))
+        return make(**fields)
     except (TypeError, ValueError) as error:
-        raise BotorchPrefError(f"{where}: {error}") from None
+        raise BotorchPrefError(f"{where}: not a record of this kind: {error}") from None
+
+
+def _logged_duel(
+    number: int,
+    source: str,
+    challenger: list[float],
+    opponent: list[float],
+    probability: float,
+    challenger_won: bool | None,
+    incumbent: list[float],
+    regret: float,
+) -> LoggedDuel:
+    ends = [torch.tensor(x, dtype=torch.double) for x in (challenger, opponent)]
+    best = torch.tensor(incumbent, dtype=torch.double)
+    proposal = Proposal(*ends, source)
+    duel = Duel(number, proposal, float(probability), challenger_won, best)
+    return LoggedDuel(duel, float(regret))
 
 
 def largest_difference(

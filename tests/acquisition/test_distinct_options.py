@@ -18,6 +18,7 @@ from botorch_pref import (
     FeedbackError,
     incumbent,
 )
+from botorch_pref.acquisition.rules import nearness
 
 DOUBLE = torch.float64
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
@@ -142,3 +143,17 @@ def test_a_model_of_one_point() -> None:
     one = EPPreferenceGP(torch.zeros(1, 2, dtype=DOUBLE))
     with pytest.raises(FeedbackError, match="ask a first duel"):
         DistinctOptions(DuelingEUBO(one))
+
+
+SQUARED = torch.tensor([0.0, 0.25, 1.0, 1.5, 1.5625, 9.0], dtype=torch.double)
+
+
+@pytest.mark.parametrize(("free", "full"), [(1.0, 0.0), (1.5625, 1.0)])
+def test_it_is_the_square_of_what_is_missing(free: float, full: float) -> None:
+    expected = [max(0.0, free - r) ** 2 / (free - full) ** 2 for r in SQUARED.tolist()]
+    assert nearness(SQUARED, free, full).tolist() == pytest.approx(expected, abs=1e-15)
+    at = torch.tensor([free, full], dtype=torch.double, requires_grad=True)
+    price = nearness(at, free, full)
+    assert price.tolist() == [0.0, 1.0]
+    (slope,) = torch.autograd.grad(price.sum(), at)
+    assert slope.tolist() == pytest.approx([0.0, -2 / (free - full)])

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_pref.acquisition import DuelingEUBO, DuelingKG
+from botorch_pref.acquisition import DuelingKG
 from botorch_pref.errors import FeedbackError
 from botorch_pref.likelihoods.links import LogitLink, ProbitLink
 from botorch_pref.models import EPPreferenceGP
@@ -52,18 +52,6 @@ def test_against_models_that_know_the_answer() -> None:
         assert value == pytest.approx(truth, abs=0.01)
 
 
-@pytest.mark.parametrize("centers", [ONE, SEVERAL], ids=["Gaussian", "mixture"])
-def test_without_noise_it_is_eubo_less_the_best_mean(
-    centers: Tensor, linear_utility
-) -> None:
-    """Of the choices that are the pair itself: the winner is what one would choose."""
-    model = linear_utility(centers, 2.0)
-    for pair in points(6, 2):
-        best = DuelingEUBO(model)(pair) - model.posterior(pair).mean.amax()
-        ours = DuelingKG(model, choices=pair, link=ProbitLink(1e-18))(pair)
-        torch.testing.assert_close(ours, best, rtol=1e-8, atol=1e-9)
-
-
 @settings(
     deadline=None,
     max_examples=40,
@@ -87,19 +75,6 @@ def test_a_certain_duel_gains_what_is_better_already(linear_utility) -> None:
     value = DuelingKG(model, choices=choices, link=ProbitLink(0.5))(X)
     better = (X @ ONE[0]).amax(-1) - (choices @ ONE[0]).amax()
     torch.testing.assert_close(value, better.clamp_min(0.0))
-
-
-def test_noise_of_the_answers_hides_knowledge(linear_utility) -> None:
-    """Blackwell's order: a noisier answer is one that was made worse by chance."""
-    model, X = linear_utility(ONE, 2.0), points(20, 2) - 0.5
-    choices = points(3, seed=5) - 0.5
-    values = [
-        DuelingKG(model, choices=choices, link=ProbitLink(noise))(X)
-        for noise in (0.01, 0.1, 1.0, 10.0)
-    ]
-    for less, more in zip(values[1:], values[:-1], strict=True):
-        assert bool((less <= more + 1e-12).all())
-    assert bool((values[3] < values[0]).any())
 
 
 def test_choices_are_the_observed_points_by_default(model: Model) -> None:

@@ -3,16 +3,11 @@
 import pytest
 import torch
 from acquisition.contract.closed_forms import each
-from botorch.optim import optimize_acqf
-from botorch.utils.sampling import manual_seed
 from entries import Acquisition
-from registry import ACQUISITIONS
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import (
     HallucinatedModel,
-    champion,
-    incumbent,
 )
 from botorch_pref.models import EPPreferenceGP
 
@@ -80,13 +75,6 @@ def test_open_questions_are_those_of_each_member(kind: Acquisition) -> None:
     torch.testing.assert_close(value(model), alone, rtol=1e-4, atol=1e-5)
 
 
-def test_there_is_one_best_point() -> None:
-    model, X = ensemble(), points(4)
-    # The third point won all of its duels.
-    assert torch.equal(incumbent(model), X[2:3])
-    assert torch.equal(champion(model), X[2:3])
-
-
 def test_each_member_believes_a_draw_of_its_own() -> None:
     model, X = ensemble(), points(5, 3, seed=6)
     believed = HallucinatedModel(model, Generator().manual_seed(0))
@@ -95,16 +83,3 @@ def test_each_member_believes_a_draw_of_its_own() -> None:
     for i, member in enumerate(members(model)):
         alone = HallucinatedModel(member).posterior(X).distribution.covariance_matrix
         torch.testing.assert_close(ours[:, i], alone, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", ACQUISITIONS.values(), ids=ACQUISITIONS.keys())
-def test_optimize_acqf_runs(kind: Acquisition) -> None:
-    model = ensemble()
-    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-    with manual_seed(0):
-        acquisition = kind(model, points(1, seed=9))
-        best, value = optimize_acqf(
-            acquisition, bounds, q=1, num_restarts=2, raw_samples=16
-        )
-    assert value > acquisition(points(16, 1, seed=14)).detach().mean()
-    assert bool(((best >= 0) & (best <= 1)).all())

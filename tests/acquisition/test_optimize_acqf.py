@@ -34,7 +34,6 @@ from botorch_pref import (
     PlackettLuceRegression,
     SkewPreferenceGP,
     Validity,
-    VariationalPreferenceGP,
     acquisition,
 )
 
@@ -231,25 +230,6 @@ def test_it_is_optimised(case: Case, model: type) -> None:
     if not isinstance(acqf, qKnowledgeGradient):
         with torch.no_grad():
             torch.testing.assert_close(acqf(candidates).view(()), value.view(()))
-
-
-# What is drawn of a batch of models is not what is drawn of each.
-NOT_DRAWN = [
-    name for name in OURS if name not in ACQUISITIONS or not ACQUISITIONS[name].drawn
-]
-
-
-@pytest.mark.parametrize("name", NOT_DRAWN)
-@pytest.mark.parametrize("cls", [EPPreferenceGP, VariationalPreferenceGP])
-def test_a_batch_of_models_is_each_of_them(cls: Any, name: str) -> None:
-    case, x = CASES[name], starts(CASES[name].q)
-    data = [(POINTS, PAIRS), (POINTS.flip(0), PAIRS)]
-    together = cls(*map(torch.stack, zip(*data, strict=True)))
-    value = case.build(together, X_REF)(x.unsqueeze(1))
-    assert value.shape == (3, 2)
-    for i, one in enumerate(data):
-        alone = case.build(cls(*one), X_REF)(x)
-        torch.testing.assert_close(value[:, i], alone, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU.")

@@ -20,11 +20,11 @@ from ax.core.types import TCandidateMetadata, TParameterization
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
+from botorch_pref.acquisition.registration import challenges_reference
 from botorch_pref.ax.answers import arms_and_raters, feedback_dataset
 from botorch_pref.ax.generation.acquisition import PreferenceAcquisition, QuestionToFind
 from botorch_pref.ax.generation.option_space import ToldApart, option_space
@@ -274,13 +274,9 @@ class PreferenceAdapter(TorchAdapter):
     def _chooses_all(self) -> bool:
         """Whether the acquisition function values pairs, not challengers."""
         generator = self._botorch_generator
-        acquisition_class = generator.botorch_acqf_class
-        construct = get_acqf_input_constructor(acquisition_class)
-        options = generator._botorch_acqf_options
-        acquisition = acquisition_class(
-            **construct(model=self.botorch_model, **options)
+        return not challenges_reference(
+            generator.botorch_acqf_class, generator._botorch_acqf_options
         )
-        return getattr(acquisition, "X_ref", None) is None
 
     def _reference_arm(self) -> Arm:
         """The observed arm that the challengers were chosen to meet."""

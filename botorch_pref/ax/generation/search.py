@@ -24,8 +24,8 @@ from botorch.utils.sampling import draw_sobol_samples
 from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
-from botorch_pref.acquisition.reference import incumbent
-from botorch_pref.acquisition.wrappers import WrappedAcquisition, nearness
+from botorch_pref.acquisition import incumbent
+from botorch_pref.acquisition.rules import WrappedAcquisition, nearness
 from botorch_pref.ax.generation.option_space import (
     Constraint,
     Coordinate,

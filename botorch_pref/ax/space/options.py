@@ -24,7 +24,7 @@ from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 from pandas.api.types import is_bool, is_scalar
 
-from botorch_pref.acquisition.wrappers import SMALLEST_DIFFERENCE
+from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.ax.given import finite_number, is_missing, written
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError

@@ -18,74 +18,33 @@ from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 PAIRS = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])
 
 
-@each(level=False)
-def test_batches_of_models(kind: Acquisition) -> None:
-    pairs = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])
-    datapoints, new, pending = points(2, 4), points(5, 2), points(1, seed=8)
+@each()
+@pytest.mark.parametrize("pending", [None, points(1, seed=8), points(3, seed=8)])
+def test_a_batch_of_models_is_each_of_them(
+    kind: Acquisition, pending: Tensor | None
+) -> None:
+    """Gaussian models: nothing is sampled, so that both ways agree to rounding."""
+    datapoints, X = points(2, 4), points(5, 2)
+    noise = torch.tensor([0.1, 2.0], dtype=torch.double)
+    batch = EPPreferenceGP(
+        datapoints, PAIRS, likelihood=PairwiseProbitLikelihood(noise=noise)
+    )
 
-    def value(model: Model, X: Tensor) -> Tensor:
-        acquisition: DuelingAcquisition = kind(model, X_REF)
+    def value(model: Model, X: Tensor, *reference: Tensor) -> Tensor:
+        acquisition: DuelingAcquisition = kind(model, *reference)
         acquisition.set_X_pending(pending)
         return acquisition(X)
 
-    together = value(EPPreferenceGP(datapoints, pairs), new.unsqueeze(-3))
-    assert together.shape == (5, 2)
-    for i in range(2):
-        alone = value(EPPreferenceGP(datapoints[i], pairs[i]), new)
-        torch.testing.assert_close(together[:, i], alone, rtol=1e-5, atol=1e-6)
-
-
-@each(pairs=True)
-def test_pairs_of_a_batch_of_models(kind: Acquisition) -> None:
-    """Gaussian models: nothing is sampled, so that both ways agree to rounding."""
-    pairs = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])
-    datapoints, X = points(2, 4), points(5, 2)
-    likelihood = PairwiseProbitLikelihood(noise=0.5)
-    batch = EPPreferenceGP(datapoints, pairs, likelihood=likelihood)
-    for pending in (None, points(3, seed=8)):
-
-        def value(model: Model, X: Tensor, pending: Tensor | None = pending) -> Tensor:
-            acquisition = kind(model)
-            acquisition.set_X_pending(pending)
-            return acquisition(X)
-
-        together = value(batch, X.unsqueeze(-3))
+    for reference in [(X_REF,), ()] if kind.pairs else [(X_REF,)]:
+        together = value(batch, X.unsqueeze(-3), *reference)
         assert together.shape == (5, 2)
         for i in range(2):
-            alone = EPPreferenceGP(datapoints[i], pairs[i], likelihood=likelihood)
-            torch.testing.assert_close(
-                together[:, i], value(alone, X), rtol=1e-5, atol=1e-6
+            alone = EPPreferenceGP(
+                datapoints[i], PAIRS[i], likelihood=PairwiseProbitLikelihood(noise[i])
             )
-
-
-@each(pairs=True)
-def test_an_ensemble_is_worth_the_mean_of_its_members(kind: Acquisition) -> None:
-    """It makes the batch itself, of models that have seen the same points."""
-    pairs = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])
-    X = points(5, 2)
-    batch = EPPreferenceGP(points(4).expand(2, 4, 2), pairs)
-    together = kind(batch)(X.unsqueeze(-3))
-    plain = batch.posterior
-    batch._is_ensemble = True
-    batch.posterior = lambda X, **options: plain(X.unsqueeze(-3), **options)
-    torch.testing.assert_close(kind(batch)(X), together.mean(-1))
-
-
-@each()
-def test_a_batch_of_models_is_each_of_them(kind: Acquisition) -> None:
-    """Gaussian models: nothing is sampled, so that both ways agree to rounding."""
-    datapoints, X = points(2, 4), points(5, 1)
-    noise = torch.tensor([0.1, 2.0], dtype=torch.double)
-    likelihood = PairwiseProbitLikelihood(noise=noise)
-    batch = EPPreferenceGP(datapoints, PAIRS, likelihood=likelihood)
-    together = kind(batch, X_REF)(X.unsqueeze(-3))
-    for i in range(2):
-        alone = EPPreferenceGP(
-            datapoints[i], PAIRS[i], likelihood=PairwiseProbitLikelihood(noise[i])
-        )
-        torch.testing.assert_close(
-            together[:, i], kind(alone, X_REF)(X), rtol=1e-5, atol=1e-6
-        )
+            torch.testing.assert_close(
+                together[:, i], value(alone, X, *reference), rtol=1e-5, atol=1e-6
+            )
 
 
 @each()

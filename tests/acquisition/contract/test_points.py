@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 import torch
 from acquisition.contract.closed_forms import X_REF, points
+from botorch.models import PairwiseGP
 from botorch.models.model import Model
 from entries import Acquisition
 from registry import ACQUISITIONS
 
-from botorch_pref.acquisition.wrappers import FeasibilityWeighted
+from botorch_pref.acquisition import FeasibilityWeighted
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Validity
 from botorch_pref.models import EPPreferenceGP
@@ -41,6 +42,12 @@ def test_wrong_points(
 
 
 @every
+def test_several_references_are_refused(kind: Acquisition, skew_model: Model) -> None:
+    with pytest.raises(FeedbackError, match="one reference point"):
+        kind(skew_model, points(3))
+
+
+@every
 def test_pending_points_are_finite(kind: Acquisition, skew_model: Model) -> None:
     acquisition = kind(skew_model, X_REF)
     with pytest.raises(FeedbackError, match=r"X_pending\[0, 0\] is nan: row 0"):
@@ -49,9 +56,13 @@ def test_pending_points_are_finite(kind: Acquisition, skew_model: Model) -> None
 
 @every
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
-def test_points_are_finite(kind: Acquisition, bad: float) -> None:
-    """Asked for in a batch, with a gradient or without, or as the reference."""
-    model = EPPreferenceGP(points(3, seed=9), torch.tensor([[0, 1], [2, 1]]))
+@pytest.mark.parametrize("model_kind", [EPPreferenceGP, PairwiseGP])
+def test_points_are_finite(kind: Acquisition, bad: float, model_kind: type) -> None:
+    """Asked for in a batch, with a gradient or without, or as the reference.
+
+    BoTorch's `PairwiseGP` predicts NaN at NaN.
+    """
+    model = model_kind(points(3, seed=9), torch.tensor([[0, 1], [2, 1]]))
     acquisition = kind(model, X_REF)
     batch = points(3, seed=5).unsqueeze(-2)
     batch[1, 0, 1] = bad

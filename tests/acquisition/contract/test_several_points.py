@@ -11,12 +11,11 @@ from botorch.posteriors import GPyTorchPosterior
 from entries import Acquisition
 from gpytorch.distributions import MultivariateNormal
 from linear_operator import to_linear_operator
-from scipy.stats import norm, truncnorm
 from torch import Tensor
 
-from botorch_pref.acquisition import (
-    DuelingEUBO,
-)
+from botorch_pref.acquisition import DuelingEUBO
+from botorch_pref.likelihoods.links import ProbitLink
+from botorch_pref.models.predictions import awaiting_answers
 
 
 def pair_value(kind: Acquisition, model: Model, x: Tensor, y: Tensor) -> Tensor:
@@ -63,51 +62,26 @@ def test_challengers_meet_the_reference_each_other_and_pending_points(
     torch.testing.assert_close(one, torch.stack(across[:3]).mean(0), **CLOSE)
 
 
-class Observed(Model):
-    """A Gaussian model that has seen differences of utilities, equal to their means."""
+class Answered(Model):
+    """A Gaussian model that expects the answers to duels of every two options."""
 
     num_outputs = 1
 
-    def __init__(self, model: Model, options: Tensor, noise: Tensor) -> None:
+    def __init__(self, model: Model, options: Tensor) -> None:
         super().__init__()
-        self.model, self.options, self.noise = model, options, noise
+        self.model, self.options = model, options
         self.likelihood = model.likelihood
 
     def posterior(self, X: Tensor, **_: object) -> GPyTorchPosterior:
-        options = self.options.expand(*X.shape[:-2], *self.options.shape)
+        q, options = X.shape[-2], self.options.expand(*X.shape[:-2], -1, -1)
         joint = self.model.posterior(torch.cat([X, options], dim=-2))
-        mean, C = joint.mean.squeeze(-1), joint.distribution.covariance_matrix
-        q = X.shape[-2]
-        cross = C[..., q::2] - C[..., q + 1 :: 2]
-        seen = cross[..., q::2, :] - cross[..., q + 1 :: 2, :] + self.noise.diag()
-        left = C - cross @ torch.linalg.solve(seen, cross.mT)
-        normal = MultivariateNormal(
-            mean[..., :q], to_linear_operator(left[..., :q, :q])
+        places = torch.arange(q, q + len(self.options)).view(-1, 2)
+        after = awaiting_answers(joint, ProbitLink(1.0), *places.unbind(-1))
+        covariance = after.distribution.covariance_matrix[..., :q, :q]
+        mean = after.mean.squeeze(-1)[..., :q]
+        return GPyTorchPosterior(
+            MultivariateNormal(mean, to_linear_operator(covariance))
         )
-        return GPyTorchPosterior(normal)
-
-
-def noise_of_answers(model: Model, options: Tensor, noise: float) -> Tensor:
-    """Noise with which a difference is as well known as after its answer.
-
-    Means and variances given a win and a loss are those of truncated normals.
-    """
-    joint = model.posterior(options)
-    mean, C = joint.mean.squeeze(-1).detach(), joint.distribution.covariance_matrix
-    means = mean[::2] - mean[1::2]
-    C = (C[::2] - C[1::2]).T
-    variances = (C[::2] - C[1::2]).diagonal().detach()
-    left = []
-    for m, v in zip(means.tolist(), variances.tolist(), strict=True):
-        heard = math.sqrt(v + 2 * noise)
-        share = v / heard**2
-        expected = 0.0
-        for sign in (1, -1):
-            law = truncnorm(-sign * m / heard, math.inf)
-            p = norm.cdf(sign * m / heard)
-            expected += p * (share * 2 * noise + (share * heard) ** 2 * law.var())
-        left.append(1 / (1 / expected - 1 / v))
-    return torch.tensor(left, dtype=torch.double)
 
 
 @each(pairs=True)
@@ -116,9 +90,7 @@ def test_open_questions_count_by_their_answers(
 ) -> None:
     """Of every two pending points, in order; a last one is of the same question."""
     new, asked, last = points(4, 2), points(4, seed=8), points(1, seed=9)
-    after = Observed(
-        gaussian_model, asked, noise_of_answers(gaussian_model, asked, 1.0)
-    )
+    after = Answered(gaussian_model, asked)
     acquisition = kind(gaussian_model)
     acquisition.set_X_pending(asked)
     torch.testing.assert_close(acquisition(new), kind(after)(new), **CLOSE)

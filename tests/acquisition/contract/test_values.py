@@ -164,28 +164,17 @@ def test_an_unknown_likelihood_needs_a_link(kind: Acquisition) -> None:
     assert bool(value.isfinite().all())
 
 
-@each()
-def test_several_references_are_refused(kind: Acquisition, linear_utility) -> None:
-    model = linear_utility(ONE, 1.0, PairwiseProbitLikelihood())
-    with pytest.raises(ValueError, match="one reference point"):
-        kind(model, points(3))
-
-
-@each(pairs=True, level=False)
-def test_a_point_without_an_opponent_tells_nothing(
-    kind: Acquisition, model: Model
-) -> None:
-    with pytest.raises(UnsupportedError, match="two points to compare"):
-        kind(model)(points(4, 1))
-
-
-@each(pairs=True, level=True)
-def test_an_option_without_an_opponent_is_worth_its_utility(
+@each(pairs=True)
+def test_a_point_without_an_opponent_is_worth_its_utility_or_refused(
     kind: Acquisition, model: Model
 ) -> None:
     X = points(4, 1)
-    expected = model.posterior(X).mean.flatten()
-    torch.testing.assert_close(kind(model)(X), expected)
+    if kind.level:
+        expected = model.posterior(X).mean.flatten()
+        torch.testing.assert_close(kind(model)(X), expected)
+        return
+    with pytest.raises(UnsupportedError, match="two points to compare"):
+        kind(model)(X)
 
 
 @each()

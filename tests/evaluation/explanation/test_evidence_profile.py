@@ -7,16 +7,13 @@ import pytest
 import scipy.optimize
 import torch
 from gpytorch.means import ConstantMean
-from gpytorch.priors import GammaPrior
 from torch import Tensor
 
 from botorch_pref import (
     AffineProbitLikelihood,
     BotorchPrefError,
-    Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
-    PairwiseProbitLikelihood,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
     Validity,
@@ -30,7 +27,7 @@ from botorch_pref.models.preference_gp import PreferenceGP
 DOUBLE = torch.float64
 ENGINES = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
 NOISE = "likelihoods.Comparisons.noise"
-GRID = torch.logspace(-2, 2, 7, dtype=DOUBLE)
+GRID = torch.logspace(-2, 2, 5, dtype=DOUBLE)
 
 
 def people(kind: type[PreferenceGP], *, validity: bool = False) -> PreferenceGP:
@@ -67,21 +64,17 @@ def freeze(model: PreferenceGP, *but: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [LaplacePreferenceGP, EPPreferenceGP])
-def test_noise_and_output_scale_are_confounded(kind: type[PreferenceGP]) -> None:
+def test_noise_and_output_scale_are_confounded() -> None:
     """Only their ratio counts, so that a free output scale makes up for any noise."""
-    profile = evidence_profile(people(kind), NOISE, GRID)
+    model = people(EPPreferenceGP)
+    profile = evidence_profile(model, NOISE, GRID)
     # Fits stop within about 1e-3 nats of their optimum.
     assert float(profile.log_evidence.max() - profile.log_evidence.min()) < 0.02
     assert profile.interval == (float(GRID[0]), float(GRID[-1]))
     assert not profile.identified
     assert "not identified" in str(profile)
-
-
-@pytest.mark.slow
-def test_a_prior_gives_the_profile_its_shape() -> None:
-    model = people(EPPreferenceGP)
-    profile = evidence_profile(model, NOISE, GRID, priors=True)
+    # A prior gives the profile its shape.
+    profile = evidence_profile(model, NOISE, GRID[::2], priors=True)
     assert float(profile.log_evidence.max() - profile.log_evidence.min()) > 1
     assert "identified by answers and priors" in str(profile)
 
@@ -124,7 +117,7 @@ def test_one_label_in_closed_form(kind: type[PreferenceGP]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize("kind", [EPPreferenceGP, LaplacePreferenceGP])
 def test_everything_else_is_refitted(kind: type[PreferenceGP]) -> None:
     """Against Brent's method in the one other parameter."""
     model = people(kind, validity=True)
@@ -146,22 +139,8 @@ def test_everything_else_is_refitted(kind: type[PreferenceGP]) -> None:
         assert abs(float(objective) + best.fun) < 2e-3
 
 
-def test_the_prior_of_the_parameter_itself_does_not_count() -> None:
-    profiles = []
-    for prior in (None, GammaPrior(3.0, 9.0)):
-        model = people(EPPreferenceGP, validity=True)
-        model.likelihoods["Comparisons"] = PairwiseProbitLikelihood(
-            noise_prior=prior
-        ).double()
-        freeze(model)
-        profile = evidence_profile(model, NOISE, GRID, priors=True)
-        profiles.append(profile.log_evidence)
-    torch.testing.assert_close(*profiles, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ENGINES)
-def test_the_model_stays_as_it_is(kind: type[PreferenceGP]) -> None:
-    model = people(kind).eval()
+def test_the_model_stays_as_it_is() -> None:
+    model = people(EPPreferenceGP).eval()
     X = torch.rand(3, 1, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
     before = {k: v.clone() for k, v in model.state_dict().items()}
     learned = [p.requires_grad for p in model.parameters()]
@@ -196,13 +175,6 @@ def test_a_one_sided_profile_is_not_identified() -> None:
     assert abs(profile.interval[1] - 1.9207**0.5) < 1e-4
 
 
-def test_the_interval_spans_two_humps() -> None:
-    profile = synthetic(lambda x: -2 * (x.abs() - 1.0).square() * 4)
-    lower, upper = profile.interval
-    assert abs(lower + upper) < 1e-9
-    assert abs(upper - 1 - (1.9207 / 8) ** 0.5) < 1e-4
-
-
 def test_what_has_no_profile_is_refused() -> None:
     model = people(EPPreferenceGP)
     with pytest.raises(
@@ -216,27 +188,3 @@ def test_what_has_no_profile_is_refused() -> None:
     lengthscale = "covar_module.base_kernel.lengthscale"
     with pytest.raises(RuntimeError, match="out of bounds"):
         evidence_profile(model, lengthscale, torch.tensor([0.001, 1.0, 2.0]))
-
-
-@pytest.mark.parametrize("kind", ENGINES)
-def test_each_kind_of_feedback_learns_its_own_noise(kind: type[PreferenceGP]) -> None:
-    """Gradients of the evidence in both noises, by finite differences."""
-    model = people(kind, validity=True)
-    likelihoods = {
-        Comparisons: PairwiseProbitLikelihood(0.3, noise_prior=GammaPrior(2.0, 2.0)),
-        Validity: AffineProbitLikelihood(2.0, noise_prior=GammaPrior(2.0, 2.0)),
-    }
-    model = kind(model.datapoints, feedback=model.feedback, likelihood=likelihoods)
-    raw = [likelihoods[k].raw_noise for k in likelihoods]
-    assert all(p.requires_grad for p in raw)
-    gradients = torch.autograd.grad(model.log_evidence(), raw)
-    for parameter, gradient in zip(raw, gradients, strict=True):
-        ends = []
-        for step in (3e-3, -3e-3):
-            with torch.no_grad():
-                parameter.add_(step)
-                ends.append(model.log_evidence())
-                parameter.sub_(step)
-        slope = (ends[0] - ends[1]) / 6e-3
-        # Steps so wide because Laplace's evidence is converged to about 1e-8 only.
-        torch.testing.assert_close(gradient, slope, rtol=1e-4, atol=1e-5)

@@ -88,16 +88,6 @@ def test_validity(model_class) -> None:
 
 
 @pytest.mark.parametrize("model_class", GAUSSIAN)
-def test_comparisons(model_class) -> None:
-    likelihood = PairwiseProbitLikelihood(NOISE)
-    model = model_class(POINTS, PAIRS, likelihood=likelihood).eval()
-    first, second = heard(model)[:, PAIRS.flip(0)].unbind(-1)
-    want = (first > second).double().mean(0)
-    got = score(model, Comparisons(PAIRS.flip(0))).exp()
-    torch.testing.assert_close(got, want, rtol=0, atol=2 / NUM**0.5)
-
-
-@pytest.mark.parametrize("model_class", GAUSSIAN)
 def test_levels(model_class) -> None:
     cutpoints = torch.tensor([-0.5, 0.7], dtype=torch.float64)
     likelihood = OrdinalProbitLikelihood(noise=NOISE, cutpoints=cutpoints)
@@ -110,46 +100,30 @@ def test_levels(model_class) -> None:
     torch.testing.assert_close(got, want, rtol=0, atol=2 / NUM**0.5)
 
 
-@pytest.mark.parametrize("model_class", GAUSSIAN)
-def test_choices_and_rankings_heard_with_noise(model_class) -> None:
-    seen = Choices(SETS, torch.tensor([0, 3, 4]))
-    likelihood = PairwiseProbitLikelihood(NOISE)
-    model = model_class(
-        POINTS, feedback=[seen], likelihood={Choices: likelihood, Rankings: likelihood}
-    ).eval()
-    u = heard(model)
-    chosen = torch.tensor([2, 4, 1])
-    missing = SETS < 0
-    best = u[:, SETS].masked_fill(missing, -torch.inf).argmax(-1)
-    want = (chosen == SETS.gather(1, best.T).T).double().mean(0)
-    got = score(model, Choices(SETS, chosen)).exp()
-    torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)
-
-    descends = u[:, ORDERS].diff(dim=-1) < 0
-    want = (descends | (ORDERS[:, 1:] < 0)).all(-1).double().mean(0)
-    got = score(model, Rankings(ORDERS)).exp()
-    torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)
-
-
-def softmax_models() -> list:
+def models_of_sets() -> list:
     seen = [Choices(SETS, torch.tensor([0, 3, 4])), Rankings(ORDERS)]
-    likelihood = PlackettLuceLikelihood()
-    each = {Choices: likelihood, Rankings: likelihood}
+    each = dict.fromkeys((Choices, Rankings), PlackettLuceLikelihood())
+    probit = dict.fromkeys((Choices, Rankings), PairwiseProbitLikelihood(NOISE))
     return [
+        *(kind(POINTS, feedback=seen, likelihood=probit).eval() for kind in GAUSSIAN),
         LaplacePreferenceGP(POINTS, feedback=seen, likelihood=each).eval(),
         PlackettLuceRegression(POINTS, feedback=seen, inference="laplace", eta=0.1),
     ]
 
 
-@pytest.mark.parametrize("model", softmax_models(), ids=lambda m: type(m).__name__)
-def test_choices_and_rankings_with_softmax_noise(model) -> None:
+def with_gumbel_noise(model) -> torch.Tensor:
+    """Of these sums the order is Plackett and Luce's."""
     generator = torch.Generator().manual_seed(4)
     f = draws(model)
-    # Gumbel noise: the order of the sums is Plackett and Luce's.
     exponential = -torch.rand(f.shape, generator=generator, dtype=f.dtype).log()
-    u = f - exponential.log()
-    best = u[:, SETS].masked_fill(SETS < 0, -torch.inf).argmax(-1)
+    return f - exponential.log()
+
+
+@pytest.mark.parametrize("model", models_of_sets(), ids=lambda m: type(m).__name__)
+def test_choices_and_rankings(model) -> None:
+    u = heard(model) if isinstance(model, tuple(GAUSSIAN)) else with_gumbel_noise(model)
     chosen = torch.tensor([2, 4, 1])
+    best = u[:, SETS].masked_fill(SETS < 0, -torch.inf).argmax(-1)
     want = (chosen == SETS.gather(1, best.T).T).double().mean(0)
     got = score(model, Choices(SETS, chosen)).exp()
     torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)

@@ -1,4 +1,4 @@
-"""The advice to stop, against closed forms and quadrature."""
+"""Advice to stop, gains and chances to be best, against closed forms and quadrature."""
 
 import math
 
@@ -12,7 +12,11 @@ from scipy import integrate, stats
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
-from botorch_pref.evaluation import stopping_advice
+from botorch_pref.evaluation import (
+    best_probability,
+    remaining_gain,
+    stopping_advice,
+)
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.links import LogitLink, ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
@@ -99,14 +103,6 @@ def test_the_gain_is_a_share_of_the_range_of_what_was_shown(tolerance: float) ->
     assert advice.stop is False
 
 
-def test_without_points_shown_the_range_is_that_of_the_candidates() -> None:
-    candidates, link = column(1.0, 2.0, 3.0), ProbitLink()
-    own = stopping_advice(Linear(), candidates, link=link)
-    named = stopping_advice(Linear(), candidates, link=link, shown=candidates)
-    assert own.gain_share == pytest.approx(named.gain_share, abs=4e-3)
-    assert own.gain_confidence == pytest.approx(named.gain_confidence, abs=2e-3)
-
-
 def test_of_a_person_who_never_errs_little_is_left_though_it_would_be_noticed() -> None:
     """Brute force: independent draws of the joint posterior on a grid."""
     X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
@@ -190,3 +186,44 @@ def test_models_that_give_no_advice_are_refused() -> None:
     batch = EPPreferenceGP(column(0.1, 0.5), pairs)
     with pytest.raises(BotorchPrefError, match=r"batch of shape \(2,\)"):
         stopping_advice(batch, column(0.1, 0.5))
+
+
+def test_of_two_points_it_is_the_probability_to_win() -> None:
+    # f(3) - f(1) = 2 w + 4 > 0 where w > -2.
+    chances = best_probability(Linear(), column(1.0, 3.0))
+    # Sobol samples of one normal are off by about one over their number.
+    assert abs(float(chances[1]) - stats.norm.cdf(2.0)) < 2e-3
+    torch.testing.assert_close(chances.sum(), torch.ones_like(chances.sum()))
+
+
+def test_equal_points_share() -> None:
+    model = SkewPreferenceGP(column(0.1, 0.5), torch.tensor([[0, 1]]), num_draws=64)
+    chances = best_probability(model, column(0.1, 0.5, 0.1))
+    pair = best_probability(model, column(0.1, 0.5))
+    torch.testing.assert_close(chances, pair[[0, 1, 0]] / torch.tensor([2, 1, 2]))
+
+
+def test_the_gain_over_a_point_is_its_expected_improvement() -> None:
+    gain = remaining_gain(Linear(), column(1.0), column(3.0))
+    # E[max(2 w + 4, 0)]
+    truth = 4 * stats.norm.cdf(2.0) + 2 * stats.norm.pdf(2.0)
+    assert abs(float(gain.expected) - truth) < 5e-3
+    # Var[max(u, 0)] is hardly that of u = 2 w + 4 itself.
+    assert float(gain.standard_error) == pytest.approx(2 / 64, rel=0.1)
+
+
+def test_a_batch_of_models_is_each_of_them() -> None:
+    points = column(0.1, 0.5)
+    pairs = torch.tensor([[0, 1], [1, 0]]).unsqueeze(-2)
+    together = best_probability(EPPreferenceGP(points, pairs), points)
+    for pair, chances in zip(pairs, together, strict=True):
+        alone = best_probability(EPPreferenceGP(points, pair), points)
+        torch.testing.assert_close(alone, chances, atol=5e-3, rtol=0)
+
+
+def test_seeds_and_the_global_state() -> None:
+    model = EPPreferenceGP(column(0.1, 0.5), torch.tensor([[0, 1]]))
+    state = torch.random.get_rng_state()
+    chances = best_probability(model, column(0.1, 0.9), seed=1)
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert torch.equal(chances, best_probability(model, column(0.1, 0.9), seed=1))

@@ -68,14 +68,6 @@ def test_it_is_a_point_as_the_user_gave_it(kind: type[Model]) -> None:
     assert torch.equal(incumbent(model.eval()), X[1:2])
 
 
-def test_a_batch_of_models_has_one_incumbent_each() -> None:
-    generator = torch.Generator().manual_seed(2)
-    X = torch.rand(2, 4, 3, generator=generator, dtype=torch.double)
-    pairs = torch.tensor([[[2, 0], [2, 1], [2, 3]], [[0, 1], [0, 2], [0, 3]]])
-    best = incumbent(EPPreferenceGP(X, pairs))
-    assert torch.equal(best, torch.stack([X[0, 2:3], X[1, 0:1]]))
-
-
 def test_duplicates_are_even_and_the_earliest_is_taken() -> None:
     X = torch.tensor([[0.9], [0.2], [0.2], [0.5]], dtype=torch.double)
     pairs = torch.tensor([[1, 0], [2, 0], [1, 3], [2, 3]])
@@ -105,14 +97,6 @@ def test_the_champion_has_the_largest_mean(model: Model) -> None:
     (X,) = model.train_inputs
     best = int(model.posterior(X).mean.squeeze(-1).argmax())
     assert torch.equal(champion(model), X[best : best + 1])
-
-
-def test_each_of_a_batch_of_models_has_a_champion() -> None:
-    generator = torch.Generator().manual_seed(2)
-    X = torch.rand(2, 4, 3, generator=generator, dtype=torch.double)
-    pairs = torch.tensor([[[2, 0], [2, 1], [2, 3]], [[0, 1], [0, 2], [0, 3]]])
-    best = champion(EPPreferenceGP(X, pairs))
-    assert torch.equal(best, torch.stack([X[0, 2:3], X[1, 0:1]]))
 
 
 def test_rows_that_nobody_was_shown_are_neither() -> None:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.datasets import FeedbackData, assign_folds
+from botorch_pref.datasets import ComparisonData, FeedbackData, assign_folds
 from botorch_pref.datasets.data import distinct_items
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import (
@@ -89,8 +89,72 @@ def test_equal_items_are_one_item() -> None:
     assert torch.equal(datapoints[indices], features)
 
 
-def test_folds_keep_the_answers_of_a_rater_together() -> None:
-    data = FeedbackData(ITEMS, Choices(SETS, CHOSEN), NAMES, RATERS)
-    folds = assign_folds(data, 3, torch.Generator().manual_seed(0))
-    assert folds[0] == folds[1]
+def table() -> ComparisonData:
+    winners = torch.tensor([[3.0, 1.0], [2.0, 2.0], [3.0, 1.0]])
+    losers = torch.tensor([[2.0, 2.0], [1.0, 5.0], [0.0, 0.0]])
+    return ComparisonData.from_pairs(winners, losers, NAMES, torch.tensor([7, 7, 9]))
+
+
+def test_equal_items_are_stored_once_and_pairs_are_kept() -> None:
+    data = table()
+    assert data.datapoints.shape == (4, 2)
+    assert data.winners.tolist() == [[3.0, 1.0], [2.0, 2.0], [3.0, 1.0]]
+    assert data.losers.tolist() == [[2.0, 2.0], [1.0, 5.0], [0.0, 0.0]]
+    assert len(data) == 3
+
+
+@pytest.mark.parametrize(
+    "rows", [torch.tensor([2, 0]), torch.tensor([True, False, True])]
+)
+def test_subset_keeps_the_pairs_and_drops_the_other_items(rows: torch.Tensor) -> None:
+    data, part = table(), table().subset(rows)
+    assert torch.equal(part.winners, data.winners[rows])
+    assert torch.equal(part.losers, data.losers[rows])
+    assert part.raters is not None
+    assert data.raters is not None
+    assert torch.equal(part.raters, data.raters[rows])
+    assert part.comparisons.unique().tolist() == list(range(len(part.datapoints)))
+    assert len(part.datapoints) == 3
+
+
+def test_bad_rows_are_named() -> None:
+    good = torch.tensor([[0.0, 1.0], [1.0, 2.0]])
+    other = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
+    with pytest.raises(FeedbackError, match="comparison 1 compares an item"):
+        ComparisonData.from_pairs(good, other, NAMES)
+    other[0, 0] = float("nan")
+    with pytest.raises(FeedbackError, match="comparison 0 has a feature that is NaN"):
+        ComparisonData.from_pairs(good, other, NAMES)
+    with pytest.raises(FeedbackError, match="no comparisons"):
+        ComparisonData.from_pairs(good[:0], other[:0], NAMES)
+    with pytest.raises(FeedbackError, match=r"\(2, 2\) and \(1, 2\)"):
+        ComparisonData.from_pairs(good, other[:1], NAMES)
+
+
+def numbers(raters: torch.Tensor | None, m: int = 40) -> ComparisonData:
+    items = torch.arange(2.0 * m).reshape(m, 2)
+    return ComparisonData.from_pairs(items[:, :1], items[:, 1:], ("size",), raters)
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_folds_without_raters_are_equal_in_size() -> None:
+    folds = assign_folds(numbers(None), 5, generator(0))
+    assert torch.bincount(folds).tolist() == [8] * 5
+
+
+def test_answers_of_a_rater_stay_together() -> None:
+    raters = torch.randint(100, 109, (40,), generator=generator(1))
+    folds = assign_folds(numbers(raters), 3, generator(2))
+    for rater in raters.unique():
+        assert folds[raters == rater].unique().numel() == 1
     assert folds.unique().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("num_folds", [0, 1, 5])
+def test_impossible_numbers_of_folds(num_folds: int) -> None:
+    raters = torch.arange(40) % 4
+    with pytest.raises(FeedbackError, match="4 raters: choose between 2 and 4"):
+        assign_folds(numbers(raters), num_folds, generator(0))

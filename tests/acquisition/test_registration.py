@@ -1,0 +1,192 @@
+"""The list of acquisition functions, and how BoTorch and Ax make them by name."""
+
+import inspect
+
+import pytest
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model, ModelList
+from torch import Tensor
+
+from botorch_pref import (
+    ChanceConstrained,
+    DistinctOptions,
+    DuelingBALD,
+    DuelingEIIG,
+    DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingKG,
+    DuelingMUC,
+    DuelingUCB,
+    FeasibilityWeighted,
+    acquisition,
+    champion,
+    incumbent,
+)
+from botorch_pref.acquisition import DifferenceAcquisition, register_acquisition
+from botorch_pref.acquisition import registration as registry
+from botorch_pref.acquisition.registration import registered_acquisitions
+from botorch_pref.likelihoods.links import LogitLink
+
+X = torch.tensor([[[0.1, 0.2]], [[0.8, 0.3]]], dtype=torch.double)
+OURS = pytest.mark.parametrize(
+    "entry", registered_acquisitions(), ids=lambda entry: entry.name
+)
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+
+
+def mean_gain(name: str = "MeanGain") -> type[AcquisitionFunction]:
+    """A user's own: the mean of the difference, and a bonus."""
+
+    class MeanGain(DifferenceAcquisition):
+        def __init__(self, model: Model, X_ref: Tensor, bonus: float = 0.25) -> None:
+            super().__init__(model, X_ref)
+            self.bonus = bonus
+
+        def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+            return means.mean(0) + self.bonus
+
+    MeanGain.__name__ = MeanGain.__qualname__ = name
+    return MeanGain
+
+
+def test_every_exported_function_of_duels_is_registered() -> None:
+    exported = {getattr(acquisition, name) for name in acquisition.__all__}
+    functions = {
+        found
+        for found in exported
+        if inspect.isclass(found)
+        and issubclass(found, AcquisitionFunction)
+        and not inspect.isabstract(found)
+    }
+    found = registered_acquisitions()
+    assert {entry.acquisition_class for entry in found} == functions - {
+        ChanceConstrained,
+        DistinctOptions,
+        FeasibilityWeighted,
+    }
+    names = [entry.name for entry in found]
+    assert names == sorted(set(names))
+
+
+@OURS
+def test_defaults_from_the_list_that_ax_makes(entry, skew_model: Model) -> None:
+    """Ax wraps the model in a list and passes what most functions do not use."""
+    construct = get_acqf_input_constructor(entry.acquisition_class)
+    arguments = construct(
+        model=ModelList(skew_model),
+        training_data=None,
+        X_baseline=None,
+        posterior_transform=object(),
+        objective=None,
+        constraints=None,
+    )
+    made = entry.acquisition_class(**arguments)
+    if entry.reference is None:
+        assert made.X_ref is None
+    else:
+        rule = champion if entry.acquisition_class is DuelingMUC else incumbent
+        assert torch.equal(made.X_ref, rule(skew_model))
+        assert bool(made(X).isfinite().all())
+    with pytest.raises(TypeError, match="beta"):
+        construct(model=skew_model, beta=1.0)
+    with pytest.raises(UnsupportedError, match="one model"):
+        construct(model=ModelList(skew_model, skew_model))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (DuelingEIIG, {"k": 0.5}),
+        (DuelingUCB, {"level": 0.5}),
+        (DuelingEUBO, {}),
+        (DuelingBALD, {"link": LogitLink()}),
+        (DuelingKG, {"link": LogitLink(), "choices": X[:, 0]}),
+        (DuelingMUC, {"link": LogitLink()}),
+        (DuelingHBUCB, {"level": 0.5}),
+    ],
+)
+def test_options_arrive(
+    kind: type, options: dict[str, object], skew_model: Model
+) -> None:
+    X_ref = torch.zeros(1, 2, dtype=torch.double)
+    construct = get_acqf_input_constructor(kind)
+    made = kind(**construct(model=skew_model, X_ref=X_ref, **options))
+    assert torch.equal(made.X_ref, X_ref)
+    for name, value in options.items():
+        arrived = getattr(made, name)
+        same = torch.equal if isinstance(value, Tensor) else object.__eq__
+        assert same(arrived, value) is True
+
+
+def test_the_generator_arrives(skew_model: Model) -> None:
+    construct = get_acqf_input_constructor(DuelingHBEI)
+    values = [
+        DuelingHBEI(
+            **construct(model=skew_model, generator=torch.Generator().manual_seed(5))
+        )(X)
+        for _ in range(2)
+    ]
+    assert torch.equal(*values)
+
+
+def test_a_function_of_ones_own_is_made_by_its_keywords(skew_model: Model) -> None:
+    MeanGain = mean_gain()
+    assert register_acquisition("mean", reference=incumbent)(MeanGain) is MeanGain
+    (entry,) = (e for e in registered_acquisitions() if e.name == "mean")
+    assert entry.acquisition_class is MeanGain
+    construct = get_acqf_input_constructor(MeanGain)
+    made = MeanGain(**construct(model=ModelList(skew_model), objective=None))
+    assert made.model is skew_model
+    assert made.bonus == 0.25
+    assert construct(model=skew_model, bonus=0.5)["bonus"] == 0.5
+    with pytest.raises(TypeError, match="malus"):
+        construct(model=skew_model, malus=1.0)
+
+
+def test_a_class_that_is_made_again_takes_its_own_place(skew_model: Model) -> None:
+    """As a notebook's cell that is run again, perhaps with another name or rule."""
+    register_acquisition("mean")(mean_gain())
+    again = mean_gain()
+    register_acquisition("mean", reference=incumbent)(again)
+    found = [e for e in registered_acquisitions() if e.name == "mean"]
+    assert [entry.acquisition_class for entry in found] == [again]
+    made = get_acqf_input_constructor(again)(model=skew_model)
+    assert torch.equal(made["X_ref"], incumbent(skew_model))
+    register_acquisition("gain", reference=incumbent)(mean_gain())
+    found = [e for e in registered_acquisitions() if "MeanGain" in repr(e)]
+    assert [entry.name for entry in found] == ["gain"]
+
+
+@pytest.mark.parametrize(
+    ("name", "class_name"), [("eubo", "MeanGain"), ("mean", "DuelingEUBO")]
+)
+def test_a_name_that_is_taken_is_refused(name: str, class_name: str) -> None:
+    with pytest.raises(ValueError, match=r"DuelingEUBO.*'eubo'"):
+        register_acquisition(name, reference=incumbent)(mean_gain(class_name))
+    (entry,) = (e for e in registered_acquisitions() if e.name == "eubo")
+    assert entry.acquisition_class is DuelingEUBO
+
+
+def test_what_cannot_be_registered() -> None:
+    class WithoutReference(AcquisitionFunction):
+        def forward(self, X: Tensor) -> Tensor:
+            return X.sum((-2, -1))
+
+    with pytest.raises(TypeError, match="takes no X_ref"):
+        register_acquisition("none", reference=incumbent)(WithoutReference)
+    # Without its call the decorator would put a function in the place of the class.
+    with pytest.raises(TypeError, match="@register_acquisition"):
+        register_acquisition(mean_gain())
+    for given in (3, dict):
+        with pytest.raises(TypeError, match="registers classes of BoTorch acquisition"):
+            register_acquisition("mean")(given)
+    with pytest.raises(TypeError, match="reference is 'incumbent'; give a rule"):
+        register_acquisition("mean", reference="incumbent")
