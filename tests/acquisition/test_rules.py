@@ -81,16 +81,6 @@ def test_an_open_question_between_very_different_points(
     torch.testing.assert_close(variance, quarter, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("link", [*LINKS, ProbitLink(0.01)])
-def test_information_is_never_negative_nor_above_one_bit(
-    link: DuelLink, linear_utility
-) -> None:
-    X = 5 * points(200, 1) - 2
-    gain = DuelingEIIG(linear_utility(SEVERAL, 3.0), X_REF, k=0.0, link=link)(X)
-    assert float(gain.min()) >= -ENTROPY_ERROR
-    assert float(gain.max()) <= math.log(2) + ENTROPY_ERROR
-
-
 @pytest.mark.parametrize("link", LINKS)
 def test_the_judges_noise_is_not_counted(link: DuelLink, linear_utility) -> None:
     """A certain duel of near equals is a coin toss that nothing can be learned from."""

@@ -151,11 +151,3 @@ def test_the_order_of_points_does_not_matter(kind: Acquisition, model: Model) ->
     torch.testing.assert_close(acquisition(new[:, [2, 0, 1]]), value, **CLOSE)
     acquisition.set_X_pending(pending.flip(0))
     torch.testing.assert_close(acquisition(new), value, **CLOSE)
-
-
-@each()
-def test_one_reference_for_each_challenger(kind: Acquisition, model: Model) -> None:
-    X = points(4, 2)
-    together = kind(model, X[:, 1:])(X[:, :1])
-    apart = [kind(model, x[1:])(x[:1]) for x in X]
-    torch.testing.assert_close(together, torch.cat(apart))

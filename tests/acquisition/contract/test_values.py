@@ -68,31 +68,6 @@ def test_skew_posterior_against_sampling(
         assert float(value.detach()) == pytest.approx(truth, abs=4 * error)
 
 
-@each(pairs=True)
-def test_both_forms_are_of_one_duel(kind: Acquisition, model: Model) -> None:
-    X = points(6, 1)
-    pairs = torch.cat([X, X_REF.expand(6, 1, 2)], dim=-2)
-    level = model.posterior(X_REF).mean.squeeze() if kind.level else 0.0
-    expected = kind(model, X_REF)(X) + level
-    torch.testing.assert_close(kind(model)(pairs), expected, rtol=1e-6, atol=1e-6)
-
-
-@each(pairs=True)
-def test_the_order_of_the_pair_does_not_matter(kind: Acquisition, model: Model) -> None:
-    X = points(6, 2)
-    acquisition = kind(model)
-    torch.testing.assert_close(acquisition(X.flip(-2)), acquisition(X))
-
-
-@each(symmetric=True)
-def test_challenger_and_reference_may_change_places(
-    kind: Acquisition, model: Model
-) -> None:
-    X = points(6, 2)
-    there, back = kind(model, X[:, 1:])(X[:, :1]), kind(model, X[:, :1])(X[:, 1:])
-    torch.testing.assert_close(there, back, rtol=1e-6, atol=1e-7)
-
-
 @each()
 def test_a_level_of_utility_is_not_seen(kind: Acquisition, linear_utility) -> None:
     class Raised(linear_utility):
@@ -108,20 +83,6 @@ def test_a_level_of_utility_is_not_seen(kind: Acquisition, linear_utility) -> No
     if kind.pairs:
         expected = kind(plain)(X) + (7 if kind.level else 0)
         torch.testing.assert_close(kind(raised)(X), expected)
-
-
-@each()
-def test_the_unit_of_utility_scales_utilities_and_no_bits(
-    kind: Acquisition, linear_utility
-) -> None:
-    X = points(6, 1)
-    plain, scaled = (
-        kind(linear_utility(s * SEVERAL, 0.5 * s, PairwiseProbitLikelihood(n)), X_REF)
-        for s, n in ((1.0, 0.3), (10.0, 30.0))
-    )
-    # The likelihoods hold their noises in single precision.
-    expected = 10.0**kind.power * plain(X)
-    torch.testing.assert_close(scaled(X), expected, rtol=1e-5, atol=1e-6)
 
 
 @each()

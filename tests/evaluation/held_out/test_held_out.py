@@ -84,17 +84,6 @@ def test_separable_and_constant_features_stay_finite() -> None:
     assert weights[1] == 0
 
 
-def test_predictions_of_a_pair_and_its_mirror_add_to_one() -> None:
-    items = torch.rand(30, 2, generator=torch.Generator().manual_seed(3)).double()
-    train = ComparisonData.from_pairs(items[:15], items[15:], ("a", "b"))
-    first, second = items[:5], items[20:25]
-    total = (
-        bradley_terry(train, first, second).exp()
-        + bradley_terry(train, second, first).exp()
-    )
-    assert torch.allclose(total, torch.ones(5).double())
-
-
 def scores_of(probabilities: list[float]) -> HeldOut:
     values = torch.tensor(probabilities).double().log()
     return HeldOut(values, torch.arange(len(values)))

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from botorch_pref import (
-    Comparisons,
     DuelKernel,
     EPPreferenceGP,
     PairwiseProbitLikelihood,
@@ -138,32 +137,6 @@ def test_they_stay_in_the_box_and_leave_the_random_state_alone() -> None:
     assert len(first) == 10
     assert bool(((first >= BOUNDS[0]) & (first <= BOUNDS[1])).all())
     assert not torch.equal(first, near_points(corner, BOUNDS, 10, seed=4))
-
-
-def six_dimensional_hill(X: Tensor) -> Tensor:
-    return -(X - 0.5).square().sum(-1)
-
-
-def test_in_six_dimensions_only_those_nearby_see_that_more_is_to_be_had() -> None:
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(60, 6, generator=generator, dtype=torch.double)
-    X[0] = 0.5 + 0.04 * torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
-    order = six_dimensional_hill(X).argsort(descending=True)
-    pairs = torch.stack([order[:-1], order[1:]], -1)
-    against = torch.stack([order[:1].expand(59), order[1:]], -1)
-    model = EPPreferenceGP(
-        X,
-        Comparisons(torch.cat([pairs, against])),
-        likelihood=PairwiseProbitLikelihood(noise=1e-6),
-    )
-    model.covar_module.base_kernel.lengthscale = 1.0
-    best, cube = X[order[:1]], torch.tensor([[0.0], [1.0]]).double().expand(2, 6)
-    spread = torch.rand(256, 6, generator=generator, dtype=torch.double)
-    assert stopping_advice(model, spread, recommended=best).confidence > 0.9
-    # What is better is: the best point is 0.1 from the top of the hill.
-    near = stopping_candidates(best, cube)
-    assert six_dimensional_hill(near).max() > six_dimensional_hill(best)
-    assert stopping_advice(model, near, recommended=best).confidence < 0.1
 
 
 def test_fewer_than_two_are_refused() -> None:
