@@ -111,13 +111,10 @@ def champion(model: Model) -> Tensor:
 
 
 def champion_index(model: Model) -> Tensor:
-    """Index of the `champion` among the model's datapoints.
+    """Index of the `champion` among the datapoints, a long ``batch_shape``.
 
     Args:
         model: See `champion`, also for errors.
-
-    Returns:
-        A long tensor of ``batch_shape``.
     """
     points = observed_points(model)
     with torch.no_grad():
@@ -155,13 +152,10 @@ def incumbent(model: Model) -> Tensor:
 
 
 def incumbent_index(model: Model) -> Tensor:
-    """Index of the `incumbent` among the model's datapoints.
+    """Index of the `incumbent` among the datapoints, a long ``batch_shape``.
 
     Args:
         model: See `incumbent`, also for errors.
-
-    Returns:
-        A long tensor of ``batch_shape``.
     """
     points = observed_points(model)
     shown = shown_points(model, points)

@@ -171,6 +171,7 @@ def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel])
     duels = [logged.duel for logged in done]
     answers = [(duel.proposal, duel.challenger_won) for duel in duels]
     model = fit_answers(answers, _fit(settings))
+    assert model is not None, "every duel of a run has an answer"
     cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
     best = duels[-1].incumbent.unsqueeze(0)
     candidates = stopping_candidates(best, cube, NUM_CANDIDATES)

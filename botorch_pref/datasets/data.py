@@ -53,9 +53,6 @@ class ComparisonData:
             raters: `m` long ids, if known.
             tie: `m` bools, true where neither won.
 
-        Returns:
-            The comparisons over the distinct items.
-
         Raises:
             FeedbackError: A feature is not finite or a winner equals its loser; the
                 message names the first such row.
@@ -111,9 +108,6 @@ class ComparisonData:
 
         Args:
             rows: Long indices of comparisons, or a bool mask of length `m`.
-
-        Returns:
-            The smaller table; items that no row mentions are left out.
         """
         kept, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
         raters = None if self.raters is None else self.raters[rows]
@@ -186,9 +180,6 @@ class FeedbackData(Generic[Kind]):
 
         Args:
             rows: Long indices of answers, or a bool mask of length `m`.
-
-        Returns:
-            The smaller table; items that no row mentions are left out.
         """
         chosen = self.feedback.map_tensors(lambda values: values[rows])
         indices = {name: getattr(chosen, name) for name in chosen.index_fields}

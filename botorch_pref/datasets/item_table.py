@@ -84,9 +84,6 @@ class ItemTable:
         Args:
             names: Their ids.
 
-        Returns:
-            Long indices.
-
         Raises:
             FeedbackError: There is no such item.
         """

@@ -65,9 +65,6 @@ def feature_effect(
         generator: Source of the drawn items.
         num_values: Number of values `g`, between the quantiles 0.05 and 0.95.
         num_background: Number of items averaged over.
-
-    Returns:
-        The effect over the range of the feature.
     """
     ends = datapoints[:, feature].quantile(datapoints.new_tensor(QUANTILES))
     values = torch.linspace(0, 1, num_values).to(ends) * (ends[1] - ends[0]) + ends[0]
@@ -174,14 +171,11 @@ def evidence_profile(
     .. math:: \ell(\theta_1) = \max_{\theta_2}
         \log p(\mathcal{Y} \mid \theta_1, \theta_2)
 
-    By default no prior counts: the question is what the answers say. A parameter that
-    is confounded with another one, as the noise of comparisons is with the kernel's
-    output scale, then has a flat profile. With ``priors=True`` the log priors of all
-    other parameters are added, as in a fit, and give it a shape; that of the parameter
-    itself never counts.
-
-    Each fit starts from that of the neighbouring value, outwards from the value that
-    the model has. A fit finds a local optimum, as any.
+    By default no prior counts. The profile of a parameter that is confounded with
+    another one, as the noise of comparisons is with the kernel's output scale, is then
+    flat. With ``priors=True`` the log priors of all other parameters are added, as in a
+    fit, and give it a shape; that of the parameter itself never counts. Each fit starts
+    from that of the neighbouring value, outwards from the value that the model has.
 
     Args:
         model: With answers, and without batches. It stays as it is.
@@ -190,9 +184,6 @@ def evidence_profile(
             one that the model does not learn.
         values: `g >= 3` increasing values.
         priors: Whether the priors of the other parameters count.
-
-    Returns:
-        The profile.
 
     Raises:
         BotorchPrefError: There is no such parameter, it is not a scalar, or the values

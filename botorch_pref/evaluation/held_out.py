@@ -200,10 +200,9 @@ def folds_by_samples(
 ) -> list[RankingFold]:
     r"""Folds of the items; no held-out item was seen in training.
 
-    The :math:`\mathcal N` partition of Guo et al. (2020), section 5.2: the training
-    sets of a fold are those within the training items, its test sets those within the
-    test items. Sets with items of both kinds are in neither: of sets of k items about
-    :math:`(1 - 1/F)^k` remain to learn from and :math:`F^{-k}` to test, which may be
+    The :math:`\mathcal N` partition of Guo et al. (2020), section 5.2: sets within the
+    training items are learned from, and sets within the test items are held out. Of
+    sets of k items about :math:`(1 - 1/F)^k` and :math:`F^{-k}` remain, which may be
     none.
 
     Args:
@@ -286,9 +285,6 @@ def fit_preference_gp(
         model_class: The model.
         train: The comparisons.
         generator: Source of the draw of comparisons.
-
-    Returns:
-        The model of all comparisons.
     """
     scaling = _scaling(train)
     drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]
@@ -313,9 +309,6 @@ def fit_pairwise_gp(train: ComparisonData) -> PairwiseGP:
 
     Args:
         train: The comparisons; it knows no ties and is not told of them.
-
-    Returns:
-        The fitted model.
     """
     decided = train.subset(train.decided)
     model = PairwiseGP(
@@ -340,9 +333,6 @@ def predict_with(fit: Callable[[ComparisonData], Model]) -> Predictor:
 
     Args:
         fit: Fits a model: one of ours, or BoTorch's `PairwiseGP`.
-
-    Returns:
-        The predictor.
     """
 
     def predict(train: ComparisonData, first: Tensor, second: Tensor) -> Tensor:
@@ -386,14 +376,12 @@ def cross_validate_model(
     r"""Scores of a model's answers, each predicted from a part of the others.
 
     Answers of all kinds are dealt out to folds at random. For each fold a copy of the
-    model learns from the other folds, with the same points, likelihoods, kernel and
-    engine. The log-loss of a kind is
+    model learns from the other folds. The log-loss of a kind is
 
     .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}) .
 
-    Repeated answers fall into different folds, and then are easy to foresee; so are
-    those of one rater. An answer with a count stays whole, and counts as often in the
-    scores.
+    Repeated answers, and those of one rater, fall into different folds and are easy to
+    foresee. An answer with a count stays whole, and counts as often in the scores.
 
     Args:
         model: With answers, without batches. It stays as it is.

@@ -31,9 +31,8 @@ from botorch_pref.models.predictions import model_link
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
     """Numbers of the connected components into which answers join the points.
 
-    An answer about several points joins them. Absolute answers, such as ratings, put
-    all their points on one scale and join these. Utilities of points in different
-    components are compared by the prior alone: a duel across them teaches most.
+    An answer joins its points; absolute answers, such as ratings, join all theirs. The
+    prior alone compares points of different components: a duel across two teaches most.
 
     Args:
         num_points: ``n``.
@@ -92,9 +91,6 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
     Args:
         datapoints: ``n x d``. Equal rows are one point.
         comparisons: Without batches. An answer with a count is as many answers.
-
-    Returns:
-        The agreement.
     """
     _, point = torch.unique(datapoints, dim=0, return_inverse=True)
     counts = _outcome_counts(point, comparisons)
@@ -137,9 +133,9 @@ def best_probability(
 
     .. math:: P\big(f(x_i) = \max_j f(x_j) \mid D\big),
 
-    the share of joint posterior samples, quasi-random where there are not too many
-    points for it, in which the point is the largest. A point and its copies share. The
-    standard error of a probability ``p`` is at most ``sqrt(p (1 - p) / num_samples)``.
+    the share of joint posterior samples in which the point is the largest; copies of a
+    point share it. The standard error of a probability ``p`` is at most
+    ``sqrt(p (1 - p) / num_samples)``.
 
     Args:
         model: Any BoTorch model with one output.
@@ -192,8 +188,8 @@ def remaining_gain(
 
     .. math:: E\big[\max_{z \in Z \cup \{x\}} f(z) - f(x) \mid D\big],
 
-    the expected simple regret of ``x`` among the candidates. It is 0 where nothing is
-    left to be learned, and grows with the number of candidates: fill the space.
+    the expected simple regret of ``x`` among the candidates. It grows with their
+    number: fill the space.
 
     Args:
         model: Any BoTorch model with one output.
@@ -201,9 +197,6 @@ def remaining_gain(
         candidates: ``Z``, ``batch_shape x n x d``.
         num_samples: Number of joint samples.
         seed: Of the samples.
-
-    Returns:
-        The gain.
     """
     utilities = utility_samples(
         model, torch.cat([point, candidates], dim=-2), num_samples, seed
@@ -395,11 +388,9 @@ def stopping_advice(
 
     Neither depends on the unit of utility. Both are as good as the model: one that is
     sure of a wrong optimum stops there. Candidates stand for the space, but the best of
-    any 512 points in six dimensions is far below the best of the cube. With
-    ``bounds``, gradients lead each posterior draw from its best candidates to the
-    largest utility of the box; take the candidates of :func:`.stopping_candidates`.
-    ``docs/evaluation.md`` says how often the advice is wrong
-    (``benchmarks/stopping_errors.py``).
+    512 points in six dimensions is far below the best of the cube. With ``bounds``,
+    gradients lead each posterior draw from its best candidates to a maximum of the box.
+    ``docs/evaluation.md`` says how often the advice is wrong.
 
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
@@ -418,9 +409,6 @@ def stopping_advice(
         num_samples: Number of joint samples of the utilities; not used with bounds.
         seed: Of the samples.
 
-    Returns:
-        The advice.
-
     Raises:
         BotorchPrefError: A number outside its range, a batch of models, or bounds for
             an ensemble.
@@ -430,11 +418,9 @@ def stopping_advice(
     _check_one_model(model, bounds)
     best = _best_mean(model, candidates) if recommended is None else recommended
     seen = candidates if shown is None else shown
-    if bounds is None:
-        drawn = _gains_over_candidates(model, best, candidates, seen, num_samples, seed)
-    else:
-        drawn = _gains_in_box(model, best, candidates, seen, bounds, seed)
-    gain, extent = drawn
+    gain, extent = _gain_and_range(
+        model, best, candidates, seen, bounds, num_samples, seed
+    )
     with torch.no_grad():
         known = model_link(model) if link is None else link
         chance = known.win_probability(gain, torch.zeros_like(gain))
@@ -480,37 +466,29 @@ def _check_one_model(model: Model, bounds: Tensor | None) -> None:
         )
 
 
-def _gains_over_candidates(
+def _gain_and_range(
     model: Model,
     best: Tensor,
     candidates: Tensor,
     seen: Tensor,
+    bounds: Tensor | None,
     num_samples: int,
     seed: int,
 ) -> tuple[Tensor, Tensor]:
-    """Samples of the gain over one point, and of the range of the points seen."""
-    points = torch.cat([best, candidates, seen])
-    utilities = utility_samples(model, points, num_samples, seed)
-    largest = utilities[..., : 1 + len(candidates)].amax(-1)
-    return largest - utilities[..., 0], _range(utilities[..., -len(seen) :])
-
-
-def _gains_in_box(
-    model: Model,
-    best: Tensor,
-    candidates: Tensor,
-    seen: Tensor,
-    bounds: Tensor,
-    seed: int,
-) -> tuple[Tensor, Tensor]:
-    """The same where the largest utility is that of the whole box."""
-    points, starts = torch.cat([best, seen]), torch.cat([best, candidates])
-    utilities, largest = path_maxima(model, points, starts, bounds, NUM_PATHS, seed)
-    return largest - utilities[..., 0], _range(utilities[..., 1:])
-
-
-def _range(values: Tensor) -> Tensor:
-    return values.amax(-1) - values.amin(-1)
+    """Draws of the gain over the best point, and of the range of the points seen."""
+    everywhere = torch.cat([best, candidates])
+    if bounds is None:
+        points = torch.cat([everywhere, seen])
+        utilities = utility_samples(model, points, num_samples, seed)
+        largest = utilities[..., : len(everywhere)].amax(-1)
+    else:
+        points = torch.cat([best, seen])
+        utilities, largest = path_maxima(
+            model, points, everywhere, bounds, NUM_PATHS, seed
+        )
+    of_seen = utilities[..., -len(seen) :]
+    extent = of_seen.amax(-1) - of_seen.amin(-1)
+    return largest - utilities[..., 0], extent
 
 
 def _best_mean(model: Model, candidates: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -107,63 +107,43 @@ def run_duels(
         fails = works is not None and not bool(works.all())
         challenger_won = None if fails else answer(first, second)
         answers.append((proposal, challenger_won))
-        if works is None:
-            model = fit_answers(answers, fit)  # type: ignore[arg-type]
-        else:
+        if works is not None:
             tried.append(works)
-            model = fit_trials(answers, tried, fit)  # type: ignore[arg-type]
+        model = fit_answers(answers, fit, tried)
         best = first if model is None else incumbent(model).reshape(-1)
         yield Duel(number, proposal, probability, challenger_won, best)
 
 
-def fit_answers(answers: Iterable[tuple[Proposal, bool | None]], fit: Fit) -> Model:
-    """Model of answered duels.
-
-    Args:
-        answers: Each duel, and whether its challenger won; None for a tie.
-        fit: See `run_duels`.
-    """
-    points, pairs, tied = _ordered(answers)
-    return fit(points, split_ties(pairs, tied))
-
-
-def fit_trials(
+def fit_answers(
     answers: Sequence[tuple[Proposal, bool | None]],
-    tried: Sequence[Tensor],
-    fit: FitTrials,
+    fit: Fit | FitTrials,
+    tried: Sequence[Tensor] = (),
 ) -> Model | None:
-    """Model of duels of which some could not be answered; None while none was.
+    """Model of answered duels; None where none could be answered.
 
     Args:
-        answers: As in `fit_answers`; None too where a point was not valid.
-        tried: For each duel, which of its two points are valid.
+        answers: Each duel, and whether its challenger won; None for a tie, or where a
+            point was not valid.
         fit: See `run_duels`.
+        tried: Where points may fail, for each duel which of its two points are valid.
     """
-    works = torch.stack(list(tried))
+    challengers = torch.stack([proposal.challenger for proposal, _ in answers])
+    opponents = torch.stack([proposal.opponent for proposal, _ in answers])
+    points, index = index_pairs(challengers, opponents)
     lost = torch.tensor([won is False for _, won in answers])
-    points, pairs, tied = _ordered(answers)
+    tied = torch.tensor([won is None for _, won in answers])
+    pairs = torch.where(lost.unsqueeze(-1), index.flip(-1), index)
+    if not tried:
+        return fit(points, split_ties(pairs, tied))  # type: ignore[call-arg]
+    works = torch.stack(list(tried))
     answered = works.all(-1)
     if not answered.any():
         return None
-    # In the order of the pairs, winner first.
-    works = torch.where(lost.unsqueeze(-1), works.flip(-1), works)
     labels = torch.zeros(len(points), dtype=torch.bool)
-    labels[pairs[works]] = True
+    labels[index[works]] = True
     comparisons = split_ties(pairs[answered], tied[answered])
-    return fit(points, comparisons, Validity(torch.arange(len(points)), labels))
-
-
-def _ordered(
-    answers: Iterable[tuple[Proposal, bool | None]],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Distinct points, `m x 2` pairs of them, winner first, and which are ties."""
-    pairs, ties = [], []
-    for proposal, challenger_won in answers:
-        ends = (proposal.challenger, proposal.opponent)
-        pairs.append(torch.stack(ends[::-1] if challenger_won is False else ends))
-        ties.append(challenger_won is None)
-    points, indices = index_pairs(*torch.stack(pairs).unbind(1))
-    return points, indices, torch.tensor(ties)
+    validity = Validity(torch.arange(len(points)), labels)
+    return fit(points, comparisons, validity)  # type: ignore[call-arg]
 
 
 def predict_win(model: Model, first: Tensor, second: Tensor) -> float:

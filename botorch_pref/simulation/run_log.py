@@ -79,9 +79,6 @@ def read_log(path: Path) -> tuple[RunSettings, list[LoggedDuel]]:
     Args:
         path: The JSON lines of one run.
 
-    Returns:
-        The settings and the duels in their order.
-
     Raises:
         BotorchPrefError: A line is not of such a log; the message names it.
         OSError: The file cannot be read.

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from acquisition.contract.closed_forms import ONE, SEVERAL, X_REF, points
 from botorch.models import PairwiseGP
 from botorch.models.model import Model
 from hypothesis import HealthCheck, given, settings
@@ -13,15 +14,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.likelihoods.links import LogitLink, ProbitLink
 from botorch_pref.models import EPPreferenceGP
 
-X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
-ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)
-SEVERAL = torch.tensor([[1.0, -2.0], [4.0, 1.0], [-3.0, 0.5]], dtype=torch.double)
 LINKS = [ProbitLink(0.25), LogitLink()]
-
-
-def points(*shape: int, seed: int = 3) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(*shape, 2, generator=generator, dtype=torch.double)
 
 
 def answered(kind: type, X: Tensor, comparisons: Tensor) -> Model:

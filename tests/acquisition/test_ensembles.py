@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from acquisition.contract.closed_forms import each
+from acquisition.contract.closed_forms import each, points
 from entries import Acquisition
 from torch import Generator, Tensor
 
@@ -18,11 +18,6 @@ from botorch_pref.models.fully_bayesian import (
 )
 
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1], [2, 3]])
-
-
-def points(*shape: int, seed: int = 3) -> Tensor:
-    generator = Generator().manual_seed(seed)
-    return torch.rand(*shape, 2, generator=generator, dtype=torch.double)
 
 
 def ensemble(count: int = 3) -> FullyBayesianEPPreferenceGP:

@@ -1,4 +1,4 @@
-"""Profiles of the evidence, against closed forms and other optimisers."""
+"""Drivers, and profiles of the evidence, against closed forms and other optimisers."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,11 @@ from collections.abc import Callable
 import pytest
 import scipy.optimize
 import torch
+from botorch.posteriors import GPyTorchPosterior
+from botorch.utils.testing import MockModel
+from gpytorch.distributions import MultivariateNormal
 from gpytorch.means import ConstantMean
+from linear_operator import to_linear_operator
 from torch import Tensor
 
 from botorch_pref import (
@@ -21,6 +25,7 @@ from botorch_pref import (
 from botorch_pref.evaluation.explanation import (
     EvidenceProfile,
     evidence_profile,
+    feature_effect,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
 
@@ -188,3 +193,30 @@ def test_what_has_no_profile_is_refused() -> None:
     lengthscale = "covar_module.base_kernel.lengthscale"
     with pytest.raises(RuntimeError, match="out of bounds"):
         evidence_profile(model, lengthscale, torch.tensor([0.001, 1.0, 2.0]))
+
+
+WEIGHTS = torch.tensor([2.0, -1.0]).double()
+
+
+class Linear(MockModel):
+    """Utility `w' x` with independent weights of known mean and unit variance."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def posterior(self, X: Tensor, **_: object) -> GPyTorchPosterior:
+        covariance = to_linear_operator(X @ X.T)
+        return GPyTorchPosterior(MultivariateNormal(X @ WEIGHTS, covariance))
+
+
+@pytest.mark.parametrize("feature", [0, 1])
+def test_the_effect_of_a_linear_utility_is_its_weight(feature: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    items = torch.rand(50, 2, generator=generator).double() * 10
+    effect = feature_effect(Linear(), items, ("a", "b"), feature, generator)
+    assert effect.name == "ab"[feature]
+    ends = items[:, feature].quantile(torch.tensor([0.05, 0.95]).double())
+    assert torch.allclose(effect.values[[0, -1]], ends)
+    moved = effect.values - effect.values[0]
+    assert torch.allclose(effect.mean, moved * WEIGHTS[feature])
+    assert torch.allclose(effect.deviation, moved, atol=1e-6)
