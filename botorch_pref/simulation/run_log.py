@@ -120,9 +120,11 @@ def _logged_duel(
     incumbent: list[float],
     regret: float,
 ) -> LoggedDuel:
-    ends = [torch.tensor(x, dtype=torch.double) for x in (challenger, opponent)]
-    best = torch.tensor(incumbent, dtype=torch.double)
-    proposal = Proposal(*ends, source)
+    first, second, best = (
+        torch.tensor(inputs, dtype=torch.double)
+        for inputs in (challenger, opponent, incumbent)
+    )
+    proposal = Proposal(first, second, source)
     duel = Duel(number, proposal, float(probability), challenger_won, best)
     return LoggedDuel(duel, float(regret))
 

@@ -51,7 +51,7 @@ def on_grid(model: EPPreferenceGP, points: Tensor, number: int) -> np.ndarray:
 def test_they_are_those_of_a_fine_grid(model: EPPreferenceGP) -> None:
     points = column(0.4, 0.1, 0.9)
     starts = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
-    number = 512
+    number = 128
     values, largest = path_maxima(model, points, starts, BOX, number)
     assert values.shape == (number, 3)
     assert largest.shape == (number,)
