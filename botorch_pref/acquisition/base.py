@@ -305,14 +305,7 @@ class DuelingAcquisition(AcquisitionFunction):
         self.set_X_pending()
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Says which points were asked about and have no answer yet.
-
-        Args:
-            X_pending: ``n x d``, or None.
-
-        Raises:
-            FeedbackError: It is no tensor of such points.
-        """
+        """Says which points, ``n x d`` or None, have no answer yet."""
         if X_pending is not None:
             X_pending = check_beside("X_pending", X_pending, self.X_ref)
         super().set_X_pending(X_pending)

@@ -347,23 +347,12 @@ class DuelingExploringEIIG(AcquisitionFunction):
         return getattr(self.chosen, "feasible_value", None)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Hands pending points to the function that was drawn.
-
-        Args:
-            X_pending: ``n x d``, or None.
-        """
+        """Hands pending points, ``n x d`` or None, to the function that was drawn."""
         self.chosen.set_X_pending(X_pending)
         super().set_X_pending(self.chosen.X_pending)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Mean value of the duels of the new points, by the function that was drawn.
-
-        Args:
-            X: New points, ``batch_shape x q x d``.
-
-        Returns:
-            ``batch_shape``, broadcast with the batch of the model.
-        """
+        """Value by the function that was drawn, see `DuelingAcquisition`."""
         value: Tensor = self.chosen(X)
         return value
 
@@ -384,11 +373,7 @@ class WrappedAcquisition(AcquisitionFunction):
         super().set_X_pending(getattr(acquisition, "X_pending", None))
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Hands pending points to the wrapped acquisition function.
-
-        Args:
-            X_pending: ``n x d``, or None.
-        """
+        """Hands pending points, ``n x d`` or None, to the wrapped function."""
         self.acquisition.set_X_pending(X_pending)
         super().set_X_pending(X_pending)
 
@@ -485,14 +470,7 @@ class DistinctOptions(WrappedAcquisition):
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """The acquisition function's value less the penalty.
-
-        Args:
-            X: ``batch_shape x q x d``.
-
-        Returns:
-            ``batch_shape``, broadcast with the batch of the model.
-        """
+        """The acquisition function's value less the penalty, ``batch_shape``."""
         return self.acquisition(X) - self.weight * self._nearness(X)
 
     def _nearness(self, X: Tensor) -> Tensor:

@@ -76,14 +76,7 @@ class DuelingThompson(AcquisitionFunction):
         self.set_X_pending()
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Draws the function of this number of pending points.
-
-        Args:
-            X_pending: ``n x d``, or None.
-
-        Raises:
-            FeedbackError: It is no tensor of such points.
-        """
+        """Draws the function of this number of pending points, ``n x d`` or None."""
         if X_pending is not None:
             X_pending = check_beside("X_pending", X_pending, self.X_ref)
         super().set_X_pending(X_pending)
@@ -205,7 +198,7 @@ class HallucinatedModel(Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """The joint posterior of utilities, given the draw.
+        """The joint posterior of utilities, given the draw: Gaussian, without noise.
 
         Args:
             X: ``batch_shape x q x d``.
@@ -214,11 +207,7 @@ class HallucinatedModel(Model):
             posterior_transform: Applied to the posterior.
 
         Returns:
-            A Gaussian posterior over ``batch_shape x q x 1``; of an ensemble, with a
-            batch dimension for its members.
-
-        Raises:
-            UnsupportedError: Other outputs or observation noise are asked for.
+            Over ``batch_shape x q x 1``; the members of an ensemble are a batch.
         """
         check_output_indices(output_indices)
         if observation_noise is not False:

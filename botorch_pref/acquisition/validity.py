@@ -41,14 +41,7 @@ class _ValidityAcquisition(WrappedAcquisition):
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Value of points that may fail.
-
-        Args:
-            X: ``batch_shape x q x d``.
-
-        Returns:
-            ``batch_shape``, broadcast with the batches of both models.
-        """
+        """Value of points that may fail, batches of both models broadcast."""
         return self._value(X, log_validity_probability(self.feasibility_model, X))
 
 

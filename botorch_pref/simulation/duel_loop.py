@@ -199,14 +199,10 @@ class ChosenDuels:
     generator: Generator
 
     def __call__(self, number: int, model: Model | None) -> Proposal:
-        """Proposes the next duel.
+        """Proposes the next duel, see `Propose`.
 
         The duel of a challenger equal to its opponent would teach nothing: a random
         point takes its place, and the proposal's source says so.
-
-        Args:
-            number: Position in the run.
-            model: Of the answers so far, if any.
         """
         if model is None or number < self.num_random:
             return Proposal(self._random_point(), self._random_point(), "random")
