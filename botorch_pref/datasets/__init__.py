@@ -2,7 +2,6 @@
 
 from botorch_pref.datasets.data import ComparisonData, FeedbackData, assign_folds
 from botorch_pref.datasets.files import load_bigrams, load_cars, load_sushi
-from botorch_pref.datasets.item_table import ItemTable
 from botorch_pref.datasets.r_loaders import (
     load_car,
     load_car_task,
@@ -11,7 +10,7 @@ from botorch_pref.datasets.r_loaders import (
     load_travel_mode,
     load_wine,
 )
-from botorch_pref.datasets.tables import load_csv
+from botorch_pref.datasets.tables import ItemTable, load_csv
 
 __all__ = [
     "ComparisonData",
