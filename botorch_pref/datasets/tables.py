@@ -376,7 +376,7 @@ def load_csv(path: str | Path) -> ComparisonData:
             "features: remove the line or add the feature in which they differ"
         )
     raters = numbered(table.texts(RATER)) if RATER in table.header else None
-    tie = _ties(table) if TIE in table.header else None
+    tie = _ties_of(table) if TIE in table.header else None
     return ComparisonData.from_pairs(winners, losers, tuple(columns), raters, tie)
 
 
@@ -424,7 +424,7 @@ def _feature(name: str, table: CsvTable) -> dict[str, list[float]]:
 _TIES = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 
-def _ties(table: CsvTable) -> Tensor:
+def _ties_of(table: CsvTable) -> Tensor:
     said = [cell.lower() for cell in table.texts(TIE, may_be_empty=True)]
     for row, cell in enumerate(said):
         if cell not in _TIES:
