@@ -60,7 +60,7 @@ def test_pending_points_are_finite(kind: Acquisition, skew_model: Model) -> None
 def test_points_are_finite(kind: Acquisition, bad: float, model_kind: type) -> None:
     """Asked for in a batch, with a gradient or without, or as the reference.
 
-    BoTorch's `PairwiseGP` predicts NaN at NaN.
+    BoTorch's `PairwiseGP` would say that a matrix is not positive definite.
     """
     model = model_kind(points(3, seed=9), torch.tensor([[0, 1], [2, 1]]))
     acquisition = kind(model, X_REF)
