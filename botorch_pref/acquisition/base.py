@@ -236,8 +236,8 @@ FunctionT = TypeVar("FunctionT", bound=Any)
 def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
     """An acquisition function's ``forward`` that checks ``X`` once, as it comes in.
 
-    Other models do not name a point that is not finite: BoTorch's `PairwiseGP` says that
-    a matrix is not positive definite.
+    Other models do not name a point that is not finite: BoTorch's `PairwiseGP` says
+    that a matrix is not positive definite.
     """
 
     @wraps(forward)
