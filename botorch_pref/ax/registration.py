@@ -37,11 +37,11 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_pref.ax.generation.acquisition import PreferenceAcquisition
-from botorch_pref.ax.generation.adapter import CatalogueRows, PreferenceAdapter
+from botorch_pref.ax.generation.adapter import PreferenceAcquisition, PreferenceAdapter
 from botorch_pref.ax.generation.numbers import (
     TO_EVEN_UNIT_CUBE,
     TO_UNIT_CUBE,
+    CatalogueRows,
     NearestIntegers,
     ReadableNumbers,
     UnitNumbers,

@@ -391,6 +391,7 @@ class StoppingAdvice(NamedTuple):
             alone was.
         gain_confidence: Posterior probability that the gain is below ``gain_tolerance``
             times the range.
+        gain_standard_error: Of the expected gain, for independent draws.
     """
 
     stop: bool
@@ -399,6 +400,7 @@ class StoppingAdvice(NamedTuple):
     expected_gain: float
     gain_share: float
     gain_confidence: float
+    gain_standard_error: float
 
 
 def stopping_advice(
@@ -501,6 +503,8 @@ def stopping_advice(
     with torch.no_grad():
         known = model_link(model) if link is None else link
         chance = known.win_probability(gain, torch.zeros_like(gain))
+    # An ensemble's members count alike.
+    each = gain.reshape(len(gain), -1).mean(-1)
     reached = float((chance < tolerance).double().mean())
     wide = float(extent.mean())
     little = float((gain < gain_tolerance * extent).double().mean())
@@ -511,6 +515,7 @@ def stopping_advice(
         expected_gain=float(gain.mean()),
         gain_share=float(gain.mean()) / wide if wide > 0 else math.nan,
         gain_confidence=little,
+        gain_standard_error=float(each.std()) / len(each) ** 0.5,
     )
 
 

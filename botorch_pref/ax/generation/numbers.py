@@ -1,4 +1,4 @@
-"""Numbers of designs: whole ones, and digits that a person can read."""
+"""Ax's transforms of designs: rows of a table, whole numbers, digits to be read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,43 @@ from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
-from botorch_pref.ax.generation.adapter import CatalogueRows
+from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.ax.space.options import shares
 from botorch_pref.errors import ExperimentError
+
+
+class CatalogueRows(Transform):
+    """Designs replaced by the nearest row of the catalogue, where there is one.
+
+    Distances are those of `shares`.
+    """
+
+    no_op_for_experiment_data = True
+
+    def __init__(
+        self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(search_space, *args, **kwargs)
+        assert search_space is not None
+        adapter = self.adapter
+        found = None if adapter is None else Catalogue.of(adapter._experiment)
+        self._rows = [] if found is None else [*found.rows.values()]
+        self._space = search_space.clone()
+        if self._rows:
+            self._shares = shares(self._space, self._rows)
+
+    def untransform_observation_features(
+        self, observation_features: list[ObservationFeatures]
+    ) -> list[ObservationFeatures]:
+        """The features of rows, of those in units of the search space."""
+        for features in observation_features if self._rows else ():
+            if self._space.parameters.keys() <= features.parameters.keys():
+                off = self._shares - shares(self._space, [features.parameters])
+                nearest = int(off.square().sum(-1).argmin())
+                features.parameters = dict(self._rows[nearest])
+        return observation_features
+
 
 _DIGITS = 5
 """How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
@@ -44,11 +78,7 @@ class ReadableNumbers(Transform):
     def untransform_observation_features(
         self, observation_features: list[ObservationFeatures]
     ) -> list[ObservationFeatures]:
-        """The features with rounded numbers.
-
-        Args:
-            observation_features: In the units of the search space; changed in place.
-        """
+        """The features with rounded numbers, in the units of the search space."""
         for features in observation_features:
             features.parameters.update(self._rounded(features.parameters))
         return observation_features
@@ -56,27 +86,18 @@ class ReadableNumbers(Transform):
     def _rounded(self, given: TParameterization) -> TParameterization:
         space = self.search_space
         numbers: TParameterization = {
-            name: readable(parameter, float(given[name]))  # type: ignore[arg-type]
+            name: _readable(parameter, float(given[name]))  # type: ignore[arg-type]
             for name, parameter in space.parameters.items()
             if name in given and _is_continuous(parameter)
         }
-        if space.check_membership(
-            {**given, **numbers}, check_all_parameters_present=False
-        ):
+        if _is_member(space, {**given, **numbers}):
             return numbers
-        constrained = {
-            n for c in space.parameter_constraints for n in c.constraint_dict
-        }
+        constrained = _constrained(space)
         return {name: x for name, x in numbers.items() if name not in constrained}
 
 
-def readable(parameter: RangeParameter, number: float) -> float:
-    """A number of a parameter's range with few digits.
-
-    Args:
-        parameter: Of floating-point numbers.
-        number: In the parameter's unit.
-    """
+def _readable(parameter: RangeParameter, number: float) -> float:
+    """A number of a parameter's range, in the parameter's unit, with few digits."""
     lower, upper = float(parameter.lower), float(parameter.upper)
     scale = abs(number) if parameter.log_scale else upper - lower
     if scale > 0:
@@ -92,6 +113,15 @@ def _is_continuous(parameter: object) -> TypeGuard[RangeParameter]:
     )
 
 
+def _is_member(space: SearchSpace, design: TParameterization) -> bool:
+    return space.check_membership(design, check_all_parameters_present=False)
+
+
+def _constrained(space: SearchSpace) -> set[str]:
+    """The names of parameters that constraints are about."""
+    return {name for c in space.parameter_constraints for name in c.constraint_dict}
+
+
 class NearestIntegers(IntToFloat):
     """Integers relaxed to numbers, and rounded to the nearest that constraints allow.
 
@@ -102,11 +132,7 @@ class NearestIntegers(IntToFloat):
     def untransform_observation_features(
         self, observation_features: list[ObservationFeatures]
     ) -> list[ObservationFeatures]:
-        """The features with integers instead of numbers.
-
-        Args:
-            observation_features: With numbers; changed in place.
-        """
+        """The features with integers instead of numbers."""
         for features in observation_features:
             features.parameters.update(self._rounded(features.parameters))
         return observation_features
@@ -118,7 +144,7 @@ class NearestIntegers(IntToFloat):
             if name in self.transform_parameters and name in given
         }
         nearest = {name: round(number) for name, number in numbers.items()}
-        constrained = [name for name in nearest if name in self._constrained()]
+        constrained = [n for n in nearest if n in _constrained(self.search_space)]
         ways = product(*({floor(numbers[n]), ceil(numbers[n])} for n in constrained))
 
         def distance(way: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
@@ -127,15 +153,9 @@ class NearestIntegers(IntToFloat):
 
         for way in sorted(ways, key=distance):
             whole = nearest | dict(zip(constrained, way, strict=True))
-            if self.search_space.check_membership(
-                {**given, **whole}, check_all_parameters_present=False
-            ):
+            if _is_member(self.search_space, {**given, **whole}):
                 return whole
         return nearest
-
-    def _constrained(self) -> set[str]:
-        constraints = self.search_space.parameter_constraints
-        return {name for c in constraints for name in c.constraint_dict}
 
 
 class WholeNumbers(NearestIntegers):
@@ -148,11 +168,7 @@ class WholeNumbers(NearestIntegers):
     """
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """The search space with numbers instead of integers.
-
-        Args:
-            search_space: With integers.
-        """
+        """The search space with numbers instead of integers."""
         relaxed = super().transform_search_space(search_space)
         for name in self.transform_parameters:
             whole, number = search_space.parameters[name], relaxed.parameters[name]
@@ -169,11 +185,7 @@ class UnitNumbers(UnitX):
     """
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """The search space with numbers from 0 to 1.
-
-        Args:
-            search_space: With numbers in their units; changed in place.
-        """
+        """The search space with numbers from 0 to 1."""
         constraints = [self._transformed(c) for c in search_space.parameter_constraints]
         search_space.set_parameter_constraints([])
         search_space = super().transform_search_space(search_space)

@@ -36,10 +36,7 @@ _FINEST = 1e-9
 
 
 def check_config(config: Any) -> None:
-    """Checks that the numbers of a parameter are finite and none is too large.
-
-    Args:
-        config: Ax's configuration of a parameter, which checks the rest.
+    """Checks that one can calculate with the numbers of a parameter.
 
     Raises:
         ExperimentError: A bound, step size or value is no finite number, or too large;
@@ -100,10 +97,7 @@ def _checked_size(where: str, given: Any) -> float:
 
 
 def check_coefficients(space: SearchSpace) -> None:
-    """Checks that what constraints and derived parameters say is finite.
-
-    Args:
-        space: Ax's search space.
+    """Checks that the numbers of constraints and of derived parameters are finite.
 
     Raises:
         ExperimentError: A coefficient is not, or is too large.
@@ -121,17 +115,19 @@ def check_coefficients(space: SearchSpace) -> None:
 def check_feasible(space: SearchSpace) -> None:
     """Checks that some design satisfies all constraints: a mixed-integer programme.
 
-    Args:
-        space: Ax's search space.
-
     Raises:
         ExperimentError: None does; says which constraint cannot be, or that they
             contradict each other.
     """
+
+    def can_be(constraints: Sequence[ParameterConstraint]) -> bool:
+        # 2 is "infeasible"; anything else proves nothing.
+        return bool(_programme(space, constraints).solved(None).status != 2)
+
     constraints = space.parameter_constraints
-    if not constraints or _can_be(space, constraints):
+    if not constraints or can_be(constraints):
         return
-    alone = [c for c in constraints if not _can_be(space, [c])]
+    alone = [c for c in constraints if not can_be([c])]
     which = ", ".join(_shown(c) for c in alone or constraints)
     why = (
         "no values in the ranges of its parameters satisfy"
@@ -143,32 +139,46 @@ def check_feasible(space: SearchSpace) -> None:
     )
 
 
+def _shown(constraint: ParameterConstraint) -> str:
+    terms = (f"{w:g} * {name}" for name, w in constraint.constraint_dict.items())
+    relation = "==" if constraint.is_equality else "<="
+    return f"{' + '.join(terms)} {relation} {constraint.bound:g}"
+
+
+_FAR_SMALLER = 0.1
+"""Share of a range; constraints that leave less make another one of it."""
+
+_TOLERANCE = 1e-6
+"""How exact a share of a range is that a solver found."""
+
+_NO_RANGE = 10 * _TOLERANCE
+"""Share of a range that might be none, as far as a solver can tell."""
+
+
 def fit_ranges(space: SearchSpace) -> None:
     """Gives numbers the range that constraints leave them, where that is far smaller.
 
-    Designs are the same ones. The model, the spread of first questions, and what can be
-    told apart all go by ranges: in one of 0 to 1 of which a constraint leaves 0 to
-    0.01, all designs would look alike.
-
-    Args:
-        space: Ax's search space; changed.
+    The designs stay the same; the search space is changed. The model, the spread of
+    first questions, and what can be told apart all go by ranges: in one of 0 to 1 of
+    which a constraint leaves 0 to 0.01, all designs would look alike.
     """
     constrained = {n for c in space.parameter_constraints for n in c.constraint_dict}
-    waiting = [p for n, p in space.parameters.items() if n in constrained]
+    waiting = [
+        parameter
+        for name, parameter in space.parameters.items()
+        if name in constrained and isinstance(parameter, RangeParameter)
+    ]
     while waiting:
         # Tolerances of a solver count less in smaller ranges.
         waiting = [p for p in waiting if _is_narrowed(space, p)]
 
 
-def _is_narrowed(space: SearchSpace, parameter: Parameter) -> bool:
+def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
     """Whether a parameter has now the far smaller range that constraints leave it."""
-    if not isinstance(parameter, RangeParameter):
-        return False
-    programme = _Programme.of(space, space.parameter_constraints)
-    lower, upper = float(parameter.lower), float(parameter.upper)
-    low, high = programme.range_of(parameter.name)
+    low, high = _programme(space, space.parameter_constraints).range_of(parameter.name)
     if not _NO_RANGE < high - low < _FAR_SMALLER:
         return False
+    lower, upper = float(parameter.lower), float(parameter.upper)
     step = 10.0 ** math.floor(math.log10(_TOLERANCE * (upper - lower)))
     low = max(lower, _outwards(lower + low * (upper - lower), step, math.floor))
     high = min(upper, _outwards(lower + high * (upper - lower), step, math.ceil))
@@ -189,19 +199,20 @@ def _outwards(found: float, step: float, rounding: Callable[[float], int]) -> fl
     )
 
 
-_FAR_SMALLER = 0.1
-"""Share of a range; constraints that leave less make another one of it."""
+@dataclass(frozen=True)
+class _Variable:
+    """Variable of a programme; ``offset + value * z`` is what the parameter gets of it.
 
-_TOLERANCE = 1e-6
-"""How exact a share of a range is that a solver found."""
+    A number is a share of its range, a whole number itself; a choice has a variable for
+    each value, which is 1 where it is taken.
+    """
 
-_NO_RANGE = 10 * _TOLERANCE
-"""Share of a range that might be none, as far as a solver can tell."""
-
-
-def _can_be(space: SearchSpace, constraints: Sequence[ParameterConstraint]) -> bool:
-    # 2 is "infeasible"; anything else proves nothing.
-    return bool(_Programme.of(space, constraints).solved(None).status != 2)
+    parameter: str
+    lower: float
+    upper: float
+    whole: bool
+    value: float = 1.0
+    offset: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -216,32 +227,8 @@ class _Programme:
     variables: list[_Variable]
     rows: list[LinearConstraint]
 
-    @classmethod
-    def of(
-        cls, space: SearchSpace, constraints: Sequence[ParameterConstraint]
-    ) -> _Programme:
-        """The programme of some constraints.
-
-        Args:
-            space: Ax's search space.
-            constraints: Some of its own.
-        """
-        names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
-        variables = [v for name in names for v in _variables(space.parameters[name])]
-        rows = [_row(constraint, variables) for constraint in constraints]
-        for name in names:
-            if isinstance(space.parameters[name], ChoiceParameter):
-                taken = [float(v.parameter == name) for v in variables]
-                rows.append(LinearConstraint(taken, 1, 1))
-        return cls(variables, rows)
-
     def solved(self, wanted: str | None, sign: float = 1.0) -> OptimizeResult:
-        """The solution with the smallest value of a parameter.
-
-        Args:
-            wanted: The name of the parameter; None for any solution.
-            sign: -1 for the largest value.
-        """
+        """A solution; with the smallest value of a parameter, the largest with -1."""
         return milp(
             [sign * float(v.parameter == wanted) for v in self.variables],
             bounds=Bounds(
@@ -252,47 +239,28 @@ class _Programme:
         )
 
     def range_of(self, name: str) -> tuple[float, float]:
-        """The smallest and the largest value of a number, as shares of its range.
-
-        Args:
-            name: Of the parameter.
-        """
+        """The smallest and the largest value of a number, as shares of its range."""
         ends = [self.solved(name, sign) for sign in (1.0, -1.0)]
-        (variable,) = (v for v in self.variables if v.parameter == name)
         if any(end.x is None for end in ends):
             return 0.0, 1.0
-        low, high = (float(end.x[self.variables.index(variable)]) for end in ends)
+        (place,) = (i for i, v in enumerate(self.variables) if v.parameter == name)
+        variable = self.variables[place]
         span = variable.upper - variable.lower
-        return (low - variable.lower) / span, (high - variable.lower) / span
+        low, high = (float(end.x[place] - variable.lower) / span for end in ends)
+        return low, high
 
 
-def _row(
-    constraint: ParameterConstraint, variables: Sequence[_Variable]
-) -> LinearConstraint:
-    """A constraint on variables, its largest coefficient of size 1."""
-    weights = [constraint.constraint_dict.get(v.parameter, 0.0) for v in variables]
-    offset = sum(w * v.offset for w, v in zip(weights, variables, strict=True))
-    row = [w * v.value for w, v in zip(weights, variables, strict=True)]
-    size = max(map(abs, row), default=0.0) or 1.0
-    most = (constraint.bound - offset) / size
-    least = most if constraint.is_equality else -math.inf
-    return LinearConstraint([number / size for number in row], least, most)
-
-
-@dataclass(frozen=True)
-class _Variable:
-    """Variable of a programme: ``offset + value * z`` is the parameter's share in it.
-
-    A number is a share of its range, a whole number itself; a choice has a variable for
-    each value, which is 1 where it is taken.
-    """
-
-    parameter: str
-    lower: float
-    upper: float
-    whole: bool
-    value: float = 1.0
-    offset: float = 0.0
+def _programme(
+    space: SearchSpace, constraints: Sequence[ParameterConstraint]
+) -> _Programme:
+    names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
+    variables = [v for name in names for v in _variables(space.parameters[name])]
+    rows = [_row(constraint, variables) for constraint in constraints]
+    for name in names:
+        if isinstance(space.parameters[name], ChoiceParameter):
+            taken = [float(v.parameter == name) for v in variables]
+            rows.append(LinearConstraint(taken, 1, 1))
+    return _Programme(variables, rows)
 
 
 def _variables(parameter: Parameter) -> list[_Variable]:
@@ -306,7 +274,14 @@ def _variables(parameter: Parameter) -> list[_Variable]:
     return [_Variable(parameter.name, 0, 1, False, upper - lower, lower)]
 
 
-def _shown(constraint: ParameterConstraint) -> str:
-    terms = (f"{w:g} * {name}" for name, w in constraint.constraint_dict.items())
-    relation = "==" if constraint.is_equality else "<="
-    return f"{' + '.join(terms)} {relation} {constraint.bound:g}"
+def _row(
+    constraint: ParameterConstraint, variables: Sequence[_Variable]
+) -> LinearConstraint:
+    """A constraint on variables, its largest coefficient of size 1."""
+    weights = [constraint.constraint_dict.get(v.parameter, 0.0) for v in variables]
+    offset = sum(w * v.offset for w, v in zip(weights, variables, strict=True))
+    row = [w * v.value for w, v in zip(weights, variables, strict=True)]
+    size = max(map(abs, row), default=0.0) or 1.0
+    most = (constraint.bound - offset) / size
+    least = most if constraint.is_equality else -math.inf
+    return LinearConstraint([number / size for number in row], least, most)

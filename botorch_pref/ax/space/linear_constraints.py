@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from ax.core.parameter import Parameter
@@ -13,8 +14,8 @@ from ax.core.parameter_constraint import ParameterConstraint
 from botorch_pref.errors import ExperimentError
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_DEEPEST = 50
-"""Parentheses in parentheses; more are no constraint that a person wrote."""
+_LONGEST = 20_000
+"""Characters of an expression; a longer one is none that a person wrote."""
 
 Form = tuple[float, dict[str, float]]
 """A constant, and weights of parameters by name: a linear function of a design."""
@@ -60,9 +61,8 @@ class LinearConstraint(ParameterConstraint):
         left, relation, right = sides
         if relation == ">=":
             left, right = right, left
-        constant, weights = _sum(
-            linear_form(left, names), linear_form(right, names), -1.0
-        )
+        most, least = linear_form(left, names), linear_form(right, names)
+        constant, weights = _sum(most, _scaled(least, -1.0))
         weights = {name: weight for name, weight in weights.items() if weight != 0}
         if not all(map(math.isfinite, [constant, *weights.values()])):
             raise ExperimentError(f"The constraint {text!r} has too large numbers.")
@@ -80,25 +80,100 @@ class LinearConstraint(ParameterConstraint):
     def clone_with_transformed_parameters(
         self, transformed_parameters: dict[str, Parameter]
     ) -> LinearConstraint:
-        """A copy: the names of the parameters stay.
-
-        Args:
-            transformed_parameters: Not used.
-        """
+        """A copy: the names of the parameters stay."""
         return self.clone()
 
 
 def linear_form(text: str, names: Sequence[str]) -> Form:
-    """A linear function of parameters from its text; nothing is evaluated.
+    """A linear function of parameters from its text, as ``"2 * (dose - 0.5 * cup)"``.
 
-    Args:
-        text: Sums and products of numbers and names, as ``"2 * (dose - 0.5 * cup)"``.
-        names: Of the parameters.
+    Python's parser makes a tree of the text, and nothing evaluates it. The names of
+    parameters need not be identifiers.
 
     Raises:
         ExperimentError: The text is something else, or names another parameter.
     """
-    return _Parser(text, names).form()
+    known = {f"_{i}": name for i, name in enumerate(names)}
+    identifiers = {name: identifier for identifier, name in known.items()}
+    longest_first = sorted(map(re.escape, names), key=len, reverse=True)
+    own = "|".join([*(rf"(?<!\w){name}(?!\w)" for name in longest_first), r"(?!)"])
+
+    def identified(found: re.Match[str]) -> str:
+        name, number, other, sign = found.groups()
+        if other is not None:
+            raise ValueError(f"there is no parameter {other!r}")
+        if sign is not None:
+            raise ValueError(f"{sign!r} means nothing in it")
+        if number is not None and not math.isfinite(float(number)):
+            raise ValueError(f"{number} is too large")
+        return f" {identifiers[name] if number is None else float(number)} "
+
+    tokens = rf"({own})|({_NUMBER})|([^\W\d]\w*)|([^-+*/()\s])"
+    try:
+        if len(text) > _LONGEST:
+            raise ValueError("it is too long")
+        written = " ".join(re.sub(tokens, identified, text).split())
+        return _form(ast.parse(written, mode="eval").body, known)
+    except (SyntaxError, ValueError) as error:
+        why = error.msg if isinstance(error, SyntaxError) else error
+        raise ExperimentError(
+            f"{text.strip()[:200]!r} is no linear expression of the parameters: {why}; "
+            "write a sum of numbers and of parameters times numbers."
+        ) from error
+    except (MemoryError, RecursionError) as error:
+        raise ExperimentError(
+            f"{text.strip()[:200]!r} is too deep to be read; write a sum of numbers "
+            "and of parameters times numbers."
+        ) from error
+
+
+def _form(tree: ast.expr, known: Mapping[str, str]) -> Form:
+    """The linear function of a tree of sums and products.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    match tree:
+        case ast.Constant(value=float() as number):
+            return number, {}
+        case ast.Name(id=name):
+            return 0.0, {known[name]: 1.0}
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
+            return _scaled(
+                _form(inner, known), -1.0 if isinstance(sign, ast.USub) else 1.0
+            )
+        case ast.BinOp(left=left, op=operation, right=right):
+            return _combined(operation, _form(left, known), _form(right, known))
+    raise ValueError("it is more than sums and products")
+
+
+def _combined(operation: ast.operator, left: Form, right: Form) -> Form:
+    match operation:
+        case ast.Add():
+            return _sum(left, right)
+        case ast.Sub():
+            return _sum(left, _scaled(right, -1.0))
+        case ast.Mult() if not left[1] or not right[1]:
+            form, factor = (left, right[0]) if left[1] else (right, left[0])
+            return _scaled(form, factor)
+        case ast.Div() if not right[1]:
+            if right[0] == 0:
+                raise ValueError("it divides by zero")
+            return _scaled(left, 1 / right[0])
+        case ast.Mult() | ast.Div():
+            raise ValueError("it multiplies or divides by a parameter")
+    raise ValueError("it is more than sums and products")
+
+
+def _sum(first: Form, second: Form) -> Form:
+    weights = dict(first[1])
+    for name, weight in second[1].items():
+        weights[name] = weights.get(name, 0.0) + weight
+    return first[0] + second[0], weights
+
+
+def _scaled(form: Form, factor: float) -> Form:
+    return form[0] * factor, {name: w * factor for name, w in form[1].items()}
 
 
 def linear_text(text: str, names: Sequence[str]) -> str:
@@ -106,10 +181,6 @@ def linear_text(text: str, names: Sequence[str]) -> str:
 
     Ax evaluates the text of a derived parameter. What this returns holds numbers,
     ``+``, ``*`` and names of parameters, which are identifiers, and nothing else.
-
-    Args:
-        text: See `linear_form`.
-        names: Of the parameters.
 
     Raises:
         ExperimentError: The text is no linear function, or a name in it is no
@@ -126,110 +197,7 @@ def linear_text(text: str, names: Sequence[str]) -> str:
 
 
 def sum_text(form: Form) -> str:
-    """The text of a linear function.
-
-    Args:
-        form: The function.
-    """
+    """The text of a linear function."""
     constant, weights = form
     terms = [n if w == 1 else f"{w!r} * {n}" for n, w in weights.items()]
     return " + ".join(terms + ([repr(constant)] if constant or not terms else []))
-
-
-def _sum(first: Form, second: Form, factor: float) -> Form:
-    weights = dict(first[1])
-    for name, weight in second[1].items():
-        weights[name] = weights.get(name, 0.0) + factor * weight
-    return first[0] + factor * second[0], weights
-
-
-def _scaled(form: Form, factor: float) -> Form:
-    return form[0] * factor, {name: w * factor for name, w in form[1].items()}
-
-
-class _Parser:
-    """Parser of one linear expression, by recursive descent."""
-
-    def __init__(self, text: str, names: Sequence[str]) -> None:
-        self._text = text
-        self._names = set(names)
-        longest_first = sorted(map(re.escape, names), key=len, reverse=True)
-        known = [rf"(?<!\w){name}(?!\w)" for name in longest_first]
-        name = "|".join([*known, r"[A-Za-z_]\w*"])
-        self._pattern = re.compile(rf"\s*(?:({name})|({_NUMBER})|([-+*/()])|(\S))")
-        self._tokens = [*self._tokenised(text)]
-        self._next = 0
-        self._depth = 0
-
-    def _tokenised(self, text: str) -> Iterator[str | float]:
-        for found in self._pattern.finditer(text.rstrip()):
-            name, number, sign, other = found.groups()
-            if number is not None:
-                if not math.isfinite(float(number)):
-                    raise self._error(f"{number} is too large")
-                yield float(number)
-            elif name is not None and name not in self._names:
-                raise self._error(f"there is no parameter {name!r}")
-            elif other is not None:
-                raise self._error(f"{other!r} means nothing in it")
-            else:
-                yield name or sign
-
-    def _error(self, why: str) -> ExperimentError:
-        return ExperimentError(
-            f"{self._text.strip()[:200]!r} is no linear expression of the parameters: "
-            f"{why}; write a sum of numbers and of parameters times numbers."
-        )
-
-    def form(self) -> Form:
-        found = self._sum()
-        if self._next < len(self._tokens):
-            raise self._error(f"{self._tokens[self._next]!r} stands where + or - could")
-        return found
-
-    def _peek(self) -> str | float | None:
-        return self._tokens[self._next] if self._next < len(self._tokens) else None
-
-    def _sum(self) -> Form:
-        total = self._product()
-        while (sign := self._peek()) in ("+", "-"):
-            self._next += 1
-            total = _sum(total, self._product(), 1.0 if sign == "+" else -1.0)
-        return total
-
-    def _product(self) -> Form:
-        product = self._atom()
-        while (sign := self._peek()) in ("*", "/"):
-            self._next += 1
-            other = self._atom()
-            if sign == "*" and not product[1]:
-                product, other = other, product
-            if other[1]:
-                raise self._error("it multiplies or divides by a parameter")
-            if sign == "/" and other[0] == 0:
-                raise self._error("it divides by zero")
-            product = _scaled(product, other[0] if sign == "*" else 1 / other[0])
-        return product
-
-    def _atom(self) -> Form:
-        sign = 1.0
-        while (token := self._peek()) in ("+", "-"):
-            self._next += 1
-            sign = -sign if token == "-" else sign
-        self._next += 1
-        if isinstance(token, float):
-            return sign * token, {}
-        if token == "(":
-            self._depth += 1
-            if self._depth > _DEEPEST:
-                raise self._error("it has too many parentheses")
-            inner = self._sum()
-            if self._peek() != ")":
-                raise self._error("a parenthesis is not closed")
-            self._next += 1
-            self._depth -= 1
-            return _scaled(inner, sign)
-        if token is None or token not in self._names:
-            raise self._error("a number or a parameter is missing")
-        assert isinstance(token, str)
-        return 0.0, {token: sign}

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.api.utils.instantiation.from_config import parameter_from_config
+from ax.core.search_space import SearchSpace
 from espresso import QUICK, QUICK_FIT
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.space.polytope import Frame, share_inside
+from botorch_pref.ax.space.feasible_space import check_feasible
+from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.ax.space.polytope import Frame, is_roomy
 from botorch_pref.errors import ExperimentError
 
 Rows = list[tuple[np.ndarray, float]]
@@ -200,12 +204,32 @@ def test_one_design_is_no_experiment(parameters, constraints, match, tmp_path) -
     assert not (tmp_path / "one.db").exists()
 
 
+def test_a_choice_is_one_of_its_values() -> None:
+    """Of 1, 2, 3 and 5 none is 4, though two of them together are."""
+    cup = ChoiceParameterConfig(
+        name="cup", parameter_type="int", values=[1, 2, 3, 5], is_ordered=True
+    )
+    space = SearchSpace([parameter_from_config(cup)])
+    for constraints, feasible in (
+        (["cup <= 4"], True),
+        (["cup <= 4", "cup >= 4"], False),
+    ):
+        space.set_parameter_constraints(
+            [LinearConstraint.parsed(text, ["cup"]) for text in constraints]
+        )
+        if feasible:
+            check_feasible(space)
+        else:
+            with pytest.raises(ExperimentError, match="no design satisfies all of"):
+                check_feasible(space)
+
+
 def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
     # x + y + z = 1 by two inequalities: each coordinate is Beta(1, 2), of mean 1/3,
     # variance 1/18 and median 1 - sqrt(1/2).
     A = torch.tensor([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]).double()
     b = torch.tensor([1.0, -1.0]).double()
-    bounds = torch.tensor([[0.0, 1.0]] * 3).double()
+    bounds = torch.tensor([[0.0] * 3, [1.0] * 3]).double()
     frame = Frame.of(A, b, bounds)
     assert frame.axes.shape == (3, 2)
     points = frame.spread(200, seed=0)
@@ -222,8 +246,8 @@ def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
     # Between two lines 1e-4 apart: of the walk's coordinates, each varies alike.
     A = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]).double()
     b = torch.tensor([0.5001, -0.5], dtype=torch.float64)
-    bounds = torch.tensor([[0.0, 1.0]] * 2).double()
-    assert share_inside(A, b, bounds) < 0.01
+    bounds = torch.tensor([[0.0] * 2, [1.0] * 2]).double()
+    assert not is_roomy(A, b, bounds)
     points = Frame.of(A, b, bounds).spread(150, seed=1)
     across = (points.sum(-1) - 0.5) / 1e-4
     along = (points[:, 0] - points[:, 1] + 0.5) / 1.0
