@@ -46,11 +46,11 @@ from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
 from botorch_pref.models.feedback_dataset import FeedbackDataset
 
-_SPACE, _APART = "option_space", "told_apart"
+_SPACE, _APART, _PENDING = "option_space", "told_apart", "pending_options"
 """Names by which Ax passes on what `PreferenceAcquisition` is to search.
 
-These are an `OptionSpace`, and a `ToldApart` without reference and pending points; None
-where one design is sought.
+These are an `OptionSpace`; a `ToldApart` without reference, None where one design is
+sought; and options that nobody has answered about, ``n x d``.
 """
 
 
@@ -61,8 +61,8 @@ class PreferenceAcquisition(Acquisition):
     could tell apart, or questions that were asked, are no candidates: see
     `QuestionSearch`.
 
-    Ax hands pending points to input constructors, which then must take them; ours do
-    not, because every acquisition function of duels takes them in one way.
+    Pending points are no matter of Ax, which hands them to input constructors: every
+    acquisition function of duels takes them in one way.
     """
 
     @property
@@ -76,19 +76,17 @@ class PreferenceAcquisition(Acquisition):
         botorch_acqf_options: dict[str, Any],
         model: Model,
     ) -> AcquisitionFunction:
-        pending, self.X_pending = self.X_pending, None
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, botorch_acqf_options, model
         )
-        self.X_pending = pending
-        apart = self.options.get(_APART)
+        pending, apart = self.options.get(_PENDING), self.options.get(_APART)
         chooses_all = isinstance(acqf, DuelingAcquisition) and acqf.X_ref is None
         if chooses_all and apart is not None:
             # Whole questions, also where an option of theirs was seen before.
-            asked = apart.pending.flatten(0, 1)
-            pending = asked if len(asked) else None
+            pending = apart.pending.flatten(0, 1)
         # BoTorch's analytic functions take none.
-        if pending is not None and not isinstance(acqf, AnalyticAcquisitionFunction):
+        analytic = isinstance(acqf, AnalyticAcquisitionFunction)
+        if pending is not None and len(pending) and not analytic:
             acqf.set_X_pending(pending)
         return acqf
 
@@ -233,21 +231,20 @@ class PreferenceAdapter(TorchAdapter):
             n: How many.
             search_space: See base class.
             optimization_config: See base class.
-            pending_observations: Not used: the adapter looks up which options are asked
-                about and unanswered.
+            pending_observations: Not used, for Ax's include what was withdrawn and what
+                was answered: the adapter looks up which options are pending.
             fixed_features: See base class.
             model_gen_options: See base class.
         """
         to_find = {
             _SPACE: self.option_space(),
             _APART: None if n == 1 else self._told_apart(n),
+            _PENDING: self._unanswered(),
         }
         run = super().gen(
             n,
             search_space=search_space,
             optimization_config=optimization_config,
-            # Ax's include what was withdrawn and what was answered.
-            pending_observations=self._unanswered(),
             fixed_features=fixed_features,
             model_gen_options={
                 **(model_gen_options or {}),
@@ -301,18 +298,16 @@ class PreferenceAdapter(TorchAdapter):
         points = self.points_of(arm.parameters for arm in arms)
         return points.unflatten(0, (len(questions), size))
 
-    def _unanswered(self) -> dict[str, list[ObservationFeatures]]:
-        """Options of pending questions that no answer is about yet."""
+    def _unanswered(self) -> Tensor | None:
+        """Options of pending questions that nobody has answered about, ``n x d``."""
         answered = set(self.arms)
         pending = {
-            arm.name: arm
+            arm.name: arm.parameters
             for trial in self._experiment.trials_by_status[TrialStatus.RUNNING]
             for arm in trial.arms
             if arm not in answered
         }
-        return {
-            OBJECTIVE: [ObservationFeatures.from_arm(arm) for arm in pending.values()]
-        }
+        return self.points_of(pending.values()) if pending else None
 
 
 def with_arms(run: GeneratorRun, arms: Sequence[Arm]) -> GeneratorRun:

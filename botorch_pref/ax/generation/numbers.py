@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from itertools import product
 from math import ceil, floor, log10
 from typing import Any, TypeGuard
@@ -22,51 +24,8 @@ from botorch_pref.ax.space.options import shares
 from botorch_pref.errors import ExperimentError
 
 
-class CatalogueRows(Transform):
-    """Designs replaced by the nearest row of the catalogue, where there is one.
-
-    Distances are those of `shares`.
-    """
-
-    no_op_for_experiment_data = True
-
-    def __init__(
-        self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
-    ) -> None:
-        super().__init__(search_space, *args, **kwargs)
-        assert search_space is not None
-        adapter = self.adapter
-        found = None if adapter is None else Catalogue.of(adapter._experiment)
-        self._rows = [] if found is None else [*found.rows.values()]
-        self._space = search_space.clone()
-        if self._rows:
-            self._shares = shares(self._space, self._rows)
-
-    def untransform_observation_features(
-        self, observation_features: list[ObservationFeatures]
-    ) -> list[ObservationFeatures]:
-        """The features of rows, of those in units of the search space."""
-        for features in observation_features if self._rows else ():
-            if self._space.parameters.keys() <= features.parameters.keys():
-                off = self._shares - shares(self._space, [features.parameters])
-                nearest = int(off.square().sum(-1).argmin())
-                features.parameters = dict(self._rows[nearest])
-        return observation_features
-
-
-_DIGITS = 5
-"""How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
-
-
-class ReadableNumbers(Transform):
-    """Numbers rounded to a ten-thousandth of their range, and kept within it.
-
-    Transforms leave 9.999999999999998 where 10 was meant, and nobody can set a dial to
-    sixteen digits. On a log scale five digits count. A number stays as it is where
-    rounding would leave the constraints.
-    """
-
-    no_op_for_experiment_data = True
+class _ShownDesigns(Transform):
+    """Transform of designs on their way back to a person, one by one."""
 
     def __init__(
         self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
@@ -78,12 +37,54 @@ class ReadableNumbers(Transform):
     def untransform_observation_features(
         self, observation_features: list[ObservationFeatures]
     ) -> list[ObservationFeatures]:
-        """The features with rounded numbers, in the units of the search space."""
+        """The features with the parameters that are shown."""
         for features in observation_features:
-            features.parameters.update(self._rounded(features.parameters))
+            features.parameters.update(self._shown(features.parameters))
         return observation_features
 
-    def _rounded(self, given: TParameterization) -> TParameterization:
+    @abstractmethod
+    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
+        """Values that change, by the names of their parameters."""
+
+
+class CatalogueRows(_ShownDesigns):
+    """Designs replaced by the nearest row of the catalogue, where there is one.
+
+    Distances are those of `shares`.
+    """
+
+    no_op_for_experiment_data = True
+
+    def __init__(
+        self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(search_space, *args, **kwargs)
+        found = None if self.adapter is None else Catalogue.of(self.adapter._experiment)
+        self._rows = [] if found is None else [*found.rows.values()]
+        self._shares = shares(self.search_space, self._rows) if self._rows else None
+
+    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
+        if self._shares is None or self.search_space.parameters.keys() - given.keys():
+            return {}
+        off = self._shares - shares(self.search_space, [given])
+        return self._rows[int(off.square().sum(-1).argmin())]
+
+
+_DIGITS = 5
+"""How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
+
+
+class ReadableNumbers(_ShownDesigns):
+    """Numbers rounded to a ten-thousandth of their range, and kept within it.
+
+    Transforms leave 9.999999999999998 where 10 was meant, and nobody can set a dial to
+    sixteen digits. On a log scale five digits count. A number stays as it is where
+    rounding would leave the constraints.
+    """
+
+    no_op_for_experiment_data = True
+
+    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
         space = self.search_space
         numbers: TParameterization = {
             name: _readable(parameter, float(given[name]))  # type: ignore[arg-type]
@@ -122,22 +123,14 @@ def _constrained(space: SearchSpace) -> set[str]:
     return {name for c in space.parameter_constraints for name in c.constraint_dict}
 
 
-class NearestIntegers(IntToFloat):
+class NearestIntegers(_ShownDesigns, IntToFloat):
     """Integers relaxed to numbers, and rounded to the nearest that constraints allow.
 
     Under constraints Ax's own transform rounds at random, and in an order that differs
     from process to process.
     """
 
-    def untransform_observation_features(
-        self, observation_features: list[ObservationFeatures]
-    ) -> list[ObservationFeatures]:
-        """The features with integers instead of numbers."""
-        for features in observation_features:
-            features.parameters.update(self._rounded(features.parameters))
-        return observation_features
-
-    def _rounded(self, given: TParameterization) -> dict[str, int]:
+    def _shown(self, given: TParameterization) -> Mapping[str, int]:
         numbers = {
             name: float(given[name])  # type: ignore[arg-type]
             for name in self.search_space.parameters

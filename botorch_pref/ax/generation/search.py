@@ -167,18 +167,7 @@ class QuestionSearch:
         steps = [i for i in range(len(space.coordinates)) if self._is_stepped(i)]
         if steps:
             return self._mixed(acquisition, size, apart, draws, steps)
-        if space.frame is not None:
-            return self._in_frame(acquisition, size, apart, draws)
-        value = QuestionValue(acquisition, space.features, apart, draws)
-        found = self._optimised(
-            value,
-            size,
-            space.coordinate_bounds,
-            space.coordinate_constraints,
-            {"sequential": False, **self.options},
-            lambda X: space.coordinates_of(self._shown(space.features(X))),
-        )
-        return space.features(found)
+        return self._continuous(acquisition, size, apart, draws)
 
     def _is_stepped(self, place: int) -> bool:
         """Whether values of a coordinate are tried one by one.
@@ -193,53 +182,44 @@ class QuestionSearch:
         few = len(coordinate.table) <= _MAX_STEPS
         return few or coordinate.is_category or constrained
 
-    def _shown(self, features: Tensor) -> Tensor:
-        return features if self.rounding is None else self.rounding(features)
-
-    def _in_frame(
+    def _continuous(
         self,
         acquisition: AcquisitionFunction,
         size: int,
         apart: ToldApart | None,
         draws: Tensor,
     ) -> Tensor:
-        """The best options, found by their coordinates in the frame of a polytope."""
-        frame = self.space.frame
-        assert frame is not None
-        num_axes = frame.axes.shape[-1]
-        if num_axes == 0:
+        """The best options by coordinates, in a thin polytope those of its frame."""
+        space, frame = self.space, self.space.frame
+        bounds, limits = space.coordinate_bounds, space.coordinate_constraints
+        options = {"sequential": False, **self.options}
+        if frame is not None:
+            bounds, limits = frame.bounds, frame.inequalities
+            options["sequential"] = False
+        if bounds.shape[-1] == 0:
             raise CandidateGenerationError("Constraints leave one design and no other.")
 
         def features(W: Tensor) -> Tensor:
-            return self.space.features(frame.points(W))
+            return space.features(W if frame is None else frame.points(W))
+
+        def shown(W: Tensor) -> Tensor:
+            found = features(W)
+            found = found if self.rounding is None else self.rounding(found)
+            found = space.coordinates_of(found)
+            return found if frame is None else frame.coordinates(found)
 
         value = QuestionValue(acquisition, features, apart, draws)
-        # The polytope is one unit wide along each axis, with the centre in it.
-        bounds = torch.tensor([[-1.0], [1.0]]).double().expand(2, num_axes)
-        given = {**self.options, "sequential": False}
-        found = self._optimised(value, size, bounds, frame.inequalities, given)
-        return self._shown(features(found))
-
-    def _optimised(
-        self,
-        value: QuestionValue,
-        size: int,
-        bounds: Tensor,
-        limits: tuple[Tensor, Tensor] | None,
-        options: dict[str, Any],
-        shown: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
         found, _ = optimize_acqf(
             value,
             bounds,
             q=size,
             inequality_constraints=_for_botorch(limits),
-            post_processing_func=None if self.rounding is None else shown,
+            post_processing_func=shown,
             **optimizer_argparse(
                 value, optimizer="optimize_acqf", optimizer_options=options
             ),
         )
-        return found
+        return features(found)
 
     def _mixed(
         self,

@@ -31,13 +31,18 @@ class Frame:
 
     Attributes:
         centre: ``d``, in the relative interior.
-        axes: ``d x k``, each as long as the polytope is wide in its direction.
+        axes: ``d x k``, orthogonal, each as long as the polytope is wide there.
         inequalities: ``m x k`` and ``m``, the inequalities of :math:`w`, at most.
     """
 
     centre: Tensor
     axes: Tensor
     inequalities: tuple[Tensor, Tensor]
+
+    @property
+    def bounds(self) -> Tensor:
+        """``2 x k``: along each axis the polytope is 1 wide, with the centre in it."""
+        return torch.tensor([[-1.0], [1.0]]).double().expand(2, self.axes.shape[-1])
 
     @classmethod
     def of(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame:
@@ -74,6 +79,10 @@ class Frame:
     def points(self, w: Tensor) -> Tensor:
         """Points, ``... x d``, by their coordinates, ``... x k``."""
         return self.centre + w @ self.axes.mT
+
+    def coordinates(self, points: Tensor) -> Tensor:
+        """Coordinates, ``... x k``, of points, or of the nearest ones in the frame."""
+        return (points - self.centre) @ (self.axes / self.axes.square().sum(0))
 
     def spread(self, n: int, seed: int) -> Tensor:
         """Uniform points of the polytope, ``n x d``, by BoTorch's random walk."""
