@@ -185,6 +185,17 @@ def test_what_nobody_is_asked_goes_before_what_others_are(tmp_path) -> None:
     assert set(shown[3:]) <= set(shown[:3])
 
 
+def test_an_answered_question_goes_before_what_others_are_asked(tmp_path) -> None:
+    teas = ["green", "black", "white"]
+    experiment = little(tmp_path / "three.db", teas, initial=9, repeat_rate=0)
+    first = experiment.ask(rater="ann")
+    experiment.tell(first, winner=0)
+    for _ in range(2):
+        experiment.ask(rater="bob")
+    again = experiment.ask(rater="ann")
+    assert {o["tea"] for o in again.options} == {o["tea"] for o in first.options}
+
+
 def test_sobol_points_that_stand_in_go_on_where_they_were(
     tmp_path, monkeypatch
 ) -> None:

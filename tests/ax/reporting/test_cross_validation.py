@@ -14,6 +14,7 @@ from ax.adapter.cross_validation import (
 )
 from ax.utils.common.random import with_rng_seed
 from botorch.fit import fit_gpytorch_mll
+from espresso import QUICK_FIT
 from scipy.stats import norm
 from showing import A, B, C, D, E, show, tell, triangle
 
@@ -97,7 +98,7 @@ def test_equal_seeds_give_equal_folds(duels) -> None:
 def test_every_kind_of_answer_is_scored_and_none_is_split(
     tmp_path, monkeypatch
 ) -> None:
-    experiment = triangle(tmp_path / "triangle.db", num_levels=3)
+    experiment = triangle(tmp_path / "triangle.db", num_levels=3, fit_options=QUICK_FIT)
     tell(experiment, [A, B, C], ranking=[2, 0, 1])
     tell(experiment, [B, C, E], best=2)
     tell(experiment, [C, D], tie=True)

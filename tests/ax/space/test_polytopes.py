@@ -68,7 +68,7 @@ def text(row: tuple[np.ndarray, float]) -> str:
 
 def check_served(
     parameters: list, rows: Rows, path: Path, sizes: tuple[int, ...]
-) -> None:
+) -> PreferenceExperiment:
     experiment = PreferenceExperiment.create(
         "polytope",
         parameters=parameters,
@@ -89,6 +89,7 @@ def check_served(
             slack = 1e-9 * (high - low)
             assert ((low - slack <= column) & (column <= high + slack)).all()
         experiment.tell(question, ranking=[*np.argsort(points[:, 0]).tolist()])
+    return experiment
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -97,7 +98,7 @@ def test_random_polytopes_are_served(seed, tmp_path) -> None:
     check_served(*random_space(seed), tmp_path / "space.db", (2, 3, 2))
 
 
-@pytest.mark.parametrize("seed", [16, 17, 19])
+@pytest.mark.parametrize("seed", [16, 17])
 def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -> None:
     parameters, rows = random_space(seed, share_whole=0.2)
     try:
@@ -111,39 +112,23 @@ def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -
 
 
 @pytest.mark.parametrize(
-    ("dim", "constraints"),
+    "rows",
     [
-        (5, ["x0 + x1 + x2 + x3 + x4 <= 0.01"]),
-        (2, ["x0 + x1 <= 1", "x0 + x1 >= 1"]),
-        (3, ["x0 - x1 <= 0", "x1 - x0 <= 0", "x0 + x2 <= 1"]),
-        (2, ["x0 + x1 <= 0.5001", "x0 + x1 >= 0.5"]),
-        (3, ["x0 <= 0", "x1 + x2 <= 1"]),
+        [((1, 1, 1, 1, 1), 0.01)],
+        [((1, 1), 1), ((-1, -1), -1)],
+        [((1, -1, 0), 0), ((-1, 1, 0), 0), ((1, 0, 1), 1)],
+        [((1, 1), 0.5001), ((-1, -1), -0.5)],
+        [((1, 0, 0), 0), ((0, 1, 1), 1)],
     ],
 )
-def test_thin_and_flat_polytopes_are_served(dim, constraints, tmp_path) -> None:
+def test_thin_and_flat_polytopes_are_served(rows, tmp_path) -> None:
     parameters = [
         RangeParameterConfig(name=f"x{i}", parameter_type="float", bounds=(0, 1))
-        for i in range(dim)
+        for i in range(len(rows[0][0]))
     ]
-    experiment = PreferenceExperiment.create(
-        "thin",
-        parameters=parameters,
-        parameter_constraints=constraints,
-        storage=tmp_path / "thin.db",
-        initial=2,
-        optimizer_options=QUICK,
-        fit_options=QUICK_FIT,
-    )
-    for size in (2, 4, 2):
-        question = experiment.ask(size)
-        for option in question.options:
-            for constraint in constraints:
-                relaxed = constraint.replace("<= ", "<= 1e-7 + ")
-                relaxed = relaxed.replace(">= ", ">= -1e-7 + ")
-                assert eval(relaxed, {}, dict(option))
-        experiment.tell(question, ranking=[*range(size)])
-    chosen_by = experiment.answers()["chosen_by"].tolist()
-    assert chosen_by[-1] == "Preference"
+    rows = [(np.array(weights, dtype=float), float(most)) for weights, most in rows]
+    experiment = check_served(parameters, rows, tmp_path / "thin.db", (2, 4, 2))
+    assert experiment.answers()["chosen_by"].tolist()[-1] == "Preference"
 
 
 def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
