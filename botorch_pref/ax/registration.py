@@ -50,7 +50,7 @@ from botorch_pref.ax.generation.numbers import (
 from botorch_pref.ax.generation.strategy import PreferenceGenerators, SpreadGenerator
 from botorch_pref.ax.naming import acquisition_classes, model_arguments, model_classes
 from botorch_pref.ax.raters import fit_group, group_arguments
-from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.feedback_dataset import FeedbackDataset
 

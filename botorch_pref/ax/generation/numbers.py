@@ -19,7 +19,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
 from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.ax.space.options import shares
 from botorch_pref.errors import ExperimentError
 

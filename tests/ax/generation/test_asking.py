@@ -23,7 +23,7 @@ from botorch_pref.ax.generation.strategy import (
 )
 from botorch_pref.ax.naming import duel_classes
 from botorch_pref.ax.projection import events_of
-from botorch_pref.ax.reporting.recommendation import fitted_adapter
+from botorch_pref.ax.report import fitted_adapter
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 

@@ -22,7 +22,7 @@ from botorch_pref import DuelKernel, EPPreferenceGP, PreferenceMarginalLogLikeli
 from botorch_pref.ax import PreferenceExperiment, registration
 from botorch_pref.ax.kept_log import KeptLog
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.reporting.recommendation import cross_validation
+from botorch_pref.ax.report import cross_validation
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.fully_bayesian import (

@@ -8,9 +8,8 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.observation import ObservationFeatures
 from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.reporting import report
-from botorch_pref.ax.reporting.report import candidate_points, preferred
+from botorch_pref.ax import PreferenceExperiment, report
+from botorch_pref.ax.report import candidate_points, preferred
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability, stopping_advice
 

@@ -7,7 +7,7 @@ from ax.core.parameter_constraint import ParameterConstraint
 from espresso import create
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.space.linear_constraints import LinearConstraint, linear_text
+from botorch_pref.ax.space.constraints import LinearConstraint, linear_text
 from botorch_pref.errors import ExperimentError
 
 NAMES = ["dose", "ratio", "x.1", "my dose"]

@@ -12,8 +12,7 @@ from ax.core.search_space import SearchSpace
 from espresso import QUICK, QUICK_FIT
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.space.feasible_space import check_feasible
-from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.ax.space.constraints import LinearConstraint, check_feasible
 from botorch_pref.ax.space.polytope import Frame, is_roomy
 from botorch_pref.errors import ExperimentError
 
