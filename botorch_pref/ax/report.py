@@ -129,7 +129,7 @@ MEANINGS = {
     "stop": f"a small gain or a low chance, with probability {CONFIDENCE}",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
     "its probability to be low": f"of a chance of regret below {TOLERANCE}",
-    "searched for the best": "some designs alone make gain and chance too low",
+    "searched for the best": "of some designs alone, gain and chance are lower bounds",
     "agreement of raters": "correlation of the utilities of two of them",
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
@@ -293,9 +293,9 @@ def candidate_points(
             run = fitted_sobol_spec(experiment, settings, 0).gen(n=NUM_CANDIDATES)
         designs = [arm.parameters for arm in run.arms]
         spread = filter(experiment.search_space.check_membership, designs)
-        best = adapter.points_of([best_shown(adapter)])
-        near = space.near(best, NUM_CANDIDATES, seed)
-        found = torch.cat([adapter.points_of(spread), near])
+        points = adapter.points_of([best_shown(adapter), *spread])
+        near = space.near(points[:1], NUM_CANDIDATES, seed)
+        found = torch.cat([points[1:], near])
     return torch.cat([found, adapter.points_of([anywhere]), adapter.datapoints])
 
 
