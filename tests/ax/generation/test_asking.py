@@ -122,8 +122,7 @@ def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acquisition", ["DuelingEIIG", "DuelingEUBO"])
-def test_no_question_twice_while_others_are_left(acquisition, tmp_path) -> None:
+def test_no_question_twice_while_others_are_left(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "few",
         parameters=[
@@ -136,7 +135,6 @@ def test_no_question_twice_while_others_are_left(acquisition, tmp_path) -> None:
             ),
         ],
         storage=tmp_path / "few.db",
-        acquisition=acquisition,
         initial=3,
         repeat_rate=0,
         fit_options=QUICK_FIT,

@@ -6,10 +6,11 @@ import pytest
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.observation import ObservationFeatures
+from espresso import QUICK, QUICK_FIT
 from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, report
-from botorch_pref.ax.report import candidate_points, preferred
+from botorch_pref.ax.report import best_shown, candidate_points, preferred
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability, stopping_advice
 
@@ -268,16 +269,17 @@ def test_in_many_dimensions_designs_alone_would_miss_the_best(tmp_path) -> None:
             for name in names
         ],
         storage=tmp_path / "cube.db",
+        optimizer_options=QUICK,
+        fit_options=QUICK_FIT,
     )
     for level in (0.2, 0.4, 0.6, 0.8):
         options = [dict.fromkeys(names, level), dict.fromkeys(names, level - 0.2)]
         experiment.record(options, winner=int(level > 0.5))
-    adapter, best = experiment.fitted_adapter(), experiment.recommend()
-    ax, settings = experiment.experiment, experiment.settings
-    anywhere = experiment.recommend(anywhere=True)
+    adapter = experiment.fitted_adapter()
+    best = best_shown(adapter)
     alone = stopping_advice(
         adapter.botorch_model,
-        candidate_points(ax, settings, adapter, anywhere),
+        candidate_points(experiment.experiment, experiment.settings, adapter, best),
         recommended=adapter.points_of([best]),
         shown=adapter.datapoints,
     )
