@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -151,11 +151,3 @@ def register_acquisition(
 def registered_acquisitions() -> tuple[RegisteredAcquisition, ...]:
     """All registered acquisition functions, by name in alphabetical order."""
     return tuple(sorted(_REGISTERED.values(), key=lambda entry: entry.name))
-
-
-def challenges_reference(
-    acquisition_class: type[AcquisitionFunction], options: Mapping[str, Any]
-) -> bool:
-    """Whether its input constructor gives a class a reference point to challenge."""
-    rules = {e.acquisition_class: e.reference for e in registered_acquisitions()}
-    return "X_ref" in options or rules.get(acquisition_class) is not None

@@ -31,7 +31,7 @@ from botorch_pref.ax.log import (
 )
 from botorch_pref.ax.log_store import SQLITE, replace_file
 from botorch_pref.ax.setup import ParameterConfig, checked_space
-from botorch_pref.ax.space.linear_constraints import (
+from botorch_pref.ax.space.constraints import (
     LinearConstraint,
     linear_form,
     sum_text,

@@ -49,13 +49,14 @@ from botorch_pref.ax.projection import ask_run
 from botorch_pref.ax.questions import MOST_OPTIONS, Design, Question, asked_question
 from botorch_pref.ax.raters import known_rater
 from botorch_pref.ax.registration import register_classes
-from botorch_pref.ax.reporting.recommendation import (
+from botorch_pref.ax.report import (
+    Report,
     best_anywhere,
     best_shown,
     cross_validation,
     fitted_adapter,
+    preference_report,
 )
-from botorch_pref.ax.reporting.report import Report, preference_report
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
 from botorch_pref.ax.setup import (
     ParameterConfig,

@@ -37,11 +37,11 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_pref.ax.generation.acquisition import PreferenceAcquisition
-from botorch_pref.ax.generation.adapter import CatalogueRows, PreferenceAdapter
+from botorch_pref.ax.generation.adapter import PreferenceAcquisition, PreferenceAdapter
 from botorch_pref.ax.generation.numbers import (
     TO_EVEN_UNIT_CUBE,
     TO_UNIT_CUBE,
+    CatalogueRows,
     NearestIntegers,
     ReadableNumbers,
     UnitNumbers,
@@ -50,7 +50,7 @@ from botorch_pref.ax.generation.numbers import (
 from botorch_pref.ax.generation.strategy import PreferenceGenerators, SpreadGenerator
 from botorch_pref.ax.naming import acquisition_classes, model_arguments, model_classes
 from botorch_pref.ax.raters import fit_group, group_arguments
-from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.feedback_dataset import FeedbackDataset
 

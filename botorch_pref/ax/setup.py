@@ -26,13 +26,14 @@ from botorch_pref.ax.kinds import OBJECTIVE
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.feasible_space import (
+from botorch_pref.ax.space.constraints import (
+    LinearConstraint,
     check_coefficients,
     check_config,
     check_feasible,
     fit_ranges,
+    linear_text,
 )
-from botorch_pref.ax.space.linear_constraints import LinearConstraint, linear_text
 from botorch_pref.ax.space.options import check_smallest_difference, own_design
 from botorch_pref.errors import ExperimentError
 

@@ -346,6 +346,7 @@ class StoppingAdvice(NamedTuple):
             alone was.
         gain_confidence: Posterior probability that the gain is below ``gain_tolerance``
             times the range.
+        gain_standard_error: Of the expected gain, for independent draws.
     """
 
     stop: bool
@@ -354,6 +355,7 @@ class StoppingAdvice(NamedTuple):
     expected_gain: float
     gain_share: float
     gain_confidence: float
+    gain_standard_error: float
 
 
 def stopping_advice(
@@ -426,6 +428,8 @@ def stopping_advice(
         chance = known.win_probability(gain, torch.zeros_like(gain))
     unnoticed = float((chance < tolerance).double().mean())
     little = float((gain < gain_tolerance * extent).double().mean())
+    # An ensemble's members count alike.
+    each = gain.reshape(len(gain), -1).mean(-1)
     expected, extent_expected = float(gain.mean()), float(extent.mean())
     return StoppingAdvice(
         stop=max(unnoticed, little) >= confidence,
@@ -434,6 +438,7 @@ def stopping_advice(
         expected_gain=expected,
         gain_share=expected / extent_expected if extent_expected > 0 else math.nan,
         gain_confidence=little,
+        gain_standard_error=float(each.std()) / len(each) ** 0.5,
     )
 
 

@@ -31,7 +31,7 @@ from botorch_pref.ax.asking_elsewhere import (
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.naming import acquisition_classes, model_classes
 from botorch_pref.ax.projection import standing_answers
-from botorch_pref.ax.reporting.report import preference_report, preferred
+from botorch_pref.ax.report import preference_report, preferred
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 

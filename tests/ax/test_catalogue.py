@@ -9,7 +9,7 @@ import torch
 from espresso import QUICK_FIT
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.reporting.report import NUM_CANDIDATES, candidate_points
+from botorch_pref.ax.report import NUM_CANDIDATES, candidate_points
 from botorch_pref.ax.space.catalogue import catalogue_parameters
 from botorch_pref.errors import ExperimentError, StorageError
 

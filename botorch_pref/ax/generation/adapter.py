@@ -1,33 +1,42 @@
-"""Ax's adapter between experiments and preference models."""
+"""Ax's adapter between experiments and preference models, and its acquisition."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from ax.adapter.data_utils import ExperimentData
 from ax.adapter.torch import TorchAdapter
-from ax.adapter.transforms.base import Transform
 from ax.core.arm import Arm
 from ax.core.base_trial import BaseTrial
-from ax.core.generator_run import GeneratorRun
+from ax.core.generator_run import ArmWeight, GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
-from ax.core.parameter import ChoiceParameter, RangeParameter
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TCandidateMetadata, TParameterization
+from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
 from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.exceptions.errors import CandidateGenerationError, InfeasibilityError
 from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_pref.acquisition.registration import challenges_reference
+from botorch_pref.acquisition.base import DuelingAcquisition
 from botorch_pref.ax.answers import arms_and_raters, feedback_dataset
-from botorch_pref.ax.generation.acquisition import PreferenceAcquisition, QuestionToFind
-from botorch_pref.ax.generation.option_space import ToldApart, option_space
+from botorch_pref.ax.generation.option_space import (
+    OptionSpace,
+    ToldApart,
+    option_space,
+)
+from botorch_pref.ax.generation.search import QuestionSearch
 from botorch_pref.ax.kinds import OBJECTIVE, number_of_levels
 from botorch_pref.ax.raters import raters_of_trials
 from botorch_pref.ax.settings import smallest_difference_of
@@ -37,68 +46,101 @@ from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
 from botorch_pref.models.feedback_dataset import FeedbackDataset
 
+_SPACE, _APART, _PENDING = "option_space", "told_apart", "pending_options"
+"""Names by which Ax passes on what `PreferenceAcquisition` is to search.
 
-class CatalogueRows(Transform):
-    """Designs replaced by the nearest row of the catalogue, where there is one.
+These are an `OptionSpace`; a `ToldApart` without reference, None where one design is
+sought; and options that nobody has answered about, ``n x d``.
+"""
 
-    Numbers differ by shares of their range, ordered categories by places, others by 1.
+
+class PreferenceAcquisition(Acquisition):
+    """Ax's acquisition, that looks for the options of one question.
+
+    Whole numbers and choices are valued as they are shown, and options that nobody
+    could tell apart, or questions that were asked, are no candidates: see
+    `QuestionSearch`.
+
+    Pending points are no matter of Ax, which hands them to input constructors: every
+    acquisition function of duels takes them in one way.
     """
 
-    no_op_for_experiment_data = True
+    @property
+    def reference(self) -> Tensor | None:
+        """The point that challengers meet, ``1 x d``; None where pairs are chosen."""
+        return getattr(self.acqf, "X_ref", None)
 
-    def __init__(
-        self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
-    ) -> None:
-        super().__init__(search_space, *args, **kwargs)
-        assert search_space is not None
-        adapter = self.adapter
-        found = None if adapter is None else Catalogue.of(adapter._experiment)
-        self._rows = [] if found is None else [*found.rows.values()]
-        self._space = search_space.clone()
-        placed = [self._placed(row) for row in self._rows]
-        self._numbers = torch.stack(placed) if placed else torch.zeros(0, 0)
+    def _construct_botorch_acquisition(
+        self,
+        botorch_acqf_class: type[AcquisitionFunction],
+        botorch_acqf_options: dict[str, Any],
+        model: Model,
+    ) -> AcquisitionFunction:
+        acqf = super()._construct_botorch_acquisition(
+            botorch_acqf_class, botorch_acqf_options, model
+        )
+        pending, apart = self.options.get(_PENDING), self.options.get(_APART)
+        chooses_all = isinstance(acqf, DuelingAcquisition) and acqf.X_ref is None
+        if chooses_all and apart is not None:
+            # Whole questions, also where an option of theirs was seen before.
+            pending = apart.pending.flatten(0, 1)
+        # BoTorch's analytic functions take none.
+        analytic = isinstance(acqf, AnalyticAcquisitionFunction)
+        if pending is not None and len(pending) and not analytic:
+            acqf.set_X_pending(pending)
+        return acqf
 
-    def untransform_observation_features(
-        self, observation_features: list[ObservationFeatures]
-    ) -> list[ObservationFeatures]:
-        """The features of rows.
+    def optimize(
+        self, n: int, search_space_digest: SearchSpaceDigest, *args: Any, **given: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The options with the largest value; Ax's own search where features are fixed.
 
-        Args:
-            observation_features: In the units of the search space; changed in place.
+        Of ``n`` options, the reference is one. Ax gives all further arguments by name.
+
+        Returns:
+            The options, ``n x d``, the reference first; the value of each challenger or
+            of all options together; and their weights.
+
+        Raises:
+            CandidateGenerationError: There are none.
         """
-        if self._rows:
-            for features in observation_features:
-                if self._space.parameters.keys() <= features.parameters.keys():
-                    features.parameters = self._nearest(features.parameters)
-        return observation_features
-
-    def _nearest(self, given: TParameterization) -> TParameterization:
-        off = (self._numbers - self._placed(given)).square().sum(-1)
-        return dict(self._rows[int(off.argmin())])
-
-    def _placed(self, given: TParameterization) -> Tensor:
-        """Coordinates of a design between which distances are counted."""
-        parts: list[float] = []
-        for name, parameter in self._space.parameters.items():
-            value: Any = given[name]
-            if isinstance(parameter, RangeParameter):
-                lower, upper = float(parameter.lower), float(parameter.upper)
-                parts.append((value - lower) / (upper - lower))
-            elif isinstance(parameter, ChoiceParameter):
-                values = parameter.values
-                if parameter.is_ordered:
-                    parts.append(values.index(value) / (len(values) - 1))
-                else:
-                    parts += [(value == other) / 2**0.5 for other in values]
-        return torch.tensor(parts, dtype=torch.float64)
+        space, apart = self.options.get(_SPACE), self.options.get(_APART)
+        reference = None if apart is None else self.reference
+        chosen = n if reference is None else n - 1
+        fixed = given.get("fixed_features") or given.get("equality_constraints")
+        if space is None or fixed or given.get("candidate_set") is not None:
+            found, value, _ = super().optimize(
+                chosen, search_space_digest, *args, **given
+            )
+        else:
+            search = QuestionSearch(
+                space,
+                given.get("rounding_func"),
+                given.get("optimizer_options") or {},
+            )
+            if apart is not None:
+                apart = replace(apart, reference=reference)
+            try:
+                found = search.best(self.acqf, chosen, apart)
+            except InfeasibilityError as error:
+                # BoTorch finds no start where whole numbers leave next to no room.
+                raise CandidateGenerationError(
+                    f"No start was found: {error}"
+                ) from error
+            with torch.no_grad():
+                alone = self.reference is not None
+                value = self.acqf(found.unsqueeze(1) if alone else found)
+        if reference is not None:
+            found = torch.cat([reference, found])
+        return found, value, torch.ones(n, dtype=self.dtype)
 
 
 class PreferenceAdapter(TorchAdapter):
     """Ax's adapter, with one model of the utility for all metrics of answers.
 
     ``gen(n)`` gives the ``n`` options of one question. An acquisition function with a
-    reference point gives ``n - 1`` challengers, and the reference is the first option;
-    one without chooses all ``n`` jointly.
+    reference point chooses ``n - 1`` challengers, and the reference is the first
+    option; one without chooses all ``n`` jointly.
     """
 
     def _convert_experiment_data(
@@ -159,22 +201,14 @@ class PreferenceAdapter(TorchAdapter):
         return [*place], [place[name] for name, _ in rows]
 
     def dataset_of(self, experiment_data: ExperimentData) -> FeedbackDataset:
-        """Some of the answers as the model takes them, about transformed points.
-
-        Args:
-            experiment_data: A part of ``get_training_data()``.
-        """
+        """A part of ``get_training_data()`` as the model takes it."""
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
         return self._feedback_dataset(transformed, self.parameters)
 
     def model_of(self, dataset: FeedbackDataset) -> Model:
-        """The adapter's model, fitted from scratch to other answers.
+        """The adapter's model, fitted from scratch to what `dataset_of` gave.
 
-        Args:
-            dataset: See `dataset_of`.
-
-        Returns:
-            The model, of ``dataset.points``: of all raters, where they share.
+        It is a model of ``dataset.points``, of all raters where they share.
         """
         generator = self._botorch_generator
         surrogate = generator.surrogate.clone_reset()
@@ -197,119 +231,89 @@ class PreferenceAdapter(TorchAdapter):
             n: How many.
             search_space: See base class.
             optimization_config: See base class.
-            pending_observations: Not used: the adapter looks up which options are asked
-                about and unanswered.
+            pending_observations: Not used, for Ax's include what was withdrawn and what
+                was answered: the adapter looks up which options are pending.
             fixed_features: See base class.
             model_gen_options: See base class.
         """
-        options = dict(model_gen_options or {})
-        options[Keys.AX_ACQUISITION_KWARGS.value] = {
-            QuestionToFind.OPTION: self._question(n)
+        to_find = {
+            _SPACE: self.option_space(),
+            _APART: None if n == 1 else self._told_apart(n),
+            _PENDING: self._unanswered(),
         }
+        run = super().gen(
+            n,
+            search_space=search_space,
+            optimization_config=optimization_config,
+            fixed_features=fixed_features,
+            model_gen_options={
+                **(model_gen_options or {}),
+                Keys.AX_ACQUISITION_KWARGS.value: to_find,
+            },
+        )
+        acquisition = self._botorch_generator._acquisition
+        assert isinstance(acquisition, PreferenceAcquisition)
+        if n == 1 or acquisition.reference is None:
+            return run
+        # As it was observed, for transforms there and back change digits.
+        same = (self.datapoints == acquisition.reference).all(-1)
+        observed = self.arms[int(same.nonzero()[0])]
+        return with_arms(run, [observed, *run.arms[1:]])
 
-        def generate(n: int) -> GeneratorRun:
-            return super(PreferenceAdapter, self).gen(
-                n,
-                search_space=search_space,
-                optimization_config=optimization_config,
-                # Ax's include what was withdrawn and what was answered.
-                pending_observations=self._unanswered(),
-                fixed_features=fixed_features,
-                model_gen_options=options,
-            )
+    def option_space(self) -> OptionSpace:
+        """The search space as the model takes designs."""
+        catalogue = Catalogue.of(self._experiment)
+        return option_space(
+            self._experiment.search_space,
+            [*self.transforms.values()],
+            self.parameters,
+            None if catalogue is None else self.points_of(catalogue.rows.values()),
+        )
 
-        if n == 1:
-            return generate(1)
-        if self._chooses_all():
-            return generate(n)
-        run = generate(n - 1)
-        return _with_arm_first(self._reference_arm(), run)
+    def points_of(self, designs: Iterable[TParameterization]) -> Tensor:
+        """Designs as the model takes them, ``N x d``."""
+        points: Tensor = self.transform_observation_features(
+            [ObservationFeatures(parameters=dict(design)) for design in designs]
+        )
+        return points
 
-    def _question(self, size: int) -> QuestionToFind:
-        """Task of the generator.
-
-        Args:
-            size: How many options the question has; 1 for one design, no question.
-        """
-        space = self._experiment.search_space
-        transforms = [*self.transforms.values()]
-        rows = self._catalogue_points()
-        options = option_space(space, transforms, self.parameters, rows)
-        if size == 1:
-            return QuestionToFind(options, None)
+    def _told_apart(self, size: int) -> ToldApart:
+        """What the options of a question of some size must differ from."""
         trials = self._experiment.trials.values()
         questions = [trial for trial in trials if len(trial.arms_by_name) == size]
         pending = [trial for trial in questions if trial.status.is_running]
         given = smallest_difference_of(self._experiment)
-        widths = column_widths(space, given, self.parameters)
-        return QuestionToFind(
-            options,
-            ToldApart(
-                torch.tensor(widths, dtype=torch.float64),
-                self._points_of(questions, size),
-                self._points_of(pending, size),
-            ),
+        widths = column_widths(self._experiment.search_space, given, self.parameters)
+        return ToldApart(
+            torch.tensor(widths, dtype=torch.float64),
+            self._options_of(questions, size),
+            self._options_of(pending, size),
         )
 
-    def _catalogue_points(self) -> Tensor | None:
-        """The rows of the catalogue as the model takes them, ``N x d``."""
-        catalogue = Catalogue.of(self._experiment)
-        if catalogue is None:
-            return None
-        points: Tensor = self.transform_observation_features(
-            [ObservationFeatures(parameters=dict(r)) for r in catalogue.rows.values()]
-        )
-        return points
-
-    def _points_of(self, questions: list[BaseTrial], size: int) -> Tensor:
+    def _options_of(self, questions: Sequence[BaseTrial], size: int) -> Tensor:
         """The options of questions as the model takes them, ``K x size x d``."""
-        arms = [arm for q in questions for arm in q.arms_by_name.values()]
-        if not arms:
+        if not questions:
             return torch.zeros(0, size, len(self.parameters), dtype=torch.float64)
-        points: Tensor = self.transform_observation_features(
-            [ObservationFeatures.from_arm(arm) for arm in arms]
-        )
+        arms = [arm for q in questions for arm in q.arms_by_name.values()]
+        points = self.points_of(arm.parameters for arm in arms)
         return points.unflatten(0, (len(questions), size))
 
-    def _chooses_all(self) -> bool:
-        """Whether the acquisition function values pairs, not challengers."""
-        generator = self._botorch_generator
-        return not challenges_reference(
-            generator.botorch_acqf_class, generator._botorch_acqf_options
-        )
-
-    def _reference_arm(self) -> Arm:
-        """The observed arm that the challengers were chosen to meet."""
-        acquisition = self._botorch_generator._acquisition
-        assert isinstance(acquisition, PreferenceAcquisition)
-        assert acquisition.reference is not None
-        same = (self.datapoints == acquisition.reference).all(-1)
-        return self.arms[int(same.nonzero()[0])]
-
-    def _unanswered(self) -> dict[str, list[ObservationFeatures]]:
-        """Options of pending questions that no answer is about yet."""
+    def _unanswered(self) -> Tensor | None:
+        """Options of pending questions that nobody has answered about, ``n x d``."""
         answered = set(self.arms)
         pending = {
-            arm.name: arm
+            arm.name: arm.parameters
             for trial in self._experiment.trials_by_status[TrialStatus.RUNNING]
             for arm in trial.arms
             if arm not in answered
         }
-        return {
-            OBJECTIVE: [ObservationFeatures.from_arm(arm) for arm in pending.values()]
-        }
+        return self.points_of(pending.values()) if pending else None
 
 
-def _with_arm_first(arm: Arm, run: GeneratorRun) -> GeneratorRun:
-    """The same run with one more arm, unless it has that arm already."""
-    return GeneratorRun(
-        arms=[arm.clone(), *run.arms],
-        optimization_config=run.optimization_config,
-        search_space=run.search_space,
-        fit_time=run.fit_time,
-        gen_time=run.gen_time,
-        generator_key=run._generator_key,
-        generator_kwargs=run._generator_kwargs,
-        adapter_kwargs=run._adapter_kwargs,
-        gen_metadata=run.gen_metadata,
+def with_arms(run: GeneratorRun, arms: Sequence[Arm]) -> GeneratorRun:
+    """A copy of a run with other arms."""
+    other = run.clone()
+    other._arm_weight_table = OrderedDict(
+        (arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms
     )
+    return other

@@ -1,7 +1,9 @@
-"""Numbers of designs: whole ones, and digits that a person can read."""
+"""Ax's transforms of designs: rows of a table, whole numbers, digits to be read."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from itertools import product
 from math import ceil, floor, log10
 from typing import Any, TypeGuard
@@ -16,23 +18,14 @@ from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
-from botorch_pref.ax.generation.adapter import CatalogueRows
-from botorch_pref.ax.space.linear_constraints import LinearConstraint
+from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.constraints import LinearConstraint
+from botorch_pref.ax.space.options import shares
 from botorch_pref.errors import ExperimentError
 
-_DIGITS = 5
-"""How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
 
-
-class ReadableNumbers(Transform):
-    """Numbers rounded to a ten-thousandth of their range, and kept within it.
-
-    Transforms leave 9.999999999999998 where 10 was meant, and nobody can set a dial to
-    sixteen digits. On a log scale five digits count. A number stays as it is where
-    rounding would leave the constraints.
-    """
-
-    no_op_for_experiment_data = True
+class _ShownDesigns(Transform):
+    """Transform of designs on their way back to a person, one by one."""
 
     def __init__(
         self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
@@ -44,39 +37,68 @@ class ReadableNumbers(Transform):
     def untransform_observation_features(
         self, observation_features: list[ObservationFeatures]
     ) -> list[ObservationFeatures]:
-        """The features with rounded numbers.
-
-        Args:
-            observation_features: In the units of the search space; changed in place.
-        """
+        """The features with the parameters that are shown."""
         for features in observation_features:
-            features.parameters.update(self._rounded(features.parameters))
+            features.parameters.update(self._shown(features.parameters))
         return observation_features
 
-    def _rounded(self, given: TParameterization) -> TParameterization:
+    @abstractmethod
+    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
+        """Values that change, by the names of their parameters."""
+
+
+class CatalogueRows(_ShownDesigns):
+    """Designs replaced by the nearest row of the catalogue, where there is one.
+
+    Distances are those of `shares`.
+    """
+
+    no_op_for_experiment_data = True
+
+    def __init__(
+        self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(search_space, *args, **kwargs)
+        found = None if self.adapter is None else Catalogue.of(self.adapter._experiment)
+        self._rows = [] if found is None else [*found.rows.values()]
+        self._shares = shares(self.search_space, self._rows) if self._rows else None
+
+    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
+        if self._shares is None or self.search_space.parameters.keys() - given.keys():
+            return {}
+        off = self._shares - shares(self.search_space, [given])
+        return self._rows[int(off.square().sum(-1).argmin())]
+
+
+_DIGITS = 5
+"""How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
+
+
+class ReadableNumbers(_ShownDesigns):
+    """Numbers rounded to a ten-thousandth of their range, and kept within it.
+
+    Transforms leave 9.999999999999998 where 10 was meant, and nobody can set a dial to
+    sixteen digits. On a log scale five digits count. A number stays as it is where
+    rounding would leave the constraints.
+    """
+
+    no_op_for_experiment_data = True
+
+    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
         space = self.search_space
         numbers: TParameterization = {
-            name: readable(parameter, float(given[name]))  # type: ignore[arg-type]
+            name: _readable(parameter, float(given[name]))  # type: ignore[arg-type]
             for name, parameter in space.parameters.items()
             if name in given and _is_continuous(parameter)
         }
-        if space.check_membership(
-            {**given, **numbers}, check_all_parameters_present=False
-        ):
+        if _is_member(space, {**given, **numbers}):
             return numbers
-        constrained = {
-            n for c in space.parameter_constraints for n in c.constraint_dict
-        }
+        constrained = _constrained(space)
         return {name: x for name, x in numbers.items() if name not in constrained}
 
 
-def readable(parameter: RangeParameter, number: float) -> float:
-    """A number of a parameter's range with few digits.
-
-    Args:
-        parameter: Of floating-point numbers.
-        number: In the parameter's unit.
-    """
+def _readable(parameter: RangeParameter, number: float) -> float:
+    """A number of a parameter's range, in the parameter's unit, with few digits."""
     lower, upper = float(parameter.lower), float(parameter.upper)
     scale = abs(number) if parameter.log_scale else upper - lower
     if scale > 0:
@@ -92,33 +114,30 @@ def _is_continuous(parameter: object) -> TypeGuard[RangeParameter]:
     )
 
 
-class NearestIntegers(IntToFloat):
+def _is_member(space: SearchSpace, design: TParameterization) -> bool:
+    return space.check_membership(design, check_all_parameters_present=False)
+
+
+def _constrained(space: SearchSpace) -> set[str]:
+    """The names of parameters that constraints are about."""
+    return {name for c in space.parameter_constraints for name in c.constraint_dict}
+
+
+class NearestIntegers(_ShownDesigns, IntToFloat):
     """Integers relaxed to numbers, and rounded to the nearest that constraints allow.
 
     Under constraints Ax's own transform rounds at random, and in an order that differs
     from process to process.
     """
 
-    def untransform_observation_features(
-        self, observation_features: list[ObservationFeatures]
-    ) -> list[ObservationFeatures]:
-        """The features with integers instead of numbers.
-
-        Args:
-            observation_features: With numbers; changed in place.
-        """
-        for features in observation_features:
-            features.parameters.update(self._rounded(features.parameters))
-        return observation_features
-
-    def _rounded(self, given: TParameterization) -> dict[str, int]:
+    def _shown(self, given: TParameterization) -> Mapping[str, int]:
         numbers = {
             name: float(given[name])  # type: ignore[arg-type]
             for name in self.search_space.parameters
             if name in self.transform_parameters and name in given
         }
         nearest = {name: round(number) for name, number in numbers.items()}
-        constrained = [name for name in nearest if name in self._constrained()]
+        constrained = [n for n in nearest if n in _constrained(self.search_space)]
         ways = product(*({floor(numbers[n]), ceil(numbers[n])} for n in constrained))
 
         def distance(way: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
@@ -127,15 +146,9 @@ class NearestIntegers(IntToFloat):
 
         for way in sorted(ways, key=distance):
             whole = nearest | dict(zip(constrained, way, strict=True))
-            if self.search_space.check_membership(
-                {**given, **whole}, check_all_parameters_present=False
-            ):
+            if _is_member(self.search_space, {**given, **whole}):
                 return whole
         return nearest
-
-    def _constrained(self) -> set[str]:
-        constraints = self.search_space.parameter_constraints
-        return {name for c in constraints for name in c.constraint_dict}
 
 
 class WholeNumbers(NearestIntegers):
@@ -148,11 +161,7 @@ class WholeNumbers(NearestIntegers):
     """
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """The search space with numbers instead of integers.
-
-        Args:
-            search_space: With integers.
-        """
+        """The search space with numbers instead of integers."""
         relaxed = super().transform_search_space(search_space)
         for name in self.transform_parameters:
             whole, number = search_space.parameters[name], relaxed.parameters[name]
@@ -169,11 +178,7 @@ class UnitNumbers(UnitX):
     """
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """The search space with numbers from 0 to 1.
-
-        Args:
-            search_space: With numbers in their units; changed in place.
-        """
+        """The search space with numbers from 0 to 1."""
         constraints = [self._transformed(c) for c in search_space.parameter_constraints]
         search_space.set_parameter_constraints([])
         search_space = super().transform_search_space(search_space)

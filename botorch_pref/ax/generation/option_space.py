@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
-from random import Random
 
 import torch
+from ax.adapter.adapter_utils import (
+    extract_inequality_constraints,
+    extract_search_space_digest,
+)
 from ax.adapter.transforms.base import Transform
-from ax.core.batch_trial import BatchTrial
-from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ChoiceParameter, Parameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
-from ax.core.trial_status import TrialStatus
 from ax.core.types import TParamValue
 from torch import Tensor
 
-from botorch_pref.ax.log import REPEATS
-from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.polytope import Frame, is_roomy
+from botorch_pref.evaluation.progress import near_points
 
 MAX_DESIGNS = 10_000
 """Up to so many designs are valued one by one."""
 
 _MAX_VALUES = 1_000
 """Whole numbers of more values are as good as continuous."""
-
-Constraint = tuple[Tensor, Tensor, float]
-"""BoTorch's: indices, coefficients, and what their sum must reach."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,93 +47,138 @@ class Coordinate:
         """Whether values are places in the table and not the feature itself."""
         return len(self.columns) > 1
 
+    def rounded(self, number: Tensor) -> Tensor:
+        """The value that is nearest to a number, which is no category."""
+        if self.table is None:
+            return number
+        nearest = (number.unsqueeze(-1) - self.table.T).abs().argmin(-1)
+        return self.table[nearest, 0]
+
 
 @dataclass(frozen=True, eq=False)
 class OptionSpace:
-    """Search space of designs, one coordinate a parameter.
+    r"""Search space of designs, one coordinate a parameter.
 
     Attributes:
         coordinates: Of the parameters that vary.
-        num_columns: ``d``, the number of features of the model.
+        bounds: ``2 x d``, of the features of the model.
+        constraints: :math:`A` (``m x d``) and :math:`b` (``m``) of the constraints
+            :math:`A x \le b` of features; None without any.
         rows: ``N x d``, the features of all designs that there are, where these are the
             rows of a table; otherwise None.
     """
 
     coordinates: tuple[Coordinate, ...]
-    num_columns: int
+    bounds: Tensor
+    constraints: tuple[Tensor, Tensor] | None = None
     rows: Tensor | None = None
 
-    def designs(self, constraints: Sequence[Constraint]) -> Tensor | None:
+    @property
+    def is_box(self) -> bool:
+        """Whether all numbers within the bounds are designs."""
+        stepped = any(c.table is not None for c in self.coordinates)
+        return not stepped and self.constraints is None and self.rows is None
+
+    def allows(self, points: Tensor) -> Tensor:
+        """Truth of all constraints at points ``N x d``, up to rounding."""
+        if self.constraints is None:
+            return torch.ones(len(points), dtype=torch.bool)
+        A, b = self.constraints
+        return (points @ A.T <= b + 1e-8).all(-1)
+
+    def designs(self) -> Tensor | None:
         """All designs, ``N x d``, if they are few enough to be valued one by one.
 
-        Args:
-            constraints: On features; designs that break one are left out.
-
         Returns:
-            Their features; None where there are more than `MAX_DESIGNS`, or a number
-            is continuous. The rows of a table are never too many.
+            None where there are more than `MAX_DESIGNS`, or a number is continuous. The
+            rows of a table are never too many.
         """
-        points = self.rows
-        if points is None:
-            tables = [c.table for c in self.coordinates if c.table is not None]
-            whole = len(tables) == len(self.coordinates)
-            if not whole or prod(map(len, tables)) > MAX_DESIGNS:
-                return None
-            places = torch.cartesian_prod(*(torch.arange(len(t)) for t in tables))
-            by_table = places.view(-1, len(tables)).T
-            points = self._joined(
-                [table[at] for table, at in zip(tables, by_table, strict=True)]
-            )
-        return points[satisfied(points, constraints)]
+        if self.rows is not None:
+            return self.rows[self.allows(self.rows)]
+        counts = [0 if c.table is None else len(c.table) for c in self.coordinates]
+        if 0 in counts or prod(counts) > MAX_DESIGNS:
+            return None
+        values = [self.values(i) for i in range(len(counts))]
+        points = self.features(torch.cartesian_prod(*values).view(-1, len(counts)))
+        return points[self.allows(points)]
+
+    def values(self, place: int) -> Tensor:
+        """All values of a coordinate that is not continuous, in order."""
+        coordinate = self.coordinates[place]
+        assert coordinate.table is not None
+        if coordinate.is_category:
+            return torch.arange(len(coordinate.table)).double()
+        return coordinate.table[:, 0].sort().values
 
     def features(self, X: Tensor) -> Tensor:
-        """Features of designs by their coordinates.
+        """Features of designs, ``... x d``, by their coordinates, ``... x c``.
 
         Categories are places in their tables. Whole numbers of many values are rounded,
         with derivatives as if they were not.
-
-        Args:
-            X: ``batch_shape x c``.
-
-        Returns:
-            ``batch_shape x d``.
         """
         parts = []
         for number, coordinate in zip(X.unbind(-1), self.coordinates, strict=True):
-            table = coordinate.table
-            if table is None:
-                parts.append(number.unsqueeze(-1))
-            elif coordinate.is_category:
-                parts.append(table[number.round().long()].to(X))
+            if coordinate.is_category:
+                assert coordinate.table is not None
+                parts.append(coordinate.table[number.round().long()].to(X))
             else:
-                nearest = (number.unsqueeze(-1) - table.T).abs().argmin(-1)
-                rounded = table[nearest, 0]
                 # Straight through: the derivative is that of the number.
-                off = (rounded - number).detach()
+                off = (coordinate.rounded(number) - number).detach()
                 parts.append((number + off).unsqueeze(-1))
-        return self._joined(parts)
+        order = [column for c in self.coordinates for column in c.columns]
+        return torch.cat(parts, dim=-1)[..., torch.tensor(order).argsort()]
 
     def coordinates_of(self, features: Tensor) -> Tensor:
-        """Coordinates of designs without categories by their features.
+        """Coordinates of designs without categories by their features."""
+        return features[..., [c.columns[0] for c in self.coordinates]]
 
-        Args:
-            features: ``batch_shape x d``.
+    def near(self, point: Tensor, num_designs: int, seed: int) -> Tensor:
+        """Designs around one, ``1 x d``, that satisfy constraints: see `near_points`.
 
-        Returns:
-            ``batch_shape x c``.
+        Numbers and ordered values move by shares of their range, categories stay.
         """
-        return features[..., [column for c in self.coordinates for column in c.columns]]
+        moved = near_points(point, self.bounds, num_designs, seed)
+        for coordinate in self.coordinates:
+            columns = coordinate.columns
+            if coordinate.is_category:
+                moved[:, columns] = point[:, columns]
+            else:
+                moved[:, columns[0]] = coordinate.rounded(moved[:, columns[0]])
+        return moved[self.allows(moved)]
 
-    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
-        order = [column for c in self.coordinates for column in c.columns]
-        together = torch.cat(list(parts), dim=-1)
-        return together[..., torch.tensor(order).argsort()]
+    @cached_property
+    def coordinate_bounds(self) -> Tensor:
+        """``2 x c``."""
+        bounds = self.coordinates_of(self.bounds).clone()
+        for i, coordinate in enumerate(self.coordinates):
+            if coordinate.is_category:
+                bounds[:, i] = self.values(i)[[0, -1]].to(bounds)
+        return bounds
+
+    @cached_property
+    def coordinate_constraints(self) -> tuple[Tensor, Tensor] | None:
+        """The constraints of coordinates: none of them is about a category."""
+        if self.constraints is None:
+            return None
+        A, b = self.constraints
+        return self.coordinates_of(A), b
+
+    @cached_property
+    def frame(self) -> Frame | None:
+        """Frame of a thin or flat polytope, in which starts are not found by trying.
+
+        None without constraints, and where these leave room.
+        """
+        if self.coordinate_constraints is None:
+            return None
+        polytope = (*self.coordinate_constraints, self.coordinate_bounds)
+        return None if is_roomy(*polytope) else Frame.of(*polytope)
 
 
 def option_space(
     search_space: SearchSpace,
     transforms: Sequence[Transform],
-    columns: Sequence[str],
+    columns: list[str],
     rows: Tensor | None = None,
 ) -> OptionSpace:
     """The coordinates of a search space.
@@ -151,34 +192,29 @@ def option_space(
     place = {column: i for i, column in enumerate(columns)}
     found = []
     for name, parameter in search_space.tunable_parameters.items():
-        values = values_of(parameter)
+        values = _values_of(parameter)
         encoded = _encoded(transforms, name, values or [_some_number(parameter)])
         at = sorted(place[column] for column in encoded[0])
         table = [[features[columns[i]] for i in at] for features in encoded]
         exact = torch.tensor(table, dtype=torch.float64)
         found.append(Coordinate(at, None if values is None else exact))
-    return OptionSpace(tuple(found), len(columns), rows)
+    transformed = search_space.clone()
+    for transform in transforms:
+        transformed = transform.transform_search_space(transformed)
+    bounds = extract_search_space_digest(transformed, columns).bounds
+    limits = extract_inequality_constraints(transformed.parameter_constraints, columns)
+    if limits is not None:
+        A, b = (torch.from_numpy(part).double() for part in limits)
+    return OptionSpace(
+        tuple(found),
+        torch.tensor(bounds, dtype=torch.float64).T,
+        None if limits is None else (A, b.flatten()),
+        rows,
+    )
 
 
-def satisfied(points: Tensor, constraints: Sequence[Constraint]) -> Tensor:
-    """Truth of all constraints at points, up to rounding.
-
-    Args:
-        points: ``N x d``.
-        constraints: On features.
-    """
-    kept = torch.ones(len(points), dtype=torch.bool)
-    for indices, coefficients, least in constraints:
-        kept &= (points[:, indices] * coefficients).sum(-1) >= least - 1e-8
-    return kept
-
-
-def values_of(parameter: Parameter) -> list[TParamValue] | None:
-    """All values of a parameter; None where they are too many.
-
-    Args:
-        parameter: Ax's, one that varies.
-    """
+def _values_of(parameter: Parameter) -> list[TParamValue] | None:
+    """All values of a parameter that varies; None where they are too many."""
     if isinstance(parameter, ChoiceParameter):
         return list(parameter.values)
     assert isinstance(parameter, RangeParameter)
@@ -216,7 +252,8 @@ class ToldApart:
 
     with the smallest difference :math:`w_j` of each feature; below 1 nobody can tell
     them apart. A question repeats another one where each option of either has one of
-    the other that it cannot be told from.
+    the other that it cannot be told from. The options of a question that are chosen are
+    ``batch_shape x m x d``.
 
     Attributes:
         widths: ``d``, the smallest differences.
@@ -234,69 +271,35 @@ class ToldApart:
     others: Tensor | None = None
 
     def smallest_gap(self, options: Tensor) -> Tensor:
-        """Squared difference of the two options that differ least.
-
-        Args:
-            options: ``batch_shape x m x d``, those of the question that are chosen.
-
-        Returns:
-            ``batch_shape``.
-        """
-        size = options.shape[-2]
-        whole = self._whole(options)
-        if self.others is not None:
-            others = self.others.expand(*options.shape[:-2], *self.others.shape)
-            whole = torch.cat([whole, others], dim=-2)
+        """Squared difference of the two options that differ least, ``batch_shape``."""
+        whole = _joined(_joined(options, self.reference), self.others)
         squared = self._squared(options, whole)
-        own = torch.eye(size, whole.shape[-2], dtype=torch.bool, device=options.device)
+        own = torch.eye(*squared.shape[-2:], dtype=torch.bool, device=options.device)
         return squared.masked_fill(own, torch.inf).flatten(-2).amin(-1)
 
     def times_asked(self, options: Tensor) -> Tensor:
-        """Number of earlier questions that a question repeats.
-
-        Args:
-            options: See `smallest_gap`.
-
-        Returns:
-            ``batch_shape`` integers.
-        """
-        return (self._gaps(options, self.asked) < _SAME).sum(-1)
+        """Number of earlier questions that a question repeats, ``batch_shape``."""
+        return (~can_be_told(self._gaps(options, self.asked))).sum(-1)
 
     def is_pending(self, options: Tensor) -> Tensor:
-        """Whether a question repeats one that is not answered yet.
-
-        Args:
-            options: See `smallest_gap`.
-        """
-        return (self._gaps(options, self.pending) < _SAME).any(-1)
+        """Whether a question repeats one that is not answered yet, ``batch_shape``."""
+        return (~can_be_told(self._gaps(options, self.pending))).any(-1)
 
     def novelty(self, options: Tensor) -> Tensor:
         """Squared difference from the earlier question that is most alike.
 
-        Args:
-            options: See `smallest_gap`.
-
-        Returns:
-            ``batch_shape``; infinite where no question was asked.
+        It is infinite where no question was asked.
         """
         gaps = self._gaps(options, self.asked)
         if gaps.shape[-1] == 0:
             return gaps.new_full(gaps.shape[:-1], torch.inf)
         return gaps.amin(-1)
 
-    def _whole(self, options: Tensor) -> Tensor:
-        """The chosen options and the reference."""
-        if self.reference is None:
-            return options
-        reference = self.reference.expand(*options.shape[:-2], *self.reference.shape)
-        return torch.cat([options, reference], dim=-2)
-
     def _gaps(self, options: Tensor, questions: Tensor) -> Tensor:
         """Squared differences from questions, ``batch_shape x K``."""
-        whole = self._whole(options)
-        count, size, _ = questions.shape
+        whole = _joined(options, self.reference)
         squared = self._squared(whole, questions.flatten(0, 1))
-        matched = squared.unflatten(-1, (count, size))
+        matched = squared.unflatten(-1, questions.shape[:2])
         there, back = matched.amin(-1).amax(-2), matched.amin(-3).amax(-1)
         return torch.maximum(there, back)
 
@@ -306,57 +309,13 @@ class ToldApart:
         return apart.square().sum(-1)
 
 
-_SAME = 1 - 1e-6
-"""Squared difference below which two options are one, up to rounding."""
+def _joined(options: Tensor, more: Tensor | None) -> Tensor:
+    """The options and some more points, for each batch."""
+    if more is None:
+        return options
+    return torch.cat([options, more.expand(*options.shape[:-2], *more.shape)], dim=-2)
 
 
 def can_be_told(squared: Tensor) -> Tensor:
-    """Whether squared differences are large enough.
-
-    Args:
-        squared: See `ToldApart.smallest_gap`.
-    """
-    return squared >= _SAME
-
-
-REPEAT = "Repeat"
-"""The chooser of such a question, in the log."""
-
-
-def question_again(
-    experiment: Experiment, settings: Settings, size: int, seed: int
-) -> GeneratorRun | None:
-    """The options of an answered question that is to be asked again, now and then.
-
-    Each answered question is asked again once at most, and not as the very next one.
-
-    Args:
-        experiment: Ax's.
-        settings: Of the experiment; its ``repeat_rate`` is how often.
-        size: How many options.
-        seed: That decides whether, and which.
-
-    Returns:
-        None where another question is to be asked.
-    """
-    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
-    draws = Random(seed)
-    if len(completed) < settings.initial or draws.random() >= settings.repeat_rate:
-        return None
-    trials = [*experiment.trials.values()]
-    shown = [frozenset(trial.arms_by_name) for trial in trials]
-    times = Counter(shown)
-    once = [
-        trial
-        for trial, options in zip(trials[:-1], shown, strict=False)
-        if trial.index in completed and len(options) == size and times[options] == 1
-    ]
-    if not once:
-        return None
-    chosen = draws.choice(once)
-    assert isinstance(chosen, BatchTrial)
-    return GeneratorRun(
-        [arm.clone() for arm in chosen.arms],
-        generator_key=REPEAT,
-        gen_metadata={REPEATS: chosen.index},
-    )
+    """Whether squared differences are at least 1, up to rounding."""
+    return squared >= 1 - 1e-6

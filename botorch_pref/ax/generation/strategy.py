@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from ax.generation_strategy.transition_criterion import MinTrials
 from ax.generators.random.sobol import SobolGenerator
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
-from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
 
@@ -28,7 +26,7 @@ from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.raters import OF_RATERS, RATER
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
-from botorch_pref.ax.space.polytope import ROOMY, Frame, share_inside
+from botorch_pref.ax.space.polytope import Frame, is_roomy
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 
 
@@ -63,32 +61,20 @@ class SpreadGenerator(SobolGenerator):
         n: int,
         search_space_digest: SearchSpaceDigest,
         linear_constraints: tuple[Array, Array] | None = None,
-        equality_constraints: tuple[Array, Array] | None = None,
-        fixed_features: dict[int, float] | None = None,
-        model_gen_options: TConfig | None = None,
-        rounding_func: Callable[[Array], Array] | None = None,
-        generated_points: Array | None = None,
+        *args: Any,
+        **given: Any,
     ) -> tuple[Array, Array]:
-        """See base class."""
-        bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64)
-        if linear_constraints is not None and not fixed_features:
-            A, b = map(torch.from_numpy, linear_constraints)
-            A, b = A.double(), b.double().flatten()
-            if share_inside(A, b, bounds) < ROOMY:
-                self._frame = self._frame or Frame.of(A, b, bounds)
+        """See base class, which is given all further arguments by name."""
+        if linear_constraints is not None and not given.get("fixed_features"):
+            bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64).T
+            A, b = (torch.from_numpy(part).double() for part in linear_constraints)
+            polytope = (A, b.flatten(), bounds)
+            if not is_roomy(*polytope):
+                self._frame = self._frame or Frame.of(*polytope)
                 points = self._frame.spread(n, self.seed + self.init_position)
                 self.init_position += n
                 return points.numpy(), torch.ones(n).double().numpy()
-        return super().gen(
-            n,
-            search_space_digest,
-            linear_constraints,
-            equality_constraints,
-            fixed_features,
-            model_gen_options,
-            rounding_func,
-            generated_points,
-        )
+        return super().gen(n, search_space_digest, linear_constraints, *args, **given)
 
 
 SPREAD = "spread"
@@ -115,19 +101,13 @@ def preference_generation_strategy(
         only_in_statuses=[TrialStatus.COMPLETED],
         use_all_trials_in_exp=True,
     )
-    acquisition_class = class_named(
-        settings.acquisition, duel_classes(), "acquisition function"
-    )
     nodes = [
         GenerationNode(
             name=SPREAD,
             generator_specs=[sobol_spec(settings, position)],
             transition_criteria=[answered],
         ),
-        GenerationNode(
-            name=MODEL,
-            generator_specs=[model_spec(settings, acquisition_class)],
-        ),
+        GenerationNode(name=MODEL, generator_specs=[model_spec(settings)]),
     ]
     return GenerationStrategy(
         name=f"{settings.model}+{settings.acquisition}", nodes=nodes
@@ -145,22 +125,12 @@ def next_run(
 
     Ax's strategies go through every option of every trial before they generate, which
     is what an ask would spend most of its time with after some hundred questions.
-
-    Args:
-        experiment: Ax's.
-        settings: Of the experiment.
-        position: How many points of the Sobol sequence were used.
-        size: How many options.
-        rater: See `model_spec`.
     """
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
     if len(completed) < settings.initial:
         name, spec = SPREAD, fitted_sobol_spec(experiment, settings, position)
     else:
-        acquisition_class = class_named(
-            settings.acquisition, duel_classes(), "acquisition function"
-        )
-        name, spec = MODEL, model_spec(settings, acquisition_class, rater)
+        name, spec = MODEL, model_spec(settings, rater=rater)
         spec.fit(experiment)
     run = spec.gen(n=size)
     run._generation_node_name = name
@@ -170,14 +140,9 @@ def next_run(
 def fitted_sobol_spec(
     experiment: Experiment, settings: Settings, position: int
 ) -> GeneratorSpec:
-    """Sobol sequence of an experiment, ready to generate.
-
-    Args:
-        experiment: Ax's, of which it needs the search space and nothing else.
-        settings: Of the experiment.
-        position: How many points were used.
-    """
+    """Sobol sequence of an experiment from a position onwards, ready to generate."""
     spec = sobol_spec(settings, position)
+    # It needs the search space and nothing else.
     spec.fit(
         Experiment(
             search_space=experiment.search_space,
@@ -191,12 +156,7 @@ def fitted_sobol_spec(
 
 
 def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
-    """Sobol sequence of an experiment from a position onwards.
-
-    Args:
-        settings: Of the experiment.
-        position: How many points were used.
-    """
+    """Sobol sequence of an experiment from a position onwards."""
     return GeneratorSpec(
         PreferenceGenerators.SPREAD,
         # Whoever reads the log knows it by this name.
@@ -213,18 +173,19 @@ def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
 
 def model_spec(
     settings: Settings,
-    acquisition_class: type[AcquisitionFunction],
+    acquisition_class: type[AcquisitionFunction] | None = None,
     rater: int | None = None,
 ) -> GeneratorSpec:
     """The model of an experiment, with an acquisition function.
 
     Args:
         settings: Of the experiment.
-        acquisition_class: The settings' own, or another one that takes no options.
+        acquisition_class: One that takes no options; None for the settings' own.
         rater: The number of the one whose utility counts, where raters share; None for
             the mean of all.
     """
-    own = acquisition_class.__name__ == settings.acquisition
+    own = class_named(settings.acquisition, duel_classes(), "acquisition function")
+    acquisition_class = acquisition_class or own
     model_class = class_named(settings.model, model_classes(), "model")
     options = settings.model_options
     if settings.raters == SHARE:
@@ -237,14 +198,14 @@ def model_spec(
         mll_class=PreferenceMarginalLogLikelihood,
         name=settings.model,
     )
+    surrogate = SurrogateSpec(metric_to_model_configs={OBJECTIVE: [config]})
+    is_own = acquisition_class is own
     return GeneratorSpec(
         PreferenceGenerators.PREFERENCE,
         generator_kwargs={
-            "surrogate_spec": SurrogateSpec(
-                metric_to_model_configs={OBJECTIVE: [config]}
-            ),
+            "surrogate_spec": surrogate,
             "botorch_acqf_class": acquisition_class,
-            "botorch_acqf_options": settings.acquisition_options if own else {},
+            "botorch_acqf_options": settings.acquisition_options if is_own else {},
             # Without the only tie, a fold has no tie threshold to take over.
             "refit_on_cv": True,
         },

@@ -24,7 +24,7 @@ _MOST_CATEGORIES = 1_000
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Rows of a table: no experiment with it shows anything between them.
+    """Rows of a table: an experiment with it shows these designs and no others.
 
     Attributes:
         rows: The parameters of each design by its id.
@@ -34,23 +34,15 @@ class Catalogue:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Catalogue | None:
-        """The catalogue of an experiment; None where designs are free.
-
-        Args:
-            experiment: Ax's.
-        """
+        """The catalogue of Ax's experiment; None where designs are free."""
         stored = (experiment._properties or {}).get(PROPERTY)
         return None if stored is None else cls.of_property(stored)
 
     @classmethod
     def of_property(cls, stored: Mapping[str, Any]) -> Catalogue:
-        """A catalogue from what `to_property` made.
-
-        Args:
-            stored: Its ids and columns.
-        """
+        """A catalogue from what `to_property` made."""
         columns = stored["columns"]
-        rows = zip(*(columns[name] for name in columns), strict=True)
+        rows = zip(*columns.values(), strict=True)
         designs = (dict(zip(columns, row, strict=True)) for row in rows)
         return cls(dict(zip(stored["ids"], designs, strict=True)))
 
@@ -61,40 +53,24 @@ class Catalogue:
         return {"ids": [*self.rows], "columns": columns}
 
     def name_arms(self, run: GeneratorRun) -> None:
-        """Names arms by the ids of their rows.
-
-        Args:
-            run: Its arms are rows, and are changed.
-        """
+        """Names the arms of a run, which are rows, by the ids of these."""
         for arm in run.arms:
-            name = self.id_of(arm.parameters)
-            assert name is not None
             if not arm.has_name:
-                arm.name = name  # type: ignore[misc]
+                arm.name = self.id_of(arm.parameters)  # type: ignore[misc, assignment]
 
     def id_of(self, parameters: Mapping[str, Any]) -> str | None:
-        """The id of a row; None of what is no row.
-
-        Args:
-            parameters: Of a design.
-        """
+        """The id of a design; None of what is no row."""
         wanted = dict(parameters)
-        for name, row in self.rows.items():
-            if row == wanted:
-                return name
-        return None
+        return next((name for name, row in self.rows.items() if row == wanted), None)
 
 
 def catalogue_parameters(
     table: DataFrame,
 ) -> tuple[Catalogue, list[RangeParameterConfig | ChoiceParameterConfig]]:
-    """A catalogue and Ax's parameters of its columns.
+    """A catalogue, of a row each design, and Ax's parameters of its columns.
 
     Numbers have the range of their column, other columns its values; what is the same
     in all rows is fixed. Where there are no columns, the ids are the only parameter.
-
-    Args:
-        table: A row each design, with ids for an index.
 
     Raises:
         ExperimentError: Rows that cannot be told apart, or a column that is no feature.
@@ -106,31 +82,29 @@ def catalogue_parameters(
     ids = _ids(table.index)
     if table.shape[1] == 0:
         table = DataFrame({table.index.name or "id": ids})
-    _check_names(table)
-    parameters = [_parameter(table[name], ids) for name in table.columns]
-    columns = {name: _python_values(table[name]) for name in table.columns}
-    rows = zip(*columns.values(), strict=True)
-    designs = [dict(zip(columns, row, strict=True)) for row in rows]
+    names = [*table.columns]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ExperimentError(f"The catalogue has the columns {names}; name each.")
+    if len(set(names)) < len(names):
+        raise ExperimentError(f"The catalogue has columns of one name among {names}.")
+    parameters = [_parameter(table[name], ids) for name in names]
+    columns = {name: _python_values(table[name]) for name in names}
     seen: dict[tuple[object, ...], str] = {}
-    for name, design in zip(ids, designs, strict=True):
-        twin = seen.setdefault(tuple(design.values()), name)
+    for name, row in zip(ids, zip(*columns.values(), strict=True), strict=True):
+        twin = seen.setdefault(row, name)
         if twin != name:
             raise ExperimentError(
                 f"The rows {twin!r} and {name!r} of the catalogue are the same in "
                 "every column; leave out one, or add a column in which they differ."
             )
-    return Catalogue(dict(zip(ids, designs, strict=True))), parameters
+    return Catalogue.of_property({"ids": ids, "columns": columns}), parameters
 
 
 def check_alone(parameters: object, parameter_constraints: Sequence[str]) -> None:
-    """Checks that a catalogue is the only thing that says which designs there are.
-
-    Args:
-        parameters: None, if it is.
-        parameter_constraints: None of them, if it is.
+    """Checks that neither parameters nor constraints are given beside a catalogue.
 
     Raises:
-        ExperimentError: It is not.
+        ExperimentError: They are.
     """
     if parameters is not None or parameter_constraints:
         raise ExperimentError(
@@ -153,14 +127,6 @@ def _ids(index: Index) -> list[str]:
     return ids
 
 
-def _check_names(table: DataFrame) -> None:
-    names = [*table.columns]
-    if not all(isinstance(name, str) and name for name in names):
-        raise ExperimentError(f"The catalogue has the columns {names}; name each.")
-    if len(set(names)) < len(names):
-        raise ExperimentError(f"The catalogue has columns of one name among {names}.")
-
-
 def _parameter(
     column: Series, ids: list[str]
 ) -> RangeParameterConfig | ChoiceParameterConfig:
@@ -172,14 +138,14 @@ def _parameter(
                 f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the "
                 "row."
             )
-    values, number = _python_values(column), _is_number(column)
+    values = _python_values(column)
     kinds = {type(value) for value in values}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
         raise ExperimentError(
             f"The column {name!r} of the catalogue holds {column.dtype}; give numbers, "
             "texts or categories, and leave out what is no feature."
         )
-    kind: Any = {str: "str", int: "int", float: "float", bool: "bool"}[kinds.pop()]
+    kind: Any = kinds.pop().__name__
     for row, value in zip(ids, values, strict=True):
         if kind in ("int", "float") and finite_number(value) is None:
             raise ExperimentError(
@@ -187,35 +153,26 @@ def _parameter(
                 f"{row!r}; give finite numbers."
             )
     low, high = min(values), max(values)
+    number = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
     if number and low < high:
         return RangeParameterConfig(name=name, parameter_type=kind, bounds=(low, high))
-    levels = _levels(column, values)
+    used, ordered = set(values), False
+    levels = sorted(used)
+    if isinstance(column.dtype, CategoricalDtype):
+        levels = [v for v in column.dtype.categories.tolist() if v in used]
+        ordered = bool(column.dtype.ordered)
     if len(levels) > _MOST_CATEGORIES:
         raise ExperimentError(
             f"The column {name!r} of the catalogue has {len(levels)} different texts, "
             f"of {_MOST_CATEGORIES} at most; leave it out, or make features of it."
         )
-    dtype = column.dtype
-    ordered = isinstance(dtype, CategoricalDtype) and bool(dtype.ordered)
     return ChoiceParameterConfig(
         name=name,
         parameter_type=kind,
         values=levels,
-        # Ax has it that two are always in order.
+        # Ax takes two values to be in order, always.
         is_ordered=ordered or len(levels) == 2,
     )
-
-
-def _levels(column: Series, values: list[Any]) -> list[Any]:
-    """The different values, in the order of their categories if they have one."""
-    if isinstance(column.dtype, CategoricalDtype):
-        used = set(values)
-        return [value for value in column.dtype.categories.tolist() if value in used]
-    return sorted(set(values))
-
-
-def _is_number(column: Series) -> bool:
-    return types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
 
 
 def _python_values(column: Series) -> list[Any]:

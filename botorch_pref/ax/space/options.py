@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+import torch
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
@@ -23,6 +24,8 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 from pandas.api.types import is_bool, is_scalar
+from torch import Tensor
+from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.ax.given import finite_number, is_missing, written
@@ -30,6 +33,7 @@ from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError
 
 SmallestDifference = float | Mapping[str, float]
+"""See `Settings`."""
 
 DEFAULT_SHARE = SMALLEST_DIFFERENCE
 """A hundredth of the range of each parameter."""
@@ -41,9 +45,6 @@ _FINEST = 1e-9
 def given_difference(given: Any) -> float | dict[str, float]:
     """Smallest differences that people give, as Python's numbers.
 
-    Args:
-        given: See `Settings`.
-
     Raises:
         ExperimentError: Something is no finite number.
     """
@@ -52,14 +53,16 @@ def given_difference(given: Any) -> float | dict[str, float]:
         if number is None:
             raise ExperimentError(_NO_SHARE.format(written(given)))
         return number
-    numbers = {name: finite_number(difference) for name, difference in given.items()}
-    for name, number in numbers.items():
+    numbers: dict[str, float] = {}
+    for name, difference in given.items():
+        number = finite_number(difference)
         if number is None:
             raise ExperimentError(
-                f"smallest_difference of {name!r} is {written(given[name])}; give a "
+                f"smallest_difference of {name!r} is {written(difference)}; give a "
                 "finite number."
             )
-    return {name: number for name, number in numbers.items() if number is not None}
+        numbers[name] = number
+    return numbers
 
 
 _NO_SHARE = (
@@ -69,11 +72,7 @@ _NO_SHARE = (
 
 
 def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> None:
-    """Checks that there can be such smallest differences.
-
-    Args:
-        space: Ax's.
-        given: See `Settings`.
+    """Checks that a search space can have such smallest differences.
 
     Raises:
         ExperimentError: It is no share of a range; or a parameter has no range, or
@@ -81,7 +80,7 @@ def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> 
     """
     if not isinstance(given, Mapping):
         if not 0 <= given < 0.5:
-            raise ExperimentError(_NO_SHARE.format(given))
+            raise ExperimentError(_NO_SHARE.format(repr(given)))
         return
     for name, difference in given.items():
         parameter = space.parameters.get(name)
@@ -99,25 +98,42 @@ def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> 
             )
 
 
-def column_widths(
-    space: SearchSpace, given: SmallestDifference, columns: list[str]
-) -> list[float]:
-    """Smallest differences in the units of the model's features.
+def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
+    """Designs as numbers from 0 to 1, ``N x c``.
 
-    Args:
-        space: Ax's.
-        given: See `Settings`.
-        columns: The names of the features, as the transforms of Ax name them.
+    A number is its share of the range on its scale, an ordered value its place. Another
+    value has a column for each that there is, scaled so that two values are 1 apart.
     """
-    widths: dict[str, float] = {}
+    columns: list[Tensor] = []
     for name, parameter in space.tunable_parameters.items():
-        width = _finite_width(parameter, given)
-        if isinstance(parameter, ChoiceParameter) and not parameter.is_ordered:
-            one_hot = range(len(parameter.values))
-            widths |= {f"{name}{OH_PARAM_INFIX}{i}": width for i in one_hot}
+        values: list[Any] = [design[name] for design in designs]
+        if isinstance(parameter, RangeParameter):
+            lower, upper = float(parameter.lower), float(parameter.upper)
+            number = torch.tensor(values, dtype=torch.float64)
+            if parameter.log_scale:
+                columns.append((number / lower).log() / math.log(upper / lower))
+            else:
+                columns.append((number - lower) / (upper - lower))
+            continue
+        assert isinstance(parameter, ChoiceParameter)
+        places = torch.tensor([parameter.values.index(value) for value in values])
+        last = len(parameter.values) - 1
+        if parameter.is_ordered:
+            columns.append(places.double() / last)
         else:
-            widths[name] = width
-    return [widths[column] for column in columns]
+            columns += (one_hot(places, last + 1).double() / 2**0.5).unbind(-1)
+    return torch.stack(columns, dim=-1)
+
+
+def in_smallest_differences(
+    space: SearchSpace, given: SmallestDifference, designs: Sequence[TParameterization]
+) -> Tensor:
+    """Coordinates ``N x c``: nobody can tell designs that are less than 1 apart.
+
+    The coordinates are `shares` in units of the smallest differences.
+    """
+    widths = torch.tensor([*_widths(space, given).values()], dtype=torch.float64)
+    return shares(space, designs) / widths
 
 
 def squared_difference(
@@ -126,47 +142,36 @@ def squared_difference(
     first: TParameterization,
     second: TParameterization,
 ) -> float:
-    """Squared difference of two designs, in smallest differences.
-
-    Args:
-        space: Ax's.
-        given: See `Settings`.
-        first: The values of its parameters.
-        second: Those of another design.
-
-    Returns:
-        Less than 1 where nobody could tell them apart.
-    """
-    return sum(
-        (_share(parameter, first[name], second[name]) / _finite_width(parameter, given))
-        ** 2
-        for name, parameter in space.tunable_parameters.items()
-    )
+    """Squared distance of two designs by `in_smallest_differences`."""
+    one, other = in_smallest_differences(space, given, [first, second])
+    return float((one - other).square().sum())
 
 
-def _share(parameter: Parameter, first: Any, second: Any) -> float:
-    """Difference of two values as a share of the parameter's range on its scale."""
-    if isinstance(parameter, RangeParameter):
-        lower, upper = float(parameter.lower), float(parameter.upper)
-        if parameter.log_scale:
-            return math.log(first / second) / math.log(upper / lower)
-        return (first - second) / (upper - lower)
-    assert isinstance(parameter, ChoiceParameter)
-    if not parameter.is_ordered:
-        return float(first != second)
-    places = parameter.values.index(first) - parameter.values.index(second)
-    return places / (len(parameter.values) - 1)
+def column_widths(
+    space: SearchSpace, given: SmallestDifference, columns: list[str]
+) -> list[float]:
+    """Smallest differences of features, which the transforms of Ax have named."""
+    widths = _widths(space, given)
+    return [widths[column] for column in columns]
 
 
-def _finite_width(parameter: Parameter, given: SmallestDifference) -> float:
-    return max(_width(parameter, given), _FINEST)
+def _widths(space: SearchSpace, given: SmallestDifference) -> dict[str, float]:
+    """Smallest differences of the columns of `shares`, by the names of features."""
+    widths: dict[str, float] = {}
+    for name, parameter in space.tunable_parameters.items():
+        width = max(_width(parameter, given), _FINEST)
+        if isinstance(parameter, ChoiceParameter) and not parameter.is_ordered:
+            places = range(len(parameter.values))
+            widths |= {f"{name}{OH_PARAM_INFIX}{i}": width for i in places}
+        else:
+            widths[name] = width
+    return widths
 
 
 def _width(parameter: Parameter, given: SmallestDifference) -> float:
     """Smallest difference as a share of the parameter's range on its scale."""
     if isinstance(parameter, ChoiceParameter):
-        steps = len(parameter.values) - 1
-        return 1 / steps if parameter.is_ordered else 1.0
+        return 1 / (len(parameter.values) - 1) if parameter.is_ordered else 1.0
     assert isinstance(parameter, RangeParameter)
     lower, upper = float(parameter.lower), float(parameter.upper)
     if isinstance(given, Mapping) and parameter.name in given:
@@ -182,10 +187,6 @@ def _width(parameter: Parameter, given: SmallestDifference) -> float:
 
 def own_options(experiment: Experiment, given: object) -> GeneratorRun:
     """Options that a person chose, as they are and in their order.
-
-    Args:
-        experiment: Ax's.
-        given: Two or more designs, see `own_design`.
 
     Raises:
         ExperimentError: There are fewer, two are the same, or one cannot be.
@@ -223,20 +224,18 @@ def own_design(experiment: Experiment, given: object) -> TParameterization:
             catalogue does not have this design.
     """
     catalogue = Catalogue.of(experiment)
-    if catalogue is None:
-        return _free_design(experiment.search_space, given)
-    if not isinstance(given, Mapping):
-        name = _row_name(given)
-        if name not in catalogue.rows:
-            raise ExperimentError(f"The catalogue has no row {written(given)}.")
-        return dict(catalogue.rows[name])
-    design = _free_design(experiment.search_space, given)
-    if catalogue.id_of(design) is None:
-        raise ExperimentError(
-            f"The design {written(dict(given))} is no row of the catalogue; give "
-            "the id of one."
-        )
-    return design
+    if catalogue is None or isinstance(given, Mapping):
+        design = _free_design(experiment.search_space, given)
+        if catalogue is not None and catalogue.id_of(design) is None:
+            raise ExperimentError(
+                f"The design {written(given)} is no row of the catalogue; give the id "
+                "of one."
+            )
+        return design
+    name = _row_name(given)
+    if name not in catalogue.rows:
+        raise ExperimentError(f"The catalogue has no row {written(given)}.")
+    return dict(catalogue.rows[name])
 
 
 def _row_name(given: Any) -> str:
@@ -259,12 +258,18 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
             f"{', '.join(space.parameters)}."
         )
     design = {k: _typed(space.parameters[k], v) for k, v in given.items()}
-    if missing := _free_names(space).difference(design):
+    if missing := space.tunable_parameters.keys() - design.keys():
         raise ExperimentError(
             f"The design {written(dict(given))} has no {', '.join(sorted(missing))}; "
             "give each parameter a value."
         )
-    whole = whole_design(space, design)
+    for name, parameter in space.parameters.items():
+        if isinstance(parameter, FixedParameter):
+            design.setdefault(name, parameter.value)
+    for name, parameter in space.parameters.items():
+        if name not in design and isinstance(parameter, DerivedParameter):
+            design[name] = parameter.compute(design)
+    whole = {name: design[name] for name in space.parameters}
     try:
         space.check_membership(whole, raise_error=True)
     except (AxError, ValueError) as error:
@@ -273,23 +278,6 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
             f"{_outside(space, whole) or error}"
         ) from error
     return whole
-
-
-def whole_design(space: SearchSpace, chosen: Mapping[str, Any]) -> TParameterization:
-    """A design with the parameters that nobody chooses, in the order of the space.
-
-    Args:
-        space: Ax's.
-        chosen: Values of the parameters that vary; others are kept as they are.
-    """
-    design = dict(chosen)
-    for name, parameter in space.parameters.items():
-        if isinstance(parameter, FixedParameter):
-            design.setdefault(name, parameter.value)
-    for name, parameter in space.parameters.items():
-        if name not in design and isinstance(parameter, DerivedParameter):
-            design[name] = parameter.compute(design)
-    return {name: design[name] for name in space.parameters}
 
 
 def _outside(space: SearchSpace, design: TParameterization) -> str:
@@ -310,17 +298,12 @@ def _outside(space: SearchSpace, design: TParameterization) -> str:
     return "; ".join(found)
 
 
-def _free_names(space: SearchSpace) -> set[str]:
-    """The parameters that a person has to choose."""
-    return {
-        name
-        for name, parameter in space.parameters.items()
-        if not isinstance(parameter, FixedParameter | DerivedParameter)
-    }
-
-
 def _typed(parameter: Parameter, value: Any) -> Any:
-    """A value of the type that Ax has for it, if it is one; otherwise as it is."""
+    """A value of the type that Ax has for it.
+
+    Raises:
+        ExperimentError: It is none.
+    """
     kind, number = parameter.parameter_type, finite_number(value)
     if kind is ParameterType.FLOAT and number is not None:
         return number

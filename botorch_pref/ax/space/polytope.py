@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from botorch.utils.sampling import sample_polytope
+from botorch.utils.sampling import draw_sobol_samples, sample_polytope
 from scipy.optimize import linprog
 from torch import Tensor
 
@@ -31,7 +31,7 @@ class Frame:
 
     Attributes:
         centre: ``d``, in the relative interior.
-        axes: ``d x k``, each as long as the polytope is wide in its direction.
+        axes: ``d x k``, orthogonal, each as long as the polytope is wide there.
         inequalities: ``m x k`` and ``m``, the inequalities of :math:`w`, at most.
     """
 
@@ -39,23 +39,29 @@ class Frame:
     axes: Tensor
     inequalities: tuple[Tensor, Tensor]
 
+    @property
+    def bounds(self) -> Tensor:
+        """``2 x k``: along each axis the polytope is 1 wide, with the centre in it."""
+        return torch.tensor([[-1.0], [1.0]]).double().expand(2, self.axes.shape[-1])
+
     @classmethod
     def of(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame:
-        r"""The frame of :math:`A x \le b` within bounds.
+        r"""The frame of :math:`A x \le b` (``m x d``, ``m``) within bounds.
 
         The vertices that lie farthest along the coordinates give directions, as their
         principal axes; the vertices that lie farthest along these give widths, and the
         mean of all is a point that no inequality holds back unless it always does.
 
         Args:
-            A: ``m x d``.
-            b: ``m``.
-            bounds: ``d x 2``, of about the size of 1.
+            A: The coefficients.
+            b: What they give at most.
+            bounds: ``2 x d``, of about the size of 1.
 
         Raises:
             ExperimentError: No point satisfies the inequalities.
         """
-        first = _vertices(torch.eye(len(bounds)).to(A), A, b, bounds)
+        unit = torch.eye(bounds.shape[-1]).to(A)
+        first = _vertices(unit, A, b, bounds)
         _, _, directions = torch.linalg.svd(first - first.mean(0))
         second = _vertices(directions, A, b, bounds)
         there, back = (second @ directions.T).reshape(2, len(directions), -1)
@@ -63,38 +69,23 @@ class Frame:
         centre = torch.cat([first, second]).mean(0)
         wide = width > _FLAT
         axes = (directions[wide] * width[wide, None]).T
-        rows, most = _with_bounds(A, b, bounds)
+        rows = torch.cat([A, unit, -unit])
         slopes = rows @ axes
         # Those that always hold with equality do not change along any axis.
         binding = slopes.norm(dim=-1) > _FLAT * rows.norm(dim=-1)
-        slack = most - rows @ centre
-        return cls(
-            centre,
-            axes,
-            (slopes[binding], slack[binding].clamp_min(0)),
-        )
+        slack = torch.cat([b, bounds[1], -bounds[0]]) - rows @ centre
+        return cls(centre, axes, (slopes[binding], slack[binding].clamp_min(0)))
 
     def points(self, w: Tensor) -> Tensor:
-        """Points by their coordinates.
-
-        Args:
-            w: ``batch_shape x k``.
-
-        Returns:
-            ``batch_shape x d``.
-        """
+        """Points, ``... x d``, by their coordinates, ``... x k``."""
         return self.centre + w @ self.axes.mT
 
+    def coordinates(self, points: Tensor) -> Tensor:
+        """Coordinates, ``... x k``, of points, or of the nearest ones in the frame."""
+        return (points - self.centre) @ (self.axes / self.axes.square().sum(0))
+
     def spread(self, n: int, seed: int) -> Tensor:
-        """Uniform points of the polytope, by BoTorch's random walk.
-
-        Args:
-            n: How many.
-            seed: Of the walk.
-
-        Returns:
-            ``n x d``.
-        """
+        """Uniform points of the polytope, ``n x d``, by BoTorch's random walk."""
         num_axes = self.axes.shape[-1]
         if num_axes == 0:
             return self.centre.expand(n, -1)
@@ -106,35 +97,19 @@ class Frame:
         return self.points(walk)
 
 
-def share_inside(A: Tensor, b: Tensor, bounds: Tensor) -> float:
-    """Share of the box that satisfies inequalities, from 1,024 Sobol points.
-
-    Args:
-        A: ``m x d``.
-        b: ``m``.
-        bounds: ``d x 2``.
-    """
-    unit = torch.quasirandom.SobolEngine(len(bounds), scramble=True, seed=0)
-    points = bounds[:, 0] + unit.draw(1024).to(A) * (bounds[:, 1] - bounds[:, 0])
-    return float((points @ A.T <= b).all(-1).double().mean())
+def is_roomy(A: Tensor, b: Tensor, bounds: Tensor) -> bool:
+    """Whether trying finds points of a polytope: see `Frame.of` and `ROOMY`."""
+    points = draw_sobol_samples(bounds, 1024, 1, seed=0).squeeze(-2)
+    return float((points @ A.T <= b).all(-1).double().mean()) >= ROOMY
 
 
 def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:
     """The points of a polytope farthest along directions, then against them."""
     found = []
-    limits = {"A_ub": A.numpy(), "b_ub": b.numpy(), "bounds": bounds.numpy()}
+    limits = {"A_ub": A.numpy(), "b_ub": b.numpy(), "bounds": bounds.T.numpy()}
     for direction in (*directions, *-directions):
         solved = linprog(-direction.numpy(), method="highs", **limits)
         if solved.x is None:
             raise ExperimentError(f"The constraints cannot be: {solved.message}")
         found.append(torch.from_numpy(solved.x))
     return torch.stack(found)
-
-
-def _with_bounds(A: Tensor, b: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
-    """Inequalities, with the bounds among them."""
-    unit = torch.eye(len(bounds)).to(A)
-    return (
-        torch.cat([A, unit, -unit]),
-        torch.cat([b, bounds[:, 1], -bounds[:, 0]]),
-    )

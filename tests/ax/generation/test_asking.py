@@ -9,18 +9,21 @@ import pytest
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
+from botorch.optim.optimize import optimize_acqf
 from espresso import QUICK, QUICK_FIT, better, create
+from showing import triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.generation import asking
+from botorch_pref.ax.generation import asking, search
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.strategy import (
+    fitted_sobol_spec,
     next_run,
     preference_generation_strategy,
 )
 from botorch_pref.ax.naming import duel_classes
 from botorch_pref.ax.projection import events_of
-from botorch_pref.ax.reporting.recommendation import fitted_adapter
+from botorch_pref.ax.report import fitted_adapter
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 
@@ -119,8 +122,7 @@ def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acquisition", ["DuelingEIIG", "DuelingEUBO"])
-def test_no_question_twice_while_others_are_left(acquisition, tmp_path) -> None:
+def test_no_question_twice_while_others_are_left(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "few",
         parameters=[
@@ -133,7 +135,6 @@ def test_no_question_twice_while_others_are_left(acquisition, tmp_path) -> None:
             ),
         ],
         storage=tmp_path / "few.db",
-        acquisition=acquisition,
         initial=3,
         repeat_rate=0,
         fit_options=QUICK_FIT,
@@ -182,6 +183,17 @@ def test_what_nobody_is_asked_goes_before_what_others_are(tmp_path) -> None:
     assert set(shown[3:]) <= set(shown[:3])
 
 
+def test_an_answered_question_goes_before_what_others_are_asked(tmp_path) -> None:
+    teas = ["green", "black", "white"]
+    experiment = little(tmp_path / "three.db", teas, initial=9, repeat_rate=0)
+    first = experiment.ask(rater="ann")
+    experiment.tell(first, winner=0)
+    for _ in range(2):
+        experiment.ask(rater="bob")
+    again = experiment.ask(rater="ann")
+    assert {o["tea"] for o in again.options} == {o["tea"] for o in first.options}
+
+
 def test_sobol_points_that_stand_in_go_on_where_they_were(
     tmp_path, monkeypatch
 ) -> None:
@@ -198,10 +210,16 @@ def test_sobol_points_that_stand_in_go_on_where_they_were(
     assert len(set(shown)) == len(shown)
 
 
-@pytest.mark.parametrize("size", [1, 0, 2.0, "2"])
-def test_fewer_than_two_options_are_no_question(tmp_path, size) -> None:
-    with pytest.raises(ExperimentError, match=r"size is .*at least 2"):
-        little(tmp_path / "little.db", ["green", "black"]).ask(size)
+def test_spread_options_are_the_points_of_one_sequence(tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.db", initial=9)
+    ax, settings = experiment.experiment, experiment.settings
+    with with_rng_seed(0):
+        run = fitted_sobol_spec(ax, settings, 0).gen(n=6)
+    shown = [option for _ in range(3) for option in experiment.ask().options]
+    for number, option in enumerate(shown):
+        drawn = [arm.parameters for arm in run.arms[number // 2 * 2 :][:2]]
+        # Choices are rounded at random where several of them are equally near.
+        assert option["dose"] in [design["dose"] for design in drawn]
 
 
 @pytest.mark.slow
@@ -242,6 +260,21 @@ def test_open_questions_are_whole_where_all_options_are_chosen(
     dose = adapter.parameters.index("dose")
     expected = [(option["dose"] - 14) / 8 for option in question.options]
     assert pending[:, dose].tolist() == pytest.approx(expected)
+
+
+def test_options_of_the_optimizer_reach_it(tmp_path, monkeypatch) -> None:
+    seen: list[dict] = []
+
+    def noted(*args, **options):
+        seen.append(options)
+        return optimize_acqf(*args, **options)
+
+    monkeypatch.setattr(search, "optimize_acqf", noted)
+    experiment = triangle(tmp_path / "triangle.db", initial=1, optimizer_options=QUICK)
+    experiment.tell(experiment.ask(), winner=0)
+    experiment.ask()
+    assert seen[-1].items() >= {"num_restarts": 1, "raw_samples": 8}.items()
+    assert seen[-1]["options"].items() >= QUICK["options"].items()
 
 
 @pytest.mark.slow

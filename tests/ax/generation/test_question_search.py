@@ -1,6 +1,7 @@
 """Questions found by search, beside grids of all of them."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,10 +21,9 @@ MIXED = OptionSpace(
         Coordinate([0], STEPS),
         Coordinate([1, 2, 4], torch.eye(3, dtype=D)),
     ),
-    5,
+    torch.tensor([[0.0] * 5, [1.0] * 5], dtype=D),
 )
 WIDTHS = torch.tensor([0.25, 1, 1, 0.1, 1], dtype=D)
-UNIT = torch.tensor([[0.0] * 5, [1.0] * 5], dtype=D)
 
 
 class Worth(AcquisitionFunction):
@@ -39,8 +39,9 @@ class Worth(AcquisitionFunction):
         return each.sum(-1) + together
 
 
-def search(space=MIXED, constraints=(), rounding=None, **options) -> QuestionSearch:
-    return QuestionSearch(space, UNIT, constraints, [], rounding, options)
+def limited(space: OptionSpace, coefficients: list[float], most: float) -> OptionSpace:
+    limits = torch.tensor([coefficients], dtype=D), torch.tensor([most], dtype=D)
+    return replace(space, constraints=limits)
 
 
 def grid(step=0.02) -> torch.Tensor:
@@ -65,40 +66,66 @@ def test_features_are_those_of_the_tables() -> None:
 
 
 def test_designs_are_all_combinations_that_constraints_allow() -> None:
-    space = OptionSpace(MIXED.coordinates[1:], 4)
     space = OptionSpace(
-        (Coordinate([0], STEPS), Coordinate([1, 2, 3], torch.eye(3, dtype=D))), 4
+        (Coordinate([0], STEPS), Coordinate([1, 2, 3], torch.eye(3, dtype=D))),
+        MIXED.bounds[:, :4],
     )
-    constraint = (torch.tensor([0]), torch.tensor([-1.0], dtype=D), -0.6)
-    designs = space.designs([constraint])
+    designs = limited(space, [1, 0, 0, 0], 0.6).designs()
     expected = {
         (x, *row)
         for x in (0.0, 0.25, 0.5)
         for row in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     }
     assert {tuple(design) for design in designs.tolist()} == expected
-    assert MIXED.designs([]) is None
+    assert MIXED.designs() is None
+
+
+def test_near_designs_move_by_shares_of_ranges_and_keep_categories() -> None:
+    whole = torch.linspace(0, 1, 101, dtype=D).unsqueeze(-1)
+    space = replace(
+        MIXED,
+        coordinates=(
+            *MIXED.coordinates[:1],
+            Coordinate([0], whole),
+            MIXED.coordinates[2],
+        ),
+    )
+    point = torch.tensor([[0.5, 0, 1, 0.5, 0]], dtype=D)
+    designs = space.near(point, 384, seed=0)
+    assert designs[:, [1, 2, 4]].equal(point[:, [1, 2, 4]].expand(384, -1))
+    assert designs[:, :1].sub(whole.T).abs().amin(-1).max() < 1e-12
+    for column, step in ((3, 0.0), (0, 0.01)):
+        moved = designs[:, column] - 0.5
+        for i, deviation in enumerate((0.1, 0.03, 0.01)):
+            # Rounding to a hundredth adds a twelfth of its square to the variance;
+            # four standard errors of 128 independent draws.
+            ring = moved[128 * i : 128 * (i + 1)] / deviation
+            expected = 1 + (step / deviation) ** 2 / 12
+            error = 4 * expected * (2 / 128) ** 0.5
+            assert abs(float(ring.square().mean()) - expected) < error
+    allowed = limited(space, [0, 0, 0, 1, 0], 0.5).near(point, 384, seed=0)
+    assert allowed.equal(designs[designs[:, 3] <= 0.5 + 1e-8])
 
 
 @pytest.mark.parametrize("constrained", [False, True])
 def test_a_challenger_of_mixed_parameters(constrained) -> None:
-    # number + whole <= 0.8
-    constraint = (torch.tensor([0, 3]), torch.tensor([-1.0, -1.0], dtype=D), -0.8)
-    constraints = [constraint] if constrained else []
-    designs = grid()
+    designs, space = grid(), MIXED
     if constrained:
+        # number + whole <= 0.8
+        space = limited(MIXED, [1, 0, 0, 1, 0], 0.8)
         designs = designs[designs[:, 0] + designs[:, 3] <= 0.8 + 1e-9]
     acquisition = Worth()
     values = acquisition(designs.unsqueeze(1))
     best = designs[values.argmax()]
+    search = QuestionSearch(space, None, {})
     torch.manual_seed(0)
-    found = search(constraints=constraints).best(acquisition, 1, None)
+    found = search.best(acquisition, 1, None)
     assert acquisition(found) >= values.max() - 1e-4
     # The best is the reference now, and was met by the second best.
     apart = ToldApart(WIDTHS, NONE, NONE, best.unsqueeze(0))
     far = ((designs - best) / WIDTHS).square().sum(-1) >= 1
     torch.manual_seed(0)
-    second = search(constraints=constraints).best(acquisition, 1, apart)
+    second = search.best(acquisition, 1, apart)
     assert ((second - best) / WIDTHS).square().sum() >= 1
     # The slope of the price keeps a quarter of a smallest difference away.
     near = ((designs - best) / WIDTHS).square().sum(-1) >= 1.25**2
@@ -106,7 +133,7 @@ def test_a_challenger_of_mixed_parameters(constrained) -> None:
     assert acquisition(second) <= values[far].max() + 0.05
     asked = torch.stack([second, best.unsqueeze(0)], dim=-2)
     apart = ToldApart(WIDTHS, asked, NONE, best.unsqueeze(0))
-    third = search(constraints=constraints).best(acquisition, 1, apart)
+    third = search.best(acquisition, 1, apart)
     for other in (best, second[0]):
         assert ((third - other) / WIDTHS).square().sum() >= 1 - 1e-6
 
@@ -119,7 +146,7 @@ def test_pairs_of_mixed_parameters_are_chosen_jointly() -> None:
     pairs = torch.stack([designs[first], designs[second]], dim=-2)
     apart = ToldApart(WIDTHS, NONE, NONE)
     torch.manual_seed(0)
-    found = search(num_restarts=8).best(acquisition, 2, apart)
+    found = QuestionSearch(MIXED, None, {"num_restarts": 8}).best(acquisition, 2, apart)
     assert acquisition(found) >= acquisition(pairs).max() - 1e-3
     # One after the other, the first would not be at an end of the range.
     alone = designs[acquisition(designs.unsqueeze(1)).argmax()]
@@ -127,8 +154,7 @@ def test_pairs_of_mixed_parameters_are_chosen_jointly() -> None:
 
 
 def test_numbers_are_valued_as_they_are_shown() -> None:
-    line = OptionSpace((Coordinate([0], None),), 1)
-    unit = torch.tensor([[0.0], [1.0]], dtype=D)
+    line = OptionSpace((Coordinate([0], None),), MIXED.bounds[:, :1])
     seen = []
 
     class Peak(Worth):
@@ -140,7 +166,7 @@ def test_numbers_are_valued_as_they_are_shown() -> None:
         return (10 * X).round() / 10
 
     torch.manual_seed(0)
-    found = QuestionSearch(line, unit, [], [], tenths, {}).best(Peak(), 1, None)
+    found = QuestionSearch(line, tenths, {}).best(Peak(), 1, None)
     assert found.item() == pytest.approx(0.5)
     assert seen[-1].eq(tenths(seen[-1])).all()
 

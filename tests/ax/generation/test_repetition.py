@@ -4,7 +4,7 @@ import pytest
 from showing import PARAMETERS
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.generation.option_space import question_again
+from botorch_pref.ax.generation.asking import question_again
 from botorch_pref.ax.projection import events_of
 from botorch_pref.errors import ExperimentError
 

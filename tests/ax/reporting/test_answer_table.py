@@ -79,17 +79,6 @@ def test_options_are_in_the_order_in_which_they_were_shown(told) -> None:
         assert column(table, index, "tie_parameter") == [o["tie"] for o in shown]
 
 
-def test_it_is_written_as_csv(told, tmp_path) -> None:
-    told.write_answers(tmp_path / "answers.csv")
-    read = pd.read_csv(tmp_path / "answers.csv")
-    table = told.answers()
-    assert read.columns.tolist() == table.columns.tolist()
-    assert read["winner"].tolist() == pytest.approx(
-        table["winner"].astype(float).tolist(), nan_ok=True
-    )
-    assert read["tie_parameter"].tolist() == table["tie_parameter"].tolist()
-
-
 def test_without_answers_there_are_the_columns(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "none",

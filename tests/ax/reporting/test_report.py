@@ -6,13 +6,13 @@ import pytest
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.observation import ObservationFeatures
+from espresso import QUICK, QUICK_FIT
 from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.reporting import report
-from botorch_pref.ax.reporting.report import candidate_points, preferred
+from botorch_pref.ax import PreferenceExperiment, report
+from botorch_pref.ax.report import best_shown, candidate_points, preferred
 from botorch_pref.errors import ExperimentError
-from botorch_pref.evaluation import best_probability
+from botorch_pref.evaluation import best_probability, stopping_advice
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +173,7 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
         values = posterior.rsample(torch.Size([4096])).squeeze(-1)
     gains = values.amax(-1) - values[:, 0]
     value, error = found.summary["value"], float(gains.std()) / 64
+    assert value["searched for the best"] == f"{len(candidates)} designs"
     gain = value["expected remaining gain"]
     assert abs(gain - float(gains.mean())) < 4 * 2**0.5 * error
     assert value["its standard error"] == pytest.approx(error, rel=0.2)
@@ -218,6 +219,75 @@ def test_what_is_recommended_can_be_set_by_the_report(tmp_path) -> None:
     assert "e+03" not in str(found)
 
 
+def test_functions_are_followed_uphill_in_a_box(tmp_path) -> None:
+    """The gain over the whole space, beside draws on a grid of all of it."""
+    experiment = PreferenceExperiment.create(
+        "box",
+        parameters=[
+            RangeParameterConfig(
+                name="rate", parameter_type="float", bounds=(0.01, 100), scaling="log"
+            )
+        ],
+        storage=tmp_path / "box.db",
+    )
+    for rates in ((0.1, 1.0), (1.0, 30.0), (0.1, 0.02)):
+        experiment.record([{"rate": rate} for rate in rates], winner=0)
+    value = experiment.report().summary["value"]
+    assert value["searched for the best"] == "the whole space"
+    adapter = experiment.fitted_adapter()
+    grid = torch.linspace(0, 1, 201, dtype=torch.double).unsqueeze(-1)
+    best = adapter.points_of([experiment.recommend()])
+    share = math.log(experiment.recommend()["rate"] / 0.01) / math.log(1e4)
+    assert best.item() == pytest.approx(share)
+    points = torch.cat([best, adapter.datapoints, grid])
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(1)
+        posterior = adapter.botorch_model.posterior(points)
+        values = posterior.rsample(torch.Size([4096])).squeeze(-1)
+    gains = values.amax(-1) - values[:, 0]
+    error = value["its standard error"]
+    # Of 128 functions, and of 4,096 draws that a grid of 1/200 keeps below the maximum.
+    assert error == pytest.approx(float(gains.std()) / 128**0.5, rel=0.4)
+    gain, expected = value["expected remaining gain"], float(gains.mean())
+    assert abs(gain - expected) < 4 * error + 0.01 * expected
+    chances = torch.special.ndtr(gains / 2**0.5)
+    error = float(chances.std()) / 128**0.5
+    assert abs(value["chance of regret"] - float(chances.mean())) < 4 * error + 0.01
+    judged = values[:, 1 : 1 + len(adapter.datapoints)]
+    extent = float((judged.amax(-1) - judged.amin(-1)).mean())
+    share = value["gain as a share of the range"]
+    assert share == pytest.approx(expected / extent, rel=0.5)
+
+
+@pytest.mark.slow
+def test_in_many_dimensions_designs_alone_would_miss_the_best(tmp_path) -> None:
+    names = [f"x{i}" for i in range(6)]
+    experiment = PreferenceExperiment.create(
+        "cube",
+        parameters=[
+            RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
+            for name in names
+        ],
+        storage=tmp_path / "cube.db",
+        optimizer_options=QUICK,
+        fit_options=QUICK_FIT,
+    )
+    for level in (0.2, 0.4, 0.6, 0.8):
+        options = [dict.fromkeys(names, level), dict.fromkeys(names, level - 0.2)]
+        experiment.record(options, winner=int(level > 0.5))
+    adapter = experiment.fitted_adapter()
+    best = best_shown(adapter)
+    alone = stopping_advice(
+        adapter.botorch_model,
+        candidate_points(experiment.experiment, experiment.settings, adapter, best),
+        recommended=adapter.points_of([best]),
+        shown=adapter.datapoints,
+    )
+    value = experiment.report().summary["value"]
+    error = value["its standard error"]
+    assert value["expected remaining gain"] > alone.expected_gain + 4 * error
+
+
 @pytest.mark.parametrize("constraints", [[], ["dose + shots <= 6"]])
 def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> None:
     kind = {"bean": "str", "cup": "int"}
@@ -261,6 +331,8 @@ def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> No
     assert set(found) == expected
     # The recommended one and the two that were judged are there once more.
     assert len(found) == len(expected) + 3
+    searched = experiment.report().summary["value"]["searched for the best"]
+    assert searched == f"all {len(expected)} designs"
 
 
 @pytest.mark.slow

@@ -1,0 +1,513 @@
+"""Recommendations, the report of an experiment, and scores of its predictions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+from ax.adapter.cross_validation import _pairwise_kfold_train_test_split
+from ax.core.arm import Arm
+from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
+from ax.core.types import TParameterization
+from ax.utils.common.constants import Keys
+from ax.utils.common.random import with_rng_seed
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import PosteriorMean
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.exceptions.errors import CandidateGenerationError
+from botorch.models.model import Model
+from botorch.utils.transforms import is_ensemble
+from pandas import DataFrame
+from pandas.api.types import is_integer
+from torch import Tensor
+
+from botorch_pref.ax.answers import KINDS
+from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.generation.asking import derived_seed
+from botorch_pref.ax.generation.strategy import fitted_sobol_spec, model_spec
+from botorch_pref.ax.given import written
+from botorch_pref.ax.kinds import OBJECTIVE, Invalid, ShownOptions
+from botorch_pref.ax.log import REPEATS, WITHDRAWN
+from botorch_pref.ax.projection import events_of, standing_answer, standing_answers
+from botorch_pref.ax.raters import rater_numbers
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.options import in_smallest_differences
+from botorch_pref.errors import ExperimentError
+from botorch_pref.evaluation.progress import (
+    CONFIDENCE,
+    GAIN_TOLERANCE,
+    TOLERANCE,
+    AnswerAgreement,
+    answer_agreement,
+    best_probability,
+    connected_components,
+    stopping_advice,
+)
+from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
+from botorch_pref.feedback import Comparisons
+from botorch_pref.models import AgreementKernel, GroupUtility
+
+
+class UtilityMean(PosteriorMean):
+    """BoTorch's posterior mean, of a utility, which is never weighted."""
+
+
+@acqf_input_constructor(UtilityMean)
+def _construct_inputs(model: Model) -> dict[str, Any]:
+    return {"model": model}
+
+
+def fitted_adapter(
+    experiment: Experiment,
+    settings: Settings,
+    acquisition_class: type[AcquisitionFunction] = UtilityMean,
+    rater: int | None = None,
+) -> PreferenceAdapter:
+    """Ax's adapter with the model of all answers so far, fitted from scratch.
+
+    Its ``gen`` maximises the acquisition function, for the rater of a number where
+    raters share, or the mean of all.
+
+    Raises:
+        ExperimentError: There is no answer.
+    """
+    spec = model_spec(settings, acquisition_class, rater)
+    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
+        spec.fit(experiment)
+    adapter = spec.fitted_adapter
+    assert isinstance(adapter, PreferenceAdapter)
+    return adapter
+
+
+def best_shown(adapter: PreferenceAdapter) -> TParameterization:
+    """The options shown so far with the largest posterior mean."""
+    means, _ = adapter.generator.predict(adapter.datapoints)
+    return dict(adapter.arms[int(means.squeeze(-1).argmax())].parameters)
+
+
+def best_anywhere(
+    experiment: Experiment, settings: Settings, adapter: PreferenceAdapter
+) -> TParameterization:
+    """The point of the search space with the largest posterior mean.
+
+    Rounding can cost some of what was found, or leave the constraints; then the best
+    shown is better.
+    """
+    options: Any = {Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options}
+    candidates = [best_shown(adapter)]
+    # Ax rounds categories by NumPy's global generator, also where it only predicts.
+    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
+        with suppress(CandidateGenerationError):
+            run = adapter.gen(1, model_gen_options=options)
+            candidates += [dict(arm.parameters) for arm in run.arms]
+        space = experiment.search_space
+        feasible = [c for c in candidates if space.check_membership(c)]
+        features = [ObservationFeatures(parameters=c) for c in feasible]
+        means, _ = adapter.predict(features)
+    best = max(range(len(feasible)), key=means[OBJECTIVE].__getitem__)
+    return feasible[best]
+
+
+LEVEL = 0.95
+"""Probability of the intervals."""
+
+NUM_CANDIDATES = 256
+"""How many points of the search space stand for all of it."""
+
+MEANINGS = {
+    "expected remaining gain": "utility that the best design would add to that shown",
+    "gain as a share of the range": "from the worst to the best option judged",
+    "probability of a small gain": f"of a share below {GAIN_TOLERANCE:g}",
+    "stop": f"a small gain or a low chance, with probability {CONFIDENCE}",
+    "chance of regret": "that the best design is preferred to that shown; least 0.5",
+    "its probability to be low": f"of a chance of regret below {TOLERANCE}",
+    "searched for the best": "of some designs alone, gain and chance are lower bounds",
+    "agreement of raters": "correlation of the utilities of two of them",
+    "answered alike": "0.5 is guessing, 1 is consistent",
+    "parts of the comparison graph": "between them, only the prior compares",
+}
+"""What to make of some rows of the summary."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Report on the answers: ``print`` it, or end a notebook's cell with it.
+
+    Attributes:
+        summary: The column ``value`` has numbers of questions and answers; what is
+            recommended, of a catalogue its id; the expected gain (in units of utility)
+            of knowing the best option of the search space over the best one shown;
+            whether to ``stop``, and the ``chance of regret`` in what the person would
+            notice; how much of the space was ``searched for the best``; how often
+            repeated questions were answered alike; and into how many parts the
+            comparisons join the options. The column ``meaning`` has what to make of a
+            value.
+        options: A row for each option that was judged or could have been, the largest
+            posterior mean first: its parameters; its utility's posterior ``mean`` and
+            95 % interval from ``lower`` to ``upper``; the probability that it is the
+            ``best`` of those that were judged, NaN for others; how many options it was
+            said to be better than (``wins``), worse than (``losses``) and equal to
+            (``ties``); how often it ``failed``; and the ``part`` of the comparison
+            graph that it is in. Options that nobody could tell apart have one entry in
+            ``best``: the others have NaN, and ``copy_of`` names it. With a baseline
+            also its ``difference`` to that, from ``least`` to ``most``, and the
+            probability that it is ``preferred`` to it.
+    """
+
+    summary: DataFrame
+    options: DataFrame
+
+    def to_markdown(self) -> str:
+        """Both tables in Markdown."""
+        return "\n\n".join(map(_markdown, (self.summary, self.options)))
+
+    __str__ = to_markdown
+    _repr_markdown_ = to_markdown
+
+
+def preference_report(experiment: Experiment, settings: Settings) -> Report:
+    """Report on the answers so far.
+
+    Raises:
+        ExperimentError: There is no answer.
+    """
+    adapter = fitted_adapter(experiment, settings)
+    arms = _judged_first(experiment, adapter)
+    part = connected_components(len(arms), adapter.feedback)
+    sizes = torch.bincount(part)
+    alone = [arm.name for arm, p in zip(arms, part, strict=True) if sizes[p] == 1]
+    agreement = _agreement(adapter)
+    shown, anywhere = best_shown(adapter), best_anywhere(experiment, settings, adapter)
+    values = {
+        **_counts(experiment),
+        "recommended of those shown": _text(experiment, shown),
+        "recommended of all": _text(experiment, anywhere),
+        **_baseline_rows(experiment, settings, adapter, shown),
+        **_progress(experiment, settings, adapter, anywhere),
+        **_rater_rows(experiment, adapter),
+        "pairs asked about again": agreement.repeated,
+        "answered alike": agreement.agreement,
+        "parts of the comparison graph": len(sizes),
+        "options that stand alone": ", ".join(alone) or "none",
+    }
+    options = _options(experiment, settings, adapter, arms)
+    options["part"] = part.numpy()
+    if settings.baseline is not None:
+        options = options.join(_differences(adapter, arms, settings.baseline))
+    summary = DataFrame({"value": values}, dtype=object)
+    meaning = [MEANINGS.get(row, "") for row in summary.index]
+    return Report(
+        summary.assign(meaning=meaning),
+        options.sort_values("mean", ascending=False, kind="stable"),
+    )
+
+
+def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Arm]:
+    """The arms of the model's datapoints, then others of questions not pending."""
+    arms = {arm.name: arm for arm in adapter.arms}
+    for trial in experiment.trials.values():
+        if not trial.status.is_running:
+            arms |= {arm.name: arm for arm in trial.arms}
+    return list(arms.values())
+
+
+def _counts(experiment: Experiment) -> dict[str, int]:
+    trials = experiment.trials.values()
+    answers = [answer for answer in map(standing_answer, trials) if answer is not None]
+    kinds = Counter(kind for answer in answers for kind in answer)
+    events = [events_of(trial) for trial in trials]
+    return {
+        "questions": len(trials),
+        "pending": sum(trial.status.is_running for trial in trials),
+        "withdrawn": sum(told[-1].kind == WITHDRAWN for told in events),
+        "asked again on purpose": sum(REPEATS in told[0].what for told in events),
+        "answers": len(answers),
+        **{f"that say {kind}": number for kind, number in sorted(kinds.items())},
+    }
+
+
+def _progress(
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    anywhere: TParameterization,
+) -> dict[str, Any]:
+    """Rows of the summary that say how much is left, and whether to stop."""
+    model, space = adapter.botorch_model, adapter.option_space()
+    candidates = candidate_points(experiment, settings, adapter, anywhere)
+    designs = space.designs()
+    everywhere = space.is_box and not is_ensemble(model)
+    advice = stopping_advice(
+        model,
+        candidates,
+        recommended=adapter.points_of([best_shown(adapter)]),
+        shown=adapter.datapoints,
+        bounds=space.bounds if everywhere else None,
+    )
+    searched = f"{len(candidates)} designs"
+    if everywhere:
+        searched = "the whole space"
+    elif designs is not None and len(designs) <= NUM_CANDIDATES:
+        searched = f"all {len(designs)} designs"
+    return {
+        "expected remaining gain": advice.expected_gain,
+        "its standard error": advice.gain_standard_error,
+        "gain as a share of the range": advice.gain_share,
+        "probability of a small gain": advice.gain_confidence,
+        "stop": advice.stop,
+        "chance of regret": advice.chance_of_regret,
+        "its probability to be low": advice.confidence,
+        "searched for the best": searched,
+    }
+
+
+def candidate_points(
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    anywhere: TParameterization,
+) -> Tensor:
+    """Points among which the best one is sought, as the model takes them, ``n x d``.
+
+    `NUM_CANDIDATES` of the space: where designs can be counted, all of them or so many
+    drawn without replacement, else those of a Sobol sequence, and as many around the
+    best one shown, that satisfy the search space. Then the best design of the whole
+    space, as far as the answers tell, and all that were judged.
+    """
+    seed, space = derived_seed(settings, len(experiment.trials)), adapter.option_space()
+    found = space.designs()
+    if found is not None:
+        generator = torch.Generator().manual_seed(seed)
+        found = found[torch.randperm(len(found), generator=generator)[:NUM_CANDIDATES]]
+    else:
+        # Ax rounds categories by NumPy's global generator.
+        with with_rng_seed(seed):
+            run = fitted_sobol_spec(experiment, settings, 0).gen(n=NUM_CANDIDATES)
+        designs = [arm.parameters for arm in run.arms]
+        spread = filter(experiment.search_space.check_membership, designs)
+        points = adapter.points_of([best_shown(adapter), *spread])
+        near = space.near(points[:1], NUM_CANDIDATES, seed)
+        found = torch.cat([points[1:], near])
+    return torch.cat([found, adapter.points_of([anywhere]), adapter.datapoints])
+
+
+def _rater_rows(experiment: Experiment, adapter: PreferenceAdapter) -> dict[str, Any]:
+    """Rows of the summary about those who answered, if answers have raters."""
+    names = rater_numbers(experiment)
+    if not names:
+        return {}
+    rows: dict[str, Any] = {"raters": len(names)}
+    model = adapter.botorch_model
+    if isinstance(model, GroupUtility):
+        for kernel in model.rater_model.covar_module.modules():
+            if isinstance(kernel, AgreementKernel):
+                rows["agreement of raters"] = float(kernel.agreement.detach())
+    return rows
+
+
+def _baseline_rows(
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    best: TParameterization,
+) -> dict[str, Any]:
+    """Rows of the summary that compare what is recommended with the baseline."""
+    if settings.baseline is None:
+        return {}
+    table = _differences(adapter, [Arm(parameters=best)], settings.baseline)
+    (row,) = table.itertuples()
+    return {
+        "baseline": _text(experiment, settings.baseline),
+        "its difference to the baseline": float(row.difference),
+        f"from, with probability {LEVEL}": float(row.least),
+        "to": float(row.most),
+        "chance that it is preferred to it": float(row.preferred),
+    }
+
+
+def _differences(
+    adapter: PreferenceAdapter, arms: list[Arm], baseline: TParameterization
+) -> DataFrame:
+    """Differences of options to the baseline, as `Report` has them, by name.
+
+    They are zeros and 1/2 for the baseline itself.
+    """
+    reference = Arm(parameters=baseline)
+    names = [arm.name_or_short_signature for arm in arms]
+    columns = ["difference", "least", "most", "preferred"]
+    table = DataFrame(0.0, index=names, columns=columns)
+    table["preferred"] = 0.5
+    others = [i for i, arm in enumerate(arms) if arm.signature != reference.signature]
+    if not others:
+        return table
+    model: Any = adapter.botorch_model
+    points = adapter.points_of(arms[i].parameters for i in others)
+    against = adapter.points_of([baseline])
+    with torch.no_grad():
+        mean, lower, upper = _utility_summary(model.duel_posterior(points, against))
+        preferred = model.duel_probability(points, against, observation_noise=True)
+    table.iloc[others] = torch.stack([mean, lower, upper, preferred], dim=-1).numpy()
+    return table
+
+
+def _utility_summary(posterior: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Posterior means and the ends of central intervals, of an ensemble its mixture."""
+    tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
+    lower, upper = posterior.quantile(tails).detach().squeeze(-1)
+    mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
+    return mean, lower, upper
+
+
+def _options(
+    experiment: Experiment,
+    settings: Settings,
+    adapter: PreferenceAdapter,
+    arms: list[Arm],
+) -> DataFrame:
+    posterior: Any = adapter.botorch_model.posterior(
+        adapter.points_of(arm.parameters for arm in arms)
+    )
+    mean, lower, upper = _utility_summary(posterior)
+    names = [arm.name for arm in arms]
+    table = DataFrame([arm.parameters for arm in arms], index=names)
+    counts = _wins_and_losses(experiment, names)
+    utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
+    judged = len(adapter.arms)
+    apart = in_smallest_differences(
+        experiment.search_space,
+        settings.smallest_difference,
+        [arm.parameters for arm in adapter.arms],
+    )
+    stands_for = _representatives(apart, mean[:judged])
+    best = torch.full_like(mean, math.nan)
+    best[stands_for] = 0.0
+    # Over a batch of models, if it is one.
+    probability = best_probability(adapter.botorch_model, adapter.datapoints)
+    best.index_add_(0, stands_for, probability.reshape(-1, judged).mean(0))
+    copies = ["" if i == j else names[j] for i, j in enumerate(stands_for.tolist())]
+    table = table.assign(**utility, best=best.numpy()).join(counts)
+    if any(copies):
+        table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]
+    return table
+
+
+def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
+    """Place of the option that stands for each one and its near copies.
+
+    From the largest utility downwards, an option stands for all that are less than 1
+    away from it in ``apart``, ``n x c``, and are not stood for yet.
+    """
+    found = torch.full((len(apart),), -1)
+    for i in utilities.argsort(descending=True, stable=True).tolist():
+        if found[i] < 0:
+            near = (apart - apart[i]).square().sum(-1) < 1
+            found[near & (found < 0)] = i
+    return found
+
+
+def _wins_and_losses(experiment: Experiment, options: list[str]) -> DataFrame:
+    counts = DataFrame(0, index=options, columns=["wins", "losses", "ties", "failed"])
+    for names, answer in standing_answers(experiment):
+        decided, tied = preferred(answer, len(names))
+        said = [
+            *(((better, "wins"), (worse, "losses")) for better, worse in decided),
+            *(((first, "ties"), (second, "ties")) for first, second in tied),
+            [(option, "failed") for option in answer.get("invalid", ())],
+        ]
+        for option, column in chain(*said):
+            counts.loc[names[option], column] += 1
+    return counts
+
+
+def preferred(
+    answer: Mapping[str, Any], num_options: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Pairs of a better and a worse option, and pairs of equal ones, by an answer.
+
+    The answer is as ``Answer.given`` has it.
+    """
+    shown = ShownOptions(num_options, tuple(answer.get(Invalid.field, ())))
+    found = [
+        kind.preferences(answer[kind.field], shown)
+        for kind in KINDS
+        if kind.field in answer
+    ]
+    decided, tied = zip(*found, strict=True) if found else ((), ())
+    return [*chain(*decided)], [*chain(*tied)]
+
+
+def _agreement(adapter: PreferenceAdapter) -> AnswerAgreement:
+    for block in adapter.dataset.feedback:
+        if isinstance(block, Comparisons):
+            # A rater is asked about agreement with herself.
+            return answer_agreement(adapter.dataset.points, block)
+    return AnswerAgreement(0, math.nan)
+
+
+def _text(experiment: Experiment, option: TParameterization) -> str:
+    """An option as people know it: the id of a row, or its values."""
+    catalogue = Catalogue.of(experiment)
+    if catalogue is not None and (name := catalogue.id_of(option)) is not None:
+        return name
+    # Three digits would be another design than the one that was valued.
+    values = ((k, f"{v:g}" if isinstance(v, float) else v) for k, v in option.items())
+    return ", ".join(f"{name} = {value}" for name, value in values)
+
+
+def _short(value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return ""
+    # Prices and grams in full; three digits of them would be powers of ten.
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _markdown(table: DataFrame) -> str:
+    return str(table.map(_short).to_markdown(disable_numparse=True))
+
+
+def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
+    r"""Scores each answer under a model that was fitted without it.
+
+    A fold is of whole questions (Ax's ``_pairwise_kfold_train_test_split``, which
+    draws from NumPy's global generator); the hyper-parameters are learned anew without
+    it. For the answers :math:`y_1 \dots y_m` of a kind, the log-loss is
+
+    .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}),
+
+    in nats, of densities for strengths and ratings. Guessing costs 0.693 a duel, 1.099
+    where ties are possible.
+
+    The table is that of :func:`.answer_scores`.
+
+    Raises:
+        ExperimentError: There are not so many answered questions.
+    """
+    data = adapter.get_training_data()
+    # A question that nothing was said of has no data to be held out.
+    answered = set(data.observation_data.index.get_level_values("trial_index"))
+    if not is_integer(num_folds) or num_folds not in range(2, len(answered) + 1):
+        raise ExperimentError(
+            f"num_folds is {written(num_folds)}; there are {len(answered)} answered "
+            "questions, give a number from 2 to that."
+        )
+    folds = _pairwise_kfold_train_test_split(
+        num_folds, data.filter_by_trial_index(answered)
+    )
+
+    def parts() -> Iterator[HeldOutAnswers]:
+        for fold in folds:
+            model: Any = adapter.model_of(adapter.dataset_of(fold.training_data))
+            held_out = adapter.dataset_of(fold.test_data)
+            yield HeldOutAnswers(model, held_out.feedback, held_out.points)
+
+    return answer_scores(parts())

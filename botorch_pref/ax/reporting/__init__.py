@@ -1,1 +1,0 @@
-"""Recommendations, reports and cross-validation of experiments."""

@@ -1,0 +1,479 @@
+"""Constraints of a search space: their text, and the designs that they leave."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Self
+
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.parameter import (
+    ChoiceParameter,
+    DerivedParameter,
+    Parameter,
+    ParameterType,
+    RangeParameter,
+)
+from ax.core.parameter_constraint import ParameterConstraint
+from ax.core.search_space import SearchSpace
+from pandas.api.types import is_bool
+from scipy import optimize
+
+from botorch_pref.ax.given import finite_number, written
+from botorch_pref.errors import ExperimentError
+
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_LONGEST = 20_000
+"""Characters of an expression; a longer one is none that a person wrote."""
+
+Form = tuple[float, dict[str, float]]
+"""A constant, and weights of parameters by name: a linear function of a design."""
+
+
+class LinearConstraint(ParameterConstraint):
+    r"""Ax's constraint :math:`w^\top x \le b`, made of numbers instead of text.
+
+    Ax makes each copy of a constraint by handing its text to SymPy, which evaluates the
+    text as Python and takes milliseconds. Ax copies a search space about thirty times a
+    question.
+
+    Args:
+        weights: Of parameters, by name.
+        bound: The largest value of the weighted sum.
+    """
+
+    def __init__(self, weights: Mapping[str, float], bound: float) -> None:
+        # Ax's own constructor does nothing but parse.
+        self.is_equality = False
+        self._constraint_dict = dict(weights)
+        self._bound = bound
+        self._constraint_str = f"{sum_text((0.0, self._constraint_dict))} <= {bound}"
+
+    @classmethod
+    def parsed(cls, text: str, names: Sequence[str]) -> Self:
+        """A constraint from its text.
+
+        Args:
+            text: Two linear expressions with ``<=`` or ``>=`` between them, as
+                ``"dose + 2 * ratio <= 25"``.
+            names: Of the parameters.
+
+        Raises:
+            ExperimentError: The text is no linear inequality of these parameters.
+        """
+        sides = re.split(r"(<=|>=)", text) if isinstance(text, str) else []
+        if len(sides) != 3:
+            raise ExperimentError(
+                f"The constraint {text!r} is no inequality; write a linear one with "
+                "one <= or >=, as 'dose + 2 * ratio <= 25'."
+            )
+        left, relation, right = sides
+        if relation == ">=":
+            left, right = right, left
+        most, least = linear_form(left, names), linear_form(right, names)
+        constant, weights = _sum(most, _scaled(least, -1.0))
+        weights = {name: weight for name, weight in weights.items() if weight != 0}
+        if not all(map(math.isfinite, [constant, *weights.values()])):
+            raise ExperimentError(f"The constraint {text!r} has too large numbers.")
+        if not weights:
+            raise ExperimentError(
+                f"The constraint {text!r} is about no parameter; leave it out."
+            )
+        # A bound of zero has no sign.
+        return cls(weights, 0.0 - constant)
+
+    def clone(self) -> LinearConstraint:
+        """A copy, of the same numbers."""
+        return LinearConstraint(self._constraint_dict, self._bound)
+
+    def clone_with_transformed_parameters(
+        self, transformed_parameters: dict[str, Parameter]
+    ) -> LinearConstraint:
+        """A copy: the names of the parameters stay."""
+        return self.clone()
+
+
+def linear_form(text: str, names: Sequence[str]) -> Form:
+    """A linear function of parameters from its text, as ``"2 * (dose - 0.5 * cup)"``.
+
+    Python's parser makes a tree of the text, and nothing evaluates it. The names of
+    parameters need not be identifiers.
+
+    Raises:
+        ExperimentError: The text is something else, or names another parameter.
+    """
+    known = {f"_{i}": name for i, name in enumerate(names)}
+    identifiers = {name: identifier for identifier, name in known.items()}
+    longest_first = sorted(map(re.escape, names), key=len, reverse=True)
+    own = "|".join([*(rf"(?<!\w){name}(?!\w)" for name in longest_first), r"(?!)"])
+
+    def identified(found: re.Match[str]) -> str:
+        name, number, other, sign = found.groups()
+        if other is not None:
+            raise ValueError(f"there is no parameter {other!r}")
+        if sign is not None:
+            raise ValueError(f"{sign!r} means nothing in it")
+        if number is not None and not math.isfinite(float(number)):
+            raise ValueError(f"{number} is too large")
+        return f" {identifiers[name] if number is None else float(number)} "
+
+    tokens = rf"({own})|({_NUMBER})|([^\W\d]\w*)|([^-+*/()\s])"
+    try:
+        if len(text) > _LONGEST:
+            raise ValueError("it is too long")
+        written = " ".join(re.sub(tokens, identified, text).split())
+        return _form(ast.parse(written, mode="eval").body, known)
+    except (SyntaxError, ValueError) as error:
+        why = error.msg if isinstance(error, SyntaxError) else error
+        raise ExperimentError(
+            f"{text.strip()[:200]!r} is no linear expression of the parameters: {why}; "
+            "write a sum of numbers and of parameters times numbers."
+        ) from error
+    except (MemoryError, RecursionError) as error:
+        raise ExperimentError(
+            f"{text.strip()[:200]!r} is too deep to be read; write a sum of numbers "
+            "and of parameters times numbers."
+        ) from error
+
+
+def _form(tree: ast.expr, known: Mapping[str, str]) -> Form:
+    """The linear function of a tree of sums and products.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    match tree:
+        case ast.Constant(value=float() as number):
+            return number, {}
+        case ast.Name(id=name):
+            return 0.0, {known[name]: 1.0}
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
+            return _scaled(
+                _form(inner, known), -1.0 if isinstance(sign, ast.USub) else 1.0
+            )
+        case ast.BinOp(left=left, op=operation, right=right):
+            return _combined(operation, _form(left, known), _form(right, known))
+    raise ValueError("it is more than sums and products")
+
+
+def _combined(operation: ast.operator, left: Form, right: Form) -> Form:
+    match operation:
+        case ast.Add():
+            return _sum(left, right)
+        case ast.Sub():
+            return _sum(left, _scaled(right, -1.0))
+        case ast.Mult() if not left[1] or not right[1]:
+            form, factor = (left, right[0]) if left[1] else (right, left[0])
+            return _scaled(form, factor)
+        case ast.Div() if not right[1]:
+            if right[0] == 0:
+                raise ValueError("it divides by zero")
+            return _scaled(left, 1 / right[0])
+        case ast.Mult() | ast.Div():
+            raise ValueError("it multiplies or divides by a parameter")
+    raise ValueError("it is more than sums and products")
+
+
+def _sum(first: Form, second: Form) -> Form:
+    weights = dict(first[1])
+    for name, weight in second[1].items():
+        weights[name] = weights.get(name, 0.0) + weight
+    return first[0] + second[0], weights
+
+
+def _scaled(form: Form, factor: float) -> Form:
+    return form[0] * factor, {name: w * factor for name, w in form[1].items()}
+
+
+def linear_text(text: str, names: Sequence[str]) -> str:
+    """The text of a linear function, written anew from its numbers.
+
+    Ax evaluates the text of a derived parameter. What this returns holds numbers,
+    ``+``, ``*`` and names of parameters, which are identifiers, and nothing else.
+
+    Raises:
+        ExperimentError: The text is no linear function, or a name in it is no
+            identifier.
+    """
+    form = linear_form(text, names)
+    for name in form[1]:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name):
+            raise ExperimentError(
+                f"The expression {text!r} has the parameter {name!r}; a parameter that "
+                "others are derived from must be named by letters, digits and _."
+            )
+    return sum_text(form)
+
+
+def sum_text(form: Form) -> str:
+    """The text of a linear function."""
+    constant, weights = form
+    terms = [n if w == 1 else f"{w!r} * {n}" for n, w in weights.items()]
+    return " + ".join(terms + ([repr(constant)] if constant or not terms else []))
+
+
+LARGEST = 1e100
+"""The size of numbers from which on products of a few overflow."""
+
+_MOST_STEPS = 10_000
+"""The largest number of values that bounds and a step size may make."""
+
+_FINEST = 1e-9
+"""Share of the size of bounds; of a smaller range, few numbers have a float."""
+
+
+def check_config(config: Any) -> None:
+    """Checks that one can calculate with the numbers of a parameter.
+
+    Raises:
+        ExperimentError: A bound, step size or value is no finite number, or too large;
+            or the bounds are too close for their size, or too far apart for the steps.
+    """
+    if isinstance(config, RangeParameterConfig):
+        _check_range(config)
+    elif isinstance(config, ChoiceParameterConfig):
+        values: Any = config.values
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise ExperimentError(
+                f"values of {config.name!r} is {written(values)}; give a list."
+            )
+        numeric = config.parameter_type in ("float", "int")
+        for value in values:
+            if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
+                _checked_size(f"values of {config.name!r}", value)
+
+
+def _check_range(config: RangeParameterConfig) -> None:
+    where = f"bounds of {config.name!r}"
+    bounds: Any = config.bounds
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise ExperimentError(
+            f"{where} is {written(bounds)}; give the smallest value and the largest."
+        )
+    lower, upper = (_checked_size(where, bound) for bound in bounds)
+    size = max(abs(lower), abs(upper))
+    if config.scaling == "log" and 0 < lower < 1 / LARGEST:
+        raise ExperimentError(
+            f"{where} has {lower}; give a number of at least {1 / LARGEST:g} on a "
+            "log scale, or another unit."
+        )
+    if lower < upper and upper - lower < _FINEST * size:
+        raise ExperimentError(
+            f"{where} is {written(bounds)}, of which few numbers between have a float; "
+            "give the difference from one of them instead."
+        )
+    if config.step_size is not None:
+        step = _checked_size(f"step_size of {config.name!r}", config.step_size)
+        if step <= 0 or (upper - lower) / step > _MOST_STEPS:
+            raise ExperimentError(
+                f"step_size of {config.name!r} is {config.step_size}; give a positive "
+                f"number that makes at most {_MOST_STEPS} values, or leave it out."
+            )
+
+
+def _checked_size(where: str, given: Any) -> float:
+    number = finite_number(given)
+    if number is None:
+        raise ExperimentError(f"{where} has {written(given)}; give finite numbers.")
+    if abs(number) > LARGEST:
+        raise ExperimentError(
+            f"{where} has {written(given)}, which is too large to calculate with; give "
+            f"numbers of at most {LARGEST:g}, in another unit or on a log scale."
+        )
+    return number
+
+
+def check_coefficients(space: SearchSpace) -> None:
+    """Checks that the numbers of constraints and of derived parameters are finite.
+
+    Raises:
+        ExperimentError: A coefficient is not, or is too large.
+    """
+    for constraint in space.parameter_constraints:
+        for number in (*constraint.constraint_dict.values(), constraint.bound):
+            _checked_size(f"the constraint {_shown(constraint)}", number)
+    for name, parameter in space.parameters.items():
+        if isinstance(parameter, DerivedParameter):
+            weights = parameter._parameter_names_to_weights.values()
+            for number in (*weights, parameter._intercept):
+                _checked_size(f"the expression of {name!r}", number)
+
+
+def check_feasible(space: SearchSpace) -> None:
+    """Checks that some design satisfies all constraints: a mixed-integer programme.
+
+    Raises:
+        ExperimentError: None does; says which constraint cannot be, or that they
+            contradict each other.
+    """
+
+    def can_be(constraints: Sequence[ParameterConstraint]) -> bool:
+        # 2 is "infeasible"; anything else proves nothing.
+        return bool(_programme(space, constraints).solved(None).status != 2)
+
+    constraints = space.parameter_constraints
+    if not constraints or can_be(constraints):
+        return
+    alone = [c for c in constraints if not can_be([c])]
+    which = ", ".join(_shown(c) for c in alone or constraints)
+    why = (
+        "no values in the ranges of its parameters satisfy"
+        if alone
+        else "no design satisfies all of"
+    )
+    raise ExperimentError(
+        f"parameter_constraints cannot be: {why} {which}. Change it, or the ranges."
+    )
+
+
+def _shown(constraint: ParameterConstraint) -> str:
+    terms = (f"{w:g} * {name}" for name, w in constraint.constraint_dict.items())
+    relation = "==" if constraint.is_equality else "<="
+    return f"{' + '.join(terms)} {relation} {constraint.bound:g}"
+
+
+_FAR_SMALLER = 0.1
+"""Share of a range; constraints that leave less make another one of it."""
+
+_TOLERANCE = 1e-6
+"""How exact a share of a range is that a solver found."""
+
+_NO_RANGE = 10 * _TOLERANCE
+"""Share of a range that might be none, as far as a solver can tell."""
+
+
+def fit_ranges(space: SearchSpace) -> None:
+    """Gives numbers the range that constraints leave them, where that is far smaller.
+
+    The designs stay the same; the search space is changed. The model, the spread of
+    first questions, and what can be told apart all go by ranges: in one of 0 to 1 of
+    which a constraint leaves 0 to 0.01, all designs would look alike.
+    """
+    constrained = {n for c in space.parameter_constraints for n in c.constraint_dict}
+    waiting = [
+        parameter
+        for name, parameter in space.parameters.items()
+        if name in constrained and isinstance(parameter, RangeParameter)
+    ]
+    while waiting:
+        # Tolerances of a solver count less in smaller ranges.
+        waiting = [p for p in waiting if _is_narrowed(space, p)]
+
+
+def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
+    """Whether a parameter has now the far smaller range that constraints leave it."""
+    low, high = _programme(space, space.parameter_constraints).range_of(parameter.name)
+    if not _NO_RANGE < high - low < _FAR_SMALLER:
+        return False
+    lower, upper = float(parameter.lower), float(parameter.upper)
+    step = 10.0 ** math.floor(math.log10(_TOLERANCE * (upper - lower)))
+    low = max(lower, _outwards(lower + low * (upper - lower), step, math.floor))
+    high = min(upper, _outwards(lower + high * (upper - lower), step, math.ceil))
+    if parameter.parameter_type is ParameterType.INT:
+        low, high = round(low), round(high)
+    if low < high:
+        parameter.update_range(lower=low, upper=high)
+    return low < high
+
+
+def _outwards(found: float, step: float, rounding: Callable[[float], int]) -> float:
+    """A multiple of a step, at or beyond a number that a solver found."""
+    near = round(found / step)
+    exact = abs(found / step - near) < _TOLERANCE
+    # So that 0.01 stays 0.01.
+    return float(
+        Decimal(near if exact else rounding(found / step)) * Decimal(repr(step))
+    )
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """Variable of a programme; ``offset + value * z`` is what the parameter gets of it.
+
+    A number is a share of its range, a whole number itself; a choice has a variable for
+    each value, which is 1 where it is taken.
+    """
+
+    parameter: str
+    lower: float
+    upper: float
+    whole: bool
+    value: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Programme:
+    """Mixed-integer programme of the designs that satisfy constraints.
+
+    Attributes:
+        variables: Of the parameters that constraints are about.
+        rows: The constraints, and that each choice is one.
+    """
+
+    variables: list[_Variable]
+    rows: list[optimize.LinearConstraint]
+
+    def solved(self, wanted: str | None, sign: float = 1.0) -> optimize.OptimizeResult:
+        """A solution; with the smallest value of a parameter, the largest with -1."""
+        return optimize.milp(
+            [sign * float(v.parameter == wanted) for v in self.variables],
+            bounds=optimize.Bounds(
+                [v.lower for v in self.variables], [v.upper for v in self.variables]
+            ),
+            integrality=[int(v.whole) for v in self.variables],
+            constraints=self.rows,
+        )
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        """The smallest and the largest value of a number, as shares of its range."""
+        ends = [self.solved(name, sign) for sign in (1.0, -1.0)]
+        if any(end.x is None for end in ends):
+            return 0.0, 1.0
+        (place,) = (i for i, v in enumerate(self.variables) if v.parameter == name)
+        variable = self.variables[place]
+        span = variable.upper - variable.lower
+        low, high = (float(end.x[place] - variable.lower) / span for end in ends)
+        return low, high
+
+
+def _programme(
+    space: SearchSpace, constraints: Sequence[ParameterConstraint]
+) -> _Programme:
+    names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
+    variables = [v for name in names for v in _variables(space.parameters[name])]
+    rows = [_row(constraint, variables) for constraint in constraints]
+    for name in names:
+        if isinstance(space.parameters[name], ChoiceParameter):
+            taken = [float(v.parameter == name) for v in variables]
+            rows.append(optimize.LinearConstraint(taken, 1, 1))
+    return _Programme(variables, rows)
+
+
+def _variables(parameter: Parameter) -> list[_Variable]:
+    if isinstance(parameter, ChoiceParameter):
+        values = [float(value) for value in parameter.values]  # type: ignore[arg-type]
+        return [_Variable(parameter.name, 0, 1, True, value) for value in values]
+    assert isinstance(parameter, RangeParameter)
+    lower, upper = float(parameter.lower), float(parameter.upper)
+    if parameter.parameter_type is ParameterType.INT:
+        return [_Variable(parameter.name, lower, upper, True)]
+    return [_Variable(parameter.name, 0, 1, False, upper - lower, lower)]
+
+
+def _row(
+    constraint: ParameterConstraint, variables: Sequence[_Variable]
+) -> optimize.LinearConstraint:
+    """A constraint on variables, its largest coefficient of size 1."""
+    weights = [constraint.constraint_dict.get(v.parameter, 0.0) for v in variables]
+    offset = sum(w * v.offset for w, v in zip(weights, variables, strict=True))
+    row = [w * v.value for w, v in zip(weights, variables, strict=True)]
+    size = max(map(abs, row), default=0.0) or 1.0
+    most = (constraint.bound - offset) / size
+    least = most if constraint.is_equality else -math.inf
+    return optimize.LinearConstraint([number / size for number in row], least, most)

@@ -1,0 +1,123 @@
+"""Numbers of designs as people are shown them: few digits, and whole ones."""
+
+import itertools
+
+import pytest
+from ax.core.observation import ObservationFeatures
+from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.parameter_constraint import ParameterConstraint
+from ax.core.search_space import SearchSpace
+from hypothesis import given
+from hypothesis import strategies as st
+
+from botorch_pref.ax.generation.numbers import (
+    NearestIntegers,
+    ReadableNumbers,
+    WholeNumbers,
+)
+
+FLOAT, INT = ParameterType.FLOAT, ParameterType.INT
+
+
+def shown(transform, **numbers: float) -> dict:
+    features = ObservationFeatures(parameters=dict(numbers))
+    (found,) = transform.untransform_observation_features([features])
+    return found.parameters
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "log_scale", "number", "expected"),
+    [
+        (0, 10, False, 9.999999999999998, 10.0),
+        (0, 10, False, 3.33333333, 3.333),
+        (14, 22, False, 17.283944732, 17.2839),
+        (0, 0.001, False, 0.000123456789, 1.235e-4),
+        (0, 1e6, False, 123456.789, 123500.0),
+        # Rounding does not leave the range.
+        (1 / 3, 2 / 3, False, 1 / 3, 1 / 3),
+        (1 / 3, 2 / 3, False, 2 / 3, 2 / 3),
+        # Five digits on a log scale.
+        (1e-4, 100, True, 99.999999999999, 100.0),
+        (1e-4, 100, True, 0.000123456789, 0.00012346),
+    ],
+)
+def test_digits_that_matter(lower, upper, log_scale, number, expected) -> None:
+    parameter = RangeParameter("x", FLOAT, lower, upper, log_scale=log_scale)
+    assert shown(ReadableNumbers(SearchSpace([parameter])), x=number) == {"x": expected}
+
+
+@given(x=st.floats(0, 1), y=st.floats(0, 1))
+def test_what_satisfies_the_constraints_still_does(x, y) -> None:
+    names = [RangeParameter(name, FLOAT, 0, 1) for name in "xy"]
+    space = SearchSpace(names, [ParameterConstraint(inequality="x + y <= 0.33333333")])
+    before = {"x": x, "y": y}
+    after = shown(ReadableNumbers(space), **before)
+    assert space.check_membership(after) or not space.check_membership(before)
+    assert abs(after["x"] - x) <= 0.5e-4 * (1 + 1e-9)
+    # Whole numbers and choices are none of its business.
+    other = SearchSpace([RangeParameter("n", INT, 0, 9)])
+    assert shown(ReadableNumbers(other), n=3) == {"n": 3}
+
+
+def space(constraint: str) -> SearchSpace:
+    return SearchSpace(
+        [
+            RangeParameter("x", FLOAT, 0, 10),
+            RangeParameter("m", INT, 1, 4),
+            RangeParameter("n", INT, -2, 3),
+            RangeParameter("free", INT, 0, 9),
+        ],
+        [ParameterConstraint(inequality=constraint)],
+    )
+
+
+CONSTRAINTS = {
+    "x + 2*m + n <= 8": lambda p: p["x"] + 2 * p["m"] + p["n"] <= 8 + 1e-8,
+    "x - m - 3*n <= 2": lambda p: p["x"] - p["m"] - 3 * p["n"] <= 2 + 1e-8,
+}
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@given(
+    x=st.floats(0, 10),
+    m=st.floats(1, 4),
+    n=st.floats(-2, 3),
+    free=st.floats(0, 9),
+)
+def test_the_nearest_whole_numbers_that_are_allowed(constraint, x, m, n, free) -> None:
+    allowed = CONSTRAINTS[constraint]
+    given = {"x": x, "m": m, "n": n, "free": free}
+    p = shown(WholeNumbers(space(constraint)), **given)
+    assert p["x"] == x
+    assert p["free"] == round(free)
+    assert all(isinstance(p[name], int) for name in ("m", "n", "free"))
+
+    def distance(q):
+        return abs(q[0] - m) + abs(q[1] - n)
+
+    feasible = [
+        q
+        for q in itertools.product(range(1, 5), range(-2, 4))
+        if allowed({"x": x, "m": q[0], "n": q[1]})
+        and abs(q[0] - m) < 1
+        and abs(q[1] - n) < 1
+    ]
+    if feasible:
+        assert distance((p["m"], p["n"])) <= min(map(distance, feasible)) + 1e-12
+    if allowed(given):
+        # A feasible number has a feasible whole number beside it.
+        assert allowed(p)
+        assert 1 <= p["m"] <= 4
+        assert -2 <= p["n"] <= 3
+
+
+@pytest.mark.parametrize(
+    ("transform", "bounds"), [(WholeNumbers, (1, 4)), (NearestIntegers, (0.5, 4.5))]
+)
+def test_the_range_of_relaxed_integers(transform, bounds) -> None:
+    """It ends at whole numbers; for points that are spread, each has the same share."""
+    original = space("x + m <= 9")
+    m = transform(original).transform_search_space(original).parameters["m"]
+    assert m.parameter_type is FLOAT
+    assert (m.lower, m.upper) == pytest.approx(bounds, abs=1e-4)
+    assert original.parameters["m"].parameter_type is INT
