@@ -48,16 +48,7 @@ _CREATED = "created"
 
 
 def write_csv(log: Log, path: Path) -> None:
-    """Writes a log as a table: the definition, then a row an event.
-
-    Args:
-        log: Of the experiment.
-        path: Of the CSV file; replaced, whole, if there is one. Its column ``what`` is
-            JSON.
-
-    Raises:
-        StorageError: It cannot be written.
-    """
+    """Writes a log as a table: the definition, then a row an event."""
     definition = log.definition
     first = {
         "kind": _CREATED,
@@ -75,15 +66,7 @@ def write_csv(log: Log, path: Path) -> None:
 
 
 def write_json(log: Log, path: Path) -> None:
-    """Writes a log as JSON: the definition and the events.
-
-    Args:
-        log: Of the experiment.
-        path: Of the file; replaced, whole, if there is one.
-
-    Raises:
-        StorageError: It cannot be written.
-    """
+    """Writes a log as JSON: the definition and the events."""
     rows = [event.to_row() for event in log.events]
     stored = {
         "definition": asdict(log.definition),
@@ -95,15 +78,7 @@ def write_json(log: Log, path: Path) -> None:
 
 
 def read_file(path: Path, name: str | None) -> Log:
-    """The log of a file that `write_json` or `write_csv` wrote.
-
-    Args:
-        path: Of the file; one that ends in ``.csv`` is a table.
-        name: The name that the experiment gets; its own by default.
-
-    Raises:
-        StorageError: The file cannot be read, or is not what was written.
-    """
+    """The log of a file that `write_json` or `write_csv` wrote."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -157,14 +132,7 @@ def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
 
 
 def given_names(rename: object) -> dict[str, str]:
-    """New names of parameters, by their old ones.
-
-    Args:
-        rename: What was given; None for none.
-
-    Raises:
-        ExperimentError: It is no dictionary of names.
-    """
+    """New names of parameters, by their old ones."""
     given = {} if rename is None else rename
     if not isinstance(given, Mapping) or not all(
         is_text(name) and name for pair in given.items() for name in pair
@@ -184,19 +152,7 @@ def retold(
     constraints: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
 ) -> Log:
-    """The events of a log, told again to a new one.
-
-    Args:
-        log: Of the experiment.
-        name: The name that the new one gets; the same by default.
-        parameters: Those of the new one; the same by default.
-        constraints: Theirs.
-        rename: New names of parameters, by their old ones.
-
-    Raises:
-        ExperimentError: The other search space does not have an option that was shown,
-            or there is no such parameter.
-    """
+    """The events of a log, told again to a new one."""
     new_names = dict(rename or {})
     target = _renamed(log.definition, new_names)
     if parameters is not None:
@@ -263,16 +219,8 @@ def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
 def add_events(log: Log, source: Log, rename: Mapping[str, str]) -> list[Event]:
     """Adds the events of another log to a log in memory.
 
-    Args:
-        log: To which they are added.
-        source: Whose they are.
-        rename: New names of parameters, by their old ones.
-
     Returns:
         The events, as they are in the log now.
-
-    Raises:
-        ExperimentError: The log cannot have one of them; names it.
     """
 
     def option(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,17 +240,7 @@ def add_events(log: Log, source: Log, rename: Mapping[str, str]) -> list[Event]:
 
 
 def save_to_ax(experiment: Experiment, place: str) -> None:
-    """Writes Ax's experiment to Ax's own storage, for Ax's tools to open.
-
-    Args:
-        experiment: Ax's, see `Projection`.
-        place: A path that ends in ``.json``, another path, of an SQLite file, or the
-            URL of a database.
-
-    Raises:
-        StorageError: It cannot be written, or the database has an experiment of that
-            name.
-    """
+    """Writes Ax's experiment to Ax's own storage, for Ax's tools to open."""
     with warnings.catch_warnings():
         # Ax's storage uses Ax's old names and types.
         warnings.simplefilter("ignore")

@@ -49,9 +49,6 @@ def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
     Seeds of generators, filters of warnings and settings of GPyTorch belong to the
     whole process: two threads that set them at once would ask other questions than
     each of them alone, or break each other.
-
-    Args:
-        function: What may call others of this kind.
     """
 
     @wraps(function)
@@ -67,10 +64,6 @@ class KeptLog:
 
     A change that could not be written has not happened. What is stored is read again
     then, before anything else is done: nothing is built on what was not written.
-
-    Args:
-        log: As it is stored.
-        store: Where it is kept; None where it is only to be read.
 
     Attributes:
         damage: What of the stored log was left out, a line each.
@@ -92,11 +85,7 @@ class KeptLog:
 
     @property
     def log(self) -> Log:
-        """The log, as it is stored.
-
-        Raises:
-            StorageError: A write failed, and what is stored still cannot be read.
-        """
+        """The log, as it is stored."""
         if not self._is_stored:
             try:
                 self._read_again()
@@ -109,12 +98,7 @@ class KeptLog:
 
     @property
     def experiment(self) -> Experiment:
-        """Ax's experiment of the log.
-
-        Raises:
-            ExperimentError: Somebody added trials to it. It is made anew.
-            StorageError: See `log`.
-        """
+        """Ax's experiment of the log."""
         log = self.log
         try:
             return self._projection.experiment()
@@ -123,11 +107,7 @@ class KeptLog:
             raise
 
     def store_to_write(self) -> LogStore:
-        """Where changes are written.
-
-        Raises:
-            StorageError: The experiment was opened to be read.
-        """
+        """Where changes are written."""
         if self._store is None:
             raise StorageError(
                 f"{self._log.name!r} was opened to be read; copy it to another "
@@ -136,15 +116,7 @@ class KeptLog:
         return self._store
 
     def keep(self, draft: Draft) -> None:
-        """Writes what follows the log, and adds it to it; or neither.
-
-        Args:
-            draft: Of `log`.
-
-        Raises:
-            StorageError: It cannot be written, another process has written since, or
-                the experiment was opened to be read.
-        """
+        """Writes what follows the log, and adds it to it; or neither."""
         store = self.store_to_write()
         self._is_stored = False
         try:
@@ -173,15 +145,7 @@ class KeptLog:
 
 
 def checked_log(store: LogStore, name: str) -> Log:
-    """The log of an experiment as it was last kept, checked to be complete.
-
-    Args:
-        store: Where it is kept.
-        name: Of the experiment.
-
-    Raises:
-        StorageError: There is none, or it is not what was written.
-    """
+    """The log of an experiment as it was last kept, checked to be complete."""
     record, rows = store.read(name)
     try:
         definition = definition_of(record)
@@ -219,20 +183,10 @@ def good_part(
 ) -> tuple[Log, list[str]]:
     """The good part of the log of an experiment, whatever its damage.
 
-    Args:
-        store: Where it is kept.
-        name: Of the experiment.
-        parameters: Those of the experiment, in place of damaged ones.
-        constraints: Theirs.
-
     Returns:
         A log of the events that are what was written and can have happened. Where a
         question is missing, later ones have lower numbers. And what was left out or
         replaced, a line each; none if the log is whole.
-
-    Raises:
-        StorageError: There is no such experiment, the database itself cannot be read,
-            or the parameters are damaged and none are given.
     """
     try:
         return checked_log(store, name), []
@@ -336,10 +290,6 @@ class Retelling:
 
     Questions and options get the numbers and the names that are next there; times,
     raters and what was said stay.
-
-    Args:
-        log: To which events are added, in memory.
-        option: From the parameters of an option to those that it has there.
     """
 
     def __init__(
@@ -354,14 +304,8 @@ class Retelling:
     def add(self, event: Event) -> list[Event]:
         """Tells an event again.
 
-        Args:
-            event: Of the other log.
-
         Returns:
             The event as it is now in this log.
-
-        Raises:
-            StorageError: It cannot have happened here.
         """
         draft = Draft(self._log, time=event.time)
         if event.kind == ASKED:

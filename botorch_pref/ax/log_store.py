@@ -43,15 +43,7 @@ from botorch_pref.errors import ExperimentError, StorageError
 
 
 def given_path(argument: str, given: object) -> Path:
-    """The path of a file that somebody names.
-
-    Args:
-        argument: To name in messages.
-        given: What was given.
-
-    Raises:
-        ExperimentError: It is no path.
-    """
+    """The path of a file that somebody names."""
     if not isinstance(given, str | Path):
         raise ExperimentError(f"{argument} is {written(given)}; give a path.")
     return Path(given)
@@ -67,14 +59,6 @@ def replace_file(path: Path, content: bytes) -> None:
     Another file of a new name is written beside it and renamed. It has the mode and
     the owner of the file that it replaces; a symbolic link stays one, and its target
     is replaced.
-
-    Args:
-        path: Of the file, which need not be there.
-        content: All of it.
-
-    Raises:
-        StorageError: It cannot be written, or may not be: it is read-only, no file, or
-            a database, which may be what keeps an experiment.
     """
     try:
         target = Path(os.path.realpath(path))
@@ -189,15 +173,7 @@ Row = dict[str, Any]
 
 
 class LogStore:
-    """Database of logs; every write is kept whole or not at all.
-
-    Args:
-        place: The path of an SQLite file, or the URL of a database of SQLAlchemy, for
-            example ``postgresql+psycopg://user:password@host/database``.
-
-    Raises:
-        StorageError: It is neither, or can hold no file.
-    """
+    """Database of logs; every write is kept whole or not at all."""
 
     def __init__(self, place: str | Path) -> None:
         self._url = _url_of(place)
@@ -224,14 +200,7 @@ class LogStore:
         return self._url.render_as_string(hide_password=True)
 
     def create(self, log: Log) -> None:
-        """Keeps a new experiment.
-
-        Args:
-            log: Of the experiment, perhaps with events.
-
-        Raises:
-            StorageError: There is one of that name already, or it cannot be written.
-        """
+        """Keeps a new experiment."""
         if self.path is not None and not self.path.exists():
             try:
                 # Whoever comes first; what the file holds is decided below.
@@ -258,16 +227,7 @@ class LogStore:
             self._insert(connection, made.inserted_primary_key[0], log.events)
 
     def append(self, log: Log, events: Sequence[Event]) -> None:
-        """Keeps events, all of them or none.
-
-        Args:
-            log: What they follow.
-            events: See `Draft`.
-
-        Raises:
-            StorageError: They cannot be written, or another process has written since
-                the log was read.
-        """
+        """Keeps events, all of them or none."""
         name, last = log.name, events[-1]
         what = f"write to {name!r}"
         with self._transaction(what, writes=True) as connection:
@@ -293,16 +253,8 @@ class LogStore:
     ) -> tuple[Row, list[Row]]:
         """An experiment as it was last kept.
 
-        Args:
-            name: Of the experiment.
-            since: The number of the first event to read.
-            until: The number of the last one.
-
         Returns:
             Its row and those of its events, in order.
-
-        Raises:
-            StorageError: There is none of that name, or it cannot be read.
         """
         with self._transaction(f"read {name!r}") as connection:
             record = self._record(connection, name)
@@ -320,15 +272,9 @@ class LogStore:
     def read_what_can_be(self, name: str) -> tuple[Row, list[Row], list[str]]:
         """An experiment of which parts cannot be read.
 
-        Args:
-            name: Of the experiment.
-
         Returns:
             Its row, those of its events that can be read, in order, and what cannot, a
             line each.
-
-        Raises:
-            StorageError: There is none of that name, or the database cannot be read.
         """
         record, _ = self.read(name, since=_LAST)
         damage: list[str] = []
@@ -390,14 +336,7 @@ class LogStore:
 
 
 def definition_of(record: Row) -> Definition:
-    """Definition of an experiment from its row.
-
-    Args:
-        record: See `LogStore.read`.
-
-    Raises:
-        StorageError: It is not what was written.
-    """
+    """Definition of an experiment from its row."""
     found = {key: record[key] for key in _PLAIN}
     found |= {key: json_value(record[key]) for key in _JSON}
     definition = Definition(**found)
@@ -410,16 +349,7 @@ def definition_of(record: Row) -> Definition:
 
 
 def check_file(path: Path, what: str, writes: bool) -> None:
-    """Checks that a file can be a database, before a driver opens it.
-
-    Args:
-        path: Of the file.
-        what: Is to be done, for messages.
-        writes: Whether it is to be written.
-
-    Raises:
-        StorageError: There is none, it is no regular file, or it is read-only.
-    """
+    """Checks that a file can be a database, before a driver opens it."""
     try:
         found = path.stat()
     except FileNotFoundError as error:

@@ -23,11 +23,7 @@ from botorch_pref.models.feedback_dataset import FeedbackDataset
 
 
 def rater_numbers(experiment: Experiment) -> dict[str, int]:
-    """Numbers of the raters who have answered, by name, in the order of the answers.
-
-    Args:
-        experiment: Ax's.
-    """
+    """Numbers of the raters who have answered, by name, in the order of the answers."""
     told = (e.what.get("rater") for e in events(experiment) if e.kind == TOLD)
     names = dict.fromkeys(name for name in told if name is not None)
     return {name: number for number, name in enumerate(names)}
@@ -35,9 +31,6 @@ def rater_numbers(experiment: Experiment) -> dict[str, int]:
 
 def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
     """Number of the rater of each answer that stands, by trial.
-
-    Args:
-        experiment: Ax's, also one that is no preference experiment of ours.
 
     Returns:
         None where answers are pooled.
@@ -57,10 +50,6 @@ def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
 def number_of_rater(experiment: Experiment, rater: str | None) -> int | None:
     """Number of a rater whose own utility counts; None for what all have in common.
 
-    Args:
-        experiment: Ax's.
-        rater: The name, also of somebody who has not answered yet.
-
     Returns:
         Somebody new has the next number: nothing but what others let expect is known.
     """
@@ -71,15 +60,7 @@ def number_of_rater(experiment: Experiment, rater: str | None) -> int | None:
 
 
 def known_rater(experiment: Experiment, rater: str) -> int:
-    """Number of a rater who has answered, and is told from others.
-
-    Args:
-        experiment: Ax's.
-        rater: The name.
-
-    Raises:
-        ExperimentError: The answers are pooled, or there are none of that rater.
-    """
+    """Number of a rater who has answered, and is told from others."""
     if raters_of_trials(experiment) is None:
         raise ExperimentError(
             f"The answers of {experiment.name!r} are pooled, so that {rater!r} has no "
@@ -101,13 +82,7 @@ OF_RATERS, RATER = "model of raters", "rater"
 def group_arguments(
     dataset: FeedbackDataset, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Constructor arguments of a `GroupUtility` of all raters, or of one.
-
-    Args:
-        dataset: The answers, with raters.
-        options: Of the model, where a kernel is that of the designs; its name; and
-            perhaps the rater.
-    """
+    """Constructor arguments of a `GroupUtility` of all raters, or of one."""
     own = {k: v for k, v in options.items() if k not in (OF_RATERS, RATER)}
     model_class = class_named(options[OF_RATERS], model_classes(), "model")
     arguments = model_arguments(model_class, dataset, own)
@@ -124,12 +99,7 @@ def group_arguments(
 
 
 def fit_group(group: GroupUtility, options: dict[str, Any]) -> None:
-    """Fits the model of all raters.
-
-    Args:
-        group: Whose model it is.
-        options: Of BoTorch's ``fit_gpytorch_mll``.
-    """
+    """Fits the model of all raters."""
     model = group.rater_model
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
     fit_gpytorch_mll(mll, **options)

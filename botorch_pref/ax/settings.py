@@ -119,12 +119,6 @@ class Settings:
         """Settings from arguments; classes count as their names.
 
         Where no kernel is named, one that is fitted is a `DuelKernel`.
-
-        Args:
-            given: By name.
-
-        Raises:
-            ExperimentError: There is no such setting.
         """
         names = [attribute.name for attribute in fields(cls)]
         if unknown := sorted(set(given) - set(names)):
@@ -147,24 +141,12 @@ class Settings:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
-        """Settings of a preference experiment.
-
-        Args:
-            experiment: Ax's, made by `new_experiment`.
-        """
+        """Settings of a preference experiment."""
         return cls(**experiment._properties[PROPERTY])
 
     @classmethod
     def of_stored(cls, stored: object) -> Self:
-        """Settings that were stored with an experiment.
-
-        Args:
-            stored: What was read.
-
-        Raises:
-            StorageError: They are not the settings that there are, or one of them
-                cannot be.
-        """
+        """Settings that were stored with an experiment."""
         names = {attribute.name for attribute in fields(cls)}
         if not isinstance(stored, dict) or names != set(stored):
             found = sorted(stored) if isinstance(stored, dict) else stored
@@ -179,11 +161,7 @@ class Settings:
 
 
 def smallest_difference_of(experiment: Experiment) -> SmallestDifference:
-    """Smallest difference that is stored with an experiment; the default without one.
-
-    Args:
-        experiment: Ax's, also one that is no preference experiment of ours.
-    """
+    """Smallest difference that is stored with Ax's experiment, or that by default."""
     stored = (experiment._properties or {}).get(PROPERTY, {})
     found: SmallestDifference = stored.get("smallest_difference", DEFAULT_SHARE)
     return found

@@ -20,9 +20,8 @@ from ax.core.search_space import SearchSpace
 from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
-from botorch_pref.ax.answers import KINDS
 from botorch_pref.ax.given import given_integer, is_text, written
-from botorch_pref.ax.kinds import OBJECTIVE
+from botorch_pref.ax.kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
@@ -59,21 +58,7 @@ def new_experiment(
     settings: Settings,
     catalogue: Catalogue | None = None,
 ) -> Experiment:
-    """Ax's experiment with all metrics of answers.
-
-    Args:
-        name: Of the experiment.
-        parameters: Ax's configurations of parameters.
-        parameter_constraints: Linear ones, as Ax takes them.
-        num_levels: How many levels a scale of levels has, if there is one.
-        settings: How questions are chosen.
-        catalogue: All designs that there are, if they are the rows of a table.
-
-    Raises:
-        ExperimentError: Ax does not take the parameters, no design satisfies the
-            constraints, the scale has no levels, there is no name, or the settings do
-            not fit the parameters.
-    """
+    """Ax's experiment with all metrics of answers."""
     if not is_text(name) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
     parameters = checked_space(parameters, parameter_constraints)
@@ -85,8 +70,8 @@ def new_experiment(
     check_feasible(experiment.search_space)
     fit_ranges(experiment.search_space)
     check_smallest_difference(experiment.search_space, settings.smallest_difference)
-    for kind in KINDS:
-        experiment.add_metric(kind.made_metric(num_levels))
+    for metric in new_metrics(num_levels):
+        experiment.add_metric(metric)
     signature = experiment.metrics[OBJECTIVE].signature
     objective = Objective(
         expression=OBJECTIVE, metric_name_to_signature={OBJECTIVE: signature}
@@ -103,15 +88,7 @@ def new_experiment(
 
 
 def checked_space(parameters: Any, parameter_constraints: Any) -> list[ParameterConfig]:
-    """Parameters and constraints of the types that Ax takes.
-
-    Args:
-        parameters: Ax's configurations of parameters.
-        parameter_constraints: Texts.
-
-    Raises:
-        ExperimentError: They are something else.
-    """
+    """Parameters and constraints of the types that Ax takes."""
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         raise ExperimentError(
@@ -160,15 +137,7 @@ def _search_space(
 
 
 def check_with_parameters(parameters: object, parameter_constraints: object) -> None:
-    """Checks that no constraints are given without the parameters that they are of.
-
-    Args:
-        parameters: As they were given; None for none.
-        parameter_constraints: Theirs.
-
-    Raises:
-        ExperimentError: There are constraints alone.
-    """
+    """Checks that no constraints are given without the parameters that they are of."""
     if parameters is None and parameter_constraints != ():
         raise ExperimentError(
             f"parameter_constraints is {written(parameter_constraints)} without "
@@ -181,16 +150,7 @@ def check_same_space(
     parameters: Sequence[Any],
     parameter_constraints: Sequence[str],
 ) -> None:
-    """Checks that parameters and constraints are those of an experiment.
-
-    Args:
-        experiment: Ax's.
-        parameters: Ax's configurations of parameters.
-        parameter_constraints: Linear ones, as Ax takes them.
-
-    Raises:
-        ExperimentError: They are not.
-    """
+    """Checks that parameters and constraints are those of an experiment."""
     name = experiment.name
     given = new_experiment(name, parameters, parameter_constraints, None, Settings())
     if given.search_space != experiment.search_space:

@@ -20,7 +20,6 @@ from espresso import QUICK_FIT, better, create  # noqa: E402
 from botorch_pref.ax import PreferenceExperiment  # noqa: E402
 from botorch_pref.ax.log_store import LogStore  # noqa: E402
 from botorch_pref.ax.naming import model_classes  # noqa: E402
-from botorch_pref.ax.projection import options_shown  # noqa: E402
 
 # As the tests have it: sums of several threads are rounded otherwise, and what follows
 # from them differs by more than rounding in the end.
@@ -94,7 +93,7 @@ def second(storage: str) -> None:
 
 def outcome(experiment: PreferenceExperiment) -> list:
     trials = experiment.experiment.trials.values()
-    shown = [[arm.parameters for arm in options_shown(trial)] for trial in trials]
+    shown = [[*map(dict, experiment.question(trial.index).options)] for trial in trials]
     best = experiment.recommend()
     if samples(experiment.settings.model):
         return [shown, best, best]

@@ -5,7 +5,6 @@ from ax.core.trial_status import TrialStatus
 from espresso import better, create
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import options_shown
 from botorch_pref.errors import ExperimentError
 
 
@@ -55,9 +54,9 @@ def test_ax_sees_the_winners(played) -> None:
     for index, trial in played.experiment.trials.items():
         rows = data[data.trial_index == index].set_index("arm_name")["mean"]
         winner = better(played_duel(played, index))
-        shown = options_shown(trial)
-        assert rows[shown[winner].name] == 1
-        assert rows[shown[1 - winner].name] == 0
+        names = played.question(index).names
+        assert rows[names[winner]] == 1
+        assert rows[names[1 - winner]] == 0
         assert trial.status is TrialStatus.COMPLETED
 
 

@@ -4,7 +4,7 @@ import pytest
 from showing import PARAMETERS
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import events_of, options_shown
+from botorch_pref.ax.projection import events_of
 
 QUESTIONS = 40
 
@@ -22,7 +22,7 @@ def spread(tmp_path_factory) -> PreferenceExperiment:
 
 def test_what_was_chosen_first_is_shown_first_half_of_the_time(spread) -> None:
     first = sum(
-        options_shown(trial)[0].name == trial.arms[0].name
+        spread.question(trial.index).names[0] == trial.arms[0].name
         for trial in spread.experiment.trials.values()
     )
     # Three standard deviations of fair coins.

@@ -19,14 +19,13 @@ from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 from torch import Tensor
 
-from botorch_pref.ax.answers import KINDS
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.option_space import MAX_DESIGNS, values_of
 from botorch_pref.ax.generation.strategy import fitted_sobol_spec
-from botorch_pref.ax.kinds import Invalid, ShownOptions
+from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import REPEATS, WITHDRAWN
-from botorch_pref.ax.projection import events_of, standing_answer, standing_answers
+from botorch_pref.ax.projection import events_of, standing_answers
 from botorch_pref.ax.raters import rater_numbers
 from botorch_pref.ax.reporting.recommendation import (
     LEVEL,
@@ -341,7 +340,7 @@ def preferred(
     Returns:
         Pairs of a better and a worse option, and pairs of equal ones.
     """
-    shown = ShownOptions(num_options, tuple(answer.get(Invalid.field, ())))
+    shown = ShownOptions(num_options, tuple(answer.get(INVALID.field, ())))
     found = [
         kind.preferences(answer[kind.field], shown)
         for kind in KINDS
@@ -353,7 +352,7 @@ def preferred(
 
 def _counts(experiment: Experiment) -> dict[str, int]:
     trials = experiment.trials.values()
-    answers = [answer for answer in map(standing_answer, trials) if answer is not None]
+    answers = [answer for _, answer in standing_answers(experiment)]
     kinds = Counter(kind for answer in answers for kind in answer)
     return {
         "questions": len(trials),

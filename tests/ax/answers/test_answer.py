@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.ax.answers import KINDS, Answer, checked_answer
+from botorch_pref.ax.answers import Answer, checked_answer
+from botorch_pref.ax.kinds import KINDS
 from botorch_pref.errors import ExperimentError
 
 DUEL = "pairwise_pref_query"

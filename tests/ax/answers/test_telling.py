@@ -8,7 +8,6 @@ from ax.core.trial_status import TrialStatus
 from espresso import PARAMETERS, better, create
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.projection import options_shown
 from botorch_pref.errors import ExperimentError
 
 
@@ -20,8 +19,7 @@ def experiment(tmp_path) -> PreferenceExperiment:
 def rows(experiment: PreferenceExperiment, index: int) -> dict[str, list[float]]:
     """Values of each metric, of the options as they were shown."""
     data = experiment.experiment.lookup_data(trial_indices={index}).df
-    shown = options_shown(experiment.experiment.trials[index])
-    names = [arm.name for arm in shown]
+    names = experiment.question(index).names
     metrics = data.set_index("arm_name").groupby("metric_name")["mean"]
     return {name: group.reindex(names).dropna().tolist() for name, group in metrics}
 
