@@ -52,13 +52,10 @@ Row = tuple[str, Mapping[Hashable, Any]]
 
 
 class TableRow(NamedTuple):
-    """An answer of a table.
+    """An answer of a table, and the texts that name its places in messages.
 
-    Attributes:
-        where: The text that names its row or rows in messages.
-        options: The designs, or their names in a catalogue; of duels the winner first.
-        sources: Where each option stands in the table.
-        said: Fields of `Answer`, and rater, note and seconds.
+    ``options`` are designs or ids of a catalogue, of duels the winner first; ``said``
+    has fields of `Answer` and circumstances.
     """
 
     where: str
@@ -70,19 +67,10 @@ class TableRow(NamedTuple):
 def record_table(
     draft: Draft, answers: DataFrame | str | Path, items: DataFrame | None
 ) -> list[int]:
-    """Records the answers of a table in its order.
+    """Records the answers of a table in its order, see the method of this name.
 
-    Args:
-        draft: To which they are added.
-        answers: A table, or the path of a CSV file: one that ``answers`` or
-            ``write_answers`` made, with a row for each option; or one of duels, a row
-            each. With ``items`` a table of duels has the columns ``winner`` and
-            ``loser``, which name rows of these, or of a catalogue if the experiment has
-            one and there are no items; otherwise ``winner_<parameter>`` and
-            ``loser_<parameter>`` for each parameter. Of a ``tie`` the two are in any
-            order. ``rater``, ``note`` and ``seconds`` may be there too; raters that are
-            numbers are kept as text.
-        items: Designs, a row each, with a column for each parameter.
+    A table with the columns ``question`` and ``option`` has a row for each option, as
+    `answer_table` makes it; others have a row for each duel.
 
     Returns:
         The numbers of the questions.

@@ -13,6 +13,7 @@ from botorch.utils.transforms import is_fully_bayesian
 
 from botorch_pref.ax.given import finite_number, given_truth, is_text, written
 from botorch_pref.ax.kinds import (
+    COMPARING,
     DECIMALS,
     INVALID,
     KINDS,
@@ -23,7 +24,7 @@ from botorch_pref.ax.kinds import (
     checked_places,
 )
 from botorch_pref.ax.naming import class_named, model_arguments, model_classes
-from botorch_pref.ax.settings import SHARE, Settings
+from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.feedback_dataset import FeedbackDataset
@@ -130,8 +131,8 @@ def _said(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_together(said: Mapping[str, Any]) -> None:
     """Checks that these fields together can be an answer, whatever they say."""
-    comparing = [kind.field for kind in KINDS if kind.compares]
-    relations = [name for name in (*comparing, _NOTHING_TO_SAY) if name in said]
+    comparing = (*(kind.field for kind in COMPARING), _NOTHING_TO_SAY)
+    relations = [name for name in comparing if name in said]
     if len(relations) > 1:
         raise ExperimentError(
             f"The answer says {' and '.join(relations)}; give one of them."
@@ -218,15 +219,6 @@ def _checked_seconds(given: object) -> float | None:
             f"seconds is {written(given)}; give how many the answer took, 0 or more."
         )
     return seconds
-
-
-def check_told_apart(settings: Settings, rater: str | None) -> None:
-    """Checks that the rater of an answer is known where each rater has a utility."""
-    if settings.raters == SHARE and rater is None:
-        raise ExperimentError(
-            "Each rater has a utility of one's own here, and the answer has no rater; "
-            "give rater=, the name of who answered."
-        )
 
 
 def feedback_dataset(

@@ -25,6 +25,7 @@ from botorch_pref.ax.log import (
     Definition,
     Event,
     Log,
+    LoggedQuestion,
     json_text,
     now,
     parameter_to_json,
@@ -80,8 +81,12 @@ def write_json(log: Log, path: Path) -> None:
 def read_file(path: Path, name: str | None) -> Log:
     """The log of a file that `write_json` or `write_csv` wrote."""
     try:
+        # Reading a pipe would wait for somebody to write.
+        if path.exists() and not path.is_file():
+            raise StorageError(f"Cannot read {path}: it is no regular file; name one.")
         content = path.read_bytes()
-    except OSError as error:
+    # A name that cannot be one is a ValueError.
+    except (OSError, ValueError) as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
     if content.startswith(SQLITE):
         raise StorageError(
@@ -131,29 +136,24 @@ def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
     return definition, rows, first["before"]
 
 
-def given_names(rename: object) -> dict[str, str]:
-    """New names of parameters, by their old ones."""
-    given = {} if rename is None else rename
-    if not isinstance(given, Mapping) or not all(
-        is_text(name) and name for pair in given.items() for name in pair
-    ):
-        raise ExperimentError(
-            f"rename is {written(rename)}; give a dictionary of new names of "
-            "parameters by their old ones."
-        )
-    return dict(given)
-
-
 def retold(
     log: Log,
     *,
     name: str | None = None,
     parameters: Sequence[ParameterConfig] | None = None,
     constraints: Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
+    rename: object = None,
 ) -> Log:
-    """The events of a log, told again to a new one."""
-    new_names = dict(rename or {})
+    """The events of a log told again to a new one, see `PreferenceExperiment.copy`."""
+    given = {} if rename is None else rename
+    if not isinstance(given, Mapping) or not all(
+        is_text(each) and each for pair in given.items() for each in pair
+    ):
+        raise ExperimentError(
+            f"rename is {written(rename)}; give a dictionary of new names of "
+            "parameters by their old ones."
+        )
+    new_names = dict(given)
     target = _renamed(log.definition, new_names)
     if parameters is not None:
         checked = checked_space(parameters, constraints)
@@ -216,18 +216,25 @@ def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
     )
 
 
-def add_events(log: Log, source: Log, rename: Mapping[str, str]) -> list[Event]:
-    """Adds the events of another log to a log in memory.
+def add_events(
+    log: Log, source: Log, rename: Mapping[str, str] | None = None
+) -> list[Event]:
+    """Adds the events of another log to a log in memory, each of them once.
 
     Returns:
-        The events, as they are in the log now.
+        The events that were added, as they are in the log now.
+
+    Raises:
+        ExperimentError: The log cannot have one of them; the message names it.
     """
+    new_names = rename or {}
 
     def option(parameters: Mapping[str, Any]) -> dict[str, Any]:
-        renamed = {rename.get(name, name): v for name, v in parameters.items()}
+        renamed = {new_names.get(name, name): v for name, v in parameters.items()}
         return dict(own_design(log.blank, renamed))
 
-    retelling, added = Retelling(log, option), list[Event]()
+    retelling = Retelling(log, option, _shared_questions(log, source))
+    added: list[Event] = []
     for event in source.events:
         try:
             added += retelling.add(event)
@@ -237,6 +244,37 @@ def add_events(log: Log, source: Log, rename: Mapping[str, str]) -> list[Event]:
                 f"{event.question}) cannot be taken over: {error}"
             ) from error
     return added
+
+
+def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
+    """Questions of another log that a log has too, as `Retelling` takes them.
+
+    A question is the same where it was asked at the same time about the same options,
+    and the events of one log begin with those of the other, as in a log and its copy.
+    Where it was answered otherwise in each, both answers count: it is another question.
+    """
+    known: dict[object, list[LoggedQuestion]] = {}
+    for question in log.questions:
+        known.setdefault(_identity(question), []).append(question)
+    shared = {}
+    for question in source.questions:
+        candidates = known.get(_identity(question), [])
+        for here in candidates:
+            # As far as both go.
+            pairs = zip(here.events[1:], question.events[1:], strict=False)
+            if all(
+                (a.time, a.kind, a.what) == (b.time, b.kind, b.what) for a, b in pairs
+            ):
+                shared[question.index] = (here.index, len(here.events))
+                candidates.remove(here)
+                break
+    return shared
+
+
+def _identity(question: LoggedQuestion) -> object:
+    asked = question.events[0]
+    options = tuple(frozenset(o.parameters.items()) for o in question.options)
+    return asked.time, asked.what["chosen_by"], asked.rater, options
 
 
 def save_to_ax(experiment: Experiment, place: str) -> None:

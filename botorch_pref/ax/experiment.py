@@ -14,18 +14,10 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
+from botorch_pref.ax import exchange, setup
 from botorch_pref.ax import questions as telling
 from botorch_pref.ax.answer_table import answer_table, record_table
 from botorch_pref.ax.answers import Answer, check_taken, checked_rater
-from botorch_pref.ax.exchange import (
-    add_events,
-    given_names,
-    read_file,
-    retold,
-    save_to_ax,
-    write_csv,
-    write_json,
-)
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.generation.asking import (
     check_first_question,
@@ -48,7 +40,7 @@ from botorch_pref.ax.log import (
 )
 from botorch_pref.ax.log_store import LogStore, given_path, replace_file
 from botorch_pref.ax.projection import ask_run
-from botorch_pref.ax.questions import MOST_OPTIONS, Design, Question, asked_question
+from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.raters import known_rater
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.reporting.recommendation import (
@@ -59,13 +51,7 @@ from botorch_pref.ax.reporting.recommendation import (
 )
 from botorch_pref.ax.reporting.report import Report, preference_report
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
-from botorch_pref.ax.setup import (
-    ParameterConfig,
-    check_same_space,
-    check_with_parameters,
-    checked_space,
-    new_experiment,
-)
+from botorch_pref.ax.setup import ParameterConfig
 from botorch_pref.ax.space.catalogue import catalogue_parameters, check_alone
 from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError
@@ -131,12 +117,13 @@ class PreferenceExperiment:
             # Every row is a design of its own.
             settings.setdefault("smallest_difference", 0.0)
         chosen = Settings.from_arguments(settings)
-        check_taken(chosen, Answer(winner=0), 2, num_levels)
-        check_options(chosen)
-        blank = new_experiment(
+        blank = setup.new_experiment(
             name, parameters, parameter_constraints, num_levels, chosen, rows
         )
+        # With the baseline as a design of the space has it.
         chosen = Settings.of(blank)
+        check_taken(chosen, Answer(winner=0), 2, num_levels)
+        check_options(chosen)
         check_first_question(blank, chosen)
         definition = Definition(
             name,
@@ -184,18 +171,18 @@ class PreferenceExperiment:
             StorageError: There is no such experiment, or it cannot be read.
         """
         register_classes()
-        check_with_parameters(parameters, parameter_constraints)
+        setup.check_with_parameters(parameters, parameter_constraints)
         store = LogStore(storage)
         if given_truth("read_only", read_only):
             given = None
             if parameters is not None:
-                checked = checked_space(parameters, parameter_constraints)
+                checked = setup.checked_space(parameters, parameter_constraints)
                 given = [parameter_to_json(config) for config in checked]
             log, damage = good_part(store, name, given, parameter_constraints)
             return cls(KeptLog(log, None, damage))
         log = checked_log(store, name)
         if parameters is not None:
-            check_same_space(log.blank, parameters, parameter_constraints)
+            setup.check_same_space(log.blank, parameters, parameter_constraints)
         return cls(KeptLog(log, store))
 
     @classmethod
@@ -215,7 +202,7 @@ class PreferenceExperiment:
                 experiment already.
         """
         register_classes()
-        return cls._created(read_file(given_path("path", path), name), storage)
+        return cls._created(exchange.read_file(given_path("path", path), name), storage)
 
     @one_at_a_time
     def __repr__(self) -> str:
@@ -270,7 +257,7 @@ class PreferenceExperiment:
             ExperimentError: There is no such question.
         """
         log = self._kept.log
-        return Question.of_logged(log, asked_question(log, index))
+        return Question.of_logged(log, telling.asked_question(log, index))
 
     @property
     @one_at_a_time
@@ -319,10 +306,10 @@ class PreferenceExperiment:
             ExperimentError: There are not so many options to show, or the search space
                 does not have those of one's own.
         """
-        size = given_integer("size", size, 2, MOST_OPTIONS)
+        size = given_integer("size", size, 2, telling.MOST_OPTIONS)
         rater = checked_rater(rater)
         # Choosing takes seconds, which are not spent on what cannot be kept.
-        self._kept.store_to_write()
+        self._kept.check_writable()
         if options is None:
             run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:
@@ -412,11 +399,12 @@ class PreferenceExperiment:
         """Keeps a table of answers that were given elsewhere, all of them or none.
 
         Args:
-            answers: Of pandas, or the path of a CSV file; a row an answer. The columns
-                ``winner_<parameter>`` and ``loser_<parameter>`` have the two designs;
-                or ``winner`` and ``loser`` name them, given ``items``. Further columns
-                may be ``tie`` (True for equally good ones), ``rater``, ``note`` and
-                ``seconds``.
+            answers: Of pandas, or the path of a CSV file with commas. A table of duels
+                has a row for each; the columns ``winner_<parameter>`` and
+                ``loser_<parameter>`` have the two designs, or ``winner`` and ``loser``
+                name them. Further columns may be ``tie`` (True for equally good ones,
+                in any order), ``rater``, ``note`` and ``seconds``. A table of
+                `answers`, or a file of `write_answers`, has a row for each option.
             items: Designs by name: a row each, with a column for each parameter. A
                 catalogue needs none.
 
@@ -424,7 +412,7 @@ class PreferenceExperiment:
             The questions that they are kept under.
 
         Raises:
-            ExperimentError: A column, or a row, says what cannot be.
+            ExperimentError: A column, or a row, says what cannot be; names it.
         """
         draft = Draft(self._kept.log)
         return self._kept_questions(draft, record_table(draft, answers, items))
@@ -582,7 +570,7 @@ class PreferenceExperiment:
         Raises:
             StorageError: It cannot be written.
         """
-        write_json(self._kept.log, given_path("path", path))
+        exchange.write_json(self._kept.log, given_path("path", path))
 
     @one_at_a_time
     def write_log(self, path: str | Path) -> None:
@@ -595,7 +583,7 @@ class PreferenceExperiment:
         Raises:
             StorageError: It cannot be written.
         """
-        write_csv(self._kept.log, given_path("path", path))
+        exchange.write_csv(self._kept.log, given_path("path", path))
 
     @one_at_a_time
     def save_to_ax(self, place: str | Path) -> None:
@@ -612,7 +600,7 @@ class PreferenceExperiment:
                 that name.
         """
         given_path("place", place)
-        save_to_ax(self.experiment, str(place))
+        exchange.save_to_ax(self.experiment, str(place))
 
     @one_at_a_time
     def copy(
@@ -638,19 +626,23 @@ class PreferenceExperiment:
                 shown; the message names the event.
             StorageError: It cannot be written.
         """
-        check_with_parameters(parameters, parameter_constraints)
-        copied = retold(
+        setup.check_with_parameters(parameters, parameter_constraints)
+        copied = exchange.retold(
             self._kept.log,
             name=name,
             parameters=parameters,
             constraints=parameter_constraints,
-            rename=given_names(rename),
+            rename=rename,
         )
         return self._created(copied, storage)
 
     @one_at_a_time
     def merge(self, other: PreferenceExperiment) -> list[Question]:
         """Adds all that was asked and said in another experiment, or nothing.
+
+        Each event is taken once. A question that both have, as an experiment and its
+        copy do, is not added again, and has the events of both; where it was answered
+        otherwise in each, both answers are kept, as those of two questions.
 
         Args:
             other: An experiment whose options this search space has. It stays as it is.
@@ -672,7 +664,7 @@ class PreferenceExperiment:
         together = Log(log.definition)
         together.append(log.events)
         draft = Draft(log)
-        draft.events = add_events(together, other._kept.log, {})
+        draft.events = exchange.add_events(together, other._kept.log)
         if draft.events:
             self._kept.keep(draft)
         return [Question.of_logged(log, asked) for asked in log.questions[before:]]

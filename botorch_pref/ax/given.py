@@ -38,12 +38,6 @@ def given_integer(argument: str, given: Any, least: int, most: int = _MOST) -> i
     return int(given)
 
 
-def is_share(given: object) -> bool:
-    """Whether something is a number from 0 to 1."""
-    number = finite_number(given)
-    return number is not None and 0 <= number <= 1
-
-
 def finite_number(given: Any) -> float | None:
     """A number that can be calculated with and stored, as Python's float.
 

@@ -106,18 +106,30 @@ class KeptLog:
             self._projection = Projection(log)
             raise
 
-    def store_to_write(self) -> LogStore:
-        """Where changes are written."""
+    def check_writable(self) -> LogStore:
+        """Where changes are written.
+
+        Raises:
+            StorageError: The experiment was opened to be read, or its file is gone or
+                read-only.
+        """
+        name = self.log.name
         if self._store is None:
             raise StorageError(
-                f"{self._log.name!r} was opened to be read; copy it to another "
-                "storage, and go on there."
+                f"{name!r} was opened to be read; copy it to another storage, and go "
+                "on there."
             )
+        try:
+            self._store.check_file(f"write to {name!r}", writes=True)
+        except StorageError:
+            # Like any change that could not be written.
+            self._is_stored = False
+            raise
         return self._store
 
     def keep(self, draft: Draft) -> None:
         """Writes what follows the log, and adds it to it; or neither."""
-        store = self.store_to_write()
+        store = self.check_writable()
         self._is_stored = False
         try:
             store.append(draft.log, draft.events)
@@ -242,8 +254,7 @@ def _good_definition(record: Row, damage: list[str]) -> Definition:
     except (StorageError, TypeError) as error:
         damage.append(f"The definition is damaged: {error}")
     kinds: dict[str, tuple[type, ...]] = {
-        "parameters": (list,),
-        "constraints": (list,),
+        **dict.fromkeys(("parameters", "constraints"), (list,)),
         "num_levels": (int, NoneType),
         "settings": (dict,),
         "catalogue": (dict, NoneType),
@@ -290,38 +301,52 @@ class Retelling:
 
     Questions and options get the numbers and the names that are next there; times,
     raters and what was said stay.
+
+    Args:
+        log: To which events are added, in memory.
+        option: From the parameters of an option to those that it has there.
+        shared: The questions that ``log`` has already: by their numbers in the other
+            log, the number in ``log``, and how many of their events it has.
     """
 
     def __init__(
         self,
         log: Log,
         option: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+        shared: Mapping[int, tuple[int, int]] | None = None,
     ) -> None:
         self._log = log
         self._option = option
-        self._questions: dict[int, int] = {}
+        self._numbers = {there: here for there, (here, _) in (shared or {}).items()}
+        self._known = {there: count for there, (_, count) in (shared or {}).items()}
 
     def add(self, event: Event) -> list[Event]:
-        """Tells an event again.
+        """Tells an event again; the next one of the other log.
 
         Returns:
-            The event as it is now in this log.
+            The event as it is now in this log; nothing if the log had it.
+
+        Raises:
+            StorageError: It cannot have happened here.
         """
+        if self._known.get(event.question):
+            self._known[event.question] -= 1
+            return []
         draft = Draft(self._log, time=event.time)
         if event.kind == ASKED:
             self._ask(draft, event)
+        elif event.question in self._numbers:
+            draft.add(self._numbers[event.question], event.kind, **event.what)
         else:
-            if event.question not in self._questions:
-                raise StorageError(f"question {event.question} is not there")
-            draft.add(self._questions[event.question], event.kind, **event.what)
+            raise StorageError(f"question {event.question} is not there")
         self._log.check(draft.events[0])
         if event.kind == ASKED:
-            self._questions[event.question] = draft.events[0].question
+            self._numbers[event.question] = draft.events[0].question
         self._log.append(draft.events)
         return draft.events
 
     def _ask(self, draft: Draft, event: Event) -> None:
-        if event.question in self._questions:
+        if event.question in self._numbers:
             raise StorageError(f"question {event.question} was asked before")
         try:
             what = dict(event.what)
@@ -331,7 +356,7 @@ class Retelling:
             chosen = shown
             if order is not None:
                 chosen = [shown[order.index(place)] for place in range(len(shown))]
-            what[REPEATS] = self._questions.get(what.get(REPEATS, -1))
+            what[REPEATS] = self._numbers.get(what.get(REPEATS, -1))
             draft.ask(chosen, order=order, **what)
         # Damaged data fail in all kinds of ways.
         except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -110,8 +109,6 @@ class AnswerKind:
         said_by: The inverse of `encode`. Other values give a result that means nothing.
         feedback: From the values of one or more trials, and the number of levels of
             the scale, to the container that models take. Raises `ExperimentError`.
-        compares: Whether it compares the options; an answer does so in one way at most.
-        best_first: Whether smaller values are better.
     """
 
     field: str
@@ -120,8 +117,6 @@ class AnswerKind:
     encode: Callable[[Any, ShownOptions], Values]
     said_by: Callable[[Values, ShownOptions], Any]
     feedback: Callable[[list[tuple[int, Values]], int | None], Feedback]
-    compares: bool = False
-    best_first: bool = False
 
     def decode(self, groups: Groups, num_levels: int | None) -> Feedback | None:
         """The answers as a model takes them; None if there are none."""
@@ -130,10 +125,11 @@ class AnswerKind:
 
     def preferences(self, said: Any, shown: ShownOptions) -> tuple[Pairs, Pairs]:
         """Pairs of a better and a worse option, and pairs of equal ones."""
-        if not self.compares:
+        if self not in COMPARING:
             return [], []
         values = self.encode(said, shown)
-        sign = -1 if self.best_first else 1
+        # Ranks are smaller for better ones.
+        sign = -1 if self is RANKING else 1
         decided = [
             (i, j)
             for i, j in permutations(values, 2)
@@ -207,6 +203,14 @@ def _checked_invalid(given: Any, shown: ShownOptions) -> dict[str, Any]:
     return {"invalid": tuple(sorted(failed))}
 
 
+def _checked_ratings(given: Any, shown: ShownOptions) -> dict[str, Any]:
+    return _checked_values("ratings", _checked_fraction, given, shown)
+
+
+def _checked_levels(given: Any, shown: ShownOptions) -> dict[str, Any]:
+    return _checked_values("levels", _checked_level, given, shown)
+
+
 def _checked_values(
     field: str,
     checked_value: Callable[[str, Any, ShownOptions], float],
@@ -265,18 +269,34 @@ def _one_for_both(said: bool, shown: ShownOptions) -> Values:
     return dict.fromkeys(shown.valid, 1.0)
 
 
+def _true(values: Values, shown: ShownOptions) -> bool:
+    return True
+
+
 def _ranks(said: Sequence[int], shown: ShownOptions) -> Values:
     """1 for the best, 2 for the next."""
     return {place: float(rank + 1) for rank, place in enumerate(said)}
 
 
-def _strengths(said: float, shown: ShownOptions) -> Values:
+def _in_order(values: Values, shown: ShownOptions) -> list[int]:
+    return sorted(values, key=values.__getitem__)
+
+
+def _shares(said: float, shown: ShownOptions) -> Values:
     return dict(zip(shown.valid, (said, round(1 - said, DECIMALS)), strict=True))
+
+
+def _first(values: Values, shown: ShownOptions) -> float:
+    return values[min(values)]
 
 
 def _zero_for(said: Sequence[int], shown: ShownOptions) -> Values:
     """0 for the options that failed, 1 for the others."""
     return {place: float(place not in said) for place in range(shown.num_options)}
+
+
+def _zeros(values: Values, shown: ShownOptions) -> tuple[int, ...]:
+    return tuple(place for place, value in values.items() if value == 0)
 
 
 def _known(said: Sequence[float | None], shown: ShownOptions) -> Values:
@@ -321,29 +341,29 @@ def _ties(groups: Groups, num_levels: int | None) -> Comparisons:
 
 
 def _choices(groups: Groups, num_levels: int | None) -> Choices:
-    sets = _sorted_sets(BEST, groups)
+    sets = _sorted_sets(BEST.metric, groups, reverse=True)
     return Choices(sets, sets[:, 0])
 
 
 def _rankings(groups: Groups, num_levels: int | None) -> Rankings:
-    return Rankings(_sorted_sets(RANKING, groups))
+    return Rankings(_sorted_sets(RANKING.metric, groups, reverse=False))
 
 
-def _sorted_sets(kind: AnswerKind, groups: Groups) -> Tensor:
-    """The datapoints of each trial, best first, ``m x k``, padded with -1."""
+def _sorted_sets(metric: str, groups: Groups, reverse: bool) -> Tensor:
+    """The datapoints of each trial by their values, ``m x k``, padded with -1."""
     rows = []
     for trial, values in groups:
         if len(values) < 2:
             raise ExperimentError(
-                f"Trial {trial} has data of {kind.metric} for {len(values)} arms; it "
-                "takes two or more."
+                f"Trial {trial} has data of {metric} for {len(values)} arms; it takes "
+                "two or more."
             )
-        in_order = sorted(values, key=values.__getitem__, reverse=not kind.best_first)
+        in_order = sorted(values, key=values.__getitem__, reverse=reverse)
         rows.append(torch.tensor(in_order))
     return pad_sequence(rows, batch_first=True, padding_value=-1)
 
 
-def _strengths_of_pairs(groups: Groups, num_levels: int | None) -> Strengths:
+def _strengths(groups: Groups, num_levels: int | None) -> Strengths:
     found = [(_pair_of(STRENGTH.metric, t, values), values) for t, values in groups]
     strengths = [values[pair[0]] for pair, values in found]
     return Strengths(
@@ -378,78 +398,32 @@ def _levels(groups: Groups, num_levels: int | None) -> OrdinalRatings:
     return OrdinalRatings(points, levels.round().long(), num_levels)
 
 
-WINNER = AnswerKind(
-    field="winner",
-    metric=OBJECTIVE,
-    checked=_checked_winner,
-    encode=_one_for,
-    said_by=_named,
-    feedback=_duels,
-    compares=True,
-)
-TIE = AnswerKind(
-    field="tie",
-    metric="preference_tie",
-    checked=_checked_tie,
-    encode=_one_for_both,
-    said_by=lambda values, shown: True,
-    feedback=_ties,
-    compares=True,
-)
+# Field, metric, checked, encode, said_by and feedback of each.
+WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _one_for, _named, _duels)
+TIE = AnswerKind("tie", "preference_tie", _checked_tie, _one_for_both, _true, _ties)
 BEST = AnswerKind(
-    field="best",
-    metric="preference_choice",
-    checked=_checked_best,
-    encode=_one_for,
-    said_by=_named,
-    feedback=_choices,
-    compares=True,
+    "best", "preference_choice", _checked_best, _one_for, _named, _choices
 )
 RANKING = AnswerKind(
-    field="ranking",
-    metric="preference_rank",
-    checked=_checked_ranking,
-    encode=_ranks,
-    said_by=lambda values, shown: sorted(values, key=values.__getitem__),
-    feedback=_rankings,
-    compares=True,
-    best_first=True,
+    "ranking", "preference_rank", _checked_ranking, _ranks, _in_order, _rankings
 )
 STRENGTH = AnswerKind(
-    field="strength",
-    metric="preference_strength",
-    checked=_checked_strength,
-    encode=_strengths,
-    said_by=lambda values, shown: values[min(values)],
-    feedback=_strengths_of_pairs,
-    compares=True,
+    "strength", "preference_strength", _checked_strength, _shares, _first, _strengths
 )
 INVALID = AnswerKind(
-    field="invalid",
-    metric="preference_valid",
-    checked=_checked_invalid,
-    encode=_zero_for,
-    said_by=lambda values, shown: tuple(i for i, v in values.items() if v == 0),
-    feedback=_validity,
+    "invalid", "preference_valid", _checked_invalid, _zero_for, _zeros, _validity
 )
 RATINGS = AnswerKind(
-    field="ratings",
-    metric="preference_rating",
-    checked=partial(_checked_values, "ratings", _checked_fraction),
-    encode=_known,
-    said_by=_with_gaps,
-    feedback=_ratings,
+    "ratings", "preference_rating", _checked_ratings, _known, _with_gaps, _ratings
 )
 LEVELS = AnswerKind(
-    field="levels",
-    metric="preference_level",
-    checked=partial(_checked_values, "levels", _checked_level),
-    encode=_known,
-    said_by=_whole_with_gaps,
-    feedback=_levels,
+    "levels", "preference_level", _checked_levels, _known, _whole_with_gaps, _levels
 )
 
-KINDS = (WINNER, TIE, BEST, RANKING, STRENGTH, INVALID, RATINGS, LEVELS)
+COMPARING = (WINNER, TIE, BEST, RANKING, STRENGTH)
+"""Kinds that compare the options; an answer does so in one way at most."""
+
+KINDS = (*COMPARING, INVALID, RATINGS, LEVELS)
 """All kinds; every table of them is read from here."""
 
 _NUM_LEVELS = "num_levels"

@@ -19,20 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Engine,
-    ForeignKey,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    create_engine,
-    event,
-    inspect,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection, Engine, Integer, Text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -90,8 +78,7 @@ def _status(target: Path) -> os.stat_result | None:
         return None
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "It is no file", str(target))
-    # An administrator is asked for the mode too: what is read-only was meant to stay.
-    if not (found.st_mode & 0o222 and os.access(target, os.W_OK)):
+    if not _is_writable(target, found):
         raise PermissionError(errno.EACCES, "It is read-only", str(target))
     with target.open("rb") as file:
         if file.read(len(SQLITE)) == SQLITE:
@@ -128,18 +115,19 @@ def _keep_names(folder: Path) -> None:
         os.close(descriptor)
 
 
-_METADATA = MetaData()
+_METADATA = sa.MetaData()
 
-EXPERIMENTS = Table(
+_PLAIN = ("name", "created", "version")
+_JSON = ("parameters", "constraints", "num_levels", "settings", "catalogue")
+"""Fields of `Definition`, as they are and as JSON."""
+
+EXPERIMENTS = sa.Table(
     "preference_experiments",
     _METADATA,
     Column("id", Integer, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("created", Text, nullable=False),
-    *(
-        Column(name, Text, nullable=False)
-        for name in ("parameters", "constraints", "num_levels", "settings", "catalogue")
-    ),
+    *(Column(name, Text, nullable=False) for name in _JSON),
     Column("version", Integer, nullable=False),
     Column("checksum", Text, nullable=False),
     Column("events", Integer, nullable=False),
@@ -148,10 +136,10 @@ EXPERIMENTS = Table(
 """The definitions of experiments; and how many events each log has, with the checksum
 of the last one, without which its loss could not be seen."""
 
-EVENTS = Table(
+EVENTS = sa.Table(
     "preference_events",
     _METADATA,
-    Column("experiment", ForeignKey(EXPERIMENTS.c.id), primary_key=True),
+    Column("experiment", sa.ForeignKey(EXPERIMENTS.c.id), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("question", Integer, nullable=False),
     Column("kind", Text, nullable=False),
@@ -165,9 +153,6 @@ EVENTS = Table(
 
 _LAST = 2**31 - 1
 """A number that no event has: the largest that every database takes."""
-
-_JSON = ("parameters", "constraints", "num_levels", "settings", "catalogue")
-_PLAIN = ("name", "created", "version")
 
 Row = dict[str, Any]
 
@@ -183,7 +168,7 @@ class LogStore:
                 self.path, self._engine = _sqlite_engine(self._url)
             else:
                 # A connection for each transaction: none is left open.
-                self._engine = create_engine(self._url, poolclass=NullPool)
+                self._engine = sa.create_engine(self._url, poolclass=NullPool)
         except ModuleNotFoundError as error:
             raise StorageError(
                 f"storage= needs the driver {error.name}, which is not installed; "
@@ -213,7 +198,8 @@ class LogStore:
         row |= {key: json_text(stored[key]) for key in _JSON}
         with self._transaction(f"create {name!r}", writes=True) as connection:
             _METADATA.create_all(connection)
-            if self._record(connection, name) is not None:
+            same = sa.select(EXPERIMENTS.c.id).where(EXPERIMENTS.c.name == name)
+            if connection.execute(same).first() is not None:
                 raise StorageError(
                     f"{self.shown_url} has an experiment {name!r} already; resume it, "
                     "or give another name."
@@ -224,17 +210,13 @@ class LogStore:
                 EXPERIMENTS.insert().values(**row, checksum=checksum, **head)
             )
             assert made.inserted_primary_key is not None
-            self._insert(connection, made.inserted_primary_key[0], log.events)
+            _insert(connection, made.inserted_primary_key[0], log.events)
 
     def append(self, log: Log, events: Sequence[Event]) -> None:
         """Keeps events, all of them or none."""
-        name, last = log.name, events[-1]
-        what = f"write to {name!r}"
-        with self._transaction(what, writes=True) as connection:
+        name, last, table = log.name, events[-1], EXPERIMENTS.c
+        with self._transaction(f"write to {name!r}", writes=True) as connection:
             record = self._record(connection, name)
-            if record is None:
-                raise self._lacks(connection, name)
-            table = EXPERIMENTS.c
             # A row that another writer has locked is waited for.
             moved = connection.execute(
                 EXPERIMENTS.update()
@@ -246,7 +228,7 @@ class LogStore:
                     f"Another process has gone on with {name!r}. Nothing was written, "
                     "and what it wrote is loaded: look at what is pending, and repeat."
                 )
-            self._insert(connection, record["id"], events)
+            _insert(connection, record["id"], events)
 
     def read(
         self, name: str, since: int = 0, until: int = _LAST
@@ -257,15 +239,12 @@ class LogStore:
             Its row and those of its events, in order.
         """
         with self._transaction(f"read {name!r}") as connection:
-            record = self._record(connection, name)
-            if record is None:
-                raise self._lacks(connection, name)
-            table = EVENTS.c
+            record, number = self._record(connection, name), EVENTS.c.number
             events = connection.execute(
-                select(EVENTS)
-                .where(table.experiment == record["id"])
-                .where(table.number.between(since, until))
-                .order_by(table.number)
+                sa.select(EVENTS)
+                .where(EVENTS.c.experiment == record["id"])
+                .where(number.between(since, until))
+                .order_by(number)
             )
             return record, [dict(row) for row in events.mappings()]
 
@@ -290,41 +269,56 @@ class LogStore:
                 damage.append(f"Event {number} cannot be read.")
         return record, rows, damage
 
-    @staticmethod
-    def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
-        rows = [{"experiment": key, **event.to_row()} for event in events]
-        if rows:
-            connection.execute(EVENTS.insert(), rows)
-
-    @staticmethod
-    def _record(connection: Connection, name: str) -> Row | None:
-        if not inspect(connection).has_table(EXPERIMENTS.name):
-            return None
-        query = select(EXPERIMENTS).where(EXPERIMENTS.c.name == name)
-        found = connection.execute(query).mappings().one_or_none()
-        return None if found is None else dict(found)
-
-    def _lacks(self, connection: Connection, name: str) -> StorageError:
-        """Error of a database without an experiment."""
-        tables = inspect(connection).get_table_names()
-        if EXPERIMENTS.name not in tables and "experiment_v2" in tables:
-            return StorageError(
-                f"{self.shown_url} holds tables of Ax's and none of this version: an "
-                "earlier version of this package wrote it, or Ax did. Read it by Ax's "
-                "load_experiment, and record its answers in a new experiment."
-            )
+    def _record(self, connection: Connection, name: str) -> Row:
+        """The row of an experiment, which must be there."""
         names: list[str] = []
-        if EXPERIMENTS.name in tables:
-            names = [*connection.execute(select(EXPERIMENTS.c.name)).scalars()]
-        return StorageError(
+        if sa.inspect(connection).has_table(EXPERIMENTS.name):
+            query = sa.select(EXPERIMENTS).where(EXPERIMENTS.c.name == name)
+            found = connection.execute(query).mappings().one_or_none()
+            if found is not None:
+                return dict(found)
+            names = [*connection.execute(sa.select(EXPERIMENTS.c.name)).scalars()]
+        raise StorageError(
             f"{self.shown_url} has no experiment {name!r}; it has "
             f"{', '.join(map(repr, names)) or 'none'}. Create it first."
         )
 
+    def check_file(self, what: str, writes: bool) -> None:
+        """Checks that an SQLite file can be opened, before a driver does so.
+
+        Args:
+            what: What is to be done, for messages.
+            writes: Whether that writes.
+
+        Raises:
+            StorageError: There is none, it is no regular file, or it is read-only.
+        """
+        if self.path is None:
+            return
+        try:
+            found = self.path.stat()
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"Cannot {what}: there is no file {self.path} any more; put it back."
+                if writes
+                else f"There is no file {self.path}; create the experiment first, or "
+                "put the file back."
+            ) from error
+        except OSError as error:
+            raise StorageError(f"Cannot {what}: {error}") from error
+        if not stat.S_ISREG(found.st_mode):
+            raise StorageError(
+                f"Cannot {what}: {self.path} is no regular file; name one."
+            )
+        if writes and not _is_writable(self.path, found):
+            raise StorageError(
+                f"Cannot {what}: {self.path} is read-only, and it is left as it is; "
+                "change its mode, or write a copy."
+            )
+
     @contextmanager
     def _transaction(self, what: str, writes: bool = False) -> Iterator[Connection]:
-        if self.path is not None:
-            check_file(self.path, what, writes)
+        self.check_file(what, writes)
         engine = self._engine.execution_options(botorch_pref_writes=writes)
         try:
             with engine.begin() as connection:
@@ -333,6 +327,12 @@ class LogStore:
             reason = getattr(error, "orig", None) or error
             where = self.shown_url
             raise StorageError(f"Cannot {what} in {where}: {reason}") from error
+
+
+def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
+    rows = [{"experiment": key, **event.to_row()} for event in events]
+    if rows:
+        connection.execute(EVENTS.insert(), rows)
 
 
 def definition_of(record: Row) -> Definition:
@@ -346,28 +346,6 @@ def definition_of(record: Row) -> Definition:
             "parameters, settings or catalogue were changed or damaged."
         )
     return definition
-
-
-def check_file(path: Path, what: str, writes: bool) -> None:
-    """Checks that a file can be a database, before a driver opens it."""
-    try:
-        found = path.stat()
-    except FileNotFoundError as error:
-        raise StorageError(
-            f"Cannot {what}: there is no file {path} any more; put it back."
-            if writes
-            else f"There is no file {path}; create the experiment first, or put "
-            "the file back."
-        ) from error
-    except OSError as error:
-        raise StorageError(f"Cannot {what}: {error}") from error
-    if not stat.S_ISREG(found.st_mode):
-        raise StorageError(f"Cannot {what}: {path} is no regular file; name one.")
-    if writes and not _is_writable(path, found):
-        raise StorageError(
-            f"Cannot {what}: {path} is read-only, and it is left as it is; change its "
-            "mode, or write a copy."
-        )
 
 
 def _is_writable(path: Path, found: os.stat_result) -> bool:
@@ -415,7 +393,7 @@ def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
     if not url.database or "uri" in url.query:
         raise StorageError("storage= names no file; give the path of one.")
     path = _checked_path(url.database)
-    plain = create_engine(url)
+    plain = sa.create_engine(url)
     _, options = plain.dialect.create_connect_args(url)
 
     def connect() -> sqlite3.Connection:
@@ -427,9 +405,9 @@ def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
         )
 
     # A connection for each transaction: none is left open.
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
-    @event.listens_for(engine, "begin")
+    @sa.event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get("botorch_pref_writes")
         # Two writers wait for each other instead of failing halfway.

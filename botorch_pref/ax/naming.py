@@ -53,10 +53,11 @@ def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
     return classes[name]
 
 
-def public_classes(module: ModuleType) -> dict[str, type[Any]]:
-    """The classes that a module exports, by name."""
-    public = {name: getattr(module, name) for name in module.__all__}
-    return {name: found for name, found in public.items() if isinstance(found, type)}
+def _exported(base: Any, *modules: ModuleType) -> dict[str, type[Any]]:
+    """The classes that modules export and that are of a base class, by name."""
+    found = {name: getattr(m, name) for m in modules for name in m.__all__}
+    classes = {name: cls for name, cls in found.items() if isinstance(cls, type)}
+    return {name: cls for name, cls in classes.items() if issubclass(cls, base)}
 
 
 Option = Callable[[object], object]
@@ -93,21 +94,24 @@ def plain_option(value: object) -> object:
         return torch.tensor(value, dtype=torch.float64)
     if not isinstance(value, str | Mapping):
         return value
-    found = {**public_classes(priors), **public_classes(constraints)}
-    classes = {n: c for n, c in found.items() if issubclass(c, Prior | Interval)}
+    classes = _exported((Prior, Interval), priors, constraints)
+    cls: type[Any]
     cls, options = class_and_options(value, classes, "likelihood or prior")
     return made(cls, options, plain_option)
 
 
-def kernel_classes() -> dict[str, type[Kernel]]:
-    """Every kernel of GPyTorch, and `DuelKernel`, by name."""
-    found = {**public_classes(kernels), DuelKernel.__name__: DuelKernel}
-    return {name: cls for name, cls in found.items() if issubclass(cls, Kernel)}
-
-
 def kernel_named(given: object, dim: int) -> Kernel:
-    """A kernel from its name."""
-    classes = kernel_classes()
+    """A kernel of GPyTorch, or a `DuelKernel`, from its name.
+
+    Args:
+        given: The name, or the name with options: numbers, lists of numbers, priors,
+            constraints and kernels by name, with options again; or of a sum or product
+            the list of its kernels:
+            ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``.
+        dim: How many features a point has: kernels with lengthscales get one for each,
+            unless ``ard_num_dims`` says otherwise.
+    """
+    classes = {**_exported(Kernel, kernels), DuelKernel.__name__: DuelKernel}
     cls, options = class_and_options(given, classes, "kernel")
 
     def option(value: object) -> object:
@@ -127,14 +131,9 @@ def kernel_named(given: object, dim: int) -> Kernel:
     return made(cls, {**own, **options}, option)
 
 
-def likelihood_classes() -> dict[str, type[AnyLikelihood]]:
-    """Every registered likelihood, by name."""
-    return registered_likelihoods()
-
-
 def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:
     """Likelihoods by kind of answer, as models take them."""
-    classes = likelihood_classes()
+    classes = registered_likelihoods()
     if isinstance(given, Mapping) and not given.keys() <= classes.keys():
         kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
         return {

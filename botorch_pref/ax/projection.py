@@ -108,7 +108,9 @@ class Projection:
         trial._time_completed = None if running else _time(last)
         trial._status_reason = reason
         trial._time_run_started = _time(question.events[0])
-        trial._properties[PROPERTY] = [_plain(event) for event in question.events]
+        trial._properties[PROPERTY] = [
+            {**vars(event), "what": dict(event.what)} for event in question.events
+        ]
         self._rows.pop(index, None)
         if question.standing is not None:
             self._rows[index] = _data_rows(question, question.standing)
@@ -152,10 +154,6 @@ def _data_rows(question: LoggedQuestion, told: Event) -> list[DataRow]:
         for metric, values in Answer(**said).rows(len(options)).items()
         for i, value in values.items()
     ]
-
-
-def _plain(event: Event) -> dict[str, object]:
-    return {**vars(event), "what": dict(event.what)}
 
 
 def _time(event: Event) -> datetime:

@@ -10,10 +10,11 @@ from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
 from pandas.api.types import is_integer
 
-from botorch_pref.ax.answers import check_taken, check_told_apart, checked_told
+from botorch_pref.ax.answers import check_taken, checked_told
 from botorch_pref.ax.given import written
 from botorch_pref.ax.log import TOLD, Draft, Log, LoggedQuestion
 from botorch_pref.ax.projection import question_of
+from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import own_options
@@ -125,10 +126,8 @@ def new_answer(
 ) -> dict[str, Any] | None:
     """What the log is to keep of an answer to a question.
 
-    Args:
-        log: Of the experiment.
-        asked: One of its questions; without a rater, the person answers who was asked.
-        given: Fields of `Answer`, and `CIRCUMSTANCES`.
+    ``given`` has fields of `Answer`, and `CIRCUMSTANCES`. Without a rater, the person
+    answers who was asked.
 
     Returns:
         None if the question has this answer already, of the same rater, with the same
@@ -162,12 +161,9 @@ def new_answer(
 
 
 def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
-    """Asks about designs and gives the question an answer that was given elsewhere.
+    """Asks about designs, and gives the question an answer from elsewhere.
 
-    Args:
-        draft: To which both are added.
-        options: What was compared, see `own_options`.
-        given: Fields of `Answer`, and `CIRCUMSTANCES`.
+    ``options`` are those of `own_options`; ``given`` is as in `new_answer`.
 
     Returns:
         The number of the question.
@@ -186,7 +182,11 @@ def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
 def _checked(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """What the log keeps of an answer that it can have and that the model takes."""
     answer, around = checked_told(num_options, log.num_levels, given)
-    check_told_apart(log.settings, around.get("rater"))
+    if log.settings.raters == SHARE and "rater" not in around:
+        raise ExperimentError(
+            "Each rater has a utility of one's own here, and the answer has no rater; "
+            "give rater=, the name of who answered."
+        )
     check_taken(log.settings, answer, num_options, log.num_levels)
     return {**answer.given(), **around}
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from ax.core.experiment import Experiment
-from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import ProductKernel
 
 from botorch_pref.ax.log import TOLD
@@ -14,11 +13,7 @@ from botorch_pref.ax.naming import class_named, model_arguments, model_classes
 from botorch_pref.ax.projection import events, standing_event
 from botorch_pref.ax.settings import PROPERTY, SHARE
 from botorch_pref.errors import ExperimentError
-from botorch_pref.models import (
-    GroupUtility,
-    PreferenceMarginalLogLikelihood,
-    rater_covar_module,
-)
+from botorch_pref.models import rater_covar_module
 from botorch_pref.models.feedback_dataset import FeedbackDataset
 
 
@@ -96,10 +91,3 @@ def group_arguments(
     rater = options.get(RATER)
     raters = dataset.raters.unique() if rater is None else torch.tensor([rater])
     return {"model": model_class(**arguments), "raters": raters.to(dataset.X)}
-
-
-def fit_group(group: GroupUtility, options: dict[str, Any]) -> None:
-    """Fits the model of all raters."""
-    model = group.rater_model
-    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-    fit_gpytorch_mll(mll, **options)

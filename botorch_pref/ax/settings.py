@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from ax.core.experiment import Experiment
 from botorch.models.model import Model
 
-from botorch_pref.ax.given import given_integer, given_options, is_share, written
+from botorch_pref.ax.given import finite_number, given_integer, given_options, written
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.space.options import (
     DEFAULT_SHARE,
@@ -87,12 +87,13 @@ class Settings:
             number = given_integer(name, getattr(self, name), least)
             object.__setattr__(self, name, number)
         self._check_raters(model_class)
-        if not is_share(self.repeat_rate):
+        rate = finite_number(self.repeat_rate)
+        if rate is None or not 0 <= rate <= 1:
             raise ExperimentError(
                 f"repeat_rate is {written(self.repeat_rate)}; give a number from 0 to "
                 "1."
             )
-        object.__setattr__(self, "repeat_rate", float(self.repeat_rate))
+        object.__setattr__(self, "repeat_rate", rate)
         difference = given_difference(self.smallest_difference)
         object.__setattr__(self, "smallest_difference", difference)
         for name in _OPTIONS:
@@ -110,10 +111,6 @@ class Settings:
                 "the answers of all."
             )
 
-    def to_property(self) -> dict[str, Any]:
-        """Dictionary of the settings as Ax's experiment holds them."""
-        return asdict(self)
-
     @classmethod
     def from_arguments(cls, given: dict[str, Any]) -> Self:
         """Settings from arguments; classes count as their names.
@@ -127,17 +124,12 @@ class Settings:
                 f"{', '.join(names)}."
             )
         chosen = cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
-        if chosen._one_fitted_kernel:
+        model_class = class_named(chosen.model, model_classes(), "model")
+        one = issubclass(model_class, PreferenceGP) and not model_class._is_ensemble
+        if one and chosen.raters == POOL:
             options = {"covar_module": DuelKernel.__name__, **chosen.model_options}
             chosen = replace(chosen, model_options=options)
         return chosen
-
-    @property
-    def _one_fitted_kernel(self) -> bool:
-        """Whether the model has one kernel whose parameters are fitted."""
-        model_class = class_named(self.model, model_classes(), "model")
-        one = issubclass(model_class, PreferenceGP) and not model_class._is_ensemble
-        return one and self.raters == POOL
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:

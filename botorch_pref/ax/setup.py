@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, get_args
 
 from ax.api.configs import (
@@ -17,7 +17,6 @@ from ax.core.objective import Objective
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter_constraint import validate_constraint_parameters
 from ax.core.search_space import SearchSpace
-from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
 from botorch_pref.ax.given import given_integer, is_text, written
@@ -38,17 +37,6 @@ from botorch_pref.errors import ExperimentError
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
 _CONFIGS = get_args(ParameterConfig)
 
-_REFUSALS = (
-    AxError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
-"""What Ax, and SymPy that it calls, say to what they do not take."""
-
 
 def new_experiment(
     name: str,
@@ -58,7 +46,13 @@ def new_experiment(
     settings: Settings,
     catalogue: Catalogue | None = None,
 ) -> Experiment:
-    """Ax's experiment with all metrics of answers."""
+    """Ax's experiment without questions, with a metric for each kind of answer.
+
+    Raises:
+        ExperimentError: Ax does not take the parameters, no design satisfies the
+            constraints, the scale has no levels, there is no name, or the settings do
+            not fit the parameters.
+    """
     if not is_text(name) or not name:
         raise ExperimentError(f"name is {name!r}; give the experiment a name.")
     parameters = checked_space(parameters, parameter_constraints)
@@ -66,10 +60,11 @@ def new_experiment(
         num_levels = given_integer("num_levels", num_levels, 2)
     space = _search_space(parameters, parameter_constraints)
     experiment = Experiment(search_space=space, name=name)
-    check_coefficients(experiment.search_space)
-    check_feasible(experiment.search_space)
-    fit_ranges(experiment.search_space)
-    check_smallest_difference(experiment.search_space, settings.smallest_difference)
+    space = experiment.search_space
+    check_coefficients(space)
+    check_feasible(space)
+    fit_ranges(space)
+    check_smallest_difference(space, settings.smallest_difference)
     for metric in new_metrics(num_levels):
         experiment.add_metric(metric)
     signature = experiment.metrics[OBJECTIVE].signature
@@ -83,7 +78,7 @@ def new_experiment(
     if settings.baseline is not None:
         design = own_design(experiment, settings.baseline)
         settings = replace(settings, baseline=design)
-    experiment._properties[PROPERTY] = settings.to_property()
+    experiment._properties[PROPERTY] = asdict(settings)
     return experiment
 
 
@@ -106,7 +101,12 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
                 f"parameter_constraints has {written(text)}; give texts such as "
                 "'x + y <= 1'."
             )
-    for config in parameters:
+    for place, config in enumerate(parameters):
+        if not is_text(config.name) or not config.name.strip():
+            raise ExperimentError(
+                f"parameters has the name {written(config.name)} at {place} (counted "
+                "from 0); give the parameter a name."
+            )
         check_config(config)
     return [*parameters]
 
@@ -132,7 +132,8 @@ def _search_space(
                 [p for p in parameters if p.name in constraint.constraint_dict]
             )
         return SearchSpace(parameters, [*constraints])
-    except (*_REFUSALS, ExperimentError) as error:
+    # Whatever Ax, and SymPy that it calls, say to what they do not take.
+    except Exception as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
 
 
