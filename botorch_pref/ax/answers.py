@@ -92,7 +92,7 @@ _TRUTHS = {"tie", _NOTHING_TO_SAY}
 
 
 def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Answer:
-    """An answer, if it can be one about so many options.
+    """An answer about ``num_options`` options, checked.
 
     Two ways to say the same give equal answers: the best of two is the winner, and so
     is the first of a ranking of two.
@@ -159,7 +159,7 @@ def checked_told(
 
 
 CIRCUMSTANCES = ("rater", "note", "seconds", "order")
-"""What the log keeps of an answer beside what was said."""
+"""The parts of an answer in the log that are not fields of `Answer`."""
 
 
 def checked_circumstances(
@@ -256,7 +256,7 @@ def feedback_dataset(
             who = (raters or {}).get(trial)
             names = values.index.get_level_values("arm_name")
             at = (place[name, who] for name in names)
-            # Ax's tables keep so many decimals, and read them back rounded otherwise.
+            # Ax's tables keep so many decimals, and read back others.
             yield trial, dict(zip(at, values.round(DECIMALS).tolist(), strict=True))
 
     names, numbers = zip(*rows, strict=True)
@@ -313,8 +313,8 @@ def check_taken(
 ) -> None:
     """Checks that a model of an answer, and nothing else, can be made.
 
-    A model that takes each of some kinds of answers takes all of them. What it takes
-    depends on the kind and not on what is said, so each kind is tried once.
+    A model that takes each of some kinds of answers takes all of them. The kind alone
+    decides, so each kind is tried once.
 
     Raises:
         ExperimentError: The model, its likelihood or its options do not go with it.
@@ -342,7 +342,7 @@ def check_taken(
     except ExperimentError:
         raise
     except Exception as error:
-        # Whatever a model says to options that are not for it.
+        # A model can refuse options of another in any way.
         raise ExperimentError(
             f"{settings.model} with model_options={settings.model_options!r} does not "
             f"take {answer.given()}: {error} In an experiment, name the model in "

@@ -99,7 +99,7 @@ def read_file(path: Path, name: str | None) -> Log:
             definition, rows, head = _of_csv(text)
         else:
             definition, rows, head = _of_json(text)
-    # What is cut off or no file of ours fails in all kinds of ways.
+    # A file that is cut off or no log fails in all kinds of ways.
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise StorageError(
             f"{path} is no log that write_json or write_log wrote, or it is damaged: "

@@ -303,8 +303,8 @@ class PreferenceExperiment:
             rater: The name of who is asked; nobody else can answer then.
 
         Raises:
-            ExperimentError: There are not so many options to show, or the search space
-                does not have those of one's own.
+            ExperimentError: There are fewer options to show, or the search space does
+                not have those that were given.
         """
         size = given_integer("size", size, 2, telling.MOST_OPTIONS)
         rater = checked_rater(rater)
@@ -425,7 +425,7 @@ class PreferenceExperiment:
         and that it was undone.
 
         Args:
-            rater: Whose last answer; None for anybody's.
+            rater: The name of the rater whose answer it is; None for any rater.
 
         Returns:
             The question, to be told anew.
@@ -462,7 +462,8 @@ class PreferenceExperiment:
 
         Args:
             anywhere: Of the whole search space, not only of those that were shown.
-            rater: Whose utility, where raters share; None for the mean of all.
+            rater: The rater whose utility counts, where raters share; None for the
+                mean of all.
 
         Returns:
             The values by name; of a catalogue with the ``id`` of the row.
@@ -511,7 +512,8 @@ class PreferenceExperiment:
         """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
 
         Args:
-            rater: Whose utility, where raters share; None for the mean of all.
+            rater: The rater whose utility counts, where raters share; None for the
+                mean of all.
 
         Raises:
             ExperimentError: See `recommend`.

@@ -20,8 +20,7 @@ _MOST = 2**63 - 1
 def given_truth(argument: str, given: object) -> bool:
     """A boolean, of Python.
 
-    What is merely true or false in a condition, as a text or a number, says nothing:
-    ``"no"`` would be true.
+    Texts and numbers are refused: in a condition ``"no"`` would be true.
     """
     if not is_bool(given):
         raise ExperimentError(f"{argument} is {written(given)}; give True or False.")
@@ -92,7 +91,7 @@ def written(given: Any) -> str:
 def given_options(argument: str, given: object) -> dict[str, Any]:
     """Options by name, of numbers, texts, lists and further options.
 
-    What cannot be stored would be found out when the model first chooses a question.
+    Options that cannot be stored are refused here, not when a model first needs them.
     """
     if not isinstance(given, Mapping):
         raise ExperimentError(

@@ -62,8 +62,8 @@ def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
 class KeptLog:
     """Log of an experiment, which is in memory what is stored.
 
-    A change that could not be written has not happened. What is stored is read again
-    then, before anything else is done: nothing is built on what was not written.
+    A change that could not be written has not happened. The stored log is read again
+    then, before anything else is done.
 
     Attributes:
         damage: What of the stored log was left out, a line each.
@@ -134,8 +134,7 @@ class KeptLog:
         try:
             store.append(draft.log, draft.events)
         except BaseException:
-            # What happened is worth more than that reading fails too, which the next
-            # use will say.
+            # The first error is worth more; the next use raises that of reading.
             with suppress(Exception):
                 self._read_again()
             raise
@@ -267,7 +266,7 @@ def _good_definition(record: Row, damage: list[str]) -> Definition:
                 raise StorageError(f"it is {good[key]!r:.80}")
             if key == "catalogue" and good[key] is not None:
                 Catalogue.of_property(good[key])
-        # Whatever a damaged value leads to.
+        # A damaged value can lead to any error.
         except Exception as error:
             damage.append(f"The {key} cannot be read: {error}.")
             good[key] = None if NoneType in allowed else allowed[0]()
@@ -284,7 +283,7 @@ def _log_of_good_settings(definition: Definition, damage: list[str]) -> Log:
             tried = {**good, key: definition.settings[key]}
             Log(replace(definition, settings=tried))
             good = tried
-        # Whatever a damaged value leads to.
+        # A damaged value can lead to any error.
         except Exception as error:
             damage.append(f"The setting {key} is that by default: {error}")
     try:

@@ -42,13 +42,13 @@ _AFTER = {
     WITHDRAWN: (TOLD,),
     UNDONE: (TOLD, WITHDRAWN),
 }
-"""What can happen to a question next."""
+"""The kinds of events that can follow one of each kind."""
 
 REPEATS = "repeats"
 """The part of an event that names the question that is asked again."""
 
 PERSON = "person"
-"""Who chose the options of a person's own."""
+"""The chooser of options that a person gave."""
 
 _CONFIGS = {
     "range": RangeParameterConfig,
@@ -233,7 +233,7 @@ class Event:
 
 
 _COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
-"""What an event's checksum is of, in order."""
+"""The columns that the checksum of an event is made from, in order."""
 
 
 def _short(values: Mapping[str, Any]) -> str:
@@ -475,7 +475,7 @@ class Draft:
         """Adds what happened to a question."""
         number = len(self.log.events) + len(self.events)
         event = Event(number, question, kind, self._time or now(), what, self._head)
-        # What is in memory is what is read again.
+        # In memory as it will be read again.
         event = Event.of_row(event.to_row())
         self._head = event.checksum
         self.events.append(event)

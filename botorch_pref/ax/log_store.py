@@ -38,7 +38,7 @@ def given_path(argument: str, given: object) -> Path:
 
 
 SQLITE = b"SQLite format 3\0"
-"""What every database of SQLite begins with."""
+"""The first bytes of every SQLite database."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -188,7 +188,7 @@ class LogStore:
         """Keeps a new experiment."""
         if self.path is not None and not self.path.exists():
             try:
-                # Whoever comes first; what the file holds is decided below.
+                # Another process may do so too; the transaction below decides.
                 self.path.touch()
             except OSError as error:
                 raise StorageError(f"Cannot create {self.path}: {error}") from error

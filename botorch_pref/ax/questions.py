@@ -124,7 +124,7 @@ def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
 def new_answer(
     log: Log, asked: LoggedQuestion, given: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """What the log is to keep of an answer to a question.
+    """Checks an answer to a question, and makes the part of the event that says it.
 
     ``given`` has fields of `Answer`, and `CIRCUMSTANCES`. Without a rater, the person
     answers who was asked.
@@ -180,12 +180,12 @@ def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
 
 
 def _checked(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the log keeps of an answer that it can have and that the model takes."""
+    """The part of an event that says an answer, which the model takes."""
     answer, around = checked_told(num_options, log.num_levels, given)
     if log.settings.raters == SHARE and "rater" not in around:
         raise ExperimentError(
-            "Each rater has a utility of one's own here, and the answer has no rater; "
-            "give rater=, the name of who answered."
+            "Each rater has a utility here, and the answer has no rater; give rater=, "
+            "the name of the person who answered."
         )
     check_taken(log.settings, answer, num_options, log.num_levels)
     return {**answer.given(), **around}

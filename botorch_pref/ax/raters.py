@@ -58,8 +58,8 @@ def known_rater(experiment: Experiment, rater: str) -> int:
     """Number of a rater who has answered, and is told from others."""
     if raters_of_trials(experiment) is None:
         raise ExperimentError(
-            f"The answers of {experiment.name!r} are pooled, so that {rater!r} has no "
-            f"utility of one's own; create an experiment with raters={SHARE!r}."
+            f"The answers of {experiment.name!r} are pooled: nothing is known of "
+            f"{rater!r} alone; create an experiment with raters={SHARE!r}."
         )
     numbers = rater_numbers(experiment)
     if rater not in numbers:

@@ -25,8 +25,8 @@ PROPERTY = "botorch_pref"
 _OPTIONS = ("model_options", "fit_options", "acquisition_options", "optimizer_options")
 
 POOL, SHARE = "pool", "share"
-"""What a model makes of several raters: one utility, or one each that have something in
-common."""
+"""Answers of several raters are about one utility, or about one each, which have
+something in common."""
 
 SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
 """Of the optimizer in constrained spaces, where BoTorch finds starting points by random

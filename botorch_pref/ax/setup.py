@@ -132,7 +132,7 @@ def _search_space(
                 [p for p in parameters if p.name in constraint.constraint_dict]
             )
         return SearchSpace(parameters, [*constraints])
-    # Whatever Ax, and SymPy that it calls, say to what they do not take.
+    # Ax, and SymPy that it calls, refuse with errors of all kinds.
     except Exception as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
 
