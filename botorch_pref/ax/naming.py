@@ -111,7 +111,8 @@ def kernel_named(given: object, dim: int) -> Kernel:
         dim: How many features a point has: kernels with lengthscales get one for each,
             unless ``ard_num_dims`` says otherwise.
     """
-    classes = {**_exported(Kernel, kernels), DuelKernel.__name__: DuelKernel}
+    classes: dict[str, type[Kernel]] = _exported(Kernel, kernels)
+    classes[DuelKernel.__name__] = DuelKernel
     cls, options = class_and_options(given, classes, "kernel")
 
     def option(value: object) -> object:

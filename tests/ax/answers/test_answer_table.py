@@ -12,9 +12,9 @@ from botorch_pref.errors import ExperimentError
 ITEMS = DataFrame([A, B, C], columns=["a", "b"], index=["x", "y", "z"])
 
 
-@pytest.fixture(params=["triangle.db"])
-def path(request, tmp_path):
-    return tmp_path / request.param
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "triangle.db"
 
 
 def whats(experiment: PreferenceExperiment) -> list[dict]:

@@ -14,9 +14,9 @@ def options(*points: tuple[float, float]) -> list[dict[str, float]]:
     return [{"a": a, "b": b} for a, b in points]
 
 
-@pytest.fixture(params=["triangle.db"])
-def path(request, tmp_path):
-    return tmp_path / request.param
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "triangle.db"
 
 
 def test_own_designs_are_shown_as_they_are(path) -> None:
