@@ -110,7 +110,7 @@ def test_no_question_is_chosen_that_could_not_be_kept(tmp_path, monkeypatch) -> 
     with pytest.raises(StorageError, match="read-only, and it is left"):
         experiment.ask()
     path.unlink()
-    with pytest.raises(StorageError, match=r"no file .* any more"):
+    with pytest.raises(StorageError, match=r"(?i)there is no file"):
         experiment.ask()
 
 
@@ -225,13 +225,13 @@ def test_a_full_disk_loses_nothing(tmp_path) -> None:
     experiment.write_log(log)
     logged = log.read_bytes()
     question = show(experiment, B, C)
+    with files_of_at_most(50), pytest.raises(StorageError, match="Cannot write"):
+        experiment.write_log(log)
+    assert log.read_bytes() == logged
     with files_of_at_most(len(before) // 2):
         for _ in range(2):
             with pytest.raises(StorageError, match="Cannot"):
                 experiment.tell(question, winner=1)
-    with files_of_at_most(50), pytest.raises(StorageError, match="Cannot write"):
-        experiment.write_log(log)
-    assert log.read_bytes() == logged
     assert resumed(path).pending == [question]
     assert {*tmp_path.iterdir()} == {path, log}
     experiment.tell(question, winner=1)
