@@ -14,7 +14,7 @@ from ax.api.configs import (
 from ax.storage.json_store.load import load_experiment
 from showing import A, B, C, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, log
 from botorch_pref.errors import ExperimentError, StorageError
 
 
@@ -166,8 +166,8 @@ def test_pandas_and_sqlite_read_the_tables(played, tmp_path) -> None:
     assert json.loads(events["what"][3]) == {"tie": True, "levels": [0, 2]}
     assert json.loads(settings)["seed"] == 5
     played.write_log(tmp_path / "log.csv")
-    log = pd.read_csv(tmp_path / "log.csv")
-    assert log["kind"].tolist() == ["created", *events["kind"]]
+    written = pd.read_csv(tmp_path / "log.csv")
+    assert written["kind"].tolist() == ["created", *events["kind"]]
 
 
 def test_a_copy_goes_on_in_a_wider_space(played, tmp_path) -> None:
@@ -271,6 +271,18 @@ def test_no_event_is_merged_twice(played, tmp_path) -> None:
     answered = {*before["question"]} - {0, 1} | {pending.index}
     assert {*again.answers()["question"]} == answered
     assert again.pending[-1].options == new.options
+
+
+def test_each_of_two_equal_questions_has_its_own_events(tmp_path, monkeypatch) -> None:
+    """As of a table that says a duel twice, and is recorded in one millisecond."""
+    monkeypatch.setattr(log, "now", lambda: "2026-01-01T00:00:00.000+00:00")
+    experiment = triangle(tmp_path / "triangle.db")
+    for _ in range(3):
+        tell(experiment, [A, B], winner=0)
+    copy = experiment.copy(storage=tmp_path / "copy.db")
+    copy.withdraw(1)
+    assert experiment.merge(copy) == []
+    assert {*experiment.answers()["question"]} == {0, 2}
 
 
 def test_what_two_copies_were_told_of_one_question_is_two_answers(tmp_path) -> None:
