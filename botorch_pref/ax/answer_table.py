@@ -16,6 +16,7 @@ from botorch_pref.ax.answers import checked_answer
 from botorch_pref.ax.given import finite_number, is_missing, written
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Draft, Event, Log, LoggedQuestion
+from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import record
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import own_design
@@ -186,7 +187,7 @@ def _table(answers: DataFrame | str | Path) -> DataFrame:
             "path of a CSV file."
         )
     try:
-        return csv_table(Path(answers).read_bytes().decode("utf-8-sig"))
+        return csv_table(file_content(Path(answers)).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ExperimentError(f"{answers} cannot be read: {error}") from error
 

@@ -30,7 +30,7 @@ from botorch_pref.ax.log import (
     now,
     parameter_to_json,
 )
-from botorch_pref.ax.log_store import SQLITE, replace_file
+from botorch_pref.ax.log_store import SQLITE, file_content, replace_file
 from botorch_pref.ax.setup import ParameterConfig, checked_space
 from botorch_pref.ax.space.linear_constraints import (
     LinearConstraint,
@@ -81,10 +81,7 @@ def write_json(log: Log, path: Path) -> None:
 def read_file(path: Path, name: str | None) -> Log:
     """The log of a file that `write_json` or `write_csv` wrote."""
     try:
-        # Reading a pipe would wait for somebody to write.
-        if path.exists() and not path.is_file():
-            raise StorageError(f"Cannot read {path}: it is no regular file; name one.")
-        content = path.read_bytes()
+        content = file_content(path)
     # A name that cannot be one is a ValueError.
     except (OSError, ValueError) as error:
         raise StorageError(f"Cannot read {path}: {error}") from error

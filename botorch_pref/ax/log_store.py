@@ -41,6 +41,17 @@ SQLITE = b"SQLite format 3\0"
 """The first bytes of every SQLite database."""
 
 
+def file_content(path: Path) -> bytes:
+    """Content of a file; reading a pipe would wait for somebody to write.
+
+    Raises:
+        OSError: It is no regular file, or cannot be read.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "It is no regular file; name one", str(path))
+    return path.read_bytes()
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a file, whole or not at all.
 

@@ -15,7 +15,7 @@ from showing import A, B, C, show, tell, triangle
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax import experiment as preference_experiment
 from botorch_pref.ax.log_store import LogStore
-from botorch_pref.errors import StorageError
+from botorch_pref.errors import ExperimentError, StorageError
 
 NAME = "triangle.db"
 resource = pytest.importorskip("resource", reason="modes and limits of POSIX")
@@ -137,9 +137,10 @@ def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path, monkeypatch) -> No
                 act()
             assert not path.exists()
     os.mkfifo(path)
-    pipe = {"storage": tmp_path / "new.db"}
-    with pytest.raises(StorageError, match=f"Cannot read {path}: it is no regular"):
-        PreferenceExperiment.read(path, **pipe)
+    with pytest.raises(StorageError, match=f"Cannot read {path}: .*no regular file"):
+        PreferenceExperiment.read(path, storage=tmp_path / "new.db")
+    with pytest.raises(ExperimentError, match=f"{path} cannot be read: .*no regular"):
+        triangle(tmp_path / "other.db").record_table(path)
     for act in (*acts, lambda: triangle(path)):
         with pytest.raises(StorageError, match=f"{path} is no regular file"):
             act()
