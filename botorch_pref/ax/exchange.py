@@ -22,6 +22,7 @@ from botorch_pref.ax.answer_table import csv_table
 from botorch_pref.ax.given import is_text, written
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
+    COLUMNS,
     Definition,
     Event,
     Log,
@@ -40,10 +41,6 @@ from botorch_pref.ax.space.linear_constraints import (
 from botorch_pref.ax.space.options import own_design
 from botorch_pref.errors import ExperimentError, StorageError
 
-_COLUMNS = (
-    *("number", "time", "question", "kind", "rater", "what"),
-    *("before", "checksum"),
-)
 _CREATED = "created"
 """The kind of the first row of a CSV file, which has the definition."""
 
@@ -60,7 +57,7 @@ def write_csv(log: Log, path: Path) -> None:
         "checksum": definition.checksum(),
     }
     table = StringIO(newline="")
-    writer = csv.DictWriter(table, _COLUMNS)
+    writer = csv.DictWriter(table, (*COLUMNS, "checksum"))
     writer.writeheader()
     writer.writerows([first, *(event.to_row() for event in log.events)])
     replace_file(path, table.getvalue().encode())
@@ -113,7 +110,7 @@ def read_file(path: Path, name: str | None) -> Log:
             f"{path} is damaged: its {len(log.events)} events or its definition are "
             "not all that was written."
         )
-    return log if name in (None, log.name) else retold(log, name=name)
+    return log if name in (None, log.name) else retold(log, name)
 
 
 def _of_json(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
@@ -135,8 +132,7 @@ def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
 
 def retold(
     log: Log,
-    *,
-    name: str | None = None,
+    name: str | None,
     parameters: Sequence[ParameterConfig] | None = None,
     constraints: Sequence[str] = (),
     rename: object = None,

@@ -629,13 +629,8 @@ class PreferenceExperiment:
             StorageError: It cannot be written.
         """
         setup.check_with_parameters(parameters, parameter_constraints)
-        copied = exchange.retold(
-            self._kept.log,
-            name=name,
-            parameters=parameters,
-            constraints=parameter_constraints,
-            rename=rename,
-        )
+        log = self._kept.log
+        copied = exchange.retold(log, name, parameters, parameter_constraints, rename)
         return self._created(copied, storage)
 
     @one_at_a_time

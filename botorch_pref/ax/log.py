@@ -215,7 +215,7 @@ class Event:
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
         """An event from its row."""
-        values = {key: row[key] for key in _COLUMNS}
+        values = {key: row[key] for key in COLUMNS}
         texts = ("kind", "time", "what", "before")
         typed = all(type(values[key]) is int for key in ("number", "question"))
         typed = typed and all(isinstance(values[key], str) for key in texts)
@@ -232,7 +232,7 @@ class Event:
         return cls(what=known, checksum=row["checksum"], **values)
 
 
-_COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
+COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
 """The columns that the checksum of an event is made from, in order."""
 
 

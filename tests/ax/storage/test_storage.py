@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
+from ax.storage.sqa_store.sqa_classes import SQATrial
 from espresso import PARAMETERS, better, create
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
@@ -158,6 +159,9 @@ def test_the_tables_are_those_of_any_database() -> None:
         ddl = str(CreateTable(table).compile(dialect=postgresql.dialect()))
         assert "TEXT NOT NULL" in ddl
     assert "PRIMARY KEY (experiment, number)" in ddl
+    # Ax's are not: docs/ax.md says so as long as it is true.
+    trials = str(CreateTable(SQATrial.__table__).compile(dialect=postgresql.dialect()))
+    assert "TEXT(4294967295)" in trials
 
 
 def test_two_processes_lose_no_answer_of_each_other(stored) -> None:
