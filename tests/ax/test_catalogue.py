@@ -188,18 +188,6 @@ def test_a_catalogue_has_no_other_parameters(tmp_path) -> None:
         PreferenceExperiment.create("cellar", storage=tmp_path / "cellar.db")
 
 
-def test_answers_from_elsewhere_name_rows(tmp_path) -> None:
-    numbered = WINES.set_axis(range(NUM))
-    experiment = cellar(tmp_path / "cellar.db", numbered)
-    answers = pd.DataFrame({"winner": [3, 7], "loser": [5, 3], "rater": ["eva", "bob"]})
-    experiment.record_table(answers)
-    table = experiment.answers()
-    assert table["name"].tolist() == ["3", "5", "7", "3"]
-    assert table["winner"].tolist() == [1, 0, 1, 0]
-    for name, price in zip(table["name"], table["price"], strict=True):
-        assert price == numbered.loc[int(name), "price"]
-
-
 SONGS = pd.DataFrame(
     {"length": [2.5, 3.0, 4.5], "loud": [0.1, 0.9, 0.4]},
     index=["aria", "march", "waltz"],
