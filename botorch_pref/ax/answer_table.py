@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,35 +12,35 @@ from ax.core.parameter import Parameter, ParameterType
 from ax.core.search_space import SearchSpace
 from pandas import DataFrame, read_csv
 
-from botorch_pref.ax.answers import KINDS, checked_answer
+from botorch_pref.ax.answers import checked_answer
 from botorch_pref.ax.given import finite_number, is_missing, written
-from botorch_pref.ax.kinds import Invalid, ShownOptions
-from botorch_pref.ax.log import Event, Log, LoggedQuestion
+from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
+from botorch_pref.ax.log import Draft, Event, Log, LoggedQuestion
+from botorch_pref.ax.log_store import file_content
+from botorch_pref.ax.questions import record
 from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.options import own_design
 from botorch_pref.errors import ExperimentError
 
-SIDES = ("winner", "loser")
+_SIDES = ("winner", "loser")
 """Columns of items, or what the columns of their parameters begin with."""
 
-CIRCUMSTANCES = ("rater", "note", "seconds")
+_CIRCUMSTANCES = ("rater", "note", "seconds")
 """Columns of who answered and how, which may be left out or empty."""
 
-_BESIDE = ("tie", *CIRCUMSTANCES)
-"""Further columns of duels, which may be left out or empty."""
-
-KIND_COLUMNS = {kind.metric: kind.field for kind in KINDS} | {Invalid.metric: "valid"}
+_KIND_COLUMNS = {kind.metric: kind.field for kind in KINDS} | {INVALID.metric: "valid"}
 """The column of each metric in a table with a row for each option."""
 
-FIRST = ("question", "option", "name")
+_FIRST = ("question", "option", "name")
 """The columns of such a table before those of parameters."""
 
-BESIDE = (
+_BESIDE = (
     "chosen_by",
-    *CIRCUMSTANCES,
+    *_CIRCUMSTANCES,
     "shown",
     "time",
     "cannot_compare",
-    *dict.fromkeys(KIND_COLUMNS.values()),
+    *dict.fromkeys(_KIND_COLUMNS.values()),
 )
 """The columns after them."""
 
@@ -48,108 +48,134 @@ _TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False}
 _TRUTHS |= {"0.0": False, "": False}
 """Texts that are true or false."""
 
+Row = tuple[str, Mapping[Hashable, Any]]
+"""A row of a table, after the text that names it in messages."""
+
 
 class TableRow(NamedTuple):
-    """An answer of a table.
+    """An answer of a table, and the texts that name its places in messages.
 
-    Attributes:
-        label: Of its row, or the first of its rows, to name in messages.
-        options: The designs, or their names in a catalogue; of duels the winner first.
-        said: What was said of them, and by whom.
+    ``options`` are designs or ids of a catalogue, of duels the winner first; ``said``
+    has fields of `Answer` and circumstances.
     """
 
-    label: Hashable
+    where: str
     options: list[Any]
+    sources: list[str]
     said: dict[str, Any]
 
 
-def table_rows(
-    answers: DataFrame | str | Path, items: DataFrame | None, experiment: Experiment
-) -> Iterator[TableRow]:
-    """Answers of a table, one by one.
+def record_table(
+    draft: Draft, answers: DataFrame | str | Path, items: DataFrame | None
+) -> list[int]:
+    """Records the answers of a table in its order, see the method of this name.
 
-    Args:
-        answers: A table, or the path of a CSV file: one that ``answers`` or
-            ``write_answers`` made, with a row for each option; or one of duels, a row
-            each. With ``items`` a table of duels has the columns ``winner`` and
-            ``loser``, which name rows of these, or of a catalogue if the experiment has
-            one and there are no items; otherwise ``winner_<parameter>`` and
-            ``loser_<parameter>`` for each parameter. Of a ``tie`` the two are in any
-            order. ``rater``, ``note`` and ``seconds`` may be there too; raters that are
-            numbers are kept as text.
-        items: Designs, a row each, with a column for each parameter.
-        experiment: Ax's.
+    A table with the columns ``question`` and ``option`` has a row for each option, as
+    `answer_table` makes it; others have a row for each duel.
 
-    Yields:
-        The answers, in the order of the table.
+    Returns:
+        The numbers of the questions.
 
     Raises:
-        ExperimentError: A column is missing or means nothing here, or a row names an
-            item that there is none of.
+        ExperimentError: A column is missing or means nothing here, or a row says what
+            cannot be; the message names the row.
     """
+    blank, recorded = draft.log.blank, list[int]()
+    for row in _table_rows(answers, items, blank):
+        try:
+            recorded.append(record(draft, row.options, row.said))
+        except ExperimentError as error:
+            where = _place_of_error(row, blank)
+            raise ExperimentError(f"{where}: {error}") from error
+    if not recorded:
+        raise ExperimentError("The table of answers has no rows; give one an answer.")
+    return recorded
+
+
+def _place_of_error(row: TableRow, blank: Experiment) -> str:
+    for source, option in zip(row.sources, row.options, strict=True):
+        try:
+            own_design(blank, option)
+        except ExperimentError:
+            return source
+    return row.where
+
+
+def _table_rows(
+    answers: DataFrame | str | Path, items: DataFrame | None, blank: Experiment
+) -> Iterator[TableRow]:
     from_file = isinstance(answers, str | Path)
     table = _table(answers)
+    records = table.to_dict("records")
+    # A spreadsheet counts the rows of a file so.
+    labels = range(2, 2 + len(table)) if from_file else map(repr, table.index)
+    name = Path(answers).name if isinstance(answers, str | Path) else "the answers"
+    rows = [(f"Row {k} of {name}", row) for k, row in zip(labels, records, strict=True)]
+    space, has_ids = blank.search_space, Catalogue.of(blank) is not None
+    texts_of = space if from_file else None
     if {"question", "option"} <= {*table.columns}:
         if items is not None:
             raise ExperimentError(
                 "The answers have a row for each option, with its parameters; leave "
                 "out items."
             )
-        yield from _long_rows(table, experiment, from_file)
+        columns = _parameter_columns(space)
+        _check_known(table, [*_FIRST, *columns.values(), *_BESIDE])
+        by_id = has_ids and "name" in table.columns
+        for named, in_order in _questions(rows):
+            designs = [
+                row["name"] if by_id else _design(where, row, columns, texts_of)
+                for where, row in in_order
+            ]
+            sources = [where for where, _ in in_order]
+            yield TableRow(named, designs, sources, _said_of_options(named, in_order))
         return
     if items is not None and not items.index.is_unique:
         twice = items.index[items.index.duplicated()][0]
-        raise ExperimentError(f"items has {twice!r} twice; name each item once.")
-    space = experiment.search_space
-    named = items is not None or Catalogue.of(experiment) is not None
-    _check_columns(table, named, space)
+        places = [i for i, label in enumerate(items.index) if label == twice]
+        raise ExperimentError(
+            f"items has {twice!r} twice, at {places[0]} and {places[1]} (counted from "
+            "0); name each item once."
+        )
+    _check_columns(table, items is not None or has_ids, space)
     if items is not None and from_file:
         # A file has the names of items as texts.
-        items = items.set_axis([str(name) for name in items.index])
-    for label, row in zip(table.index, table.to_dict("records"), strict=True):
-        if named and items is None:
-            # The names of a catalogue are designs.
-            options = [row[side] for side in SIDES]
-        elif items is not None:
-            options = [_item(label, row, side, items) for side in SIDES]
+        items = items.set_axis([str(label) for label in items.index])
+    for where, row in rows:
+        if items is not None:
+            options = [_item(where, row, side, items) for side in _SIDES]
+        elif has_ids:
+            options = [row[side] for side in _SIDES]
         else:
-            columns = (
-                {name: f"{s}_{name}" for name in space.parameters} for s in SIDES
-            )
-            options = [_design(row, each, space, from_file) for each in columns]
-        yield TableRow(label, options, _said_of_duel(label, row))
-
-
-def parameter_columns(space: SearchSpace) -> dict[str, str]:
-    """The column of each parameter in a table with a row for each option.
-
-    Args:
-        space: Ax's.
-    """
-    return {
-        name: f"{name}_parameter" if name in (*FIRST, *BESIDE) else name
-        for name in space.parameters
-    }
+            sides = [{n: f"{side}_{n}" for n in space.parameters} for side in _SIDES]
+            options = [_design(where, row, side, texts_of) for side in sides]
+        sources = [f"{where} ({side})" for side in _SIDES]
+        yield TableRow(where, options, sources, _said_of_duel(where, row))
 
 
 def csv_table(text: str) -> DataFrame:
-    """Table of what a CSV file has, its cells all texts.
-
-    Args:
-        text: Of the file; its first row names the columns.
+    """Table of what a CSV file has, its cells all texts; its first row has the names.
 
     Raises:
         ValueError: It is no table.
     """
-    if not text.partition("\n")[0].strip():
+    header = text.partition("\n")[0]
+    if not header.strip():
         raise ValueError("its first line is empty; give the columns names there")
     # Python's reader refuses cells of more than 131,072 characters, which a catalogue
     # or a note can have. "NA" and "007" are names, and two columns can have one name.
     table = read_csv(
         StringIO(text, newline=""), header=None, dtype=object, na_filter=False
     )
-    header, *rows = table.to_numpy().tolist()
-    return DataFrame(rows, columns=header, dtype=object)
+    names, *rows = table.to_numpy().tolist()
+    for separator in (";", "\t"):
+        if len(names) == 1 and separator in names[0]:
+            raise ValueError(
+                f"its columns are separated by {separator!r}; save it with commas, or "
+                f"give the table that pandas.read_csv(..., sep={separator!r}) reads, "
+                "with decimal=',' if its numbers have commas"
+            )
+    return DataFrame(rows, columns=names, dtype=object)
 
 
 def _table(answers: DataFrame | str | Path) -> DataFrame:
@@ -161,22 +187,22 @@ def _table(answers: DataFrame | str | Path) -> DataFrame:
             "path of a CSV file."
         )
     try:
-        return csv_table(Path(answers).read_bytes().decode("utf-8-sig"))
+        return csv_table(file_content(Path(answers)).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ExperimentError(f"{answers} cannot be read: {error}") from error
 
 
 def _check_columns(table: DataFrame, named: bool, space: SearchSpace) -> None:
-    known = [f"{side}_{name}" for side in SIDES for name in space.parameters]
+    known = [f"{side}_{name}" for side in _SIDES for name in space.parameters]
     if named:
-        known = [*SIDES]
-        if missing := [side for side in SIDES if side not in table.columns]:
+        known = [*_SIDES]
+        if missing := [side for side in _SIDES if side not in table.columns]:
             raise ExperimentError(
-                f"The answers have no column {', '.join(missing)}; there are "
-                f"{', '.join(map(str, table.columns))}."
+                f"The answers have no column {', '.join(missing)}, but "
+                f"{', '.join(map(str, table.columns))}; add it."
             )
     instead = "" if named else ", or winner and loser with items="
-    _check_known(table, [*known, *_BESIDE], instead)
+    _check_known(table, [*known, "tie", *_CIRCUMSTANCES], instead)
 
 
 def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> None:
@@ -187,61 +213,70 @@ def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> N
             f"can be {', '.join(known)}{instead}."
         )
     if len(set(columns)) < len(columns):
-        raise ExperimentError(f"The answers have columns of one name among {columns}.")
+        raise ExperimentError(
+            f"The answers have columns of one name among {columns}; leave one out."
+        )
 
 
 def _design(
+    where: str,
     row: Mapping[Hashable, Any],
     columns: Mapping[str, str],
-    space: SearchSpace,
-    from_file: bool,
+    texts_of: SearchSpace | None,
 ) -> dict[str, Any]:
-    """A design of a row, as far as the row has it."""
-    found = {name: row[column] for name, column in columns.items() if column in row}
-    if not from_file:
-        return found
-    parameters = space.parameters
+    """A design of a row, as far as the row has it.
+
+    Cells are values, or texts of values of this space; empty texts are none then.
+    """
+    design = {name: row[column] for name, column in columns.items() if column in row}
+    if texts_of is None:
+        return design
+    parameters = texts_of.parameters
     return {
-        name: _read(parameters[name], cell)
-        for name, cell in found.items()
+        name: _read(f"{where}, column {columns[name]}", parameters[name], cell)
+        for name, cell in design.items()
         if cell != "" or parameters[name].parameter_type is ParameterType.STRING
     }
 
 
-def _read(parameter: Parameter, cell: str) -> Any:
-    """A cell of a file as a value; as it is where it is none."""
-    if parameter.parameter_type is ParameterType.BOOL:
-        return _TRUTHS.get(cell.lower(), cell)
+def _read(where: str, parameter: Parameter, cell: str) -> Any:
     if parameter.parameter_type is ParameterType.STRING:
         return cell
+    if parameter.parameter_type is ParameterType.BOOL:
+        if cell.lower() in _TRUTHS:
+            return _TRUTHS[cell.lower()]
+        raise ExperimentError(f"{where}, is {written(cell)}; give true or false.")
     try:
         # Not every integer can be a float.
         return int(cell) if cell.lstrip("+-").isdecimal() else float(cell)
-    except ValueError:
-        return cell
+    except ValueError as error:
+        raise ExperimentError(f"{where}, is {written(cell)}; give a number.") from error
 
 
 def _item(
-    label: Hashable, row: Mapping[Hashable, Any], side: str, items: DataFrame
+    where: str, row: Mapping[Hashable, Any], side: str, items: DataFrame
 ) -> dict[str, Any]:
     if row[side] not in items.index:
         raise ExperimentError(
-            f"Row {label!r} of the answers has the {side} {row[side]!r}, which is no "
-            "item; the index of items has their names."
+            f"{where} has the {side} {row[side]!r}, which is no item; give a name of "
+            "the index of items."
         )
     return {str(name): value for name, value in items.loc[row[side]].items()}
 
 
-def _said_of_duel(label: Hashable, row: Mapping[Hashable, Any]) -> dict[str, Any]:
-    tie = _truth(label, row, "tie")
-    return {**({"tie": True} if tie else {"winner": 0}), **_circumstances(row)}
+def _said_of_duel(where: str, row: Mapping[Hashable, Any]) -> dict[str, Any]:
+    said = {"tie": True} if _truth(where, row, "tie") else {"winner": 0}
+    return {**said, **_circumstances(row)}
 
 
 def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
     """Rater, note and seconds of a row, where they are there."""
-    known = {n: row[n] for n in CIRCUMSTANCES if n in row and not _is_empty(row[n])}
-    if "rater" in known:
-        known["rater"] = _name(known["rater"])
+    known = {n: row[n] for n in _CIRCUMSTANCES if not _is_empty(row.get(n))}
+    rater = known.get("rater")
+    if rater is not None:
+        # A column of numbers with gaps has made a fraction of a whole one.
+        whole = isinstance(rater, float) and rater.is_integer()
+        known["rater"] = str(int(rater) if whole else rater)
     if isinstance(known.get("seconds"), str):
         known["seconds"] = _number(known["seconds"])
     return known
@@ -251,23 +286,16 @@ def _is_empty(cell: Any) -> bool:
     return is_missing(cell) or (isinstance(cell, str) and cell == "")
 
 
-def _truth(label: Hashable, row: Mapping[Hashable, Any], column: str) -> bool:
+def _truth(where: str, row: Mapping[Hashable, Any], column: str) -> bool:
     cell = row.get(column)
     if _is_empty(cell):
         return False
     known = _TRUTHS.get(cell.lower()) if isinstance(cell, str) else cell
     if known not in (False, True):
         raise ExperimentError(
-            f"Row {label!r} of the answers has the {column} {written(cell)}; give True "
-            "or False."
+            f"{where} has the {column} {written(cell)}; give True or False."
         )
     return bool(known)
-
-
-def _name(rater: Any) -> str:
-    """A name, of a number that a column with gaps has made a fraction of too."""
-    whole = isinstance(rater, float) and rater.is_integer()
-    return str(int(rater) if whole else rater)
 
 
 def _number(cell: Any) -> Any:
@@ -279,57 +307,51 @@ def _number(cell: Any) -> Any:
     return cell if number is None else number
 
 
-Row = tuple[Hashable, Mapping[Hashable, Any]]
-
-
-def _long_rows(
-    table: DataFrame, experiment: Experiment, from_file: bool
-) -> Iterator[TableRow]:
-    """Answers of a table with a row for each option."""
-    space = experiment.search_space
-    columns = parameter_columns(space)
-    _check_known(table, [*FIRST, *columns.values(), *BESIDE])
-    by_id = Catalogue.of(experiment) is not None and "name" in table.columns
+def _questions(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each question in the order of its options, after what names them."""
     questions: dict[Any, list[Row]] = {}
-    for label, row in zip(table.index, table.to_dict("records"), strict=True):
-        questions.setdefault(row["question"], []).append((label, row))
-    for number, rows in questions.items():
-        where = f"Question {number!r} of the answers"
-        places = _places(where, "option", rows)
-        in_order = [rows[i] for i in sorted(places, key=places.__getitem__)]
-        options: list[Any] = [
-            row["name"] if by_id else _design(row, columns, space, from_file)
-            for _, row in in_order
-        ]
-        yield TableRow(rows[0][0], options, _said_of_options(where, in_order))
+    for where, row in rows:
+        questions.setdefault(row["question"], []).append((where, row))
+    for number, found in questions.items():
+        named = f"{found[0][0]} (question {number!r})"
+        places = _places(named, "option", found)
+        yield named, [found[i] for i in sorted(places, key=places.__getitem__)]
+
+
+def _parameter_columns(space: SearchSpace) -> dict[str, str]:
+    """The column of each parameter in a table with a row for each option."""
+    return {
+        name: f"{name}_parameter" if name in (*_FIRST, *_BESIDE) else name
+        for name in space.parameters
+    }
 
 
 def _said_of_options(where: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Fields of `Answer` and `Circumstances` by the rows of a question."""
-    for column in (*CIRCUMSTANCES, "cannot_compare"):
+    """Fields of `Answer` and circumstances by the rows of a question."""
+    for column in (*_CIRCUMSTANCES, "cannot_compare"):
         cells = [row.get(column) for _, row in rows]
         if len({"" if _is_empty(cell) else str(cell) for cell in cells}) > 1:
             raise ExperimentError(
-                f"{where} has the {column} {written(cells)}; give all its options the "
-                "same."
+                f"{where} and the next have the {column} {written(cells)}; give all "
+                "options of the question the same."
             )
-    label, first = rows[0]
+    first = rows[0][1]
     said = _circumstances(first)
-    valid = _numbers(where, KIND_COLUMNS[Invalid.metric], rows)
+    valid = _numbers(_KIND_COLUMNS[INVALID.metric], rows)
     failed = tuple(place for place, value in valid.items() if value == 0)
     shown = ShownOptions(len(rows), failed)
     for kind in KINDS:
-        column = KIND_COLUMNS[kind.metric]
-        values = _numbers(where, column, rows)
+        column = _KIND_COLUMNS[kind.metric]
+        values = _numbers(column, rows)
         if not values:
             continue
         said[kind.field] = kind.said_by(values, shown)
         if kind.encode(said[kind.field], shown) != values:
             raise ExperimentError(
-                f"{where} has the {column} {[*values.values()]}, which no answer gives "
-                "to its options; answers() shows what answers give."
+                f"{where} and the next have the {column} {[*values.values()]}, which "
+                "no answer gives to its options; answers() shows what answers give."
             )
-    if _truth(label, first, "cannot_compare"):
+    if _truth(where, first, "cannot_compare"):
         said["cannot_compare"] = True
     if any(not _is_empty(row.get("shown")) for _, row in rows):
         order = _places(where, "shown", rows)
@@ -339,18 +361,20 @@ def _said_of_options(where: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 def _places(where: str, column: str, rows: Sequence[Row]) -> dict[int, float]:
     """A column that counts the rows of a question, in any order."""
-    found = _numbers(where, column, rows)
+    found = _numbers(column, rows)
     if sorted(found.values()) != [*range(len(rows))]:
         raise ExperimentError(
-            f"{where} has the {column} {[*found.values()]}; count its options from 0."
+            f"{where} and the next have the {column} {[*found.values()]}; count the "
+            "options of a question from 0, and give each question a number of its own "
+            "where tables were put together."
         )
     return found
 
 
-def _numbers(where: str, column: str, rows: Sequence[Row]) -> dict[int, float]:
+def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
     """The numbers of a column, by the place of the row, as far as there are any."""
     found = {}
-    for place, (_, row) in enumerate(rows):
+    for place, (where, row) in enumerate(rows):
         cell = row.get(column)
         if _is_empty(cell):
             continue
@@ -366,9 +390,6 @@ def _numbers(where: str, column: str, rows: Sequence[Row]) -> dict[int, float]:
 def answer_table(log: Log) -> DataFrame:
     """Answers that stand, in the order of the questions, in long form.
 
-    Args:
-        log: Of the experiment.
-
     Returns:
         A row for each option of each answered question: the ``question``; the place of
         the ``option`` in the order in which it was shown, and its ``name``; the values
@@ -376,30 +397,24 @@ def answer_table(log: Log) -> DataFrame:
         called as others; who chose the question (``chosen_by``); who answered
         (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
         which the option was on display (``shown``), where that was said;
-        ``cannot_compare``; and for each kind of answer what it says of the option, by
-        the values of `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser,
-        ``tie`` 1 for both, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0
-        for what failed.
-        Nothing where nothing was said.
+        ``cannot_compare``; and for each kind of answer the value of the option, see
+        `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
+        both, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options
+        that failed. Cells of which nothing was said are empty.
     """
+    names = _parameter_columns(log.blank.search_space)
     rows: list[dict[str, Any]] = []
     for question in log.questions:
         if question.standing is not None:
-            rows += _rows(question, question.standing, log.num_levels)
-    names = parameter_columns(log.blank.search_space)
-    table = [
-        {
-            **{column: row[column] for column in FIRST},
-            **{names[name]: value for name, value in row["parameters"].items()},
-            **{column: row.get(column) for column in BESIDE},
-        }
-        for row in rows
-    ]
-    return DataFrame(table, columns=[*FIRST, *names.values(), *BESIDE])
+            rows += _rows(question, question.standing, log.num_levels, names)
+    return DataFrame(rows, columns=[*_FIRST, *names.values(), *_BESIDE])
 
 
 def _rows(
-    question: LoggedQuestion, told: Event, num_levels: int | None
+    question: LoggedQuestion,
+    told: Event,
+    num_levels: int | None,
+    names: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """The rows of a question, one for each option."""
     size = len(question.options)
@@ -407,16 +422,17 @@ def _rows(
     values, order = answer.rows(size), told.what.get("order")
     return [
         {
+            **dict.fromkeys(_BESIDE),
             "question": question.index,
             "option": place,
             "name": option.name,
-            "parameters": option.parameters,
+            **{names[name]: value for name, value in option.parameters.items()},
             "chosen_by": question.events[0].what["chosen_by"],
-            **{name: told.what.get(name) for name in CIRCUMSTANCES},
+            **{name: told.what.get(name) for name in _CIRCUMSTANCES},
             "shown": order.index(place) if order else None,
             "time": told.time,
             "cannot_compare": answer.cannot_compare,
-            **{KIND_COLUMNS[metric]: by.get(place) for metric, by in values.items()},
+            **{_KIND_COLUMNS[metric]: by.get(place) for metric, by in values.items()},
         }
         for place, option in enumerate(question.options)
     ]

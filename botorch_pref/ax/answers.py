@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import torch
 from ax.adapter.data_utils import ExperimentData
@@ -13,40 +13,29 @@ from botorch.utils.transforms import is_fully_bayesian
 
 from botorch_pref.ax.given import finite_number, given_truth, is_text, written
 from botorch_pref.ax.kinds import (
+    COMPARING,
     DECIMALS,
+    INVALID,
+    KINDS,
     OBJECTIVE,
-    AnswerKind,
-    Best,
-    Group,
     Groups,
-    Invalid,
-    OptionLevels,
-    OptionRatings,
-    Ranking,
     ShownOptions,
-    Strength,
-    Tie,
-    Winner,
+    Values,
     checked_places,
 )
 from botorch_pref.ax.naming import class_named, model_arguments, model_classes
-from botorch_pref.ax.settings import SHARE, Settings
+from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.feedback_dataset import FeedbackDataset
-
-
-def _of(kind: AnswerKind, default: object = None) -> Any:
-    """A field of `Answer` for a kind of answer."""
-    return field(default=default, metadata={AnswerKind: kind})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """An answer about options that are counted from 0 in the order they were shown.
 
-    At most one of the fields down to ``cannot_compare``; ``cannot_compare`` stands
-    alone, others alone or with those below.
+    An answer has at most one of the fields down to ``cannot_compare``. With
+    ``cannot_compare`` it has no other field; otherwise it may have those below.
 
     Attributes:
         winner: The better one of two.
@@ -64,26 +53,25 @@ class Answer:
             an option that was given none.
     """
 
-    winner: int | None = _of(Winner())
-    tie: bool = _of(Tie(), default=False)
-    best: int | None = _of(Best())
-    ranking: tuple[int, ...] | None = _of(Ranking())
-    strength: float | None = _of(Strength())
+    winner: int | None = None
+    tie: bool = False
+    best: int | None = None
+    ranking: tuple[int, ...] | None = None
+    strength: float | None = None
     cannot_compare: bool = False
-    invalid: tuple[int, ...] | None = _of(Invalid())
-    ratings: tuple[float | None, ...] | None = _of(OptionRatings())
-    levels: tuple[int | None, ...] | None = _of(OptionLevels())
+    invalid: tuple[int, ...] | None = None
+    ratings: tuple[float | None, ...] | None = None
+    levels: tuple[int | None, ...] | None = None
 
     def given(self) -> dict[str, Any]:
         """The fields that say something, by name, as JSON keeps them."""
-        said = _said(asdict(self))
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in said.items()}
+        return {
+            k: list(v) if isinstance(v, tuple) else v
+            for k, v in _said(asdict(self)).items()
+        }
 
-    def rows(self, num_options: int) -> dict[str, dict[int, float]]:
-        """The answer as values of metrics.
-
-        Args:
-            num_options: How many options were shown.
+    def rows(self, num_options: int) -> dict[str, Values]:
+        """The answer as data of metrics.
 
         Returns:
             For each metric of `KINDS` that it gives data to, its values by option.
@@ -97,41 +85,33 @@ class Answer:
         }
 
 
-KINDS: tuple[AnswerKind, ...] = tuple(
-    attribute.metadata[AnswerKind]
-    for attribute in fields(Answer)
-    if AnswerKind in attribute.metadata
-)
-"""The kinds of answers that have data; every table of them is read from here."""
-
+_NAMES = [attribute.name for attribute in fields(Answer)]
 _NOTHING_TO_SAY = "cannot_compare"
-_TRUTHS = {Tie.field, _NOTHING_TO_SAY}
+_TRUTHS = {"tie", _NOTHING_TO_SAY}
 """Fields that are true or false, and say nothing if they are false."""
 
 
 def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Answer:
-    """An answer, if it can be one about so many options.
+    """An answer about ``num_options`` options, checked.
 
     Two ways to say the same give equal answers: the best of two is the winner, and so
     is the first of a ranking of two.
-
-    Args:
-        num_options: How many options were shown.
-        num_levels: How many levels the scale has; None if there is none.
-        said: Fields of `Answer`.
 
     Raises:
         ExperimentError: Nothing was said, too much, or something that cannot be.
     """
     said = {k: v for k, v in said.items() if v is not None}
-    _check_names(said)
+    if unknown := sorted(set(said) - {*_NAMES}):
+        raise ExperimentError(
+            f"An answer has no {', '.join(unknown)}; say one of {', '.join(_NAMES)}."
+        )
     for name in _TRUTHS & said.keys():
         said[name] = given_truth(name, said[name])
     said = _said(said)
     _check_together(said)
     shown = ShownOptions(num_options, num_levels=num_levels)
-    if Invalid.field in said:
-        failed = Invalid().checked(said[Invalid.field], shown)[Invalid.field]
+    if INVALID.field in said:
+        failed = INVALID.checked(said[INVALID.field], shown)[INVALID.field]
         shown = ShownOptions(num_options, failed, num_levels)
     checked = {k: v for k, v in said.items() if k == _NOTHING_TO_SAY}
     for kind in KINDS:
@@ -149,30 +129,17 @@ def _said(answer: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_names(said: Mapping[str, Any]) -> None:
-    """Checks that an answer has such fields."""
-    names = _names()
-    if unknown := sorted(set(said) - set(names)):
-        raise ExperimentError(
-            f"An answer has no {', '.join(unknown)}; say one of {', '.join(names)}."
-        )
-
-
-def _names() -> list[str]:
-    return [attribute.name for attribute in fields(Answer)]
-
-
 def _check_together(said: Mapping[str, Any]) -> None:
-    """Checks that some fields together can be an answer, whatever they say."""
-    comparing = [kind.field for kind in KINDS if kind.compares]
-    relations = [name for name in (*comparing, _NOTHING_TO_SAY) if name in said]
+    """Checks that these fields together can be an answer, whatever they say."""
+    comparing = (*(kind.field for kind in COMPARING), _NOTHING_TO_SAY)
+    relations = [name for name in comparing if name in said]
     if len(relations) > 1:
         raise ExperimentError(
             f"The answer says {' and '.join(relations)}; give one of them."
         )
     if not said:
         raise ExperimentError(
-            f"The answer says nothing; give one of {', '.join(_names())}."
+            f"The answer says nothing; give one of {', '.join(_NAMES)}."
         )
     if _NOTHING_TO_SAY in said and len(said) > 1:
         raise ExperimentError(
@@ -181,76 +148,55 @@ def _check_together(said: Mapping[str, Any]) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Circumstances:
-    """Circumstances of an answer, kept beside what was said.
-
-    Attributes:
-        rater: The name of who answered.
-        note: Whatever the rater added.
-        seconds: How long it took.
-        order: The options in the order in which they were on display, if that was not
-            the order of the question.
-    """
-
-    rater: str | None = None
-    note: str | None = None
-    seconds: float | None = None
-    order: tuple[int, ...] | None = None
-
-    def given(self) -> dict[str, Any]:
-        """The fields that are known, by name, as JSON keeps them."""
-        known = {k: v for k, v in asdict(self).items() if v is not None}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}
-
-    @classmethod
-    def checked(cls, num_options: int, **given: Any) -> Self:
-        """Circumstances, if they can be those of an answer about so many options.
-
-        Args:
-            num_options: How many options were shown.
-            given: Fields of this class.
-
-        Raises:
-            ExperimentError: Something else was given.
-        """
-        order = given.get("order")
-        if order is not None:
-            order = checked_places("order", order, range(num_options))
-            if len(order) < num_options:
-                raise ExperimentError(
-                    f"order is {list(order)}; name each of the {num_options} options."
-                )
-        return cls(
-            rater=checked_rater(given.get("rater")),
-            note=_checked_note(given.get("note")),
-            seconds=_checked_seconds(given.get("seconds")),
-            order=order,
-        )
+def checked_told(
+    num_options: int, num_levels: int | None, given: Mapping[str, Any]
+) -> tuple[Answer, dict[str, Any]]:
+    """An answer and its circumstances, of which ``given`` has the fields."""
+    around = {k: v for k, v in given.items() if k in CIRCUMSTANCES}
+    said = {k: v for k, v in given.items() if k not in CIRCUMSTANCES}
+    circumstances = checked_circumstances(num_options, **around)
+    return checked_answer(num_options, num_levels, **said), circumstances
 
 
-def check_told_apart(settings: Settings, around: Circumstances) -> None:
-    """Checks that the rater is known of an answer, where each has a utility of her own.
+CIRCUMSTANCES = ("rater", "note", "seconds", "order")
+"""The parts of an answer in the log that are not fields of `Answer`."""
 
-    Args:
-        settings: Of the experiment.
-        around: Of the answer.
+
+def checked_circumstances(
+    num_options: int,
+    *,
+    rater: object = None,
+    note: object = None,
+    seconds: object = None,
+    order: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Circumstances of an answer that are known, by name, as JSON keeps them.
+
+    They are the name of who answered, a note of hers, how many seconds it took, and
+    the places of the options in the order in which they were on display.
 
     Raises:
-        ExperimentError: It is not.
+        ExperimentError: One of them cannot be.
     """
-    if settings.raters == SHARE and around.rater is None:
-        raise ExperimentError(
-            "Each rater has a utility of one's own here, and the answer has no rater; "
-            "give rater=, the name of who answered."
-        )
+    if order is not None:
+        order = [*checked_places("order", order, range(num_options))]
+        if len(order) < num_options:
+            raise ExperimentError(
+                f"order is {order}; name each of the {num_options} options."
+            )
+    if note is not None and not is_text(note):
+        raise ExperimentError(f"note is {written(note)}; give a text or leave it out.")
+    known = {
+        "rater": checked_rater(rater),
+        "note": note or None,
+        "seconds": _checked_seconds(seconds),
+        "order": order,
+    }
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def checked_rater(given: object) -> str | None:
     """The name of a rater; None for nobody in particular.
-
-    Args:
-        given: What was given as ``rater``.
 
     Raises:
         ExperimentError: It is no text, or blank.
@@ -264,15 +210,7 @@ def checked_rater(given: object) -> str | None:
     return given
 
 
-def _checked_note(given: object) -> str | None:
-    if given is None:
-        return None
-    if not isinstance(given, str) or not is_text(given):
-        raise ExperimentError(f"note is {written(given)}; give a text or leave it out.")
-    return given or None
-
-
-def _checked_seconds(given: Any) -> float | None:
+def _checked_seconds(given: object) -> float | None:
     if given is None:
         return None
     seconds = finite_number(given)
@@ -289,17 +227,16 @@ def feedback_dataset(
     num_levels: int | None,
     raters: Mapping[int, int] | None = None,
 ) -> FeedbackDataset:
-    """Data set of every answer of an experiment.
+    """Data set of every answer in Ax's tables, whose parameters are numbers.
 
     Args:
-        experiment_data: Ax's tables, with parameters transformed to numbers.
+        experiment_data: Ax's tables.
         parameters: The columns that make the features, in order.
         num_levels: How many levels the scale of levels has, if there is one.
         raters: The number of who answered, by trial, where that is to count.
 
     Returns:
-        The data set, with the arms of `arms_of` for datapoints; where raters count,
-        each as often as there are raters who judged it.
+        The data set, with the rows of `arms_and_raters` for datapoints.
 
     Raises:
         ExperimentError: There is no answer, or data that no answer gives.
@@ -312,14 +249,14 @@ def feedback_dataset(
     arms = experiment_data.arm_data.droplevel("trial_index")
     place = {row: i for i, row in enumerate(rows)}
 
-    def groups(metric: str) -> Iterator[tuple[int, Group]]:
+    def groups(metric: str) -> Iterator[tuple[int, Values]]:
         if metric not in means.columns:
             return
         for trial, values in means[metric].dropna().groupby(level="trial_index"):
             who = (raters or {}).get(trial)
             names = values.index.get_level_values("arm_name")
             at = (place[name, who] for name in names)
-            # Ax's tables keep so many decimals, and read them back rounded otherwise.
+            # Ax's tables keep so many decimals, and read back others.
             yield trial, dict(zip(at, values.round(DECIMALS).tolist(), strict=True))
 
     names, numbers = zip(*rows, strict=True)
@@ -333,24 +270,13 @@ def feedback_dataset(
     )
 
 
-def arms_of(experiment_data: ExperimentData) -> list[str]:
-    """The names of the arms that answers are about, in the order of the questions.
-
-    Args:
-        experiment_data: Ax's tables.
-    """
-    rows = arms_and_raters(experiment_data, {})
-    return [name for name, _ in rows]
-
-
 def arms_and_raters(
     experiment_data: ExperimentData, raters: Mapping[int, int]
 ) -> list[tuple[str, int | None]]:
-    """The names of the arms that answers are about, with those who judged them.
+    """The names of the arms that answers are about, with the numbers of their raters.
 
-    Args:
-        experiment_data: Ax's tables.
-        raters: The number of who answered, by trial; None where there is none.
+    Each pair is there once, in the order of the names; the number is None where the
+    trial of the answer is not in ``raters``.
     """
     index = experiment_data.observation_data.sort_index().index
     levels = ("arm_name", "trial_index")
@@ -358,33 +284,28 @@ def arms_and_raters(
     return list(dict.fromkeys((name, raters.get(trial)) for name, trial in pairs))
 
 
-GroupsOf = Callable[[str], Groups]
-"""The data of a metric, by its name."""
-
-
-def feedback_blocks(groups: GroupsOf, num_levels: int | None) -> list[Feedback]:
+def feedback_blocks(
+    groups: Callable[[str], Groups], num_levels: int | None
+) -> list[Feedback]:
     """Answers in containers, one for each class of feedback that there is.
 
     Args:
-        groups: The values of answers.
+        groups: The data of a metric, by its name.
         num_levels: How many levels the scale of levels has, if there is one.
-
-    Raises:
-        ExperimentError: Data that no answer gives.
     """
     blocks: dict[type[Feedback], Feedback] = {}
     for kind in KINDS:
         block = kind.decode(groups(kind.metric), num_levels)
-        if block is None:
-            continue
-        earlier = blocks.get(type(block))
-        blocks[type(block)] = block if earlier is None else earlier.followed_by(block)
-    return list(blocks.values())
+        if block is not None:
+            earlier = blocks.get(type(block))
+            joined = block if earlier is None else earlier.followed_by(block)
+            blocks[type(block)] = joined
+    return [*blocks.values()]
 
 
 _TAKEN: set[tuple[str, ...]] = set()
-"""Models with kinds of answers that they were found to take. What is refused is tried
-again, so that the error is about the answer at hand."""
+"""Models with kinds of answers that they were found to take. A kind that is refused is
+tried again, so that the error is about the answer at hand."""
 
 
 def check_taken(
@@ -392,14 +313,8 @@ def check_taken(
 ) -> None:
     """Checks that a model of an answer, and nothing else, can be made.
 
-    Kinds of answers do not exclude each other: a model that takes each takes all. That
-    depends on kinds and not on what an answer says, so it is tried once for each.
-
-    Args:
-        settings: Of the experiment.
-        answer: To a question of the experiment.
-        num_options: How many options were shown.
-        num_levels: How many levels the scale has; None if there is none.
+    A model that takes each of some kinds of answers takes all of them. The kind alone
+    decides, so each kind is tried once.
 
     Raises:
         ExperimentError: The model, its likelihood or its options do not go with it.
@@ -410,7 +325,7 @@ def check_taken(
     if not rows or kinds in _TAKEN:
         return
     blocks = feedback_blocks(
-        lambda metric: iter([(0, rows[metric])] if metric in rows else []), num_levels
+        lambda metric: [(0, rows[metric])] if metric in rows else [], num_levels
     )
     # Where the options are does not matter.
     points = torch.linspace(0, 1, num_options, dtype=torch.float64).unsqueeze(-1)
@@ -427,7 +342,7 @@ def check_taken(
     except ExperimentError:
         raise
     except Exception as error:
-        # Whatever a model says to options that are not for it.
+        # A model can refuse options of another in any way.
         raise ExperimentError(
             f"{settings.model} with model_options={settings.model_options!r} does not "
             f"take {answer.given()}: {error} In an experiment, name the model in "

@@ -16,35 +16,18 @@ from botorch_pref.ax.settings import Settings
 
 @one_at_a_time
 def packed_state(experiment: PreferenceExperiment) -> bytes:
-    """State of an experiment, from which another process can choose.
-
-    Args:
-        experiment: As it is now; it may go on while the other process works.
-    """
+    """State of an experiment, from which another process can choose."""
     return pickle.dumps((experiment.experiment, experiment.settings))
 
 
 def unpacked_state(state: bytes) -> tuple[Experiment, Settings]:
-    """Ax's experiment, and how its questions are chosen.
-
-    Args:
-        state: See `packed_state`.
-    """
+    """Ax's experiment, and how its questions are chosen."""
     experiment, settings = pickle.loads(state)
     return experiment, settings
 
 
 def packed_choice(state: bytes, size: int, rater: str | None) -> bytes:
-    """Choice of the next question, which is that of ``ask`` in the same state.
-
-    Args:
-        state: See `packed_state`.
-        size: How many options to show.
-        rater: The name of who is asked.
-
-    Raises:
-        ExperimentError: There are not so many options to show.
-    """
+    """Choice of the next question, which is that of ``ask`` in the same state."""
     experiment, settings = unpacked_state(state)
     return pickle.dumps(chosen_question(experiment, settings, size, rater))
 
@@ -53,16 +36,7 @@ def packed_choice(state: bytes, size: int, rater: str | None) -> bytes:
 def ask_chosen(
     experiment: PreferenceExperiment, choice: bytes, rater: str | None
 ) -> Question:
-    """The question that another process has chosen, which is pending now.
-
-    Args:
-        experiment: Whose state it was chosen from.
-        choice: See `packed_choice`.
-        rater: The name of who is asked.
-
-    Raises:
-        StorageError: It cannot be kept.
-    """
+    """The question that another process has chosen, which is pending now."""
     run: GeneratorRun
     order: list[int] | None
     run, order = pickle.loads(choice)

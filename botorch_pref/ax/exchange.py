@@ -22,14 +22,16 @@ from botorch_pref.ax.answer_table import csv_table
 from botorch_pref.ax.given import is_text, written
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
+    COLUMNS,
     Definition,
     Event,
     Log,
+    LoggedQuestion,
     json_text,
     now,
     parameter_to_json,
 )
-from botorch_pref.ax.log_store import SQLITE, replace_file
+from botorch_pref.ax.log_store import SQLITE, file_content, replace_file
 from botorch_pref.ax.setup import ParameterConfig, checked_space
 from botorch_pref.ax.space.constraints import (
     LinearConstraint,
@@ -39,25 +41,12 @@ from botorch_pref.ax.space.constraints import (
 from botorch_pref.ax.space.options import own_design
 from botorch_pref.errors import ExperimentError, StorageError
 
-_COLUMNS = (
-    *("number", "time", "question", "kind", "rater", "what"),
-    *("before", "checksum"),
-)
 _CREATED = "created"
 """The kind of the first row of a CSV file, which has the definition."""
 
 
 def write_csv(log: Log, path: Path) -> None:
-    """Writes a log as a table: the definition, then a row an event.
-
-    Args:
-        log: Of the experiment.
-        path: Of the CSV file; replaced, whole, if there is one. Its column ``what`` is
-            JSON.
-
-    Raises:
-        StorageError: It cannot be written.
-    """
+    """Writes a log as a table: the definition, then a row an event."""
     definition = log.definition
     first = {
         "kind": _CREATED,
@@ -68,22 +57,14 @@ def write_csv(log: Log, path: Path) -> None:
         "checksum": definition.checksum(),
     }
     table = StringIO(newline="")
-    writer = csv.DictWriter(table, _COLUMNS)
+    writer = csv.DictWriter(table, (*COLUMNS, "checksum"))
     writer.writeheader()
     writer.writerows([first, *(event.to_row() for event in log.events)])
     replace_file(path, table.getvalue().encode())
 
 
 def write_json(log: Log, path: Path) -> None:
-    """Writes a log as JSON: the definition and the events.
-
-    Args:
-        log: Of the experiment.
-        path: Of the file; replaced, whole, if there is one.
-
-    Raises:
-        StorageError: It cannot be written.
-    """
+    """Writes a log as JSON: the definition and the events."""
     rows = [event.to_row() for event in log.events]
     stored = {
         "definition": asdict(log.definition),
@@ -95,18 +76,11 @@ def write_json(log: Log, path: Path) -> None:
 
 
 def read_file(path: Path, name: str | None) -> Log:
-    """The log of a file that `write_json` or `write_csv` wrote.
-
-    Args:
-        path: Of the file; one that ends in ``.csv`` is a table.
-        name: The name that the experiment gets; its own by default.
-
-    Raises:
-        StorageError: The file cannot be read, or is not what was written.
-    """
+    """The log of a file that `write_json` or `write_csv` wrote."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
+        content = file_content(path)
+    # A name that cannot be one is a ValueError.
+    except (OSError, ValueError) as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
     if content.startswith(SQLITE):
         raise StorageError(
@@ -119,7 +93,7 @@ def read_file(path: Path, name: str | None) -> Log:
             definition, rows, head = _of_csv(text)
         else:
             definition, rows, head = _of_json(text)
-    # What is cut off or no file of ours fails in all kinds of ways.
+    # A file that is cut off or no log fails in all kinds of ways.
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise StorageError(
             f"{path} is no log that write_json or write_log wrote, or it is damaged: "
@@ -136,7 +110,7 @@ def read_file(path: Path, name: str | None) -> Log:
             f"{path} is damaged: its {len(log.events)} events or its definition are "
             "not all that was written."
         )
-    return log if name in (None, log.name) else retold(log, name=name)
+    return log if name in (None, log.name) else retold(log, name)
 
 
 def _of_json(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
@@ -156,48 +130,23 @@ def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
     return definition, rows, first["before"]
 
 
-def given_names(rename: object) -> dict[str, str]:
-    """New names of parameters, by their old ones.
-
-    Args:
-        rename: What was given; None for none.
-
-    Raises:
-        ExperimentError: It is no dictionary of names.
-    """
+def retold(
+    log: Log,
+    name: str | None,
+    parameters: Sequence[ParameterConfig] | None = None,
+    constraints: Sequence[str] = (),
+    rename: object = None,
+) -> Log:
+    """The events of a log told again to a new one, see `PreferenceExperiment.copy`."""
     given = {} if rename is None else rename
     if not isinstance(given, Mapping) or not all(
-        is_text(name) and name for pair in given.items() for name in pair
+        is_text(each) and each for pair in given.items() for each in pair
     ):
         raise ExperimentError(
             f"rename is {written(rename)}; give a dictionary of new names of "
             "parameters by their old ones."
         )
-    return dict(given)
-
-
-def retold(
-    log: Log,
-    *,
-    name: str | None = None,
-    parameters: Sequence[ParameterConfig] | None = None,
-    constraints: Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
-) -> Log:
-    """The events of a log, told again to a new one.
-
-    Args:
-        log: Of the experiment.
-        name: The name that the new one gets; the same by default.
-        parameters: Those of the new one; the same by default.
-        constraints: Theirs.
-        rename: New names of parameters, by their old ones.
-
-    Raises:
-        ExperimentError: The other search space does not have an option that was shown,
-            or there is no such parameter.
-    """
-    new_names = dict(rename or {})
+    new_names = dict(given)
     target = _renamed(log.definition, new_names)
     if parameters is not None:
         checked = checked_space(parameters, constraints)
@@ -260,26 +209,25 @@ def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
     )
 
 
-def add_events(log: Log, source: Log, rename: Mapping[str, str]) -> list[Event]:
-    """Adds the events of another log to a log in memory.
-
-    Args:
-        log: To which they are added.
-        source: Whose they are.
-        rename: New names of parameters, by their old ones.
+def add_events(
+    log: Log, source: Log, rename: Mapping[str, str] | None = None
+) -> list[Event]:
+    """Adds the events of another log to a log in memory, each of them once.
 
     Returns:
-        The events, as they are in the log now.
+        The events that were added, as they are in the log now.
 
     Raises:
-        ExperimentError: The log cannot have one of them; names it.
+        ExperimentError: The log cannot have one of them; the message names it.
     """
+    new_names = rename or {}
 
     def option(parameters: Mapping[str, Any]) -> dict[str, Any]:
-        renamed = {rename.get(name, name): v for name, v in parameters.items()}
+        renamed = {new_names.get(name, name): v for name, v in parameters.items()}
         return dict(own_design(log.blank, renamed))
 
-    retelling, added = Retelling(log, option), list[Event]()
+    retelling = Retelling(log, option, _shared_questions(log, source))
+    added: list[Event] = []
     for event in source.events:
         try:
             added += retelling.add(event)
@@ -291,18 +239,39 @@ def add_events(log: Log, source: Log, rename: Mapping[str, str]) -> list[Event]:
     return added
 
 
-def save_to_ax(experiment: Experiment, place: str) -> None:
-    """Writes Ax's experiment to Ax's own storage, for Ax's tools to open.
+def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
+    """Questions of another log that a log has too, as `Retelling` takes them.
 
-    Args:
-        experiment: Ax's, see `Projection`.
-        place: A path that ends in ``.json``, another path, of an SQLite file, or the
-            URL of a database.
-
-    Raises:
-        StorageError: It cannot be written, or the database has an experiment of that
-            name.
+    A question is the same where it was asked at the same time about the same options,
+    and the events of one log begin with those of the other, as in a log and its copy.
+    Where it was answered otherwise in each, both answers count: it is another question.
     """
+    known: dict[object, list[LoggedQuestion]] = {}
+    for question in log.questions:
+        known.setdefault(_identity(question), []).append(question)
+    shared = {}
+    for question in source.questions:
+        candidates = known.get(_identity(question), [])
+        for here in candidates:
+            # As far as both go.
+            pairs = zip(here.events[1:], question.events[1:], strict=False)
+            if all(
+                (a.time, a.kind, a.what) == (b.time, b.kind, b.what) for a, b in pairs
+            ):
+                shared[question.index] = (here.index, len(here.events))
+                candidates.remove(here)
+                break
+    return shared
+
+
+def _identity(question: LoggedQuestion) -> object:
+    asked = question.events[0]
+    options = tuple(frozenset(o.parameters.items()) for o in question.options)
+    return asked.time, asked.what["chosen_by"], asked.rater, options
+
+
+def save_to_ax(experiment: Experiment, place: str) -> None:
+    """Writes Ax's experiment to Ax's own storage, for Ax's tools to open."""
     with warnings.catch_warnings():
         # Ax's storage uses Ax's old names and types.
         warnings.simplefilter("ignore")

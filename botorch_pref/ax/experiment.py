@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,18 +14,10 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
+from botorch_pref.ax import exchange, setup
 from botorch_pref.ax import questions as telling
-from botorch_pref.ax.answer_table import answer_table, table_rows
+from botorch_pref.ax.answer_table import answer_table, record_table
 from botorch_pref.ax.answers import Answer, check_taken, checked_rater
-from botorch_pref.ax.exchange import (
-    add_events,
-    given_names,
-    read_file,
-    retold,
-    save_to_ax,
-    write_csv,
-    write_json,
-)
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.generation.asking import (
     check_first_question,
@@ -42,11 +35,12 @@ from botorch_pref.ax.log import (
     Definition,
     Draft,
     Log,
+    now,
     parameter_to_json,
 )
 from botorch_pref.ax.log_store import LogStore, given_path, replace_file
 from botorch_pref.ax.projection import ask_run
-from botorch_pref.ax.questions import MOST_OPTIONS, Design, Question, asked_question
+from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.raters import known_rater
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.report import (
@@ -58,20 +52,20 @@ from botorch_pref.ax.report import (
     preference_report,
 )
 from botorch_pref.ax.settings import SHORT_WALKS, Settings
-from botorch_pref.ax.setup import (
-    ParameterConfig,
-    check_same_space,
-    check_with_parameters,
-    checked_space,
-    new_experiment,
-)
+from botorch_pref.ax.setup import ParameterConfig
 from botorch_pref.ax.space.catalogue import catalogue_parameters, check_alone
 from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
 
-class ExperimentView:
-    """View of a preference experiment that changes nothing.
+class PreferenceExperiment:
+    """Preference experiment: asks questions, is told answers, recommends.
+
+    All that is asked and said is an event of a log, which is kept in a database before
+    ``ask`` and ``tell`` return. Ax's experiment is made from the log.
+
+    `create`, `resume` and `read` make one. Threads that use experiments, the same or
+    others, wait for each other.
 
     Args:
         kept: The log of the experiment.
@@ -80,6 +74,136 @@ class ExperimentView:
     def __init__(self, kept: KeptLog) -> None:
         self._kept = kept
         self.settings = kept.log.settings
+
+    @classmethod
+    @one_at_a_time
+    def create(
+        cls,
+        name: str,
+        *,
+        parameters: Sequence[ParameterConfig] | None = None,
+        parameter_constraints: Sequence[str] = (),
+        catalogue: DataFrame | None = None,
+        storage: str | Path,
+        num_levels: int | None = None,
+        **settings: Any,
+    ) -> Self:
+        """A new experiment, kept at once.
+
+        Args:
+            name: Of the experiment.
+            parameters: Ax's.
+            parameter_constraints: Linear ones, as Ax takes them, for example
+                ``"dose + ratio <= 25"``.
+            catalogue: A table in place of parameters: options are its rows, its columns
+                their features, and its index their ids.
+            storage: The path of an SQLite file, or the URL of a database.
+            num_levels: How many levels there are, if answers are levels of a scale.
+            settings: See `Settings`: ``model``, ``acquisition``, ``initial``, ``seed``,
+                ``baseline`` and options.
+
+        Raises:
+            ExperimentError: A setting or parameter that cannot be.
+            StorageError: There is an experiment of that name already.
+        """
+        register_classes()
+        if num_levels is not None:
+            num_levels = given_integer("num_levels", num_levels, 2)
+        if parameter_constraints:
+            settings.setdefault("optimizer_options", SHORT_WALKS)
+        rows = None
+        if catalogue is not None:
+            check_alone(parameters, parameter_constraints)
+            rows, parameters = catalogue_parameters(catalogue)
+            # Every row is a design of its own.
+            settings.setdefault("smallest_difference", 0.0)
+        chosen = Settings.from_arguments(settings)
+        blank = setup.new_experiment(
+            name, parameters, parameter_constraints, num_levels, chosen, rows
+        )
+        # With the baseline as a design of the space has it.
+        chosen = Settings.of(blank)
+        check_taken(chosen, Answer(winner=0), 2, num_levels)
+        check_options(chosen)
+        check_first_question(blank, chosen)
+        definition = Definition(
+            name,
+            now(),
+            [parameter_to_json(config) for config in parameters or []],
+            [*parameter_constraints],
+            num_levels,
+            asdict(chosen),
+            None if rows is None else rows.to_property(),
+        )
+        return cls._created(Log(definition.read_back()), storage)
+
+    @classmethod
+    def _created(cls, log: Log, storage: str | Path) -> Self:
+        store = LogStore(storage)
+        store.create(log)
+        return cls(KeptLog(log, store))
+
+    @classmethod
+    @one_at_a_time
+    def resume(
+        cls,
+        name: str,
+        *,
+        storage: str | Path,
+        parameters: Sequence[ParameterConfig] | None = None,
+        parameter_constraints: Sequence[str] = (),
+        read_only: bool = False,
+    ) -> Self:
+        """An experiment as it was left, however it was left.
+
+        Args:
+            name: Of the experiment.
+            storage: Where it was created.
+            parameters: If given, they must be those of the experiment.
+            parameter_constraints: Theirs.
+            read_only: Whether to open it to be read, also if it is damaged. Then it has
+                every event that is what was written and can have happened, `damage`
+                says what was left out, and `copy` writes the good part to a storage
+                where one can go on. Where the stored parameters are damaged too,
+                ``parameters`` take their place.
+
+        Raises:
+            ExperimentError: The search space has changed.
+            StorageError: There is no such experiment, or it cannot be read.
+        """
+        register_classes()
+        setup.check_with_parameters(parameters, parameter_constraints)
+        store = LogStore(storage)
+        if given_truth("read_only", read_only):
+            given = None
+            if parameters is not None:
+                checked = setup.checked_space(parameters, parameter_constraints)
+                given = [parameter_to_json(config) for config in checked]
+            log, damage = good_part(store, name, given, parameter_constraints)
+            return cls(KeptLog(log, None, damage))
+        log = checked_log(store, name)
+        if parameters is not None:
+            setup.check_same_space(log.blank, parameters, parameter_constraints)
+        return cls(KeptLog(log, store))
+
+    @classmethod
+    @one_at_a_time
+    def read(
+        cls, path: str | Path, *, storage: str | Path, name: str | None = None
+    ) -> Self:
+        """A new experiment from a file of `write_json` or `write_log`.
+
+        Args:
+            path: Of the file; a name that ends in ``.csv`` is that of a table.
+            storage: Where the experiment is kept from now on, see `create`.
+            name: Of the new experiment; that of the old one by default.
+
+        Raises:
+            StorageError: The file is not what was written, or the storage has such an
+                experiment already.
+        """
+        register_classes()
+        return cls._created(exchange.read_file(given_path("path", path), name), storage)
 
     @one_at_a_time
     def __repr__(self) -> str:
@@ -114,13 +238,233 @@ class ExperimentView:
         """Parts of a damaged experiment that were left out, a line each."""
         return [*self._kept.damage]
 
+    @property
+    @one_at_a_time
+    def pending(self) -> list[Question]:
+        """Questions that were asked and not answered, in the order they were asked."""
+        log = self._kept.log
+        return [
+            Question.of_logged(log, asked) for asked in log.questions if asked.pending
+        ]
+
+    @one_at_a_time
+    def question(self, index: int) -> Question:
+        """A question that was asked, answered or not.
+
+        Args:
+            index: Its number.
+
+        Raises:
+            ExperimentError: There is no such question.
+        """
+        log = self._kept.log
+        return Question.of_logged(log, telling.asked_question(log, index))
+
+    @property
+    @one_at_a_time
+    def num_answers(self) -> int:
+        """Number of answers that stand."""
+        asked = self._kept.log.questions
+        return sum(question.standing is not None for question in asked)
+
+    @property
+    @one_at_a_time
+    def version(self) -> str:
+        """Checksum of all that was asked and said, another one after each event."""
+        return self._kept.log.head
+
+    @property
+    @one_at_a_time
+    def raters(self) -> list[str]:
+        """The names of those who have answered, in the order of their first answers."""
+        told = (event.rater for event in self._kept.log.events if event.kind == TOLD)
+        return [*dict.fromkeys(name for name in told if name is not None)]
+
+    @property
+    @one_at_a_time
+    def num_levels(self) -> int | None:
+        """Number of levels of the scale; None without a scale."""
+        return self._kept.log.num_levels
+
+    @one_at_a_time
+    def ask(
+        self,
+        size: int = 2,
+        *,
+        options: Sequence[Mapping[str, Any]] | None = None,
+        rater: str | None = None,
+    ) -> Question:
+        """The next question, pending until it is told, here or after a restart.
+
+        Args:
+            size: How many options to show.
+            options: Designs of a person's own, two or more, shown as they are and in
+                this order instead of what the model would choose. Parameters that are
+                fixed or derived from others may be left out.
+            rater: The name of who is asked; nobody else can answer then.
+
+        Raises:
+            ExperimentError: There are fewer options to show, or the search space does
+                not have those that were given.
+        """
+        size = given_integer("size", size, 2, telling.MOST_OPTIONS)
+        rater = checked_rater(rater)
+        # Choosing takes seconds, which are not spent on what cannot be kept.
+        self._kept.check_writable()
+        if options is None:
+            run, order = chosen_question(self.experiment, self.settings, size, rater)
+        else:
+            run, order = own_options(self._kept.log.blank, options), None
+        return self._ask_about(run, rater, order)
+
+    def _ask_about(
+        self, run: GeneratorRun, rater: str | None, order: list[int] | None
+    ) -> Question:
+        """Asks about options that were chosen, see `ask_run`."""
+        draft = Draft(self._kept.log)
+        index = ask_run(draft, run, rater, order)
+        return self._kept_questions(draft, [index])[0]
+
+    def _kept_questions(self, draft: Draft, indices: list[int]) -> list[Question]:
+        """Questions of a draft, which is kept."""
+        self._kept.keep(draft)
+        log = draft.log
+        return [Question.of_logged(log, log.questions[index]) for index in indices]
+
+    @one_at_a_time
+    def tell(
+        self,
+        question: Question | int,
+        *,
+        rater: str | None = None,
+        note: str | None = None,
+        seconds: float | None = None,
+        order: Sequence[int] | None = None,
+        **said: Any,
+    ) -> None:
+        """Keeps what the person said; telling the same again changes nothing.
+
+        Args:
+            question: The question, or its index.
+            rater: The name of who answers; who was asked, if that is left out.
+            note: Whatever else there is to keep about the answer.
+            seconds: How long it took.
+            order: The options in the order in which they were on display, where that
+                is not the order of the question; ``said`` counts by the question's.
+            said: See `Answer`; options are counted from 0.
+
+        Raises:
+            ExperimentError: There is no such question, it has another answer already
+                or was asked of somebody else, this cannot be an answer to it, or the
+                model takes no such answer.
+        """
+        log = self._kept.log
+        asked = telling.asked_question(log, question)
+        around = {"rater": rater, "note": note, "seconds": seconds, "order": order}
+        what = telling.new_answer(log, asked, {**said, **around})
+        if what is not None:
+            draft = Draft(log)
+            draft.add(asked.index, TOLD, **what)
+            self._kept.keep(draft)
+
+    @one_at_a_time
+    def record(
+        self,
+        options: Sequence[Mapping[str, Any]],
+        *,
+        rater: str | None = None,
+        **said: Any,
+    ) -> Question:
+        """Keeps an answer that was given elsewhere, like any other.
+
+        Args:
+            options: What was compared, two designs or more, see `ask`.
+            rater: The name of who answered.
+            said: See `tell`.
+
+        Returns:
+            The question that it is kept under.
+
+        Raises:
+            ExperimentError: The search space does not have these designs, or this
+                cannot be an answer about them.
+        """
+        draft = Draft(self._kept.log)
+        index = telling.record(draft, options, {"rater": rater, **said})
+        return self._kept_questions(draft, [index])[0]
+
+    @one_at_a_time
+    def record_table(
+        self, answers: DataFrame | str | Path, items: DataFrame | None = None
+    ) -> list[Question]:
+        """Keeps a table of answers that were given elsewhere, all of them or none.
+
+        Args:
+            answers: Of pandas, or the path of a CSV file with commas. A table of duels
+                has a row for each; the columns ``winner_<parameter>`` and
+                ``loser_<parameter>`` have the two designs, or ``winner`` and ``loser``
+                name them. Further columns may be ``tie`` (True for equally good ones,
+                in any order), ``rater``, ``note`` and ``seconds``. A table of
+                `answers`, or a file of `write_answers`, has a row for each option.
+            items: Designs by name: a row each, with a column for each parameter. A
+                catalogue needs none.
+
+        Returns:
+            The questions that they are kept under.
+
+        Raises:
+            ExperimentError: A column, or a row, says what cannot be; names it.
+        """
+        draft = Draft(self._kept.log)
+        return self._kept_questions(draft, record_table(draft, answers, items))
+
+    @one_at_a_time
+    def undo(self, *, rater: str | None = None) -> Question:
+        """Withdraws the last answer, so that its question is pending again.
+
+        Once more, and the answer before is withdrawn too. The log keeps what was said,
+        and that it was undone.
+
+        Args:
+            rater: The name of the rater whose answer it is; None for any rater.
+
+        Returns:
+            The question, to be told anew.
+
+        Raises:
+            ExperimentError: There is no answer left.
+        """
+        draft = Draft(self._kept.log)
+        index = telling.last_answered(draft.log, checked_rater(rater)).index
+        draft.add(index, UNDONE)
+        return self._kept_questions(draft, [index])[0]
+
+    @one_at_a_time
+    def withdraw(self, question: Question | int) -> None:
+        """Takes an answer back, or a question that is not to be answered.
+
+        The log keeps both. The question may be told anew.
+
+        Args:
+            question: The question, or its index.
+
+        Raises:
+            ExperimentError: There is no such question.
+        """
+        draft = Draft(self._kept.log)
+        asked = telling.asked_question(draft.log, question)
+        if not asked.withdrawn:
+            draft.add(asked.index, WITHDRAWN)
+            self._kept.keep(draft)
+
     @one_at_a_time
     def recommend(self, anywhere: bool = False, *, rater: str | None = None) -> Design:
         """The options with the largest posterior mean of the utility.
 
         Args:
             anywhere: Of the whole search space, not only of those that were shown.
-            rater: Whose utility, where raters share; None for the mean of all.
+            rater: The rater whose utility counts, where raters share; None for the
+                mean of all.
 
         Returns:
             The values by name; of a catalogue with the ``id`` of the row.
@@ -169,7 +513,8 @@ class ExperimentView:
         """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
 
         Args:
-            rater: Whose utility, where raters share; None for the mean of all.
+            rater: The rater whose utility counts, where raters share; None for the
+                mean of all.
 
         Raises:
             ExperimentError: See `recommend`.
@@ -177,54 +522,6 @@ class ExperimentView:
         name = checked_rater(rater)
         number = None if name is None else known_rater(self.experiment, name)
         return fitted_adapter(self.experiment, self.settings, rater=number)
-
-    @property
-    @one_at_a_time
-    def pending(self) -> list[Question]:
-        """Questions that were asked and not answered, in the order they were asked."""
-        log = self._kept.log
-        return [
-            Question.of_logged(log, asked) for asked in log.questions if asked.pending
-        ]
-
-    @one_at_a_time
-    def question(self, index: int) -> Question:
-        """A question that was asked, answered or not.
-
-        Args:
-            index: Its number.
-
-        Raises:
-            ExperimentError: There is no such question.
-        """
-        log = self._kept.log
-        return Question.of_logged(log, asked_question(log, index))
-
-    @property
-    @one_at_a_time
-    def num_answers(self) -> int:
-        """Number of answers that stand."""
-        asked = self._kept.log.questions
-        return sum(question.standing is not None for question in asked)
-
-    @property
-    @one_at_a_time
-    def version(self) -> str:
-        """Checksum of all that was asked and said, another one after each event."""
-        return self._kept.log.head
-
-    @property
-    @one_at_a_time
-    def raters(self) -> list[str]:
-        """The names of those who have answered, in the order of their first answers."""
-        told = (event.rater for event in self._kept.log.events if event.kind == TOLD)
-        return [*dict.fromkeys(name for name in told if name is not None)]
-
-    @property
-    @one_at_a_time
-    def num_levels(self) -> int | None:
-        """Number of levels of the scale; None without a scale."""
-        return self._kept.log.num_levels
 
     @property
     def generation_strategy(self) -> GenerationStrategy:
@@ -276,7 +573,7 @@ class ExperimentView:
         Raises:
             StorageError: It cannot be written.
         """
-        write_json(self._kept.log, given_path("path", path))
+        exchange.write_json(self._kept.log, given_path("path", path))
 
     @one_at_a_time
     def write_log(self, path: str | Path) -> None:
@@ -289,7 +586,7 @@ class ExperimentView:
         Raises:
             StorageError: It cannot be written.
         """
-        write_csv(self._kept.log, given_path("path", path))
+        exchange.write_csv(self._kept.log, given_path("path", path))
 
     @one_at_a_time
     def save_to_ax(self, place: str | Path) -> None:
@@ -306,148 +603,7 @@ class ExperimentView:
                 that name.
         """
         given_path("place", place)
-        save_to_ax(self.experiment, str(place))
-
-
-class PreferenceExperiment(ExperimentView):
-    """Preference experiment: asks questions, is told answers, recommends.
-
-    All that is asked and said is an event of a log, which is kept in a database before
-    ``ask`` and ``tell`` return. Ax's experiment is made from the log.
-
-    `create`, `resume` and `read` make one. Threads that use experiments, the same or
-    others, wait for each other.
-
-    Args:
-        kept: The log of the experiment.
-    """
-
-    @classmethod
-    @one_at_a_time
-    def create(
-        cls,
-        name: str,
-        *,
-        parameters: Sequence[ParameterConfig] | None = None,
-        parameter_constraints: Sequence[str] = (),
-        catalogue: DataFrame | None = None,
-        storage: str | Path,
-        num_levels: int | None = None,
-        **settings: Any,
-    ) -> Self:
-        """A new experiment, kept at once.
-
-        Args:
-            name: Of the experiment.
-            parameters: Ax's.
-            parameter_constraints: Linear ones, as Ax takes them, for example
-                ``"dose + ratio <= 25"``.
-            catalogue: A table in place of parameters: options are its rows, its columns
-                their features, and its index their ids.
-            storage: The path of an SQLite file, or the URL of a database.
-            num_levels: How many levels there are, if answers are levels of a scale.
-            settings: See `Settings`: ``model``, ``acquisition``, ``initial``, ``seed``,
-                ``baseline`` and options.
-
-        Raises:
-            ExperimentError: A setting or parameter that cannot be.
-            StorageError: There is an experiment of that name already.
-        """
-        register_classes()
-        if num_levels is not None:
-            num_levels = given_integer("num_levels", num_levels, 2)
-        if parameter_constraints:
-            settings.setdefault("optimizer_options", SHORT_WALKS)
-        rows = None
-        if catalogue is not None:
-            check_alone(parameters, parameter_constraints)
-            rows, parameters = catalogue_parameters(catalogue)
-            # Every row is a design of its own.
-            settings.setdefault("smallest_difference", 0.0)
-        chosen = Settings.from_arguments(settings)
-        check_taken(chosen, Answer(winner=0), 2, num_levels)
-        check_options(chosen)
-        blank = new_experiment(
-            name, parameters, parameter_constraints, num_levels, chosen, rows
-        )
-        check_first_question(blank, Settings.of(blank))
-        definition = Definition.new(
-            name,
-            parameters or [],
-            parameter_constraints,
-            num_levels,
-            Settings.of(blank),
-            rows,
-        )
-        return cls._created(Log(definition), storage)
-
-    @classmethod
-    def _created(cls, log: Log, storage: str | Path) -> Self:
-        store = LogStore(storage)
-        store.create(log)
-        return cls(KeptLog(log, store))
-
-    @classmethod
-    @one_at_a_time
-    def resume(
-        cls,
-        name: str,
-        *,
-        storage: str | Path,
-        parameters: Sequence[ParameterConfig] | None = None,
-        parameter_constraints: Sequence[str] = (),
-        read_only: bool = False,
-    ) -> Self:
-        """An experiment as it was left, however it was left.
-
-        Args:
-            name: Of the experiment.
-            storage: Where it was created.
-            parameters: If given, they must be those of the experiment.
-            parameter_constraints: Theirs.
-            read_only: Whether to open it to be read, also if it is damaged. Then it has
-                every event that is what was written and can have happened, `damage`
-                says what was left out, and `copy` writes the good part to a storage
-                where one can go on. Where the stored parameters are damaged too,
-                ``parameters`` take their place.
-
-        Raises:
-            ExperimentError: The search space has changed.
-            StorageError: There is no such experiment, or it cannot be read.
-        """
-        register_classes()
-        check_with_parameters(parameters, parameter_constraints)
-        store = LogStore(storage)
-        if given_truth("read_only", read_only):
-            given = None
-            if parameters is not None:
-                checked = checked_space(parameters, parameter_constraints)
-                given = [parameter_to_json(config) for config in checked]
-            log, damage = good_part(store, name, given, parameter_constraints)
-            return cls(KeptLog(log, None, damage))
-        log = checked_log(store, name)
-        if parameters is not None:
-            check_same_space(log.blank, parameters, parameter_constraints)
-        return cls(KeptLog(log, store))
-
-    @classmethod
-    @one_at_a_time
-    def read(
-        cls, path: str | Path, *, storage: str | Path, name: str | None = None
-    ) -> Self:
-        """A new experiment from a file of `write_json` or `write_log`.
-
-        Args:
-            path: Of the file; a name that ends in ``.csv`` is that of a table.
-            storage: Where the experiment is kept from now on, see `create`.
-            name: Of the new experiment; that of the old one by default.
-
-        Raises:
-            StorageError: The file is not what was written, or the storage has such an
-                experiment already.
-        """
-        register_classes()
-        return cls._created(read_file(given_path("path", path), name), storage)
+        exchange.save_to_ax(self.experiment, str(place))
 
     @one_at_a_time
     def copy(
@@ -473,19 +629,18 @@ class PreferenceExperiment(ExperimentView):
                 shown; the message names the event.
             StorageError: It cannot be written.
         """
-        check_with_parameters(parameters, parameter_constraints)
-        copied = retold(
-            self._kept.log,
-            name=name,
-            parameters=parameters,
-            constraints=parameter_constraints,
-            rename=given_names(rename),
-        )
+        setup.check_with_parameters(parameters, parameter_constraints)
+        log = self._kept.log
+        copied = exchange.retold(log, name, parameters, parameter_constraints, rename)
         return self._created(copied, storage)
 
     @one_at_a_time
     def merge(self, other: PreferenceExperiment) -> list[Question]:
         """Adds all that was asked and said in another experiment, or nothing.
+
+        Each event is taken once. A question that both have, as an experiment and its
+        copy do, is not added again, and has the events of both; where it was answered
+        otherwise in each, both answers are kept, as those of two questions.
 
         Args:
             other: An experiment whose options this search space has. It stays as it is.
@@ -507,182 +662,7 @@ class PreferenceExperiment(ExperimentView):
         together = Log(log.definition)
         together.append(log.events)
         draft = Draft(log)
-        draft.events = add_events(together, other._kept.log, {})
+        draft.events = exchange.add_events(together, other._kept.log)
         if draft.events:
             self._kept.keep(draft)
         return [Question.of_logged(log, asked) for asked in log.questions[before:]]
-
-    @one_at_a_time
-    def ask(
-        self,
-        size: int = 2,
-        *,
-        options: Sequence[Mapping[str, Any]] | None = None,
-        rater: str | None = None,
-    ) -> Question:
-        """The next question, pending until it is told, here or after a restart.
-
-        Args:
-            size: How many options to show.
-            options: Designs of a person's own, two or more, shown as they are and in
-                this order instead of what the model would choose. Parameters that are
-                fixed or derived from others may be left out.
-            rater: The name of who is asked; nobody else can answer then.
-
-        Raises:
-            ExperimentError: There are not so many options to show, or the search space
-                does not have those of one's own.
-        """
-        size = given_integer("size", size, 2, MOST_OPTIONS)
-        rater = checked_rater(rater)
-        # Choosing takes seconds, which are not spent on what cannot be kept.
-        self._kept.store_to_write()
-        if options is None:
-            run, order = chosen_question(self.experiment, self.settings, size, rater)
-        else:
-            run, order = own_options(self._kept.log.blank, options), None
-        return self._ask_about(run, rater, order)
-
-    def _ask_about(
-        self, run: GeneratorRun, rater: str | None, order: list[int] | None
-    ) -> Question:
-        """Asks about options that were chosen, see `ask_run`."""
-        draft = Draft(self._kept.log)
-        index = ask_run(draft, run, rater, order)
-        return self._kept_questions(draft, [index])[0]
-
-    def _kept_questions(self, draft: Draft, indices: list[int]) -> list[Question]:
-        """Questions of a draft, which is kept."""
-        self._kept.keep(draft)
-        log = draft.log
-        return [Question.of_logged(log, log.questions[index]) for index in indices]
-
-    @one_at_a_time
-    def tell(
-        self,
-        question: Question | int,
-        *,
-        rater: str | None = None,
-        note: str | None = None,
-        seconds: float | None = None,
-        order: Sequence[int] | None = None,
-        **said: Any,
-    ) -> None:
-        """Keeps what the person said; telling the same again changes nothing.
-
-        Args:
-            question: The question, or its index.
-            rater: The name of who answers; who was asked, if that is left out.
-            note: Whatever else there is to keep about the answer.
-            seconds: How long it took.
-            order: The options in the order in which they were on display, where that
-                is not the order of the question; ``said`` counts by the question's.
-            said: See `Answer`; options are counted from 0.
-
-        Raises:
-            ExperimentError: There is no such question, it has another answer already
-                or was asked of somebody else, this cannot be an answer to it, or the
-                model takes no such answer.
-        """
-        log = self._kept.log
-        asked = telling.asked_question(log, question)
-        around = telling.circumstances_of(
-            asked, rater=rater, note=note, seconds=seconds, order=order
-        )
-        answer = telling.new_answer(log, asked, around, said)
-        if answer is not None:
-            draft = Draft(log)
-            telling.tell(draft, asked.index, answer, around)
-            self._kept.keep(draft)
-
-    @one_at_a_time
-    def record(
-        self,
-        options: Sequence[Mapping[str, Any]],
-        *,
-        rater: str | None = None,
-        **said: Any,
-    ) -> Question:
-        """Keeps an answer that was given elsewhere, like any other.
-
-        Args:
-            options: What was compared, two designs or more, see `ask`.
-            rater: The name of who answered.
-            said: See `tell`.
-
-        Returns:
-            The question that it is kept under.
-
-        Raises:
-            ExperimentError: The search space does not have these designs, or this
-                cannot be an answer about them.
-        """
-        log = self._kept.log
-        answer = telling.RecordedAnswer.checked(log, options, {"rater": rater, **said})
-        draft = Draft(log)
-        return self._kept_questions(draft, [answer.add_to(draft)])[0]
-
-    @one_at_a_time
-    def record_table(
-        self, answers: DataFrame | str | Path, items: DataFrame | None = None
-    ) -> list[Question]:
-        """Keeps a table of answers that were given elsewhere, all of them or none.
-
-        Args:
-            answers: Of pandas, or the path of a CSV file; a row an answer. The columns
-                ``winner_<parameter>`` and ``loser_<parameter>`` have the two designs;
-                or ``winner`` and ``loser`` name them, given ``items``. Further columns
-                may be ``tie`` (True for equally good ones), ``rater``, ``note`` and
-                ``seconds``.
-            items: Designs by name: a row each, with a column for each parameter. A
-                catalogue needs none.
-
-        Returns:
-            The questions that they are kept under.
-
-        Raises:
-            ExperimentError: A column, or a row, says what cannot be.
-        """
-        log = self._kept.log
-        rows = table_rows(answers, items, log.blank)
-        recorded, draft = telling.recorded_answers(log, rows), Draft(log)
-        return self._kept_questions(draft, [one.add_to(draft) for one in recorded])
-
-    @one_at_a_time
-    def undo(self, *, rater: str | None = None) -> Question:
-        """Withdraws the last answer, so that its question is pending again.
-
-        Once more, and the answer before is withdrawn too. The log keeps what was said,
-        and that it was undone.
-
-        Args:
-            rater: Whose last answer; None for anybody's.
-
-        Returns:
-            The question, to be told anew.
-
-        Raises:
-            ExperimentError: There is no answer left.
-        """
-        draft = Draft(self._kept.log)
-        index = telling.last_answered(draft.log, checked_rater(rater)).index
-        draft.add(index, UNDONE)
-        return self._kept_questions(draft, [index])[0]
-
-    @one_at_a_time
-    def withdraw(self, question: Question | int) -> None:
-        """Takes an answer back, or a question that is not to be answered.
-
-        The log keeps both. The question may be told anew.
-
-        Args:
-            question: The question, or its index.
-
-        Raises:
-            ExperimentError: There is no such question.
-        """
-        draft = Draft(self._kept.log)
-        asked = telling.asked_question(draft.log, question)
-        if not asked.withdrawn:
-            draft.add(asked.index, WITHDRAWN)
-            self._kept.keep(draft)

@@ -20,15 +20,7 @@ _MOST = 2**63 - 1
 def given_truth(argument: str, given: object) -> bool:
     """A boolean, of Python.
 
-    What is merely true or false in a condition, as a text or a number, says nothing:
-    ``"no"`` would be true.
-
-    Args:
-        argument: To name in messages.
-        given: What was given, which may be NumPy's.
-
-    Raises:
-        ExperimentError: It is something else.
+    Texts and numbers are refused: in a condition ``"no"`` would be true.
     """
     if not is_bool(given):
         raise ExperimentError(f"{argument} is {written(given)}; give True or False.")
@@ -36,17 +28,7 @@ def given_truth(argument: str, given: object) -> bool:
 
 
 def given_integer(argument: str, given: Any, least: int, most: int = _MOST) -> int:
-    """An integer, of Python.
-
-    Args:
-        argument: To name in messages.
-        given: What was given, which may be NumPy's.
-        least: The smallest that can be.
-        most: The largest that can be.
-
-    Raises:
-        ExperimentError: It is something else, also a boolean, or out of this range.
-    """
+    """An integer, of Python."""
     if not is_integer(given) or not least <= int(given) <= most:
         raise ExperimentError(
             f"{argument} is {written(given)}; give an integer of at least {least}"
@@ -55,21 +37,8 @@ def given_integer(argument: str, given: Any, least: int, most: int = _MOST) -> i
     return int(given)
 
 
-def is_share(given: object) -> bool:
-    """Whether something is a number from 0 to 1.
-
-    Args:
-        given: What was given, which may be NumPy's.
-    """
-    number = finite_number(given)
-    return number is not None and 0 <= number <= 1
-
-
 def finite_number(given: Any) -> float | None:
     """A number that can be calculated with and stored, as Python's float.
-
-    Args:
-        given: What was given, which may be NumPy's, a decimal or a fraction.
 
     Returns:
         None of what is no real number, of booleans, NaN and infinity, and of what no
@@ -86,11 +55,7 @@ def finite_number(given: Any) -> float | None:
 
 
 def is_text(given: object) -> bool:
-    """Whether something is a text that files and databases can keep.
-
-    Args:
-        given: What was given; halves of characters ("surrogates") are in no text.
-    """
+    """Whether something is a text that files and databases can keep."""
     if not isinstance(given, str):
         return False
     try:
@@ -101,11 +66,7 @@ def is_text(given: object) -> bool:
 
 
 def is_missing(given: Any) -> bool:
-    """Whether something stands for a value that is not there, such as NaN or None.
-
-    Args:
-        given: A cell of a table, or a name.
-    """
+    """Whether something stands for a value that is not there, such as NaN or None."""
     try:
         return bool(is_scalar(given) and isna(given))
     # A decimal that must not be compared with anything.
@@ -118,11 +79,7 @@ _LONGEST = 300
 
 
 def written(given: Any) -> str:
-    """A value that somebody gave, as messages name it: cut where it is long.
-
-    Args:
-        given: What was given.
-    """
+    """A value that somebody gave, as messages name it: cut where it is long."""
     try:
         text = repr(given)
     # Python writes no integer of more than 4,300 digits.
@@ -134,14 +91,7 @@ def written(given: Any) -> str:
 def given_options(argument: str, given: object) -> dict[str, Any]:
     """Options by name, of numbers, texts, lists and further options.
 
-    What cannot be stored would be found out when the model first chooses a question.
-
-    Args:
-        argument: To name in messages.
-        given: What was given. A class counts as its name, NumPy's numbers as Python's.
-
-    Raises:
-        ExperimentError: It is something else.
+    Options that cannot be stored are refused here, not when a model first needs them.
     """
     if not isinstance(given, Mapping):
         raise ExperimentError(

@@ -49,9 +49,6 @@ def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
     Seeds of generators, filters of warnings and settings of GPyTorch belong to the
     whole process: two threads that set them at once would ask other questions than
     each of them alone, or break each other.
-
-    Args:
-        function: What may call others of this kind.
     """
 
     @wraps(function)
@@ -65,12 +62,8 @@ def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
 class KeptLog:
     """Log of an experiment, which is in memory what is stored.
 
-    A change that could not be written has not happened. What is stored is read again
-    then, before anything else is done: nothing is built on what was not written.
-
-    Args:
-        log: As it is stored.
-        store: Where it is kept; None where it is only to be read.
+    A change that could not be written has not happened. The stored log is read again
+    then, before anything else is done.
 
     Attributes:
         damage: What of the stored log was left out, a line each.
@@ -92,11 +85,7 @@ class KeptLog:
 
     @property
     def log(self) -> Log:
-        """The log, as it is stored.
-
-        Raises:
-            StorageError: A write failed, and what is stored still cannot be read.
-        """
+        """The log, as it is stored."""
         if not self._is_stored:
             try:
                 self._read_again()
@@ -109,12 +98,7 @@ class KeptLog:
 
     @property
     def experiment(self) -> Experiment:
-        """Ax's experiment of the log.
-
-        Raises:
-            ExperimentError: Somebody added trials to it. It is made anew.
-            StorageError: See `log`.
-        """
+        """Ax's experiment of the log."""
         log = self.log
         try:
             return self._projection.experiment()
@@ -122,36 +106,35 @@ class KeptLog:
             self._projection = Projection(log)
             raise
 
-    def store_to_write(self) -> LogStore:
+    def check_writable(self) -> LogStore:
         """Where changes are written.
 
         Raises:
-            StorageError: The experiment was opened to be read.
+            StorageError: The experiment was opened to be read, or its file is gone or
+                read-only.
         """
+        name = self.log.name
         if self._store is None:
             raise StorageError(
-                f"{self._log.name!r} was opened to be read; copy it to another "
-                "storage, and go on there."
+                f"{name!r} was opened to be read; copy it to another storage, and go "
+                "on there."
             )
+        try:
+            self._store.check_file(f"write to {name!r}", writes=True)
+        except StorageError:
+            # Like any change that could not be written.
+            self._is_stored = False
+            raise
         return self._store
 
     def keep(self, draft: Draft) -> None:
-        """Writes what follows the log, and adds it to it; or neither.
-
-        Args:
-            draft: Of `log`.
-
-        Raises:
-            StorageError: It cannot be written, another process has written since, or
-                the experiment was opened to be read.
-        """
-        store = self.store_to_write()
+        """Writes what follows the log, and adds it to it; or neither."""
+        store = self.check_writable()
         self._is_stored = False
         try:
             store.append(draft.log, draft.events)
         except BaseException:
-            # What happened is worth more than that reading fails too, which the next
-            # use will say.
+            # The first error is worth more; the next use raises that of reading.
             with suppress(Exception):
                 self._read_again()
             raise
@@ -173,15 +156,7 @@ class KeptLog:
 
 
 def checked_log(store: LogStore, name: str) -> Log:
-    """The log of an experiment as it was last kept, checked to be complete.
-
-    Args:
-        store: Where it is kept.
-        name: Of the experiment.
-
-    Raises:
-        StorageError: There is none, or it is not what was written.
-    """
+    """The log of an experiment as it was last kept, checked to be complete."""
     record, rows = store.read(name)
     try:
         definition = definition_of(record)
@@ -219,20 +194,10 @@ def good_part(
 ) -> tuple[Log, list[str]]:
     """The good part of the log of an experiment, whatever its damage.
 
-    Args:
-        store: Where it is kept.
-        name: Of the experiment.
-        parameters: Those of the experiment, in place of damaged ones.
-        constraints: Theirs.
-
     Returns:
         A log of the events that are what was written and can have happened. Where a
         question is missing, later ones have lower numbers. And what was left out or
         replaced, a line each; none if the log is whole.
-
-    Raises:
-        StorageError: There is no such experiment, the database itself cannot be read,
-            or the parameters are damaged and none are given.
     """
     try:
         return checked_log(store, name), []
@@ -288,8 +253,7 @@ def _good_definition(record: Row, damage: list[str]) -> Definition:
     except (StorageError, TypeError) as error:
         damage.append(f"The definition is damaged: {error}")
     kinds: dict[str, tuple[type, ...]] = {
-        "parameters": (list,),
-        "constraints": (list,),
+        **dict.fromkeys(("parameters", "constraints"), (list,)),
         "num_levels": (int, NoneType),
         "settings": (dict,),
         "catalogue": (dict, NoneType),
@@ -302,7 +266,7 @@ def _good_definition(record: Row, damage: list[str]) -> Definition:
                 raise StorageError(f"it is {good[key]!r:.80}")
             if key == "catalogue" and good[key] is not None:
                 Catalogue.of_property(good[key])
-        # Whatever a damaged value leads to.
+        # A damaged value can lead to any error.
         except Exception as error:
             damage.append(f"The {key} cannot be read: {error}.")
             good[key] = None if NoneType in allowed else allowed[0]()
@@ -319,7 +283,7 @@ def _log_of_good_settings(definition: Definition, damage: list[str]) -> Log:
             tried = {**good, key: definition.settings[key]}
             Log(replace(definition, settings=tried))
             good = tried
-        # Whatever a damaged value leads to.
+        # A damaged value can lead to any error.
         except Exception as error:
             damage.append(f"The setting {key} is that by default: {error}")
     try:
@@ -340,44 +304,48 @@ class Retelling:
     Args:
         log: To which events are added, in memory.
         option: From the parameters of an option to those that it has there.
+        shared: The questions that ``log`` has already: by their numbers in the other
+            log, the number in ``log``, and how many of their events it has.
     """
 
     def __init__(
         self,
         log: Log,
         option: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+        shared: Mapping[int, tuple[int, int]] | None = None,
     ) -> None:
         self._log = log
         self._option = option
-        self._questions: dict[int, int] = {}
+        self._numbers = {there: here for there, (here, _) in (shared or {}).items()}
+        self._known = {there: count for there, (_, count) in (shared or {}).items()}
 
     def add(self, event: Event) -> list[Event]:
-        """Tells an event again.
-
-        Args:
-            event: Of the other log.
+        """Tells an event again; the next one of the other log.
 
         Returns:
-            The event as it is now in this log.
+            The event as it is now in this log; nothing if the log had it.
 
         Raises:
             StorageError: It cannot have happened here.
         """
+        if self._known.get(event.question):
+            self._known[event.question] -= 1
+            return []
         draft = Draft(self._log, time=event.time)
         if event.kind == ASKED:
             self._ask(draft, event)
+        elif event.question in self._numbers:
+            draft.add(self._numbers[event.question], event.kind, **event.what)
         else:
-            if event.question not in self._questions:
-                raise StorageError(f"question {event.question} is not there")
-            draft.add(self._questions[event.question], event.kind, **event.what)
+            raise StorageError(f"question {event.question} is not there")
         self._log.check(draft.events[0])
         if event.kind == ASKED:
-            self._questions[event.question] = draft.events[0].question
+            self._numbers[event.question] = draft.events[0].question
         self._log.append(draft.events)
         return draft.events
 
     def _ask(self, draft: Draft, event: Event) -> None:
-        if event.question in self._questions:
+        if event.question in self._numbers:
             raise StorageError(f"question {event.question} was asked before")
         try:
             what = dict(event.what)
@@ -387,7 +355,7 @@ class Retelling:
             chosen = shown
             if order is not None:
                 chosen = [shown[order.index(place)] for place in range(len(shown))]
-            what[REPEATS] = self._questions.get(what.get(REPEATS, -1))
+            what[REPEATS] = self._numbers.get(what.get(REPEATS, -1))
             draft.ask(chosen, order=order, **what)
         # Damaged data fail in all kinds of ways.
         except (AttributeError, KeyError, TypeError, ValueError) as error:

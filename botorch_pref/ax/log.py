@@ -24,7 +24,7 @@ from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 
-from botorch_pref.ax.answers import Circumstances, checked_answer, checked_rater
+from botorch_pref.ax.answers import CIRCUMSTANCES, checked_rater, checked_told
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.setup import ParameterConfig, new_experiment
 from botorch_pref.ax.space.catalogue import Catalogue
@@ -42,16 +42,13 @@ _AFTER = {
     WITHDRAWN: (TOLD,),
     UNDONE: (TOLD, WITHDRAWN),
 }
-"""What can happen to a question next."""
+"""The kinds of events that can follow one of each kind."""
 
 REPEATS = "repeats"
 """The part of an event that names the question that is asked again."""
 
 PERSON = "person"
-"""Who chose the options of a person's own."""
-
-CIRCUMSTANCES = ("rater", "note", "seconds", "order")
-"""What an event of an answer has beside what was said."""
+"""The chooser of options that a person gave."""
 
 _CONFIGS = {
     "range": RangeParameterConfig,
@@ -62,16 +59,7 @@ _CONFIGS = {
 
 
 def json_text(value: Any, any_order: bool = False) -> str:
-    """The text of a value.
-
-    Args:
-        value: Of numbers, texts, lists and dictionaries; NumPy's numbers count as
-            Python's.
-        any_order: Whether dictionaries have equal texts in whatever order they are.
-
-    Raises:
-        ExperimentError: JSON has no text for it.
-    """
+    """The text of a value."""
     try:
         return json.dumps(
             value,
@@ -85,14 +73,7 @@ def json_text(value: Any, any_order: bool = False) -> str:
 
 
 def json_value(text: object) -> Any:
-    """The value of a text that `json_text` made.
-
-    Args:
-        text: As it was read.
-
-    Raises:
-        StorageError: It is no JSON.
-    """
+    """The value of a text that `json_text` made."""
     if not isinstance(text, str):
         raise StorageError(f"{text!r:.80} is no text")
     try:
@@ -106,14 +87,7 @@ def _no_number(text: str) -> None:
 
 
 def digest(*values: object) -> str:
-    """Checksum of texts and integers, in their order.
-
-    Args:
-        values: What it is of.
-
-    Returns:
-        A SHA-256 digest, in hexadecimal.
-    """
+    """Checksum of texts and integers in their order: SHA-256, in hexadecimal."""
     return sha256(json.dumps(values).encode()).hexdigest()
 
 
@@ -121,15 +95,8 @@ def digest(*values: object) -> str:
 class Definition:
     """Everything of an experiment that never changes, as it is stored.
 
-    Attributes:
-        name: Of the experiment.
-        created: In UTC, ISO 8601.
-        parameters: Ax's configurations, each a dictionary with its ``kind``.
-        constraints: The texts of linear constraints.
-        num_levels: How many levels a scale of levels has, if there is one.
-        settings: See `Settings`.
-        catalogue: All designs that there are, if they are the rows of a table.
-        version: Of what is stored.
+    ``parameters`` are Ax's configurations, each with its ``kind``; ``settings`` are the
+    fields of `Settings`; ``catalogue`` is what `Catalogue.to_property` makes.
     """
 
     name: str
@@ -141,62 +108,25 @@ class Definition:
     catalogue: dict[str, Any] | None
     version: int = VERSION
 
-    @classmethod
-    def new(
-        cls,
-        name: str,
-        parameters: Sequence[ParameterConfig],
-        constraints: Sequence[str],
-        num_levels: int | None,
-        settings: Settings,
-        catalogue: Catalogue | None,
-    ) -> Self:
-        """Definition of a new experiment, of arguments that `new_experiment` takes."""
-        return cls(
-            name,
-            now(),
-            [parameter_to_json(config) for config in parameters],
-            [*constraints],
-            num_levels,
-            asdict(settings),
-            None if catalogue is None else catalogue.to_property(),
-        ).read_back()
-
     def read_back(self) -> Self:
-        """The same as it comes out of JSON.
-
-        Raises:
-            ExperimentError: JSON cannot hold something of it.
-        """
+        """The same as it comes out of JSON."""
         return replace(self, **json.loads(json_text(asdict(self))))
 
     def checksum(self) -> str:
         """Checksum of all of it."""
         return digest(*(json_text(value) for value in asdict(self).values()))
 
-    def configs(self) -> list[ParameterConfig]:
-        """Ax's configurations of the parameters.
-
-        Raises:
-            StorageError: There is no such kind of parameter, or not these fields.
-        """
+    def made(self) -> Experiment:
+        """Ax's experiment of this definition, without questions."""
         try:
-            return [_parameter_from_json(dict(stored)) for stored in self.parameters]
+            configs = [_parameter_from_json(dict(stored)) for stored in self.parameters]
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(
                 f"The parameters of {self.name!r} cannot be read: {error!r}"
             ) from error
-
-    def made(self) -> Experiment:
-        """Ax's experiment of this definition, without questions.
-
-        Raises:
-            ExperimentError: There cannot be such an experiment.
-            StorageError: The parameters or the settings cannot be read.
-        """
         return new_experiment(
             self.name,
-            self.configs(),
+            configs,
             self.constraints,
             self.num_levels,
             Settings.of_stored(self.settings),
@@ -205,11 +135,7 @@ class Definition:
 
 
 def parameter_to_json(config: ParameterConfig) -> dict[str, Any]:
-    """A parameter as it is stored.
-
-    Args:
-        config: Ax's.
-    """
+    """A parameter as it is stored."""
     (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
     fields = asdict(config)
     if fields.get("dependent_parameters") is not None:
@@ -267,11 +193,6 @@ class Event:
         return {k: v for k, v in self.what.items() if k not in CIRCUMSTANCES}
 
     @property
-    def circumstances(self) -> dict[str, Any]:
-        """Rater, note and the like, of an answer."""
-        return {k: v for k, v in self.what.items() if k in CIRCUMSTANCES}
-
-    @property
     def rater(self) -> str | None:
         """The name of who was asked or who answered; None for nobody in particular."""
         rater: str | None = self.what.get("rater")
@@ -293,15 +214,8 @@ class Event:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """An event from its row.
-
-        Args:
-            row: See `to_row`.
-
-        Raises:
-            StorageError: It is not what was written.
-        """
-        values = {key: row[key] for key in _COLUMNS}
+        """An event from its row."""
+        values = {key: row[key] for key in COLUMNS}
         texts = ("kind", "time", "what", "before")
         typed = all(type(values[key]) is int for key in ("number", "question"))
         typed = typed and all(isinstance(values[key], str) for key in texts)
@@ -318,8 +232,8 @@ class Event:
         return cls(what=known, checksum=row["checksum"], **values)
 
 
-_COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
-"""What an event's checksum is of, in order."""
+COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
+"""The columns that the checksum of an event is made from, in order."""
 
 
 def _short(values: Mapping[str, Any]) -> str:
@@ -332,12 +246,7 @@ def _short(values: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """Option of a question.
-
-    Attributes:
-        name: Of Ax's arm: of a catalogue the id of the row.
-        parameters: The values of the parameters.
-    """
+    """Option of a question; its name is that of Ax's arm, or the id of a row."""
 
     name: str
     parameters: TParameterization
@@ -345,13 +254,7 @@ class Option:
 
 @dataclass
 class LoggedQuestion:
-    """Question with everything that happened to it.
-
-    Attributes:
-        index: The number of the question.
-        options: In the order they were shown.
-        events: In order; the first one asked it.
-    """
+    """Question with its options as they were shown, and with all of its events."""
 
     index: int
     options: tuple[Option, ...]
@@ -382,23 +285,10 @@ class Log:
     """Log of an experiment in memory, complete and checked.
 
     Attributes:
-        definition: What never changes.
-        settings: How questions are chosen.
-        blank: Ax's experiment without questions, whose search space and scale of levels
-            are those of the log. It is there to be read.
-        catalogue: All designs that there are; None where they are free.
-        num_levels: How many levels a scale of levels has, if there is one.
-        events: Everything that happened, in order.
-        questions: By their numbers, from 0.
+        blank: Ax's experiment without questions, to be read: its search space is that
+            of all options.
         names: The name of each option that was ever shown, by the text of its
             parameters.
-
-    Args:
-        definition: What never changes.
-
-    Raises:
-        ExperimentError: There cannot be such an experiment.
-        StorageError: The definition cannot be read.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -430,24 +320,12 @@ class Log:
         return self.events[-1].checksum if self.events else self._start
 
     def append(self, events: Iterable[Event]) -> None:
-        """Adds events that were checked when they were made.
-
-        Args:
-            events: Those that follow, with their checksums.
-        """
+        """Adds events that were checked when they were made."""
         for event in events:
             self._add(event)
 
     def append_stored(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Adds events that were stored, each checked to be what was written.
-
-        Args:
-            rows: Those that follow, see `Event.to_row`.
-
-        Raises:
-            StorageError: One is not what was written, does not follow, or cannot have
-                happened; all before it are added.
-        """
+        """Adds events that were stored, each checked to be what was written."""
         for row in rows:
             try:
                 event = Event.of_row(row)
@@ -464,14 +342,7 @@ class Log:
             self._add(event)
 
     def check(self, event: Event) -> None:
-        """Checks that an event can have happened next, whatever its checksum.
-
-        Args:
-            event: What was read.
-
-        Raises:
-            StorageError: It cannot.
-        """
+        """Checks that an event can have happened next, whatever its checksum."""
         try:
             self._check_order(event)
             if event.kind == ASKED:
@@ -523,9 +394,8 @@ class Log:
 
     def _check_answer(self, event: Event) -> None:
         size = len(self.questions[event.question].options)
-        answer = checked_answer(size, self.num_levels, **event.said)
-        around = Circumstances.checked(size, **event.circumstances)
-        if {**answer.given(), **around.given()} != event.what:
+        answer, around = checked_told(size, self.num_levels, event.what)
+        if {**answer.given(), **around} != event.what:
             raise StorageError(f"{dict(event.what)} is no answer to it")
 
     def _add(self, event: Event) -> None:
@@ -545,13 +415,7 @@ class Log:
 class Draft:
     """Events that are to follow a log, which is not changed.
 
-    Args:
-        log: What they follow.
-        time: When they happened, in UTC, ISO 8601; as they are drafted by default.
-
-    Attributes:
-        log: What they follow.
-        events: Those so far, with their checksums.
+    They have the ``time`` that is given, or that of the moment of each.
     """
 
     def __init__(self, log: Log, time: str | None = None) -> None:
@@ -571,17 +435,10 @@ class Draft:
         order: Sequence[int] | None = None,
         **further: Any,
     ) -> int:
-        """Asks a question.
+        """Asks about options, as they were chosen; returns the number of the question.
 
-        Args:
-            options: As they were chosen.
-            chosen_by: Who chose them.
-            rater: The name of who is asked.
-            order: The places of the options in the order in which they are shown.
-            further: What else the log keeps of it; None says nothing.
-
-        Returns:
-            The number of the question.
+        ``order`` has the places of the options in the order in which they are shown,
+        and ``further`` whatever else the log keeps of the question.
         """
         index = self._questions
         self._questions += 1
@@ -615,16 +472,10 @@ class Draft:
         return self._names[key]
 
     def add(self, question: int, kind: str, **what: Any) -> None:
-        """Adds what happened to a question.
-
-        Args:
-            question: Its number.
-            kind: See `Event`.
-            what: See `Event`.
-        """
+        """Adds what happened to a question."""
         number = len(self.log.events) + len(self.events)
         event = Event(number, question, kind, self._time or now(), what, self._head)
-        # What is in memory is what is read again.
+        # In memory as it will be read again.
         event = Event.of_row(event.to_row())
         self._head = event.checksum
         self.events.append(event)

@@ -19,20 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Engine,
-    ForeignKey,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    create_engine,
-    event,
-    inspect,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection, Engine, Integer, Text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -43,22 +31,25 @@ from botorch_pref.errors import ExperimentError, StorageError
 
 
 def given_path(argument: str, given: object) -> Path:
-    """The path of a file that somebody names.
-
-    Args:
-        argument: To name in messages.
-        given: What was given.
-
-    Raises:
-        ExperimentError: It is no path.
-    """
+    """The path of a file that somebody names."""
     if not isinstance(given, str | Path):
         raise ExperimentError(f"{argument} is {written(given)}; give a path.")
     return Path(given)
 
 
 SQLITE = b"SQLite format 3\0"
-"""What every database of SQLite begins with."""
+"""The first bytes of every SQLite database."""
+
+
+def file_content(path: Path) -> bytes:
+    """Content of a file; reading a pipe would wait for somebody to write.
+
+    Raises:
+        OSError: It is no regular file, or cannot be read.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "It is no regular file; name one", str(path))
+    return path.read_bytes()
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -67,14 +58,6 @@ def replace_file(path: Path, content: bytes) -> None:
     Another file of a new name is written beside it and renamed. It has the mode and
     the owner of the file that it replaces; a symbolic link stays one, and its target
     is replaced.
-
-    Args:
-        path: Of the file, which need not be there.
-        content: All of it.
-
-    Raises:
-        StorageError: It cannot be written, or may not be: it is read-only, no file, or
-            a database, which may be what keeps an experiment.
     """
     try:
         target = Path(os.path.realpath(path))
@@ -106,8 +89,7 @@ def _status(target: Path) -> os.stat_result | None:
         return None
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "It is no file", str(target))
-    # An administrator is asked for the mode too: what is read-only was meant to stay.
-    if not (found.st_mode & 0o222 and os.access(target, os.W_OK)):
+    if not _is_writable(target, found):
         raise PermissionError(errno.EACCES, "It is read-only", str(target))
     with target.open("rb") as file:
         if file.read(len(SQLITE)) == SQLITE:
@@ -144,18 +126,19 @@ def _keep_names(folder: Path) -> None:
         os.close(descriptor)
 
 
-_METADATA = MetaData()
+_METADATA = sa.MetaData()
 
-EXPERIMENTS = Table(
+_PLAIN = ("name", "created", "version")
+_JSON = ("parameters", "constraints", "num_levels", "settings", "catalogue")
+"""Fields of `Definition`, as they are and as JSON."""
+
+EXPERIMENTS = sa.Table(
     "preference_experiments",
     _METADATA,
     Column("id", Integer, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("created", Text, nullable=False),
-    *(
-        Column(name, Text, nullable=False)
-        for name in ("parameters", "constraints", "num_levels", "settings", "catalogue")
-    ),
+    *(Column(name, Text, nullable=False) for name in _JSON),
     Column("version", Integer, nullable=False),
     Column("checksum", Text, nullable=False),
     Column("events", Integer, nullable=False),
@@ -164,10 +147,10 @@ EXPERIMENTS = Table(
 """The definitions of experiments; and how many events each log has, with the checksum
 of the last one, without which its loss could not be seen."""
 
-EVENTS = Table(
+EVENTS = sa.Table(
     "preference_events",
     _METADATA,
-    Column("experiment", ForeignKey(EXPERIMENTS.c.id), primary_key=True),
+    Column("experiment", sa.ForeignKey(EXPERIMENTS.c.id), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("question", Integer, nullable=False),
     Column("kind", Text, nullable=False),
@@ -182,22 +165,11 @@ EVENTS = Table(
 _LAST = 2**31 - 1
 """A number that no event has: the largest that every database takes."""
 
-_JSON = ("parameters", "constraints", "num_levels", "settings", "catalogue")
-_PLAIN = ("name", "created", "version")
-
 Row = dict[str, Any]
 
 
 class LogStore:
-    """Database of logs; every write is kept whole or not at all.
-
-    Args:
-        place: The path of an SQLite file, or the URL of a database of SQLAlchemy, for
-            example ``postgresql+psycopg://user:password@host/database``.
-
-    Raises:
-        StorageError: It is neither, or can hold no file.
-    """
+    """Database of logs; every write is kept whole or not at all."""
 
     def __init__(self, place: str | Path) -> None:
         self._url = _url_of(place)
@@ -207,7 +179,7 @@ class LogStore:
                 self.path, self._engine = _sqlite_engine(self._url)
             else:
                 # A connection for each transaction: none is left open.
-                self._engine = create_engine(self._url, poolclass=NullPool)
+                self._engine = sa.create_engine(self._url, poolclass=NullPool)
         except ModuleNotFoundError as error:
             raise StorageError(
                 f"storage= needs the driver {error.name}, which is not installed; "
@@ -224,17 +196,10 @@ class LogStore:
         return self._url.render_as_string(hide_password=True)
 
     def create(self, log: Log) -> None:
-        """Keeps a new experiment.
-
-        Args:
-            log: Of the experiment, perhaps with events.
-
-        Raises:
-            StorageError: There is one of that name already, or it cannot be written.
-        """
+        """Keeps a new experiment."""
         if self.path is not None and not self.path.exists():
             try:
-                # Whoever comes first; what the file holds is decided below.
+                # Another process may do so too; the transaction below decides.
                 self.path.touch()
             except OSError as error:
                 raise StorageError(f"Cannot create {self.path}: {error}") from error
@@ -244,7 +209,8 @@ class LogStore:
         row |= {key: json_text(stored[key]) for key in _JSON}
         with self._transaction(f"create {name!r}", writes=True) as connection:
             _METADATA.create_all(connection)
-            if self._record(connection, name) is not None:
+            same = sa.select(EXPERIMENTS.c.id).where(EXPERIMENTS.c.name == name)
+            if connection.execute(same).first() is not None:
                 raise StorageError(
                     f"{self.shown_url} has an experiment {name!r} already; resume it, "
                     "or give another name."
@@ -255,26 +221,13 @@ class LogStore:
                 EXPERIMENTS.insert().values(**row, checksum=checksum, **head)
             )
             assert made.inserted_primary_key is not None
-            self._insert(connection, made.inserted_primary_key[0], log.events)
+            _insert(connection, made.inserted_primary_key[0], log.events)
 
     def append(self, log: Log, events: Sequence[Event]) -> None:
-        """Keeps events, all of them or none.
-
-        Args:
-            log: What they follow.
-            events: See `Draft`.
-
-        Raises:
-            StorageError: They cannot be written, or another process has written since
-                the log was read.
-        """
-        name, last = log.name, events[-1]
-        what = f"write to {name!r}"
-        with self._transaction(what, writes=True) as connection:
+        """Keeps events, all of them or none."""
+        name, last, table = log.name, events[-1], EXPERIMENTS.c
+        with self._transaction(f"write to {name!r}", writes=True) as connection:
             record = self._record(connection, name)
-            if record is None:
-                raise self._lacks(connection, name)
-            table = EXPERIMENTS.c
             # A row that another writer has locked is waited for.
             moved = connection.execute(
                 EXPERIMENTS.update()
@@ -286,49 +239,32 @@ class LogStore:
                     f"Another process has gone on with {name!r}. Nothing was written, "
                     "and what it wrote is loaded: look at what is pending, and repeat."
                 )
-            self._insert(connection, record["id"], events)
+            _insert(connection, record["id"], events)
 
     def read(
         self, name: str, since: int = 0, until: int = _LAST
     ) -> tuple[Row, list[Row]]:
         """An experiment as it was last kept.
 
-        Args:
-            name: Of the experiment.
-            since: The number of the first event to read.
-            until: The number of the last one.
-
         Returns:
             Its row and those of its events, in order.
-
-        Raises:
-            StorageError: There is none of that name, or it cannot be read.
         """
         with self._transaction(f"read {name!r}") as connection:
-            record = self._record(connection, name)
-            if record is None:
-                raise self._lacks(connection, name)
-            table = EVENTS.c
+            record, number = self._record(connection, name), EVENTS.c.number
             events = connection.execute(
-                select(EVENTS)
-                .where(table.experiment == record["id"])
-                .where(table.number.between(since, until))
-                .order_by(table.number)
+                sa.select(EVENTS)
+                .where(EVENTS.c.experiment == record["id"])
+                .where(number.between(since, until))
+                .order_by(number)
             )
             return record, [dict(row) for row in events.mappings()]
 
     def read_what_can_be(self, name: str) -> tuple[Row, list[Row], list[str]]:
         """An experiment of which parts cannot be read.
 
-        Args:
-            name: Of the experiment.
-
         Returns:
             Its row, those of its events that can be read, in order, and what cannot, a
             line each.
-
-        Raises:
-            StorageError: There is none of that name, or the database cannot be read.
         """
         record, _ = self.read(name, since=_LAST)
         damage: list[str] = []
@@ -344,41 +280,56 @@ class LogStore:
                 damage.append(f"Event {number} cannot be read.")
         return record, rows, damage
 
-    @staticmethod
-    def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
-        rows = [{"experiment": key, **event.to_row()} for event in events]
-        if rows:
-            connection.execute(EVENTS.insert(), rows)
-
-    @staticmethod
-    def _record(connection: Connection, name: str) -> Row | None:
-        if not inspect(connection).has_table(EXPERIMENTS.name):
-            return None
-        query = select(EXPERIMENTS).where(EXPERIMENTS.c.name == name)
-        found = connection.execute(query).mappings().one_or_none()
-        return None if found is None else dict(found)
-
-    def _lacks(self, connection: Connection, name: str) -> StorageError:
-        """Error of a database without an experiment."""
-        tables = inspect(connection).get_table_names()
-        if EXPERIMENTS.name not in tables and "experiment_v2" in tables:
-            return StorageError(
-                f"{self.shown_url} holds tables of Ax's and none of this version: an "
-                "earlier version of this package wrote it, or Ax did. Read it by Ax's "
-                "load_experiment, and record its answers in a new experiment."
-            )
+    def _record(self, connection: Connection, name: str) -> Row:
+        """The row of an experiment, which must be there."""
         names: list[str] = []
-        if EXPERIMENTS.name in tables:
-            names = [*connection.execute(select(EXPERIMENTS.c.name)).scalars()]
-        return StorageError(
+        if sa.inspect(connection).has_table(EXPERIMENTS.name):
+            query = sa.select(EXPERIMENTS).where(EXPERIMENTS.c.name == name)
+            found = connection.execute(query).mappings().one_or_none()
+            if found is not None:
+                return dict(found)
+            names = [*connection.execute(sa.select(EXPERIMENTS.c.name)).scalars()]
+        raise StorageError(
             f"{self.shown_url} has no experiment {name!r}; it has "
             f"{', '.join(map(repr, names)) or 'none'}. Create it first."
         )
 
+    def check_file(self, what: str, writes: bool) -> None:
+        """Checks that an SQLite file can be opened, before a driver does so.
+
+        Args:
+            what: What is to be done, for messages.
+            writes: Whether that writes.
+
+        Raises:
+            StorageError: There is none, it is no regular file, or it is read-only.
+        """
+        if self.path is None:
+            return
+        try:
+            found = self.path.stat()
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"Cannot {what}: there is no file {self.path} any more; put it back."
+                if writes
+                else f"There is no file {self.path}; create the experiment first, or "
+                "put the file back."
+            ) from error
+        except OSError as error:
+            raise StorageError(f"Cannot {what}: {error}") from error
+        if not stat.S_ISREG(found.st_mode):
+            raise StorageError(
+                f"Cannot {what}: {self.path} is no regular file; name one."
+            )
+        if writes and not _is_writable(self.path, found):
+            raise StorageError(
+                f"Cannot {what}: {self.path} is read-only, and it is left as it is; "
+                "change its mode, or write a copy."
+            )
+
     @contextmanager
     def _transaction(self, what: str, writes: bool = False) -> Iterator[Connection]:
-        if self.path is not None:
-            check_file(self.path, what, writes)
+        self.check_file(what, writes)
         engine = self._engine.execution_options(botorch_pref_writes=writes)
         try:
             with engine.begin() as connection:
@@ -389,15 +340,14 @@ class LogStore:
             raise StorageError(f"Cannot {what} in {where}: {reason}") from error
 
 
+def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
+    rows = [{"experiment": key, **event.to_row()} for event in events]
+    if rows:
+        connection.execute(EVENTS.insert(), rows)
+
+
 def definition_of(record: Row) -> Definition:
-    """Definition of an experiment from its row.
-
-    Args:
-        record: See `LogStore.read`.
-
-    Raises:
-        StorageError: It is not what was written.
-    """
+    """Definition of an experiment from its row."""
     found = {key: record[key] for key in _PLAIN}
     found |= {key: json_value(record[key]) for key in _JSON}
     definition = Definition(**found)
@@ -407,37 +357,6 @@ def definition_of(record: Row) -> Definition:
             "parameters, settings or catalogue were changed or damaged."
         )
     return definition
-
-
-def check_file(path: Path, what: str, writes: bool) -> None:
-    """Checks that a file can be a database, before a driver opens it.
-
-    Args:
-        path: Of the file.
-        what: Is to be done, for messages.
-        writes: Whether it is to be written.
-
-    Raises:
-        StorageError: There is none, it is no regular file, or it is read-only.
-    """
-    try:
-        found = path.stat()
-    except FileNotFoundError as error:
-        raise StorageError(
-            f"Cannot {what}: there is no file {path} any more; put it back."
-            if writes
-            else f"There is no file {path}; create the experiment first, or put "
-            "the file back."
-        ) from error
-    except OSError as error:
-        raise StorageError(f"Cannot {what}: {error}") from error
-    if not stat.S_ISREG(found.st_mode):
-        raise StorageError(f"Cannot {what}: {path} is no regular file; name one.")
-    if writes and not _is_writable(path, found):
-        raise StorageError(
-            f"Cannot {what}: {path} is read-only, and it is left as it is; change its "
-            "mode, or write a copy."
-        )
 
 
 def _is_writable(path: Path, found: os.stat_result) -> bool:
@@ -485,7 +404,7 @@ def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
     if not url.database or "uri" in url.query:
         raise StorageError("storage= names no file; give the path of one.")
     path = _checked_path(url.database)
-    plain = create_engine(url)
+    plain = sa.create_engine(url)
     _, options = plain.dialect.create_connect_args(url)
 
     def connect() -> sqlite3.Connection:
@@ -497,9 +416,9 @@ def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
         )
 
     # A connection for each transaction: none is left open.
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
-    @event.listens_for(engine, "begin")
+    @sa.event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get("botorch_pref_writes")
         # Two writers wait for each other instead of failing halfway.

@@ -45,16 +45,7 @@ def acquisition_classes() -> dict[str, type[AcquisitionFunction]]:
 
 
 def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
-    """A class by its name.
-
-    Args:
-        name: The name.
-        classes: Those there are.
-        noun: What to call them in messages.
-
-    Raises:
-        ExperimentError: There is none.
-    """
+    """A class by its name."""
     if not isinstance(name, str) or name not in classes:
         raise ExperimentError(
             f"There is no {noun} {name!r}; there are {', '.join(sorted(classes))}."
@@ -62,14 +53,11 @@ def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
     return classes[name]
 
 
-def public_classes(module: ModuleType) -> dict[str, type[Any]]:
-    """The classes that a module exports, by name.
-
-    Args:
-        module: With ``__all__``.
-    """
-    public = {name: getattr(module, name) for name in module.__all__}
-    return {name: found for name, found in public.items() if isinstance(found, type)}
+def _exported(base: Any, *modules: ModuleType) -> dict[str, type[Any]]:
+    """The classes that modules export and that are of a base class, by name."""
+    found = {name: getattr(m, name) for m in modules for name in m.__all__}
+    classes = {name: cls for name, cls in found.items() if isinstance(cls, type)}
+    return {name: cls for name, cls in classes.items() if issubclass(cls, base)}
 
 
 Option = Callable[[object], object]
@@ -79,16 +67,7 @@ Option = Callable[[object], object]
 def class_and_options(
     given: object, classes: Mapping[str, type[T]], noun: str
 ) -> tuple[type[T], Any]:
-    """A class by its name, and the options that go with it.
-
-    Args:
-        given: A name, or ``{"its name": {"option": value}}``.
-        classes: Those there are.
-        noun: What to call them in messages.
-
-    Raises:
-        ExperimentError: There is none, or this is no name.
-    """
+    """A class by its name, and the options that go with it."""
     named = {given: {}} if isinstance(given, str) else given
     if not isinstance(named, Mapping) or len(named) != 1:
         raise ExperimentError(
@@ -100,16 +79,7 @@ def class_and_options(
 
 
 def made(cls: type[T], options: Mapping[str, Any], option: Option) -> T:
-    """An object of a class.
-
-    Args:
-        cls: The class.
-        options: By the names of the constructor's arguments.
-        option: What to make of a value.
-
-    Raises:
-        ExperimentError: The class does not take these options.
-    """
+    """An object of a class."""
     try:
         return cls(**{key: option(value) for key, value in options.items()})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -119,32 +89,19 @@ def made(cls: type[T], options: Mapping[str, Any], option: Option) -> T:
 
 
 def plain_option(value: object) -> object:
-    """An option: numbers, or a prior or a constraint of GPyTorch by name.
-
-    Args:
-        value: As it is stored.
-
-    Raises:
-        ExperimentError: There is no such prior or constraint.
-    """
+    """An option: numbers, or a prior or a constraint of GPyTorch by name."""
     if isinstance(value, list):
         return torch.tensor(value, dtype=torch.float64)
     if not isinstance(value, str | Mapping):
         return value
-    found = {**public_classes(priors), **public_classes(constraints)}
-    classes = {n: c for n, c in found.items() if issubclass(c, Prior | Interval)}
+    classes = _exported((Prior, Interval), priors, constraints)
+    cls: type[Any]
     cls, options = class_and_options(value, classes, "likelihood or prior")
     return made(cls, options, plain_option)
 
 
-def kernel_classes() -> dict[str, type[Kernel]]:
-    """Every kernel of GPyTorch, and `DuelKernel`, by name."""
-    found = {**public_classes(kernels), DuelKernel.__name__: DuelKernel}
-    return {name: cls for name, cls in found.items() if issubclass(cls, Kernel)}
-
-
 def kernel_named(given: object, dim: int) -> Kernel:
-    """A kernel from its name.
+    """A kernel of GPyTorch, or a `DuelKernel`, from its name.
 
     Args:
         given: The name, or the name with options: numbers, lists of numbers, priors,
@@ -153,11 +110,9 @@ def kernel_named(given: object, dim: int) -> Kernel:
             ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``.
         dim: How many features a point has: kernels with lengthscales get one for each,
             unless ``ard_num_dims`` says otherwise.
-
-    Raises:
-        ExperimentError: There is no such kernel, or it does not take the options.
     """
-    classes = kernel_classes()
+    classes: dict[str, type[Kernel]] = _exported(Kernel, kernels)
+    classes[DuelKernel.__name__] = DuelKernel
     cls, options = class_and_options(given, classes, "kernel")
 
     def option(value: object) -> object:
@@ -177,25 +132,9 @@ def kernel_named(given: object, dim: int) -> Kernel:
     return made(cls, {**own, **options}, option)
 
 
-def likelihood_classes() -> dict[str, type[AnyLikelihood]]:
-    """Every registered likelihood, by name."""
-    return registered_likelihoods()
-
-
 def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:
-    """Likelihoods by kind of answer, as models take them.
-
-    Args:
-        given: One likelihood, of all kinds of answers that it explains; or likelihoods
-            by the names of kinds. A likelihood is its name, or its name with options:
-            ``{"PairwiseProbitLikelihood": {"noise": 0.1}}``. Options are numbers, lists
-            of numbers, and priors of GPyTorch, by name with options again.
-
-    Raises:
-        ExperimentError: There is no such likelihood, kind or option, or the likelihood
-            does not explain the kind.
-    """
-    classes = likelihood_classes()
+    """Likelihoods by kind of answer, as models take them."""
+    classes = registered_likelihoods()
     if isinstance(given, Mapping) and not given.keys() <= classes.keys():
         kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
         return {
@@ -207,12 +146,7 @@ def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:
 
 
 def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a model, with likelihoods in the place of their names.
-
-    Args:
-        options: Perhaps with ``likelihood``, see `likelihoods_named`; one that is no
-            name is left as it is.
-    """
+    """Options of a model, with likelihoods in the place of their names."""
     given = options.get("likelihood")
     names = given if isinstance(given, Mapping) else [given]
     if not names or not all(isinstance(name, str) for name in names):
@@ -227,12 +161,6 @@ def model_arguments(
 
     Answers so far may say nothing of duels, such as levels or failures alone. The
     questions to come are duels: such a model gets the likelihood of duels as well.
-
-    Args:
-        model_class: Of the model.
-        dataset: The answers.
-        options: See `with_likelihoods`; perhaps with ``covar_module``, see
-            `kernel_named`; one that is no name is left as it is.
     """
     arguments = {**model_class.construct_inputs(dataset), **with_likelihoods(options)}
     kernel = arguments.get("covar_module")

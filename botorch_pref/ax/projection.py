@@ -8,13 +8,12 @@ log, which nothing here changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from ax.core.arm import Arm
 from ax.core.base_trial import BaseTrial
-from ax.core.batch_trial import BatchTrial
 from ax.core.data import Data, DataRow
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
@@ -30,6 +29,7 @@ from botorch_pref.ax.log import (
     Event,
     Log,
     LoggedQuestion,
+    Option,
 )
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -43,16 +43,10 @@ _POSITION = "init_position"
 def ask_run(
     draft: Draft, run: GeneratorRun, rater: str | None, order: list[int] | None
 ) -> int:
-    """Asks about the options of a generator's run.
+    """Asks about the options of a generator's run; returns the question's number.
 
-    Args:
-        draft: To which the question is added.
-        run: The options; without a generator, a person's own.
-        rater: The name of who is asked.
-        order: The places of the options in the order in which they are shown.
-
-    Returns:
-        The number of the question.
+    Without a generator they are a person's own. ``order`` has the places of the options
+    in the order in which they are shown.
     """
     state = run._generator_state_after_gen or {}
     generated = {"node": run._generation_node_name, "position": state.get(_POSITION)}
@@ -68,11 +62,7 @@ def ask_run(
 
 
 class Projection:
-    """Projection of a log to Ax's experiment, which is brought up to date when asked.
-
-    Args:
-        log: Of the experiment; its events may grow.
-    """
+    """Projection of a log, which may grow; what follows is added when it is asked."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -118,7 +108,9 @@ class Projection:
         trial._time_completed = None if running else _time(last)
         trial._status_reason = reason
         trial._time_run_started = _time(question.events[0])
-        trial._properties[PROPERTY] = [_plain(event) for event in question.events]
+        trial._properties[PROPERTY] = [
+            {**vars(event), "what": dict(event.what)} for event in question.events
+        ]
         self._rows.pop(index, None)
         if question.standing is not None:
             self._rows[index] = _data_rows(question, question.standing)
@@ -164,103 +156,56 @@ def _data_rows(question: LoggedQuestion, told: Event) -> list[DataRow]:
     ]
 
 
-def _plain(event: Event) -> dict[str, object]:
-    return {**vars(event), "what": dict(event.what)}
-
-
 def _time(event: Event) -> datetime:
     """The time of an event as Ax has times: of this place, without a zone."""
     return datetime.fromisoformat(event.time).astimezone().replace(tzinfo=None)
 
 
-def batch(trial: BaseTrial) -> BatchTrial:
-    """A trial as the batch trial that it is.
-
-    Args:
-        trial: Of a question.
-    """
-    assert isinstance(trial, BatchTrial)
-    return trial
-
-
 def events_of(trial: BaseTrial) -> list[Event]:
-    """Everything that happened to a question, in order.
-
-    Args:
-        trial: Of the question.
-    """
+    """Everything that happened to a question, in order."""
     return [Event(**event) for event in trial._properties.get(PROPERTY, [])]
 
 
 def events(experiment: Experiment) -> Iterator[Event]:
-    """Everything that happened in an experiment, in order.
-
-    Args:
-        experiment: Ax's.
-    """
-    trials: Iterable[BaseTrial] = experiment.trials.values()
+    """Everything that happened in an experiment, in order."""
+    trials = experiment.trials.values()
     found = [event for trial in trials for event in events_of(trial)]
     return iter(sorted(found, key=lambda event: event.number))
 
 
-def standing_event(trial: BaseTrial) -> Event | None:
-    """Event of the answer that stands, neither withdrawn nor undone; None without one.
-
-    Args:
-        trial: Of the question.
-    """
-    stored = trial._properties.get(PROPERTY)
-    return Event(**stored[-1]) if stored and stored[-1]["kind"] == TOLD else None
-
-
-def standing_answer(trial: BaseTrial) -> dict[str, Any] | None:
-    """Answer that stands, as it was said; None without one.
-
-    Args:
-        trial: Of the question.
-    """
-    event = standing_event(trial)
-    return None if event is None else event.said
-
-
-def asked_rater(trial: BaseTrial) -> str | None:
-    """The name of the rater whom a question was asked; None for whoever answers.
-
-    Args:
-        trial: Of the question.
-    """
-    asked = events_of(trial)[:1]
-    return asked[0].rater if asked else None
-
-
-def options_shown(trial: BatchTrial) -> list[Arm]:
-    """The arms of a question in the order they were shown.
-
-    Args:
-        trial: Of the question.
+def question_of(trial: BaseTrial) -> LoggedQuestion:
+    """The question that a trial asks.
 
     Raises:
-        StorageError: No question that an experiment of ours asked.
+        StorageError: No question of `PreferenceExperiment` made the trial.
     """
-    asked = events_of(trial)[:1]
-    if not asked:
+    happened = events_of(trial)
+    if not happened:
         raise StorageError(
             f"Trial {trial.index} has no log of what it showed; it is no question that "
             "PreferenceExperiment.ask asked."
         )
-    names = [option["name"] for option in asked[0].what["options"]]
-    return [trial.arms_by_name[name] for name in names]
+    options = tuple(Option(**option) for option in happened[0].what["options"])
+    return LoggedQuestion(trial.index, options, happened)
+
+
+def standing_event(trial: BaseTrial) -> Event | None:
+    """Event of the answer that stands, neither withdrawn nor undone."""
+    stored = trial._properties.get(PROPERTY)
+    return Event(**stored[-1]) if stored and stored[-1]["kind"] == TOLD else None
+
+
+def asked_rater(trial: BaseTrial) -> str | None:
+    """The name of the rater whom a question was asked; None for whoever answers."""
+    asked = events_of(trial)[:1]
+    return asked[0].rater if asked else None
 
 
 def standing_answers(
     experiment: Experiment,
 ) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """Answers that stand, after the names of the options in the order they were shown.
-
-    Args:
-        experiment: Ax's.
-    """
+    """Answers that stand, after the names of the options in the order shown."""
     for trial in experiment.trials.values():
-        answer = standing_answer(trial)
-        if answer is not None:
-            yield [arm.name for arm in options_shown(batch(trial))], answer
+        event = standing_event(trial)
+        if event is not None:
+            yield [option.name for option in question_of(trial).options], event.said

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from ax.core.batch_trial import BatchTrial
+from ax.core.base_trial import BaseTrial
 from ax.core.experiment import Experiment
-from ax.core.types import TParameterization
 from pandas.api.types import is_integer
 
-from botorch_pref.ax.answer_table import TableRow
-from botorch_pref.ax.answers import (
-    Answer,
-    Circumstances,
-    check_taken,
-    check_told_apart,
-    checked_answer,
-)
+from botorch_pref.ax.answers import check_taken, checked_told
 from botorch_pref.ax.given import written
 from botorch_pref.ax.log import TOLD, Draft, Log, LoggedQuestion
-from botorch_pref.ax.projection import asked_rater, options_shown
+from botorch_pref.ax.projection import question_of
+from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import own_options
@@ -48,12 +41,7 @@ class Design(dict[str, Any]):
 
     @classmethod
     def of(cls, experiment: Experiment, parameters: Mapping[str, Any]) -> Design:
-        """A design of an experiment, with the id of its row if it has one.
-
-        Args:
-            experiment: Ax's.
-            parameters: Of the design.
-        """
+        """A design of Ax's experiment, with the id of its row if it has one."""
         catalogue = Catalogue.of(experiment)
         return cls(
             parameters, None if catalogue is None else catalogue.id_of(parameters)
@@ -85,31 +73,27 @@ class Question:
     names: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of_trial(cls, trial: BatchTrial) -> Question:
-        """The question that a trial asks.
+    def of_trial(cls, trial: BaseTrial) -> Question:
+        """The question that a trial of Ax's experiment asks.
 
         Args:
-            trial: Ax's trial; its arms are the options.
+            trial: Of `PreferenceExperiment.experiment`.
+
+        Raises:
+            StorageError: No preference experiment made the trial.
         """
-        arms = options_shown(trial)
-        names = tuple(arm.name for arm in arms)
-        rows = CATALOGUE in (trial.experiment._properties or {})
-        options = tuple(
-            Design(arm.parameters, arm.name if rows else None) for arm in arms
-        )
-        return cls(trial.index, options, asked_rater(trial), names)
+        has_ids = CATALOGUE in (trial.experiment._properties or {})
+        return cls._of(question_of(trial), has_ids)
 
     @classmethod
     def of_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
-        """A question of a log.
+        """A question of a log."""
+        return cls._of(logged, log.catalogue is not None)
 
-        Args:
-            log: Of the experiment.
-            logged: One of its questions.
-        """
-        rows = log.catalogue is not None
+    @classmethod
+    def _of(cls, logged: LoggedQuestion, has_ids: bool) -> Question:
         options = tuple(
-            Design(option.parameters, option.name if rows else None)
+            Design(option.parameters, option.name if has_ids else None)
             for option in logged.options
         )
         names = tuple(option.name for option in logged.options)
@@ -117,11 +101,7 @@ class Question:
 
 
 def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
-    """A question of the log.
-
-    Args:
-        log: Of the experiment.
-        question: The question, or its index.
+    """A question of the log, given itself or its index.
 
     Raises:
         ExperimentError: There is no such question.
@@ -141,56 +121,38 @@ def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
     return found
 
 
-def circumstances_of(asked: LoggedQuestion, **given: Any) -> Circumstances:
-    """Circumstances of an answer to a question, checked.
-
-    Args:
-        asked: The question.
-        given: Fields of `Circumstances`. Who was asked is who answers.
-
-    Raises:
-        ExperimentError: They cannot be, or somebody else was asked.
-    """
-    around = Circumstances.checked(len(asked.options), **given)
-    if asked.rater is None or asked.rater == around.rater:
-        return around
-    if around.rater is not None:
-        raise ExperimentError(
-            f"Question {asked.index} was asked of {asked.rater!r}, and "
-            f"{around.rater!r} answers; ask about its options anew, with rater= and "
-            "options=."
-        )
-    return replace(around, rater=asked.rater)
-
-
 def new_answer(
-    log: Log, asked: LoggedQuestion, around: Circumstances, said: Mapping[str, Any]
-) -> Answer | None:
-    """An answer to a question, checked.
+    log: Log, asked: LoggedQuestion, given: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Checks an answer to a question, and makes the part of the event that says it.
 
-    Args:
-        log: Of the experiment.
-        asked: The question.
-        around: See `circumstances_of`.
-        said: Fields of `Answer`.
+    ``given`` has fields of `Answer`, and `CIRCUMSTANCES`. Without a rater, the person
+    answers who was asked.
 
     Returns:
-        The answer; None if the question has it already, of the same rater, with the
-        same note.
+        None if the question has this answer already, of the same rater, with the same
+        note.
 
     Raises:
-        ExperimentError: The question has another answer, this cannot be an answer to
-            it, or the model takes no such answer.
+        ExperimentError: The question has another answer or was asked of somebody else,
+            this cannot be an answer to it, or the model takes no such answer.
     """
-    size = len(asked.options)
-    answer = checked_answer(size, log.num_levels, **said)
-    before = asked.standing
+    if given.get("rater") is None:
+        given = {**given, "rater": asked.rater}
+    what, before = _checked(log, len(asked.options), given), asked.standing
+    if asked.rater not in (None, what.get("rater")):
+        raise ExperimentError(
+            f"Question {asked.index} was asked of {asked.rater!r}, and "
+            f"{what['rater']!r} answers; ask about its options anew, with rater= and "
+            "options=."
+        )
     if before is None:
-        check_told_apart(log.settings, around)
-        check_taken(log.settings, answer, size, log.num_levels)
-        return answer
-    same_words = (before.rater, before.what.get("note")) == (around.rater, around.note)
-    if before.said == answer.given() and same_words:
+        return what
+    # It may take other seconds, and show another order, when it is told again.
+    if all(
+        what.get(name) == before.what.get(name)
+        for name in (what.keys() | before.what.keys()) - {"seconds", "order"}
+    ):
         return None
     raise ExperimentError(
         f"Question {asked.index} has the answer {dict(before.what)}; withdraw it or "
@@ -198,24 +160,39 @@ def new_answer(
     )
 
 
-def tell(draft: Draft, index: int, answer: Answer, around: Circumstances) -> None:
-    """Answers a question.
+def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
+    """Asks about designs, and gives the question an answer from elsewhere.
 
-    Args:
-        draft: To which the answer is added.
-        index: The number of the question.
-        answer: See `new_answer`.
-        around: See `circumstances_of`.
+    ``options`` are those of `own_options`; ``given`` is as in `new_answer`.
+
+    Returns:
+        The number of the question.
+
+    Raises:
+        ExperimentError: The search space does not have the options, this cannot be an
+            answer about them, or the model takes no such answer.
     """
-    draft.add(index, TOLD, **answer.given(), **around.given())
+    designs = [arm.parameters for arm in own_options(draft.log.blank, options).arms]
+    what = _checked(draft.log, len(designs), given)
+    index = draft.ask(designs, rater=what.get("rater"))
+    draft.add(index, TOLD, **what)
+    return index
+
+
+def _checked(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an event that says an answer, which the model takes."""
+    answer, around = checked_told(num_options, log.num_levels, given)
+    if log.settings.raters == SHARE and "rater" not in around:
+        raise ExperimentError(
+            "Each rater has a utility here, and the answer has no rater; give rater=, "
+            "the name of the person who answered."
+        )
+    check_taken(log.settings, answer, num_options, log.num_levels)
+    return {**answer.given(), **around}
 
 
 def last_answered(log: Log, rater: str | None) -> LoggedQuestion:
-    """The question of the latest of the answers that stand.
-
-    Args:
-        log: Of the experiment.
-        rater: Whose; None for anybody's.
+    """The question of the latest answer that stands, of one rater or of anybody.
 
     Raises:
         ExperimentError: There is none.
@@ -226,80 +203,3 @@ def last_answered(log: Log, rater: str | None) -> LoggedQuestion:
             return question
     whose = "" if rater is None else f" of {rater!r}"
     raise ExperimentError(f"There is no answer{whose} that could be undone.")
-
-
-@dataclass(frozen=True)
-class RecordedAnswer:
-    """Answer that was given elsewhere, with its options.
-
-    Attributes:
-        options: What was compared.
-        answer: What was said.
-        around: Who said it and how.
-    """
-
-    options: list[TParameterization]
-    answer: Answer
-    around: Circumstances
-
-    @classmethod
-    def checked(cls, log: Log, options: object, given: Mapping[str, Any]) -> Self:
-        """An answer that the experiment can keep; nothing is changed.
-
-        Args:
-            log: Of the experiment.
-            options: See `own_options`.
-            given: Fields of `Circumstances` and of `Answer`.
-
-        Raises:
-            ExperimentError: Options that the search space does not have, or what cannot
-                be an answer about them, or none that the model takes.
-        """
-        designs = [arm.parameters for arm in own_options(log.blank, options).arms]
-        said = {k: v for k, v in given.items() if k not in _CIRCUMSTANCES}
-        around = {k: v for k, v in given.items() if k in _CIRCUMSTANCES}
-        answer = checked_answer(len(designs), log.num_levels, **said)
-        circumstances = Circumstances.checked(len(designs), **around)
-        check_told_apart(log.settings, circumstances)
-        check_taken(log.settings, answer, len(designs), log.num_levels)
-        return cls(designs, answer, circumstances)
-
-    def add_to(self, draft: Draft) -> int:
-        """Asks a new question and gives it this answer.
-
-        Args:
-            draft: To which both are added.
-
-        Returns:
-            The number of the question.
-        """
-        index = draft.ask(self.options, rater=self.around.rater)
-        tell(draft, index, self.answer, self.around)
-        return index
-
-
-_CIRCUMSTANCES = {attribute.name for attribute in fields(Circumstances)}
-
-
-def recorded_answers(log: Log, rows: Iterable[TableRow]) -> list[RecordedAnswer]:
-    """Answers of a table that the experiment can keep; nothing is changed.
-
-    Args:
-        log: Of the experiment.
-        rows: See `table_rows`.
-
-    Raises:
-        ExperimentError: One cannot be kept; the message names its row.
-    """
-    checked = []
-    for row in rows:
-        try:
-            answer = RecordedAnswer.checked(log, row.options, row.said)
-        except ExperimentError as error:
-            raise ExperimentError(
-                f"Row {row.label!r} of the answers: {error}"
-            ) from error
-        checked.append(answer)
-    if not checked:
-        raise ExperimentError("The table of answers has no rows.")
-    return checked

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from ax.core.experiment import Experiment
-from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import ProductKernel
 
 from botorch_pref.ax.log import TOLD
@@ -14,20 +13,12 @@ from botorch_pref.ax.naming import class_named, model_arguments, model_classes
 from botorch_pref.ax.projection import events, standing_event
 from botorch_pref.ax.settings import PROPERTY, SHARE
 from botorch_pref.errors import ExperimentError
-from botorch_pref.models import (
-    GroupUtility,
-    PreferenceMarginalLogLikelihood,
-    rater_covar_module,
-)
+from botorch_pref.models import rater_covar_module
 from botorch_pref.models.feedback_dataset import FeedbackDataset
 
 
 def rater_numbers(experiment: Experiment) -> dict[str, int]:
-    """Numbers of the raters who have answered, by name, in the order of the answers.
-
-    Args:
-        experiment: Ax's.
-    """
+    """Numbers of the raters who have answered, by name, in the order of the answers."""
     told = (e.what.get("rater") for e in events(experiment) if e.kind == TOLD)
     names = dict.fromkeys(name for name in told if name is not None)
     return {name: number for number, name in enumerate(names)}
@@ -35,9 +26,6 @@ def rater_numbers(experiment: Experiment) -> dict[str, int]:
 
 def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
     """Number of the rater of each answer that stands, by trial.
-
-    Args:
-        experiment: Ax's, also one that is no preference experiment of ours.
 
     Returns:
         None where answers are pooled.
@@ -57,10 +45,6 @@ def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
 def number_of_rater(experiment: Experiment, rater: str | None) -> int | None:
     """Number of a rater whose own utility counts; None for what all have in common.
 
-    Args:
-        experiment: Ax's.
-        rater: The name, also of somebody who has not answered yet.
-
     Returns:
         Somebody new has the next number: nothing but what others let expect is known.
     """
@@ -71,19 +55,11 @@ def number_of_rater(experiment: Experiment, rater: str | None) -> int | None:
 
 
 def known_rater(experiment: Experiment, rater: str) -> int:
-    """Number of a rater who has answered, and is told from others.
-
-    Args:
-        experiment: Ax's.
-        rater: The name.
-
-    Raises:
-        ExperimentError: The answers are pooled, or there are none of that rater.
-    """
+    """Number of a rater who has answered, and is told from others."""
     if raters_of_trials(experiment) is None:
         raise ExperimentError(
-            f"The answers of {experiment.name!r} are pooled, so that {rater!r} has no "
-            f"utility of one's own; create an experiment with raters={SHARE!r}."
+            f"The answers of {experiment.name!r} are pooled: nothing is known of "
+            f"{rater!r} alone; create an experiment with raters={SHARE!r}."
         )
     numbers = rater_numbers(experiment)
     if rater not in numbers:
@@ -101,13 +77,7 @@ OF_RATERS, RATER = "model of raters", "rater"
 def group_arguments(
     dataset: FeedbackDataset, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Constructor arguments of a `GroupUtility` of all raters, or of one.
-
-    Args:
-        dataset: The answers, with raters.
-        options: Of the model, where a kernel is that of the designs; its name; and
-            perhaps the rater.
-    """
+    """Constructor arguments of a `GroupUtility` of all raters, or of one."""
     own = {k: v for k, v in options.items() if k not in (OF_RATERS, RATER)}
     model_class = class_named(options[OF_RATERS], model_classes(), "model")
     arguments = model_arguments(model_class, dataset, own)
@@ -121,15 +91,3 @@ def group_arguments(
     rater = options.get(RATER)
     raters = dataset.raters.unique() if rater is None else torch.tensor([rater])
     return {"model": model_class(**arguments), "raters": raters.to(dataset.X)}
-
-
-def fit_group(group: GroupUtility, options: dict[str, Any]) -> None:
-    """Fits the model of all raters.
-
-    Args:
-        group: Whose model it is.
-        options: Of BoTorch's ``fit_gpytorch_mll``.
-    """
-    model = group.rater_model
-    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-    fit_gpytorch_mll(mll, **options)

@@ -49,7 +49,7 @@ from botorch_pref.ax.generation.numbers import (
 )
 from botorch_pref.ax.generation.strategy import PreferenceGenerators, SpreadGenerator
 from botorch_pref.ax.naming import acquisition_classes, model_arguments, model_classes
-from botorch_pref.ax.raters import fit_group, group_arguments
+from botorch_pref.ax.raters import group_arguments
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.feedback_dataset import FeedbackDataset
@@ -62,11 +62,11 @@ def _fit(
 ) -> None:
     """Ax's hook: fits a model with our objective; samples if it is fully Bayesian."""
     options = mll_options or {}
-    any_model: Any = model
-    if is_fully_bayesian(model):
-        fit_fully_bayesian_model_nuts(any_model, disable_progbar=True, **options)
+    fitted: Any = model.rater_model if isinstance(model, GroupUtility) else model
+    if is_fully_bayesian(fitted):
+        fit_fully_bayesian_model_nuts(fitted, disable_progbar=True, **options)
     else:
-        mll = PreferenceMarginalLogLikelihood(any_model.likelihood, any_model)
+        mll = PreferenceMarginalLogLikelihood(fitted.likelihood, fitted)
         fit_gpytorch_mll(mll, **options)
 
 
@@ -82,27 +82,17 @@ def _inputs(
     Features are in the unit cube and categories are one-hot, so that nothing of the
     search space is left to tell the model.
     """
-    return model_arguments(botorch_model_class, dataset, model_config.model_options)
+    options = model_config.model_options
+    if issubclass(botorch_model_class, GroupUtility):
+        assert isinstance(dataset, FeedbackDataset)
+        return group_arguments(dataset, options)
+    return model_arguments(botorch_model_class, dataset, options)
 
 
-def _fit_group(
-    model: GroupUtility,
-    mll_class: type[MarginalLogLikelihood],
-    mll_options: dict[str, Any] | None = None,
-) -> None:
-    """Ax's hook: fits the model of all raters behind a group."""
-    fit_group(model, mll_options or {})
-
-
-def _group_inputs(
-    botorch_model_class: type[Model],
-    model_config: ModelConfig,
-    dataset: FeedbackDataset,
-    search_space_digest: SearchSpaceDigest,
-    surrogate: Surrogate,
-) -> dict[str, Any]:
-    """Ax's hook: constructor arguments of a group of raters."""
-    return group_arguments(dataset, model_config.model_options)
+def _register_model(model_class: type[Model]) -> None:
+    register_model(model_class)
+    fit_botorch_model.register(model_class)(_fit)
+    submodel_input_constructor.register(model_class)(_inputs)
 
 
 def register_classes() -> None:
@@ -112,9 +102,7 @@ def register_classes() -> None:
     """
     for model_class in model_classes().values():
         if model_class not in MODEL_REGISTRY:
-            register_model(model_class)
-            fit_botorch_model.register(model_class)(_fit)
-            submodel_input_constructor.register(model_class)(_inputs)
+            _register_model(model_class)
     for acquisition_class in acquisition_classes().values():
         if acquisition_class not in ACQUISITION_FUNCTION_REGISTRY:
             register_acquisition_function(acquisition_class)
@@ -124,15 +112,6 @@ def _constraint_to_dict(constraint: LinearConstraint) -> dict[str, Any]:
     """Ax's hook: a constraint as Ax stores it."""
     stored = parameter_constraint_to_dict(constraint)
     return {**stored, "__type": ParameterConstraint.__name__}
-
-
-_TRANSFORMS = (
-    CatalogueRows,
-    NearestIntegers,
-    ReadableNumbers,
-    UnitNumbers,
-    WholeNumbers,
-)
 
 
 def _register() -> None:
@@ -155,13 +134,14 @@ def _register() -> None:
     )
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
     CORE_ENCODER_REGISTRY[LinearConstraint] = _constraint_to_dict
-    for transform in _TRANSFORMS:
+    for transform in (
+        *(CatalogueRows, NearestIntegers),
+        *(ReadableNumbers, UnitNumbers, WholeNumbers),
+    ):
         register_transform(transform)
     register_acquisition(PreferenceAcquisition)
     register_mll(PreferenceMarginalLogLikelihood)
-    register_model(GroupUtility)
-    fit_botorch_model.register(GroupUtility)(_fit_group)
-    submodel_input_constructor.register(GroupUtility)(_group_inputs)
+    _register_model(GroupUtility)
     register_classes()
 
 

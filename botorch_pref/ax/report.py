@@ -28,14 +28,13 @@ from pandas import DataFrame
 from pandas.api.types import is_integer
 from torch import Tensor
 
-from botorch_pref.ax.answers import KINDS
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.strategy import fitted_sobol_spec, model_spec
 from botorch_pref.ax.given import written
-from botorch_pref.ax.kinds import OBJECTIVE, Invalid, ShownOptions
+from botorch_pref.ax.kinds import INVALID, KINDS, OBJECTIVE, ShownOptions
 from botorch_pref.ax.log import REPEATS, WITHDRAWN
-from botorch_pref.ax.projection import events_of, standing_answer, standing_answers
+from botorch_pref.ax.projection import events_of, standing_answers
 from botorch_pref.ax.raters import rater_numbers
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.catalogue import Catalogue
@@ -221,7 +220,7 @@ def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Ar
 
 def _counts(experiment: Experiment) -> dict[str, int]:
     trials = experiment.trials.values()
-    answers = [answer for answer in map(standing_answer, trials) if answer is not None]
+    answers = [answer for _, answer in standing_answers(experiment)]
     kinds = Counter(kind for answer in answers for kind in answer)
     events = [events_of(trial) for trial in trials]
     return {
@@ -434,7 +433,7 @@ def preferred(
 
     The answer is as ``Answer.given`` has it.
     """
-    shown = ShownOptions(num_options, tuple(answer.get(Invalid.field, ())))
+    shown = ShownOptions(num_options, tuple(answer.get(INVALID.field, ())))
     found = [
         kind.preferences(answer[kind.field], shown)
         for kind in KINDS

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from ax.core.experiment import Experiment
 from botorch.models.model import Model
 
-from botorch_pref.ax.given import given_integer, given_options, is_share, written
+from botorch_pref.ax.given import finite_number, given_integer, given_options, written
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.space.options import (
     DEFAULT_SHARE,
@@ -25,8 +25,8 @@ PROPERTY = "botorch_pref"
 _OPTIONS = ("model_options", "fit_options", "acquisition_options", "optimizer_options")
 
 POOL, SHARE = "pool", "share"
-"""What a model makes of several raters: one utility, or one each that have something in
-common."""
+"""Answers of several raters are about one utility, or about one each, which have
+something in common."""
 
 SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
 """Of the optimizer in constrained spaces, where BoTorch finds starting points by random
@@ -87,12 +87,13 @@ class Settings:
             number = given_integer(name, getattr(self, name), least)
             object.__setattr__(self, name, number)
         self._check_raters(model_class)
-        if not is_share(self.repeat_rate):
+        rate = finite_number(self.repeat_rate)
+        if rate is None or not 0 <= rate <= 1:
             raise ExperimentError(
                 f"repeat_rate is {written(self.repeat_rate)}; give a number from 0 to "
                 "1."
             )
-        object.__setattr__(self, "repeat_rate", float(self.repeat_rate))
+        object.__setattr__(self, "repeat_rate", rate)
         difference = given_difference(self.smallest_difference)
         object.__setattr__(self, "smallest_difference", difference)
         for name in _OPTIONS:
@@ -110,21 +111,11 @@ class Settings:
                 "the answers of all."
             )
 
-    def to_property(self) -> dict[str, Any]:
-        """Dictionary of the settings as Ax's experiment holds them."""
-        return asdict(self)
-
     @classmethod
     def from_arguments(cls, given: dict[str, Any]) -> Self:
         """Settings from arguments; classes count as their names.
 
         Where no kernel is named, one that is fitted is a `DuelKernel`.
-
-        Args:
-            given: By name.
-
-        Raises:
-            ExperimentError: There is no such setting.
         """
         names = [attribute.name for attribute in fields(cls)]
         if unknown := sorted(set(given) - set(names)):
@@ -133,38 +124,21 @@ class Settings:
                 f"{', '.join(names)}."
             )
         chosen = cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
-        if chosen._one_fitted_kernel:
+        model_class = class_named(chosen.model, model_classes(), "model")
+        one = issubclass(model_class, PreferenceGP) and not model_class._is_ensemble
+        if one and chosen.raters == POOL:
             options = {"covar_module": DuelKernel.__name__, **chosen.model_options}
             chosen = replace(chosen, model_options=options)
         return chosen
 
-    @property
-    def _one_fitted_kernel(self) -> bool:
-        """Whether the model has one kernel whose parameters are fitted."""
-        model_class = class_named(self.model, model_classes(), "model")
-        one = issubclass(model_class, PreferenceGP) and not model_class._is_ensemble
-        return one and self.raters == POOL
-
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
-        """Settings of a preference experiment.
-
-        Args:
-            experiment: Ax's, made by `new_experiment`.
-        """
+        """Settings of a preference experiment."""
         return cls(**experiment._properties[PROPERTY])
 
     @classmethod
     def of_stored(cls, stored: object) -> Self:
-        """Settings that were stored with an experiment.
-
-        Args:
-            stored: What was read.
-
-        Raises:
-            StorageError: They are not the settings that there are, or one of them
-                cannot be.
-        """
+        """Settings that were stored with an experiment."""
         names = {attribute.name for attribute in fields(cls)}
         if not isinstance(stored, dict) or names != set(stored):
             found = sorted(stored) if isinstance(stored, dict) else stored
@@ -179,11 +153,7 @@ class Settings:
 
 
 def smallest_difference_of(experiment: Experiment) -> SmallestDifference:
-    """Smallest difference that is stored with an experiment; the default without one.
-
-    Args:
-        experiment: Ax's, also one that is no preference experiment of ours.
-    """
+    """Smallest difference that is stored with Ax's experiment, or that by default."""
     stored = (experiment._properties or {}).get(PROPERTY, {})
     found: SmallestDifference = stored.get("smallest_difference", DEFAULT_SHARE)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, get_args
 
 from ax.api.configs import (
@@ -17,12 +17,10 @@ from ax.core.objective import Objective
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter_constraint import validate_constraint_parameters
 from ax.core.search_space import SearchSpace
-from ax.exceptions.core import AxError
 from ax.utils.common.constants import Keys
 
-from botorch_pref.ax.answers import KINDS
 from botorch_pref.ax.given import given_integer, is_text, written
-from botorch_pref.ax.kinds import OBJECTIVE
+from botorch_pref.ax.kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.settings import PROPERTY, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.catalogue import Catalogue
@@ -40,17 +38,6 @@ from botorch_pref.errors import ExperimentError
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
 _CONFIGS = get_args(ParameterConfig)
 
-_REFUSALS = (
-    AxError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
-"""What Ax, and SymPy that it calls, say to what they do not take."""
-
 
 def new_experiment(
     name: str,
@@ -60,15 +47,7 @@ def new_experiment(
     settings: Settings,
     catalogue: Catalogue | None = None,
 ) -> Experiment:
-    """Ax's experiment with all metrics of answers.
-
-    Args:
-        name: Of the experiment.
-        parameters: Ax's configurations of parameters.
-        parameter_constraints: Linear ones, as Ax takes them.
-        num_levels: How many levels a scale of levels has, if there is one.
-        settings: How questions are chosen.
-        catalogue: All designs that there are, if they are the rows of a table.
+    """Ax's experiment without questions, with a metric for each kind of answer.
 
     Raises:
         ExperimentError: Ax does not take the parameters, no design satisfies the
@@ -82,12 +61,13 @@ def new_experiment(
         num_levels = given_integer("num_levels", num_levels, 2)
     space = _search_space(parameters, parameter_constraints)
     experiment = Experiment(search_space=space, name=name)
-    check_coefficients(experiment.search_space)
-    check_feasible(experiment.search_space)
-    fit_ranges(experiment.search_space)
-    check_smallest_difference(experiment.search_space, settings.smallest_difference)
-    for kind in KINDS:
-        experiment.add_metric(kind.made_metric(num_levels))
+    space = experiment.search_space
+    check_coefficients(space)
+    check_feasible(space)
+    fit_ranges(space)
+    check_smallest_difference(space, settings.smallest_difference)
+    for metric in new_metrics(num_levels):
+        experiment.add_metric(metric)
     signature = experiment.metrics[OBJECTIVE].signature
     objective = Objective(
         expression=OBJECTIVE, metric_name_to_signature={OBJECTIVE: signature}
@@ -99,20 +79,12 @@ def new_experiment(
     if settings.baseline is not None:
         design = own_design(experiment, settings.baseline)
         settings = replace(settings, baseline=design)
-    experiment._properties[PROPERTY] = settings.to_property()
+    experiment._properties[PROPERTY] = asdict(settings)
     return experiment
 
 
 def checked_space(parameters: Any, parameter_constraints: Any) -> list[ParameterConfig]:
-    """Parameters and constraints of the types that Ax takes.
-
-    Args:
-        parameters: Ax's configurations of parameters.
-        parameter_constraints: Texts.
-
-    Raises:
-        ExperimentError: They are something else.
-    """
+    """Parameters and constraints of the types that Ax takes."""
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         raise ExperimentError(
@@ -130,7 +102,12 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
                 f"parameter_constraints has {written(text)}; give texts such as "
                 "'x + y <= 1'."
             )
-    for config in parameters:
+    for place, config in enumerate(parameters):
+        if not is_text(config.name) or not config.name.strip():
+            raise ExperimentError(
+                f"parameters has the name {written(config.name)} at {place} (counted "
+                "from 0); give the parameter a name."
+            )
         check_config(config)
     return [*parameters]
 
@@ -156,20 +133,13 @@ def _search_space(
                 [p for p in parameters if p.name in constraint.constraint_dict]
             )
         return SearchSpace(parameters, [*constraints])
-    except (*_REFUSALS, ExperimentError) as error:
+    # Ax, and SymPy that it calls, refuse with errors of all kinds.
+    except Exception as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
 
 
 def check_with_parameters(parameters: object, parameter_constraints: object) -> None:
-    """Checks that no constraints are given without the parameters that they are of.
-
-    Args:
-        parameters: As they were given; None for none.
-        parameter_constraints: Theirs.
-
-    Raises:
-        ExperimentError: There are constraints alone.
-    """
+    """Checks that no constraints are given without the parameters that they are of."""
     if parameters is None and parameter_constraints != ():
         raise ExperimentError(
             f"parameter_constraints is {written(parameter_constraints)} without "
@@ -182,16 +152,7 @@ def check_same_space(
     parameters: Sequence[Any],
     parameter_constraints: Sequence[str],
 ) -> None:
-    """Checks that parameters and constraints are those of an experiment.
-
-    Args:
-        experiment: Ax's.
-        parameters: Ax's configurations of parameters.
-        parameter_constraints: Linear ones, as Ax takes them.
-
-    Raises:
-        ExperimentError: They are not.
-    """
+    """Checks that parameters and constraints are those of an experiment."""
     name = experiment.name
     given = new_experiment(name, parameters, parameter_constraints, None, Settings())
     if given.search_space != experiment.search_space:

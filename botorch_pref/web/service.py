@@ -11,7 +11,6 @@ from dataclasses import fields
 from typing import Any
 
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
-from botorch_pref.ax.projection import batch
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.contents import Media, NumberTable, Presenter, Show
@@ -385,7 +384,7 @@ class PreferenceService:
             ExperimentError: There is no such thing.
         """
         trial = self.desk.experiment.experiment.trials.get(index)
-        question = None if trial is None else Question.of_trial(batch(trial))
+        question = None if trial is None else Question.of_trial(trial)
         found = question and self._renderer.media(question, option, part)
         if not found:
             raise ExperimentError("There is no such picture, sound or film.")

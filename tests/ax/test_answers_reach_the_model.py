@@ -68,107 +68,51 @@ def check(experiment, engine, datapoints, feedback, **options) -> None:
     torch.testing.assert_close(got.variance, expected.variance, rtol=1e-6, atol=1e-8)
 
 
-CASES = {
-    "wins and a tie": (
-        [(2, {"winner": 1}), (2, {"tie": True}), (2, {"winner": 0})],
-        [Comparisons(torch.tensor([[1, 0], [4, 5]]), ties=torch.tensor([[2, 3]]))],
+# Every kind of answer, two of most; each with its feedback below, in numbers of options
+# as they were shown, counted through.
+ANSWERS = [
+    *((2, {"winner": 1}), (2, {"tie": True}), (2, {"winner": 0})),
+    *((3, {"best": 1}), (2, {"best": 1})),
+    *((3, {"ranking": [2, 0, 1]}), (4, {"ranking": [1, 3, 0, 2]})),
+    *((3, {"ranking": [2, 1], "invalid": [0]}), (3, {"best": 1, "invalid": [2]})),
+    *((2, {"levels": [3, None]}), (2, {"levels": [0, 2]})),
+    *((2, {"ratings": [0.123456789, 0.7]}), (2, {"winner": 1, "ratings": [None, 0.9]})),
+    *((2, {"strength": 0.9}), (2, {"strength": 0.2})),
+]
+WINS = [[1, 0], [4, 5], [10, 9], [20, 19], [22, 21], [31, 30]]
+VALID = torch.tensor([False, True, True, True, True, False])
+FEEDBACK = [
+    Comparisons(torch.tensor(WINS), ties=torch.tensor([[2, 3]])),
+    Choices(torch.tensor([[7, 6, 8]]), torch.tensor([7])),
+    Rankings(torch.tensor([[13, 11, 12, -1], [15, 17, 14, 16]])),
+    Strengths(
+        torch.tensor([[32, 33], [34, 35]]),
+        torch.tensor([0.9, 0.2], dtype=torch.float64),
     ),
-    "choices of three and of two": (
-        [(3, {"best": 1}), (2, {"best": 1})],
-        [
-            Comparisons(torch.tensor([[4, 3]])),
-            Choices(torch.tensor([[1, 0, 2]]), torch.tensor([1])),
-        ],
+    Validity(torch.arange(18, 24), VALID),
+    Ratings(
+        torch.tensor([28, 29, 31]),
+        torch.tensor([0.123456789, 0.7, 0.9], dtype=torch.float64),
     ),
-    "rankings of three and of four": (
-        [(3, {"ranking": [2, 0, 1]}), (4, {"ranking": [1, 3, 0, 2]})],
-        [Rankings(torch.tensor([[2, 0, 1, -1], [4, 6, 3, 5]]))],
-    ),
-    "a ranking without what failed": (
-        [(3, {"ranking": [2, 1], "invalid": [0]}), (3, {"best": 1, "invalid": [2]})],
-        [
-            Comparisons(torch.tensor([[2, 1], [4, 3]])),
-            Validity(
-                torch.arange(6), torch.tensor([False, True, True, True, True, False])
-            ),
-        ],
-    ),
-    "levels": (
-        [(2, {"levels": [3, None]}), (2, {"levels": [0, 2]}), (2, {"winner": 0})],
-        [
-            Comparisons(torch.tensor([[4, 5]])),
-            OrdinalRatings(torch.tensor([0, 2, 3]), torch.tensor([3, 0, 2]), 4),
-        ],
-    ),
-    "ratings and one that cannot be compared": (
-        [
-            (2, {"ratings": [0.123456789, 0.7]}),
-            (2, {"cannot_compare": True}),
-            (2, {"winner": 1, "ratings": [None, 0.9]}),
-        ],
-        [
-            Comparisons(torch.tensor([[3, 2]])),
-            Ratings(
-                torch.tensor([0, 1, 3]),
-                torch.tensor([0.123456789, 0.7, 0.9], dtype=torch.float64),
-            ),
-        ],
-    ),
-    "strengths": (
-        [(2, {"strength": 0.9}), (2, {"strength": 0.2})],
-        [
-            Strengths(
-                torch.tensor([[0, 1], [2, 3]]),
-                torch.tensor([0.9, 0.2], dtype=torch.float64),
-            )
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_model_is_the_one_built_by_hand(case, tmp_path) -> None:
-    answers, feedback = CASES[case]
-    experiment, asked = play(tmp_path / "unit.db", answers)
-    # Who gave strengths alone may be asked about duels next.
-    heard = PairwiseProbitLikelihood() if case == "strengths" else None
-    options = {} if heard is None else {"likelihood": {Comparisons: heard}}
-    compared = [
-        question
-        for question, (_, said) in zip(asked, answers, strict=True)
-        if "cannot_compare" not in said
-    ]
-    check(experiment, EPPreferenceGP, points(*compared), feedback, **options)
+    OrdinalRatings(torch.tensor([24, 26, 27]), torch.tensor([3, 0, 2]), 4),
+]
 
 
 @pytest.mark.slow
-def test_all_in_one_model(tmp_path) -> None:
-    answers = [
-        (2, {"winner": 1}),
-        (3, {"ranking": [1, 2, 0]}),
-        (2, {"strength": 0.7}),
-        (2, {"ratings": [0.4, 0.6]}),
-        (2, {"invalid": [1]}),
-    ]
-    feedback = [
-        Comparisons(torch.tensor([[1, 0]])),
-        Rankings(torch.tensor([[3, 4, 2]])),
-        Strengths(torch.tensor([[5, 6]]), torch.tensor([0.7], dtype=torch.float64)),
-        Ratings(torch.tensor([7, 8]), torch.tensor([0.4, 0.6], dtype=torch.float64)),
-        Validity(torch.tensor([9, 10]), torch.tensor([True, False])),
-    ]
-    experiment, asked = play(tmp_path / "unit.db", answers)
-    check(experiment, EPPreferenceGP, points(*asked), feedback)
+def test_the_model_of_every_kind_is_the_one_built_by_hand(tmp_path) -> None:
+    experiment, asked = play(tmp_path / "unit.db", ANSWERS)
+    check(experiment, EPPreferenceGP, points(*asked), FEEDBACK)
 
 
-def test_another_engine_by_its_class(tmp_path) -> None:
-    answers = [(2, {"winner": 1}), (2, {"strength": 0.7})]
-    feedback = [
-        Comparisons(torch.tensor([[1, 0]])),
-        Strengths(torch.tensor([[2, 3]]), torch.tensor([0.7], dtype=torch.float64)),
-    ]
-    experiment, asked = play(tmp_path / "unit.db", answers, model=LaplacePreferenceGP)
-    check(experiment, LaplacePreferenceGP, points(*asked), feedback)
+def test_what_cannot_be_compared_is_no_answer_of_the_model(tmp_path) -> None:
+    said = [{"strength": 0.9}, {"cannot_compare": True}, {"strength": 0.2}]
+    experiment, asked = play(tmp_path / "unit.db", [(2, each) for each in said])
+    strengths = torch.tensor([0.9, 0.2], dtype=torch.float64)
+    # Who gave strengths alone may be asked about duels next.
+    heard = {Comparisons: PairwiseProbitLikelihood()}
+    feedback = [Strengths(torch.tensor([[0, 1], [2, 3]]), strengths)]
+    kept = points(asked[0], asked[2])
+    check(experiment, EPPreferenceGP, kept, feedback, likelihood=heard)
 
 
 def test_another_likelihood_by_its_name(tmp_path) -> None:

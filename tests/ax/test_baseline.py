@@ -19,9 +19,9 @@ BASELINE = {"a": 1, "b": 0.5}
 AT = (1.0, 0.5)
 
 
-@pytest.fixture(params=["triangle.db"])
-def path(request, tmp_path):
-    return tmp_path / request.param
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "triangle.db"
 
 
 def test_questions_before_the_model_chooses_show_it(path) -> None:

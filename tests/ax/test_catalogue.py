@@ -1,5 +1,6 @@
 """Experiments whose designs are the rows of a table."""
 
+import pickle
 import sqlite3
 
 import numpy as np
@@ -7,8 +8,9 @@ import pandas as pd
 import pytest
 import torch
 from espresso import QUICK_FIT
+from showing import A, B, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import Design, PreferenceExperiment
 from botorch_pref.ax.report import NUM_CANDIDATES, candidate_points
 from botorch_pref.ax.space.catalogue import catalogue_parameters
 from botorch_pref.errors import ExperimentError, StorageError
@@ -186,13 +188,35 @@ def test_a_catalogue_has_no_other_parameters(tmp_path) -> None:
         PreferenceExperiment.create("cellar", storage=tmp_path / "cellar.db")
 
 
-def test_answers_from_elsewhere_name_rows(tmp_path) -> None:
-    numbered = WINES.set_axis(range(NUM))
-    experiment = cellar(tmp_path / "cellar.db", numbered)
-    answers = pd.DataFrame({"winner": [3, 7], "loser": [5, 3], "rater": ["eva", "bob"]})
-    experiment.record_table(answers)
-    table = experiment.answers()
-    assert table["name"].tolist() == ["3", "5", "7", "3"]
-    assert table["winner"].tolist() == [1, 0, 1, 0]
-    for name, price in zip(table["name"], table["price"], strict=True):
-        assert price == numbered.loc[int(name), "price"]
+SONGS = pd.DataFrame(
+    {"length": [2.5, 3.0, 4.5], "loud": [0.1, 0.9, 0.4]},
+    index=["aria", "march", "waltz"],
+)
+
+
+def test_what_is_shown_and_recommended_has_its_id(tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "songs", catalogue=SONGS, storage=tmp_path / "songs.db"
+    )
+    question = experiment.record(["waltz", "aria"], winner=0)
+    assert [option.id for option in question.options] == ["waltz", "aria"]
+    assert [option.id for option in experiment.ask().options] == [
+        *experiment.pending[0].names
+    ]
+    assert experiment.recommend().id == "waltz"
+    best = experiment.recommend(anywhere=True)
+    assert best == SONGS.loc[best.id].to_dict()
+    assert "id='waltz'" in repr(experiment.recommend())
+    # As any design, it can be asked about.
+    assert experiment.ask(options=[best, "aria"]).names == (best.id, "aria")
+
+
+def test_a_design_is_a_dictionary(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [A, B], winner=1)
+    best = experiment.recommend()
+    assert (best, best.id) == ({"a": B[0], "b": B[1]}, None)
+    assert repr(best) == repr(dict(best))
+    design = Design({"x": 1}, "one")
+    for other in (design.copy(), pickle.loads(pickle.dumps(design))):
+        assert (other, other.id) == (design, "one")

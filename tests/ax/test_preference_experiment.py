@@ -5,8 +5,6 @@ from ax.core.trial_status import TrialStatus
 from espresso import better, create
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import options_shown
-from botorch_pref.errors import ExperimentError
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +52,11 @@ def test_ax_sees_the_winners(played) -> None:
     assert set(data.metric_name) == {"pairwise_pref_query"}
     for index, trial in played.experiment.trials.items():
         rows = data[data.trial_index == index].set_index("arm_name")["mean"]
-        winner = better(played_duel(played, index))
-        shown = options_shown(trial)
-        assert rows[shown[winner].name] == 1
-        assert rows[shown[1 - winner].name] == 0
+        winner = better(played.question(index))
+        names = played.question(index).names
+        assert rows[names[winner]] == 1
+        assert rows[names[1 - winner]] == 0
         assert trial.status is TrialStatus.COMPLETED
-
-
-def played_duel(played, index):
-    from botorch_pref.ax.questions import Question
-
-    return Question.of_trial(played.experiment.trials[index])
 
 
 @pytest.mark.slow
@@ -73,17 +65,3 @@ def test_recommendations_are_feasible_and_those_anywhere_no_worse(played) -> Non
     shown, anywhere = played.recommend(), played.recommend(anywhere=True)
     assert shown in [arm.parameters for arm in played.experiment.arms_by_name.values()]
     assert space.check_membership(anywhere, raise_error=True)
-
-
-def test_one_answer_to_a_question(tmp_path) -> None:
-    experiment = create(tmp_path / "espresso.db")
-    question = experiment.ask()
-    assert experiment.pending == [question]
-    experiment.tell(question, winner=1)
-    experiment.tell(question, winner=1)
-    assert len(experiment.experiment.lookup_data().df) == 2
-    with pytest.raises(ExperimentError, match="withdraw it"):
-        experiment.tell(question, winner=0)
-    with pytest.raises(ExperimentError, match="no question 7"):
-        experiment.tell(7, winner=0)
-    assert experiment.pending == []

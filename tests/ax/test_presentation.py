@@ -1,10 +1,10 @@
-"""The order in which options are shown."""
+"""The order in which options are shown, and how an experiment shows itself."""
 
 import pytest
-from showing import PARAMETERS
+from showing import PARAMETERS, A, B, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import events_of, options_shown
+from botorch_pref.ax.projection import events_of
 
 QUESTIONS = 40
 
@@ -22,7 +22,7 @@ def spread(tmp_path_factory) -> PreferenceExperiment:
 
 def test_what_was_chosen_first_is_shown_first_half_of_the_time(spread) -> None:
     first = sum(
-        options_shown(trial)[0].name == trial.arms[0].name
+        spread.question(trial.index).names[0] == trial.arms[0].name
         for trial in spread.experiment.trials.values()
     )
     # Three standard deviations of fair coins.
@@ -64,3 +64,22 @@ def test_answers_are_about_the_options_as_they_were_shown(tmp_path) -> None:
         shown = events_of(trial)[0].what["options"]
         turned += shown != [arm.name for arm in trial.arms]
     assert turned
+
+
+def test_an_experiment_says_what_it_is(tmp_path) -> None:
+    path = tmp_path / "triangle.db"
+    experiment = triangle(path, model="LaplacePreferenceGP")
+    tell(experiment, [A, B], winner=1)
+    tell(experiment, [A, B], cannot_compare=True)
+    experiment.ask()
+    said = repr(experiment)
+    for part in (
+        "'triangle'",
+        str(path),
+        "3 questions, 2 answers",
+        "LaplacePreferenceGP",
+        "DuelingExploringEIIG",
+    ):
+        assert part in said
+    experiment.withdraw(0)
+    assert "1 answers" in repr(experiment)

@@ -2,13 +2,14 @@
 
 import importlib
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
-from showing import A, B, show, tell, triangle
+from showing import A, B, tell, triangle
 
 from botorch_pref import Comparisons, PairwiseProbitLikelihood
 from botorch_pref.ax import PreferenceExperiment
@@ -24,12 +25,22 @@ X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
         ({"parameters": X}, "give a list of RangeParameterConfig"),
         ({"parameters": [{"name": "x"}]}, "give a list of RangeParameterConfig"),
         ({"parameters": [X, X]}, "must be unique"),
+        ({"parameters": [X, replace(X, name="")]}, r"name '' at 1 .*give the"),
+        ({"parameters": [replace(X, name=" ")]}, "name ' ' at 0"),
+        ({"parameters": [replace(X, name=None)]}, "name None at 0"),
         ({"parameter_constraints": "x <= 1"}, "give a list of texts"),
         ({"parameter_constraints": ["x + z <= 1"]}, "there is no parameter 'z'"),
         ({"name": ""}, "give the experiment a name"),
         ({"name": None}, "give the experiment a name"),
+        ({"model": "PairwiseGP"}, "no model 'PairwiseGP'.*EPPreferenceGP"),
+        ({"acquisition": "qEI"}, "no acquisition function 'qEI'.*DuelingEIIG"),
+        ({"acquisition": "FeasibilityWeighted"}, "no acquisition function"),
+        ({"initial": 0}, "initial is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 1.5}, "seed is 1.5"),
         ({"sed": 1}, "no setting sed"),
         ({"seed": True}, "seed is True"),
+        ({"num_levels": 1}, "num_levels is 1"),
         ({"initial": np.array(3)}, "initial is"),
         ({"num_levels": 2.0}, "num_levels is"),
         ({"num_levels": True}, "num_levels is"),
@@ -56,21 +67,6 @@ def test_numbers_may_be_of_numpy(tmp_path) -> None:
     for size in (2.0, True, "2", np.array(2)):
         with pytest.raises(ExperimentError, match="size is"):
             again.ask(size)
-
-
-@pytest.mark.parametrize("question", ["0", None, [0], 1.0, True, 1])
-def test_a_question_that_is_none_is_refused(question, tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.db")
-    show(experiment, A, B)
-    with pytest.raises(ExperimentError, match=r"no question .*; 1 were asked"):
-        experiment.tell(question, winner=0)
-
-
-def test_a_log_that_cannot_be_written_is_said_so(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.db")
-    tell(experiment, [A, B], winner=0)
-    with pytest.raises(StorageError, match=r"Cannot write .*log\.csv"):
-        experiment.write_log(tmp_path / "nowhere" / "log.csv")
 
 
 def test_a_database_without_its_driver_is_said_so(monkeypatch) -> None:

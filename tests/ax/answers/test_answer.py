@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from botorch_pref.ax.answers import KINDS, Answer, checked_answer
+from botorch_pref.ax.answers import Answer, checked_answer
+from botorch_pref.ax.kinds import KINDS
 from botorch_pref.errors import ExperimentError
 
 DUEL = "pairwise_pref_query"
@@ -89,14 +88,6 @@ def test_what_is_kept_is_read_back(kind, example) -> None:
 )
 def test_answers_are_data_of_their_metrics(size, said, rows) -> None:
     assert checked_answer(size, 5, **said).rows(size) == rows
-
-
-@given(st.permutations(range(5)), st.integers(3, 5))
-def test_ranks_put_options_back_in_order(order, size) -> None:
-    order = [option for option in order if option < size]
-    (ranks,) = checked_answer(size, None, ranking=order).rows(size).values()
-    assert sorted(ranks, key=ranks.__getitem__) == order
-    assert sorted(ranks.values()) == [*range(1, size + 1)]
 
 
 def test_the_same_said_in_other_ways_is_the_same_answer() -> None:

@@ -12,9 +12,9 @@ from botorch_pref.errors import ExperimentError
 ITEMS = DataFrame([A, B, C], columns=["a", "b"], index=["x", "y", "z"])
 
 
-@pytest.fixture(params=["triangle.db"])
-def path(request, tmp_path):
-    return tmp_path / request.param
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "triangle.db"
 
 
 def whats(experiment: PreferenceExperiment) -> list[dict]:
@@ -87,8 +87,8 @@ def test_designs_in_a_file(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
-        ({"loser": ["y", "w"]}, "Row 1 .* loser 'w', which is no item"),
-        ({"loser": ["y", "x"]}, "Row 1 .*both"),
+        ({"loser": ["y", "w"]}, "Row 1 of the answers has the loser 'w', which is no"),
+        ({"loser": ["y", "x"]}, "Row 1 of the answers: .*both"),
         ({"tie": [True, "maybe"]}, "Row 1 .* tie 'maybe'"),
         ({"seconds": [1, -1]}, "Row 1 .*seconds is -1"),
         ({"colour": ["red", "red"]}, r"columns \['colour'\], which mean nothing"),
@@ -110,14 +110,45 @@ def test_tables_that_are_none(tmp_path) -> None:
         (DataFrame({"winner": ["x"], "loser": ["y"]}), None, "or winner and loser"),
         (DataFrame({"winner": ["x"]}), ITEMS, "no column loser"),
         (DataFrame({"winner": [], "loser": []}), ITEMS, "no rows"),
-        (DataFrame({"winner_a": [0.1]}), None, "has no b"),
+        (DataFrame({"winner_a": [0.1]}), None, r"Row 0 of .*\(winner\): .*has no b"),
         (tmp_path / "none.csv", None, "cannot be read"),
         ([{"winner": "x"}], ITEMS, "answers is a list"),
         (
             DataFrame({"winner": ["x"], "loser": ["y"]}),
             ITEMS.rename(index={"z": "x"}),
-            "'x' twice",
+            "'x' twice, at 0 and 2",
         ),
     ):
         with pytest.raises(ExperimentError, match=match):
             experiment.record_table(answers, items)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (
+            "winner_a;winner_b\n1;1",
+            r"by ';'; save .*read_csv\(..., sep=';'\)",
+        ),
+        ("winner_a\twinner_b\n1\t1", "separated by"),
+        ("1,1,much,1", "Row 2 of t.csv, column loser_a, is 'much'; give a number"),
+        ("1,1,0,0\n1,0,9,9", r"Row 3 of t.csv \(loser\): .*a is 9.0, and should be"),
+        ("1,1,0,0\n1,0,,0", r"Row 3 of t.csv \(loser\): .*has no a; give"),
+        ("1,1,0,0\n1,1,1,1", "Row 3 of t.csv: Options 0 and 1 are both"),
+        ("1,1,0,0,0", "Expected 4 fields in line 2, saw 5"),
+        ("question,option,a,b,winner\n7,0,1,1,1\n7,1,0,0,1", "Row 2 of t.csv .*'7'"),
+        # Two tables put together.
+        (
+            "question,option,a,b,winner" + "\n7,0,1,1,1\n7,1,0,0,0" * 2,
+            r"Row 2 of t.csv \(question '7'\).* option .*a number of its own",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_found_by_its_row(text, match, tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    if not text.startswith(("winner", "question")):
+        text = f"winner_a,winner_b,loser_a,loser_b\n{text}"
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(ExperimentError, match=match):
+        experiment.record_table(tmp_path / "t.csv")
+    assert len(experiment.experiment.trials) == 0

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import options_shown, standing_event
+from botorch_pref.ax.projection import standing_event
 from botorch_pref.errors import ExperimentError
 
 LEVELS = 4
@@ -100,7 +100,7 @@ def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
     for trial in experiment.experiment.trials.values():
         event = standing_event(trial)
         if event is not None:
-            options = [dict(arm.parameters) for arm in options_shown(trial)]
+            options = [dict(o) for o in experiment.question(trial.index).options]
             found.append((options, dict(event.what)))
     return found
 
@@ -161,13 +161,13 @@ def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
         ({"winner": [1, 1]}, r"winner \[1.0, 1.0\], which no answer gives"),
         ({"winner": [1, "x"]}, "winner 'x'; give a number"),
         ({"winner": [float("inf"), 0]}, "winner inf; give a number"),
-        ({"option": [0, 0]}, "option .*count its options from 0"),
-        ({"option": [0, None]}, "option .*count its options from 0"),
+        ({"option": [0, 0]}, "option .*count the options of a question from 0"),
+        ({"option": [0, None]}, "option .*count the options of a question from 0"),
         ({"rater": ["a", "b"]}, "the same"),
         ({"shown": [0, None]}, "shown .*count"),
         ({"tie": [1, 1]}, "winner and tie"),
         ({"beauty": [1, 1]}, "beauty.* mean nothing"),
-        ({"winner_parameter": [0.5, None]}, "Row 0 .*winner is"),
+        ({"winner_parameter": [0.5, None]}, "Row 1 .*winner is"),
         ({"levels": [0.5, None]}, "levels holds 0.5"),
         ({"valid": [0, 1]}, "which no answer gives|are valid"),
     ],

@@ -1,14 +1,14 @@
-"""Answers: told once, told again, told wrongly and taken back."""
+"""Answers: told once, told again, told wrongly, undone and withdrawn."""
 
 import csv
 import json
 
 import pytest
 from ax.core.trial_status import TrialStatus
-from espresso import PARAMETERS, better, create
+from espresso import better, create
+from showing import A, B, C, D, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.projection import options_shown
 from botorch_pref.errors import ExperimentError
 
 
@@ -20,16 +20,17 @@ def experiment(tmp_path) -> PreferenceExperiment:
 def rows(experiment: PreferenceExperiment, index: int) -> dict[str, list[float]]:
     """Values of each metric, of the options as they were shown."""
     data = experiment.experiment.lookup_data(trial_indices={index}).df
-    shown = options_shown(experiment.experiment.trials[index])
-    names = [arm.name for arm in shown]
+    names = experiment.question(index).names
     metrics = data.set_index("arm_name").groupby("metric_name")["mean"]
     return {name: group.reindex(names).dropna().tolist() for name, group in metrics}
 
 
 def test_the_same_answer_again_changes_nothing(experiment) -> None:
     question = experiment.ask()
+    assert experiment.pending == [question]
     for said in ({"winner": 1}, {"best": 1}, {"ranking": (1, 0)}):
         experiment.tell(question, **said)
+    assert experiment.pending == []
     experiment.tell(question.index, winner=1)
     assert rows(experiment, 0) == {"pairwise_pref_query": [0, 1]}
     assert len(experiment.experiment.trials[0]._properties["preference_events"]) == 2
@@ -70,11 +71,7 @@ def test_a_question_is_taken_back_once(experiment) -> None:
     experiment.withdraw(question)
     experiment.withdraw(question)
     assert experiment.pending == []
-    kinds = [
-        event["kind"]
-        for event in experiment.experiment.trials[0]._properties["preference_events"]
-    ]
-    assert kinds == ["asked", "withdrawn"]
+    assert kinds(experiment, 0) == ["asked", "withdrawn"]
 
 
 def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
@@ -118,25 +115,90 @@ def test_the_log_has_everything_in_order(experiment, tmp_path) -> None:
     assert all(row["time"].endswith("+00:00") for row in log)
 
 
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"model": "PairwiseGP"}, "no model 'PairwiseGP'.*EPPreferenceGP"),
-        ({"acquisition": "qEI"}, "no acquisition function 'qEI'.*DuelingEIIG"),
-        ({"acquisition": "FeasibilityWeighted"}, "no acquisition function"),
-        ({"initial": 0}, "initial is 0"),
-        ({"seed": -1}, "seed is -1"),
-        ({"seed": 1.5}, "seed is 1.5"),
-        ({"minimise": True}, "no setting minimise"),
-        ({"num_levels": 1}, "num_levels is 1"),
-        ({"parameter_constraints": ["dose + water <= 3"]}, "search space"),
-    ],
-)
-def test_settings_that_cannot_be(tmp_path, settings, match) -> None:
-    with pytest.raises(ExperimentError, match=match):
-        PreferenceExperiment.create(
-            "espresso",
-            storage=tmp_path / "espresso.db",
-            **{"parameters": PARAMETERS, **settings},
+def kinds(experiment: PreferenceExperiment, index: int) -> list[str]:
+    properties = experiment.experiment.trials[index]._properties
+    return [event["kind"] for event in properties["preference_events"]]
+
+
+def data(experiment: PreferenceExperiment):
+    columns = ["trial_index", "arm_name", "metric_name", "mean"]
+    return experiment.experiment.lookup_data().df[columns].sort_values(columns)
+
+
+def test_the_last_answer_is_undone_and_told_anew(tmp_path) -> None:
+    path = tmp_path / "triangle.db"
+    experiment = triangle(path)
+    tell(experiment, [A, B], winner=0)
+    before = data(experiment)
+    question = show(experiment, B, C)
+    experiment.tell(question, winner=1)
+    later = show(experiment, C, D)
+    assert experiment.undo() == question
+    assert experiment.pending == [question, later]
+    resumed = PreferenceExperiment.resume("triangle", storage=path)
+    assert resumed.pending == [question, later]
+    assert data(resumed).reset_index(drop=True).equals(before.reset_index(drop=True))
+    trial = resumed.experiment.trials[question.index]
+    assert trial.status is TrialStatus.RUNNING
+    assert trial.time_completed is None
+    resumed.tell(question, winner=0)
+    again = PreferenceExperiment.resume("triangle", storage=path)
+    assert kinds(again, question.index) == ["asked", "told", "undone", "told"]
+    assert again.pending == [later]
+    winners = data(again).query("trial_index == 1 and mean == 1")["arm_name"]
+    assert winners.tolist() == [again.experiment.trials[1].arms[0].name]
+
+
+def test_undo_goes_back_answer_by_answer(tmp_path) -> None:
+    path = tmp_path / "triangle.db"
+    experiment = triangle(path)
+    first, second = show(experiment, A, B), show(experiment, B, C)
+    experiment.tell(second, cannot_compare=True)
+    experiment.tell(first, tie=True)
+    assert experiment.undo() == first
+    assert experiment.undo() == second
+    with pytest.raises(ExperimentError, match="no answer that could be undone"):
+        experiment.undo()
+    resumed = PreferenceExperiment.resume("triangle", storage=path)
+    assert resumed.pending == [first, second]
+    assert resumed.experiment.trials[1].status_reason is None
+    # Told anew, it is the last one again.
+    resumed.tell(second, winner=0)
+    resumed.tell(first, winner=0)
+    assert resumed.undo() == first
+
+
+def test_what_was_withdrawn_is_no_answer_to_undo(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [A, B], winner=0)
+    tell(experiment, [B, C], winner=0)
+    experiment.withdraw(1)
+    assert experiment.undo().index == 0
+    experiment.withdraw(0)
+    assert kinds(experiment, 0) == ["asked", "told", "undone", "withdrawn"]
+    assert experiment.pending == []
+
+
+def test_each_rater_undoes_answers_of_her_own(tmp_path) -> None:
+    path = tmp_path / "triangle.db"
+    experiment = triangle(path)
+    for rater, pair in (("ann", (A, B)), ("bob", (B, C)), ("bob", (A, C))):
+        question = experiment.ask(
+            options=[{"a": a, "b": b} for a, b in pair], rater=rater
         )
-    assert list(tmp_path.iterdir()) == []
+        experiment.tell(question, winner=0)
+    assert experiment.undo(rater="ann").index == 0
+    assert experiment.undo(rater="bob").index == 2
+    with pytest.raises(ExperimentError, match="no answer of 'ann'"):
+        experiment.undo(rater="ann")
+    with pytest.raises(ExperimentError, match="rater is 7"):
+        experiment.undo(rater=7)
+    assert [question.rater for question in experiment.pending] == ["ann", "bob"]
+
+
+def test_an_undone_record_is_asked(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    pair = [{"a": a, "b": b} for a, b in (A, B)]
+    question = experiment.record(pair, winner=0)
+    assert experiment.undo() == question
+    assert experiment.pending == [question]

@@ -14,7 +14,7 @@ from ax.api.configs import (
 from ax.storage.json_store.load import load_experiment
 from showing import A, B, C, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, log
 from botorch_pref.errors import ExperimentError, StorageError
 
 
@@ -46,44 +46,26 @@ def test_what_was_written_is_read_back_whole(name, played, tmp_path) -> None:
         PreferenceExperiment.read(file, storage=tmp_path / "read.db")
 
 
-def test_a_long_note_comes_back_from_every_file(tmp_path) -> None:
+def test_notes_of_every_length_and_end_of_line_come_back(tmp_path) -> None:
     # Python's reader of CSV refuses cells of more than 131,072 characters.
-    note = "é" * 140_000
+    notes = ["a\rb", "a\nb", "a\r\nb", "\r", 'a,"b"', "é" * 140_000]
     experiment = triangle(tmp_path / "triangle.db")
-    tell(experiment, [A, B], winner=0, note=note)
+    for note in notes:
+        tell(experiment, [A, B], winner=0, note=note)
     experiment.write_log(tmp_path / "log.csv")
     read = PreferenceExperiment.read(tmp_path / "log.csv", storage=tmp_path / "a.db")
     assert read.version == experiment.version
     experiment.write_answers(tmp_path / "answers.csv")
     other = triangle(tmp_path / "b.db")
     other.record_table(tmp_path / "answers.csv")
-    assert [*other.answers()["note"]] == [note, note]
-
-
-def test_either_half_of_the_end_of_a_line_is_part_of_a_note(tmp_path) -> None:
-    notes = ["a\rb", "a\nb", "a\r\nb", "\r", 'a,"b"']
-    experiment = triangle(tmp_path / "triangle.db")
-    for note in notes:
-        tell(experiment, [A, B], winner=0, note=note)
-    experiment.write_answers(tmp_path / "answers.csv")
-    other = triangle(tmp_path / "other.db")
-    other.record_table(tmp_path / "answers.csv")
     assert [*other.answers()["note"]][::2] == notes
-
-
-def test_a_file_is_not_written_over_a_database(played, tmp_path) -> None:
-    path = tmp_path / "triangle.db"
-    before = path.read_bytes()
-    for write in (played.write_json, played.write_log, played.write_answers):
-        with pytest.raises(StorageError, match="It is a database; name another file"):
-            write(path)
-    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("act", "match"),
     [
         (lambda e, p: e.merge(None), "other is None; give a PreferenceExperiment"),
+        (lambda e, p: e.merge("triangle.db"), "as resume returns one"),
         (lambda e, p: e.copy(storage=p, parameters=[3]), "give a list of Range"),
         (lambda e, p: e.copy(storage=p, parameters="x"), "give a list of Range"),
         (lambda e, p: e.copy(storage=p, parameter_constraints=["a<=1"]), "without"),
@@ -162,12 +144,6 @@ def test_a_database_is_not_read_as_an_exported_file(played, tmp_path) -> None:
     assert len(str(refusal.value)) < 400
 
 
-@pytest.mark.parametrize("other", ["triangle.db", None])
-def test_only_an_experiment_is_merged(other, played) -> None:
-    with pytest.raises(ExperimentError, match="give a PreferenceExperiment, as resume"):
-        played.merge(other)
-
-
 def test_pandas_and_sqlite_read_the_tables(played, tmp_path) -> None:
     with sqlite3.connect(tmp_path / "triangle.db") as connection:
         events = pd.read_sql("SELECT * FROM preference_events", connection)
@@ -180,8 +156,8 @@ def test_pandas_and_sqlite_read_the_tables(played, tmp_path) -> None:
     assert json.loads(events["what"][3]) == {"tie": True, "levels": [0, 2]}
     assert json.loads(settings)["seed"] == 5
     played.write_log(tmp_path / "log.csv")
-    log = pd.read_csv(tmp_path / "log.csv")
-    assert log["kind"].tolist() == ["created", *events["kind"]]
+    written = pd.read_csv(tmp_path / "log.csv")
+    assert written["kind"].tolist() == ["created", *events["kind"]]
 
 
 def test_a_copy_goes_on_in_a_wider_space(played, tmp_path) -> None:
@@ -260,6 +236,58 @@ def test_merged_experiments_have_what_both_had(played, tmp_path) -> None:
     assert (low.num_answers, played.num_answers) == (0, count)
 
 
+def test_no_event_is_merged_twice(played, tmp_path) -> None:
+    """Neither one's own, nor those that a copy has, nor what was merged before."""
+    # The same twice in one table, perhaps in one millisecond, is two answers.
+    columns = ["winner_a", "winner_b", "loser_a", "loser_b"]
+    played.record_table(pd.DataFrame([[*A, *C]] * 2, columns=columns))
+    version, before = played.version, played.answers()
+    assert played.merge(played) == []
+    copy = played.copy(storage=tmp_path / "copy.db", name="of the same")
+    assert played.merge(copy) == []
+    assert played.version == version
+    # Each goes on: with what was pending, with what was told, with something new.
+    pending = copy.pending[-1]
+    copy.tell(pending, winner=0)
+    copy.undo()
+    copy.tell(pending, winner=1)
+    copy.withdraw(0)
+    new = show(copy, A, B)
+    played.withdraw(1)
+    assert [q.options for q in played.merge(copy)] == [new.options]
+    assert played.merge(copy) == []
+    again = PreferenceExperiment.resume("triangle", storage=tmp_path / "triangle.db")
+    assert again.version == played.version
+    answered = {*before["question"]} - {0, 1} | {pending.index}
+    assert {*again.answers()["question"]} == answered
+    assert again.pending[-1].options == new.options
+
+
+def test_each_of_two_equal_questions_has_its_own_events(tmp_path, monkeypatch) -> None:
+    """As of a table that says a duel twice, and is recorded in one millisecond."""
+    monkeypatch.setattr(log, "now", lambda: "2026-01-01T00:00:00.000+00:00")
+    experiment = triangle(tmp_path / "triangle.db")
+    for _ in range(3):
+        tell(experiment, [A, B], winner=0)
+    copy = experiment.copy(storage=tmp_path / "copy.db")
+    copy.withdraw(1)
+    assert experiment.merge(copy) == []
+    assert {*experiment.answers()["question"]} == {0, 2}
+
+
+def test_what_two_copies_were_told_of_one_question_is_two_answers(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    question = show(experiment, A, B)
+    copy = experiment.copy(storage=tmp_path / "copy.db")
+    experiment.tell(question, winner=0, rater="ann")
+    copy.tell(question, winner=1, rater="bo")
+    (added,) = experiment.merge(copy)
+    assert (added.index, added.options) == (1, question.options)
+    table = experiment.answers()
+    assert table["winner"].tolist() == [1, 0, 0, 1]
+    assert table["rater"].tolist() == ["ann", "ann", "bo", "bo"]
+
+
 def test_ax_reads_what_was_saved_to_its_storage(played, tmp_path) -> None:
     from ax.storage.sqa_store import db, load
 
@@ -288,5 +316,5 @@ def test_ax_reads_what_was_saved_to_its_storage(played, tmp_path) -> None:
         with pytest.raises(StorageError, match="Cannot"):
             played.save_to_ax(place)
     # An Ax experiment is no experiment of ours.
-    with pytest.raises(StorageError, match="tables of Ax's"):
+    with pytest.raises(StorageError, match="no experiment 'triangle'; it has none"):
         PreferenceExperiment.resume("triangle", storage=tmp_path / "ax.db")

@@ -35,7 +35,6 @@ def broken_disk(_path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
         raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk I/O error"))
 
     with patch.context() as broken:
-        broken.setattr(LogStore, "_insert", fail)
         broken.setattr(LogStore, "_record", fail)
         yield
 

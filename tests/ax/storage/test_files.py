@@ -12,9 +12,10 @@ from stat import S_IMODE
 import pytest
 from showing import A, B, C, show, tell, triangle
 
-from botorch_pref.ax import PreferenceExperiment, log_store
+from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax import experiment as preference_experiment
-from botorch_pref.errors import StorageError
+from botorch_pref.ax.log_store import LogStore
+from botorch_pref.errors import ExperimentError, StorageError
 
 NAME = "triangle.db"
 resource = pytest.importorskip("resource", reason="modes and limits of POSIX")
@@ -97,7 +98,7 @@ def test_a_read_only_file_is_read_and_not_written(tmp_path) -> None:
 
 def test_no_question_is_chosen_that_could_not_be_kept(tmp_path, monkeypatch) -> None:
     path = tmp_path / NAME
-    triangle(path)
+    experiment = triangle(path)
 
     def choose(*_: object) -> None:
         raise AssertionError("a question was chosen")
@@ -105,6 +106,12 @@ def test_no_question_is_chosen_that_could_not_be_kept(tmp_path, monkeypatch) -> 
     monkeypatch.setattr(preference_experiment, "chosen_question", choose)
     with pytest.raises(StorageError, match="opened to be read"):
         resumed(path, read_only=True).ask()
+    path.chmod(0o444)
+    with pytest.raises(StorageError, match="read-only, and it is left"):
+        experiment.ask()
+    path.unlink()
+    with pytest.raises(StorageError, match=r"(?i)there is no file"):
+        experiment.ask()
 
 
 def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path, monkeypatch) -> None:
@@ -124,12 +131,16 @@ def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path, monkeypatch) -> No
         assert not path.exists()
     with monkeypatch.context() as patch:
         # Not even where it goes between the look at it and its opening.
-        patch.setattr(log_store, "check_file", lambda *_: None)
+        patch.setattr(LogStore, "check_file", lambda *_, **__: None)
         for act in acts:
             with pytest.raises((StorageError, OSError)):
                 act()
             assert not path.exists()
     os.mkfifo(path)
+    with pytest.raises(StorageError, match=f"Cannot read {path}: .*no regular file"):
+        PreferenceExperiment.read(path, storage=tmp_path / "new.db")
+    with pytest.raises(ExperimentError, match=f"{path} cannot be read: .*no regular"):
+        triangle(tmp_path / "other.db").record_table(path)
     for act in (*acts, lambda: triangle(path)):
         with pytest.raises(StorageError, match=f"{path} is no regular file"):
             act()
@@ -158,6 +169,8 @@ def test_what_is_no_file_is_not_replaced(tmp_path) -> None:
         with pytest.raises(StorageError, match="Cannot write"):
             experiment.write_log(tmp_path / name)
     assert (tmp_path / "pipe").is_fifo()
+    with pytest.raises(StorageError, match=f"no folder {tmp_path}/away; make it first"):
+        experiment.write_log(tmp_path / "away" / "log.csv")
 
 
 def test_no_database_is_replaced_by_what_is_exported(tmp_path) -> None:
@@ -177,12 +190,6 @@ def test_no_database_is_replaced_by_what_is_exported(tmp_path) -> None:
         assert (tmp_path / name).read_bytes() == before
     experiment.tell(question, winner=0)
     assert resumed(tmp_path / NAME).num_answers == 1
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path) -> None:
-    experiment = triangle(tmp_path / NAME)
-    with pytest.raises(StorageError, match=f"no folder {tmp_path}/away; make it first"):
-        experiment.write_log(tmp_path / "away" / "log.csv")
 
 
 def test_names_mean_the_files_that_they_name(tmp_path, monkeypatch) -> None:
@@ -212,31 +219,25 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_a_full_disk_loses_nothing(tmp_path) -> None:
-    path = tmp_path / NAME
+    path, log = tmp_path / NAME, tmp_path / "log.csv"
     experiment = triangle(path)
     tell(experiment, [A, B], winner=0)
     before = path.read_bytes()
+    experiment.write_log(log)
+    logged = log.read_bytes()
     question = show(experiment, B, C)
+    with files_of_at_most(50), pytest.raises(StorageError, match="Cannot write"):
+        experiment.write_log(log)
+    assert log.read_bytes() == logged
     with files_of_at_most(len(before) // 2):
         for _ in range(2):
             with pytest.raises(StorageError, match="Cannot"):
                 experiment.tell(question, winner=1)
     assert resumed(path).pending == [question]
-    assert list(tmp_path.iterdir()) == [path]
+    assert {*tmp_path.iterdir()} == {path, log}
     experiment.tell(question, winner=1)
     assert resumed(path).pending == []
     assert len(resumed(path).experiment.lookup_data().df) == 4
-
-
-def test_a_log_that_does_not_fit_leaves_the_old_one(tmp_path) -> None:
-    experiment = triangle(tmp_path / NAME)
-    log = tmp_path / "log.csv"
-    experiment.write_log(log)
-    before = log.read_bytes()
-    tell(experiment, [A, B], winner=0)
-    with files_of_at_most(50), pytest.raises(StorageError, match="Cannot write"):
-        experiment.write_log(log)
-    assert log.read_bytes() == before
 
 
 CREATORS = 4
