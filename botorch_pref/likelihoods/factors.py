@@ -15,7 +15,7 @@ from torch import Tensor
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.linalg.sparse_design import NoiseBlocks, RowGroups, SparseDesign
 from botorch_pref.numerics.bend_quadrature import bend_nodes, density_bend
-from botorch_pref.numerics.quadrature import TiltedMoments, tilted_derivatives
+from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments
 
 GroupsOf = Callable[[SparseDesign, Tensor | None, bool], RowGroups | None]
 """Finds rows that are equal up to their sign; see :func:`.row_groups`."""
@@ -254,7 +254,7 @@ class DensityFactors(ScalarFactors):
         gaussian = -0.5 * (offset.square() / variance - nodes.square())
         gaussian = gaussian - 0.5 * (variance / deviation.square()).log()
         logs = value + weights + gaussian
-        partition = tilted_derivatives(logs, slope, offset, variance)
+        partition, _ = tilted_moments(logs, slope, offset, variance)
         return partition, _disagreement(logs.detach(), nodes)
 
     @cached_property

@@ -47,20 +47,17 @@ def bend_nodes(
     width: Tensor,
     step: float = STEP,
 ) -> tuple[Tensor, Tensor]:
-    r"""Nodes and log weights of expectations under :math:`N(\mu, \tau^2)`.
+    """Standardised nodes ``t``, for ``u = mu + tau t``, and log weights of expectations.
 
-    An odd number of nodes, so that those of twice the step are every other one.
+    Both are ``num_nodes x shape``, and the weights hold the Gaussian. The number of nodes
+    is odd, so that those of twice the step are every other one.
 
     Args:
-        mean: :math:`\mu`, any shape.
-        variance: :math:`\tau^2`, nonnegative, like ``mean``.
+        mean: ``mu``, any shape.
+        variance: ``tau^2``, nonnegative, like ``mean``.
         centre: Where the function bends, like ``mean``.
-        width: Over what it does, positive, like ``mean``.
+        width: Of the bend, positive, like ``mean``.
         step: Of the rule in ``x``.
-
-    Returns:
-        Standardised nodes :math:`t`, for :math:`u = \mu + \tau t`, and log weights that
-        hold the Gaussian, both ``num_nodes x shape``.
     """
     tiny = torch.finfo(mean.dtype).tiny
     deviation = variance.clamp_min(tiny).sqrt()
@@ -102,15 +99,9 @@ def bend_width(
 ) -> Tensor:
     """The distance from a centre at which a function has changed, within a factor of 2.
 
-    Args:
-        changed: Whether it has, at points ``num_probes x shape``; booleans.
-        centre: Broadcastable with ``like``.
-        like: Gives the shape, dtype and device of the points.
-
-    Returns:
-        Half of the smallest power of two at which it has, of the shape of ``changed``;
-        1 where it never has. A link's singularities are hardly nearer than that, so
-        that the rule's strip is as wide as it can be.
+    Half of the smallest power of two at which ``changed`` says so, of points
+    ``num_probes x shape``, and 1 where it never does. A link's singularities are hardly
+    nearer than that, so that the rule's strip is as wide as it can be.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
     there = changed(centre + probes)
@@ -120,14 +111,9 @@ def bend_width(
 
 @torch.no_grad()
 def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Position of half of a function's rise from 0 to infinity, by bisection.
+    """Position of half of a monotone function's rise from 0 to infinity, by bisection.
 
-    Args:
-        function: Elementwise and monotone; its parameters are broadcast.
-        like: Gives the shape, dtype and device of the points.
-
-    Returns:
-        Of the shape of the function's values.
+    ``like`` gives the shape, dtype and device of the points.
     """
     start, end = function(torch.zeros_like(like)), function(_PROBES[-1] + 0 * like)
     middle = 0.5 * (start + end)
@@ -145,17 +131,11 @@ def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
 def density_bend(
     log_density: Callable[[Tensor], Tensor], like: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Position where a density bends in its latent, and the width of the bend.
+    """Position where a density bends in its latent, and the width within a factor of 2.
 
     It has one peak, around which it bends, or rises or falls once from one level to
-    another, and bends halfway.
-
-    Args:
-        log_density: Elementwise; takes ``num_points x shape``.
-        like: Of the shape and dtype of its values.
-
-    Returns:
-        The centre and the width, within a factor of 2, of the shape of ``like``.
+    another, and bends halfway. ``log_density`` is elementwise and takes
+    ``num_points x shape``; ``like`` has the shape and dtype of its values.
     """
     probes = _PROBES.to(like)
     line = torch.cat([-probes.flip(0), probes.new_zeros(1), probes])

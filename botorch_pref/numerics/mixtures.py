@@ -1,12 +1,4 @@
-r"""Equal-weight mixtures of Gaussians, and of Student's t, that share one scale.
-
-Quantiles of equal-weight Gaussian mixtures with one variance, without a graph.
-
-The solver behind `gaussian_mixture.quantile` and `narrowest_interval`, on flat batches:
-``means`` is ``num_components x n`` and everything else ``n``. An evaluation of
-everything that a step needs is one pass over the components.
-
-Univariate equal-weight Gaussian mixtures whose components share one variance.
+"""Equal-weight mixtures of Gaussians, and of Student's t, that share one scale.
 
 The marginal of a skew-normal process given ``S`` draws of its latent variables is
 
@@ -14,20 +6,15 @@ The marginal of a skew-normal process given ``S`` draws of its latent variables 
 
 with component means ``m_s`` and one component variance ``sigma^2``. Everywhere
 ``means`` is ``num_components x batch_shape`` and ``variance`` is ``batch_shape``,
-nonnegative. A variance of 0 is legal where a point is compared with itself: the
-mixture is then the discrete distribution on its means, and derivatives with respect
-to the variance, which are infinite there, are 0 by convention.
+nonnegative; the solver takes flat batches, where ``batch_shape`` is ``n``. A variance
+of 0 is legal where a point is compared with itself: the mixture is then the discrete
+distribution on its means, and derivatives with respect to the variance, which are
+infinite there, are 0 by convention.
 
 Derivatives of quantities defined by an equation come from the implicit function
-theorem: the equation is solved without a graph and the first-order change of its
-root, linear in the changes of ``m_s`` and ``sigma``, is attached to the solution.
-They are exact to first order; second derivatives are not available.
-
-Equal-weight mixtures of Student's t with three degrees of freedom and one scale.
-
-A Gaussian whose variance is known from three degrees of freedom only,
-:math:`\tau^2 / V` with :math:`3 V \sim \chi^2_3`, is such a t: what is left of a
-prediction when its scale may be wrong. Its tails fall with the fourth power.
+theorem: the equation is solved without a graph, and the first-order change of its root,
+linear in the changes of ``m_s`` and ``sigma``, is attached to the solution. They are
+exact to first order; second derivatives are not available.
 """
 
 from __future__ import annotations
@@ -43,16 +30,7 @@ _UNGUARDED_ITERATIONS = 5
 
 
 def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Quantiles of a flat batch; see `gaussian_mixture.quantile`.
-
-    Args:
-        p: ``n``.
-        means: ``num_components x n``.
-        deviation: ``n``, nonnegative.
-
-    Returns:
-        Quantiles, ``n``.
-    """
+    """Quantiles of a flat batch without a graph; see :func:`quantile`."""
     # Mirror the columns above the median: then the tail asked for is the lower one.
     sign = torch.where(p > 0.5, -1.0, 1.0).to(means)
     return sign * _solve_lower_quantile(
@@ -62,7 +40,7 @@ def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
 
 def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
     """`solve_quantile` for ``p <= 1/2``: brackets, start, and what is not to solve."""
-    z = _normal_quantile(p)
+    z = torch.special.ndtri(p)
     low = means.amin(0) + z * deviation
     high = means.amax(0) + z * deviation
     root = low.clone()
@@ -79,30 +57,12 @@ def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor
     return root
 
 
-def _normal_quantile(p: Tensor) -> Tensor:
-    """Standard normal quantile for ``0 < p <= 1/2``, also where `ndtri` gives up."""
-    z = torch.special.ndtri(p)
-    lost = z.isinf() & (p > 0)
-    if bool(lost.any()):
-        # Newton on log Phi(z) = log p from its leading asymptote.
-        square = -2 * p.log()
-        tail = (
-            -(square - (2 * math.pi * square).clamp(min=1.0).log()).clamp(min=1).sqrt()
-        )
-        for _ in range(4):
-            log_cdf = (0.5 * torch.erfc(tail * -math.sqrt(0.5))).log()
-            log_density = -0.5 * tail.square() - _LOG_SQRT_2PI
-            tail = tail - (log_cdf - p.log()) * (log_cdf - log_density).exp()
-        z = torch.where(lost, tail, z)
-    return z
-
-
 def _halley(
     means: Tensor, p: Tensor, deviation: Tensor, low: Tensor, high: Tensor
 ) -> Tensor:
     """Safeguarded Halley iteration on ``log F(x) = log p`` from a bracket."""
     eps = torch.finfo(means.dtype).eps
-    x = _cornish_fisher(_normal_quantile(p), means, deviation).clamp(low, high)
+    x = _cornish_fisher(torch.special.ndtri(p), means, deviation).clamp(low, high)
     root, index = x.clone(), torch.arange(len(p), device=p.device)
     for iteration in range(_MAX_ITERATIONS):
         if iteration == _UNGUARDED_ITERATIONS:
@@ -154,15 +114,7 @@ def _bracket_by_order(
 
 
 def tail_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Lower tail, log density and its slope from standardised distances.
-
-    Args:
-        u: ``num_components x n``, ``(x - m_s) / sigma``.
-        deviation: ``n``, positive.
-
-    Returns:
-        ``F(x)``, ``log f(x)`` and ``(log f)'(x)``, ``n`` each.
-    """
+    """``F(x)``, ``log f(x)`` and its slope from the ``u_s``, ``num_components x n``."""
     # Subnormal numbers take a processor 20 times longer. Stopping short of them leaves
     # tails beyond 1e-290 in float64, and 1e-35 in float32, as they are.
     reach = math.sqrt(-math.log(torch.finfo(u.dtype).tiny)) - 0.3
@@ -171,15 +123,7 @@ def tail_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def log_density_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
-    """Log density and its derivative from standardised distances.
-
-    Args:
-        u: ``num_components x n``, ``(x - m_s) / sigma``.
-        deviation: ``n``, positive.
-
-    Returns:
-        ``log f(x)`` and ``(log f)'(x) = -sum_s w_s u_s / sigma``, ``n`` each.
-    """
+    """``log f(x)`` and its slope, ``-sum_s w_s u_s / sigma``, from the ``u_s``."""
     exponent = u.square().mul_(-0.5)
     largest = exponent.amax(0)
     # Beside the largest weight, 1, the smallest normal number is as good as 0.
@@ -221,14 +165,7 @@ _NO_DENSITY = 40.0
 
 
 def standard_deviation(variance: Tensor) -> Tensor:
-    """Square root with derivative 0, instead of infinity, at 0.
-
-    Args:
-        variance: Any shape, nonnegative.
-
-    Returns:
-        The square root, same shape.
-    """
+    """Square root with derivative 0, instead of infinity, at 0."""
     positive = variance > 0
     return torch.where(positive, torch.where(positive, variance, 1.0).sqrt(), 0.0)
 
@@ -240,13 +177,8 @@ def central_moments(means: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 
         Var = sigma^2 + mean(d^2),    skewness = mean(d^3) / Var^(3/2).
 
-    Args:
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``.
-
-    Returns:
-        Variance and skewness, each ``batch_shape``. The skewness is 0 for a point mass:
-        where the standard deviation is within four roundings of the mean.
+    The skewness is 0 for a point mass: where the standard deviation is within four
+    roundings of the mean.
     """
     center = means.mean(0)
     deviation = means - center
@@ -267,15 +199,8 @@ def expected_positive_part(means: Tensor, variance: Tensor) -> Tensor:
 
     with Mills' ratio ``R(a) = Phi(-a) / phi(a)``, so that neither small values nor
     small slopes are the difference of large ones: both are right to about ``a^2``
-    roundings of themselves.
-
-    Args:
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, nonnegative.
-
-    Returns:
-        ``batch_shape``, nonnegative. The slope with respect to a mean of 0 is a half,
-        also at a variance of 0.
+    roundings of themselves. The slope with respect to a mean of 0 is a half, also at a
+    variance of 0.
     """
     distance, deviation = means.abs(), standard_deviation(variance)
     # Farther off, and at a deviation of 0, there is nothing but max(m, 0).
@@ -291,16 +216,7 @@ def expected_positive_part(means: Tensor, variance: Tensor) -> Tensor:
 
 
 def log_density(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    """Logarithm of the mixture density, by log-sum-exp over the components.
-
-    Args:
-        x: Broadcastable with ``batch_shape``.
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, positive (a point mass has no density).
-
-    Returns:
-        Log density, the shape of ``x`` broadcast with ``batch_shape``.
-    """
+    """Logarithm of the mixture density at ``x``; the variance must be positive."""
     deviation = variance.sqrt()
     u = (x - _align(means, x.dim())) / deviation
     log_sum = torch.logsumexp(-0.5 * u.square(), dim=0)
@@ -308,18 +224,10 @@ def log_density(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
 
 
 def cdf(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    """Distribution function ``F(x) = 1/S sum_s Phi((x - m_s) / sigma)``.
+    """Distribution function ``F(x)``.
 
     Its relative error stays at rounding in the lower tail; take
     ``cdf(-x, -means, variance)`` for the upper one.
-
-    Args:
-        x: Broadcastable with ``batch_shape``.
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, nonnegative.
-
-    Returns:
-        Probabilities, the shape of ``x`` broadcast with ``batch_shape``.
     """
     positive = variance > 0
     deviation = torch.where(positive, variance, 1.0).sqrt()
@@ -332,7 +240,7 @@ def cdf(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
 
 
 def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
-    """Quantile of the mixture: the root of ``F(x) = p``.
+    """Quantile of the mixture: the root of ``F(x) = p``, for ``p`` in (0, 1).
 
     Halley steps on ``log F`` (on the smaller tail) from a Cornish-Fisher start, inside
     the bracket ``min_s m_s + z_p sigma <= x <= max_s m_s + z_p sigma``; one component
@@ -344,15 +252,6 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
     ``w_s = phi(u_s) / sum_t phi(u_t)`` and density ``f``,
 
         dx = sum_s w_s (dm_s + u_s dsigma) + dp / f(x).
-
-    Args:
-        p: Probability in (0, 1), broadcastable with ``batch_shape``.
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, nonnegative.
-
-    Returns:
-        Quantiles, the shape of ``p`` broadcast with ``batch_shape``, differentiable in
-        all three arguments.
     """
     p = torch.as_tensor(p, dtype=means.dtype, device=means.device)
     shape = torch.broadcast_shapes(p.shape, variance.shape)
@@ -363,7 +262,8 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
             p.reshape(-1), means.reshape(means.shape[0], -1), variance.sqrt().flatten()
         )
         root = flat.reshape(shape)
-    if not _needs_graph(p, means, variance):
+    differentiated = p.requires_grad or means.requires_grad or variance.requires_grad
+    if not (torch.is_grad_enabled() and differentiated):
         return root
     deviation = standard_deviation(variance)
     with torch.no_grad():
@@ -378,17 +278,10 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
 def responsibilities(
     x: Tensor, means: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Standardised distances and posterior component weights at a point.
+    """``u_s`` and the weights ``w_s = phi(u_s) / sum_t phi(u_t)`` of components at ``x``.
 
-    Args:
-        x: ``batch_shape``.
-        means: ``num_components x batch_shape``.
-        deviation: ``batch_shape``, nonnegative.
-
-    Returns:
-        ``u_s = (x - m_s) / sigma`` and ``w_s = phi(u_s) / sum_t phi(u_t)``, each
-        ``num_components x batch_shape``. Where the deviation is 0 the weight is shared
-        by the components at ``x`` exactly, and ``u`` is 0.
+    Where the deviation is 0 the weight is shared by the components at ``x`` exactly, and
+    ``u`` is 0.
     """
     positive = deviation > 0
     u = (x - means) / torch.where(positive, deviation, 1.0)
@@ -407,18 +300,7 @@ def attach_root(
     mean_coefficients: Tensor,
     deviation_coefficient: Tensor,
 ) -> Tensor:
-    """Give a root found without a graph its first-order dependence on the mixture.
-
-    Args:
-        root: ``batch_shape``, the solution.
-        means: ``num_components x batch_shape``.
-        deviation: ``batch_shape``.
-        mean_coefficients: d root / d m_s, ``num_components x batch_shape``.
-        deviation_coefficient: d root / d sigma, ``batch_shape``.
-
-    Returns:
-        ``root`` in value, with these derivatives.
-    """
+    """A root found without a graph, with its derivatives in the ``m_s`` and in sigma."""
     shift = (mean_coefficients * (means - means.detach())).sum(0)
     return root + shift + deviation_coefficient * (deviation - deviation.detach())
 
@@ -429,11 +311,6 @@ def _align(means: Tensor, dim: int) -> Tensor:
     return means.reshape(means.shape[0], *[1] * missing, *means.shape[1:])
 
 
-def _needs_graph(*tensors: Tensor) -> bool:
-    """Whether any of these tensors asks for a derivative now."""
-    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-
-
 # Below it the series is right within 3e-13, above it the difference within 7e-12.
 _SERIES = 0.01
 
@@ -441,18 +318,16 @@ _SERIES = 0.01
 def tailed_positive_part(means: Tensor, variance: Tensor) -> Tensor:
     r"""Mean of ``max(u, 0)`` where components are t with three degrees of freedom.
 
-    A component of location m and scale :math:`\tau` has, with :math:`a = \sqrt3 \tau`,
+    A Gaussian whose variance is known from three degrees of freedom only,
+    :math:`\tau^2 / V` with :math:`3 V \sim \chi^2_3`, is such a t: what is left of a
+    prediction when its scale may be wrong. Its tails fall with the fourth power. A
+    component of location m and scale :math:`\tau` has, with :math:`a = \sqrt3 \tau`,
 
     .. math:: E[\max(u, 0)] = \max(m, 0)
         + \frac{1}{\pi} \Big(a - |m| \arctan \frac{a}{|m|}\Big) .
 
-    Args:
-        means: Locations, ``num_components x batch_shape``.
-        variance: :math:`\tau^2`, ``batch_shape``, nonnegative.
-
-    Returns:
-        ``batch_shape``, nonnegative; its own digits are right also where it is small.
-        The slope with respect to a mean of 0 is a half, also at a variance of 0.
+    Its own digits are right also where it is small. The slope with respect to a mean of 0
+    is a half, also at a variance of 0.
     """
     distance, width = means.abs(), math.sqrt(3.0) * standard_deviation(variance)
     distance, width = torch.broadcast_tensors(distance, width)

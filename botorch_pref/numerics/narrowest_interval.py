@@ -1,6 +1,6 @@
 """Narrowest credible interval of an equal-weight Gaussian mixture, shared variance.
 
-Notation and conventions are those of `gaussian_mixture`.
+Notation and conventions are those of :mod:`~botorch_pref.numerics.mixtures`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def narrowest_interval(
     have further ripples, and then the interval is a local minimum of the width, never
     wider than the central interval but not always the narrowest of all. Where the
     components are so narrow that an end falls into a gap without probability, the
-    level holds to rounding and the equal densities are lost in it.
+    level holds to rounding and the equal densities are lost in it. Where the variance is 0
+    the interval is the shortest one with at least ``level`` of the means.
 
     Newton steps on both equations from the central interval moved by its skewness
     (``-skewness / 3`` standard deviations, the first-order Cornish-Fisher shift); what
@@ -43,23 +44,13 @@ def narrowest_interval(
     bisection, downhill in width from the central interval.
 
     With ``l = log f``, ``dA = sum_s w_s (dm_s + u_s dsigma)`` at ``a`` (see
-    `gaussian_mixture.quantile`), ``dB`` the same at ``b`` and ``dl`` the change of
-    ``l`` at a fixed point, the implicit function theorem gives
+    :func:`.mixtures.quantile`), ``dB`` the same at ``b`` and ``dl`` the change of ``l`` at
+    a fixed point, the implicit function theorem gives
 
         db - da = dB - dA,    l'(b) db - l'(a) da = dl(a) - dl(b).
 
-    Args:
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, nonnegative. Where it is 0 the interval is the
-            shortest one with at least ``level`` of the means.
-        level: Probability of the interval, in (0, 1).
-
-    Returns:
-        Lower and upper end, each ``batch_shape``, differentiable in ``means`` and
-        ``variance``.
-
     Raises:
-        ValueError: If ``level`` is not in (0, 1).
+        ValueError: ``level`` is not in (0, 1).
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; give a probability between 0 and 1.")

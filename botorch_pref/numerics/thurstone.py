@@ -29,14 +29,12 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
         \quad \text{for } \sigma = 1
 
     (Thurstone 1927, case V; for two items :math:`\Phi((f_1 - f_2) / \sqrt{2})`). The k
-    factors of a set are evaluated once for all of its items.
+    factors of a set are evaluated once for all of its items. Right to rounding in effect in
+    both tails.
 
     Args:
         utilities: ``f``, ``... x k``, k at least 2.
         noise: :math:`\sigma^2`, positive, broadcastable with ``utilities``.
-
-    Returns:
-        ``... x k``, right to rounding in effect in both tails.
     """
     items = utilities / noise.sqrt()
     spacing = _TRAPEZOIDAL_SPACING / math.sqrt(items.shape[-1])
@@ -54,12 +52,8 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
 def heard_grid(items: Tensor, spacing: float) -> Tensor:
     """Equidistant values around the items of each set, as many for every set.
 
-    Args:
-        items: ``... x k``, in units of the noise.
-        spacing: Of the values.
-
-    Returns:
-        ``... x g``, constants: moving the nodes of a rule changes no integral.
+    Items are ``... x k`` in units of the noise, and values ``... x g``. They are constants:
+    moving the nodes of a rule changes no integral.
     """
     items = items.detach()
     low, high = items.amin(-1, keepdim=True), items.amax(-1, keepdim=True)
@@ -69,7 +63,7 @@ def heard_grid(items: Tensor, spacing: float) -> Tensor:
 
 
 def log_density(x: Tensor) -> Tensor:
-    """Log density of a standard normal, like ``x``."""
+    """Log density of a standard normal."""
     return -0.5 * x.square() - _LOG_SQRT_2PI
 
 
@@ -82,21 +76,19 @@ _PANEL = tuple(weight / 1440 for weight in (11, -93, 802, 802, -93, 11))
 def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
     r"""Log probability that all items of a set are heard in their order, best first.
 
-    With :math:`G_k(t) = \Phi(t - f_k)` the probability is :math:`G_1(\infty)` of
+    With :math:`G_{k + 1}(t) = 1` the probability is :math:`G_1(\infty)` of
 
     .. math:: G_j(t) = \int_{-\infty}^t \phi(u - f_j) \, G_{j+1}(u) \, du
         \quad \text{for } \sigma = 1,
 
     the probability of the items from j on in their order, with j below t. The integrals
-    accumulate panels of the polynomial through the six nearest nodes.
+    accumulate panels of the polynomial through the six nearest nodes. They are right to
+    1e-5 for orders against which neighbours stand by up to three noise deviations, and to
+    1e-2 at twelve.
 
     Args:
         utilities: ``f``, ``... x k``, k at least 2.
         noise: :math:`\sigma^2`, positive, broadcastable with ``...``.
-
-    Returns:
-        ``...``, right to 1e-5 for orders against which neighbours stand by up to three
-        noise deviations, and to 1e-2 at twelve.
     """
     items = utilities / noise.sqrt().unsqueeze(-1)
     grid = heard_grid(items, _CUMULATIVE_SPACING)
