@@ -47,10 +47,10 @@ def bend_nodes(
     width: Tensor,
     step: float = STEP,
 ) -> tuple[Tensor, Tensor]:
-    """Standardised nodes ``t``, for ``u = mu + tau t``, and log weights of expectations.
+    """Standardised nodes and log weights of expectations, both ``num_nodes x shape``.
 
-    Both are ``num_nodes x shape``, and the weights hold the Gaussian. The number of nodes
-    is odd, so that those of twice the step are every other one.
+    A node ``t`` stands for ``u = mu + tau t``, and the weights hold the Gaussian. The
+    number of nodes is odd, so that those of twice the step are every other one.
 
     Args:
         mean: ``mu``, any shape.

@@ -79,7 +79,7 @@ class _LogScaledTail(torch.autograd.Function):
 
 
 def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
-    """``log b_k(mean)`` for ``k = first, first + 1, ..``, along a new last dimension."""
+    """``log b_k(mean)`` for ``k = first, first + 1, ..``, along a new dimension."""
     k = torch.arange(first, first + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
     mean, deviation = mean.unsqueeze(-1), deviation.unsqueeze(-1)
     z = mean / deviation - k * deviation
@@ -151,8 +151,8 @@ def _half_entropy(mean: Tensor, deviation: Tensor) -> Tensor:
 def expected_sigmoid_slope(mean: Tensor, variance: Tensor) -> Tensor:
     r""":math:`E[\sigma'(u)] = dE[\sigma(u)] / d\mu`, within 1e-12 of itself.
 
-    Where :math:`\tau \le 1/2`, the trapezoidal rule; where it is larger, the series
-    of :math:`\sigma'(u) = \sum_{k \ge 1} (-1)^{k-1} k e^{-k |u|}`. Differentiable once in
+    Where :math:`\tau \le 1/2`, the trapezoidal rule; where it is larger, the series of
+    :math:`\sigma'(u) = \sum_{k \ge 1} (-1)^{k-1} k e^{-k |u|}`. Differentiable once in
     ``mean`` and ``variance``, which broadcast.
     """
     mean, variance = torch.broadcast_tensors(mean, variance)
@@ -175,8 +175,8 @@ def sigmoid_variance(mean: Tensor, variance: Tensor) -> Tensor:
     .. math:: \sigma(\mu + d) - \sigma(\mu)
         = (e^d - 1) \, \sigma(\mu) \, \sigma(-\mu - d)
 
-    by the trapezoidal rule, which keeps its digits however small it is. Differentiable once
-    in ``mean`` and ``variance``, which broadcast.
+    by the trapezoidal rule, which keeps its digits however small it is. Differentiable
+    once in ``mean`` and ``variance``, which broadcast.
     """
     mean, variance = torch.broadcast_tensors(mean, variance)
     narrow = variance <= _NARROW_VARIANCE

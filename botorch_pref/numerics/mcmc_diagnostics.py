@@ -39,9 +39,9 @@ def split_r_hat(draws: Tensor) -> Tensor:
     r"""The potential scale reduction :math:`\hat R` of split chains.
 
     :math:`\hat R = \sqrt{\widehat{var}^+ / W}`, with :math:`W` the variance within the
-    halves of the chains and :math:`\widehat{var}^+` that of all draws (eq. 1 to 4). It is
-    near 1 for chains that agree, infinite where no half of a chain moves but they differ,
-    NaN where all draws are equal.
+    halves of the chains and :math:`\widehat{var}^+` that of all draws (eq. 1 to 4). It
+    is near 1 for chains that agree, infinite where no half of a chain moves but they
+    differ, NaN where all draws are equal.
 
     Raises:
         ValueError: On fewer than four steps.

@@ -278,10 +278,10 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
 def responsibilities(
     x: Tensor, means: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``u_s`` and the weights ``w_s = phi(u_s) / sum_t phi(u_t)`` of components at ``x``.
+    """``u_s`` and the weights ``w_s = phi(u_s) / sum_t phi(u_t)`` of components.
 
-    Where the deviation is 0 the weight is shared by the components at ``x`` exactly, and
-    ``u`` is 0.
+    Where the deviation is 0 the weight is shared by the components at ``x`` exactly,
+    and ``u`` is 0.
     """
     positive = deviation > 0
     u = (x - means) / torch.where(positive, deviation, 1.0)
@@ -300,7 +300,7 @@ def attach_root(
     mean_coefficients: Tensor,
     deviation_coefficient: Tensor,
 ) -> Tensor:
-    """A root found without a graph, with its derivatives in the ``m_s`` and in sigma."""
+    """A root found without a graph, with its derivatives in the means and sigma."""
     shift = (mean_coefficients * (means - means.detach())).sum(0)
     return root + shift + deviation_coefficient * (deviation - deviation.detach())
 
@@ -326,8 +326,8 @@ def tailed_positive_part(means: Tensor, variance: Tensor) -> Tensor:
     .. math:: E[\max(u, 0)] = \max(m, 0)
         + \frac{1}{\pi} \Big(a - |m| \arctan \frac{a}{|m|}\Big) .
 
-    Its own digits are right also where it is small. The slope with respect to a mean of 0
-    is a half, also at a variance of 0.
+    Its own digits are right also where it is small. The slope with respect to a mean of
+    0 is a half, also at a variance of 0.
     """
     distance, width = means.abs(), math.sqrt(3.0) * standard_deviation(variance)
     distance, width = torch.broadcast_tensors(distance, width)

@@ -34,8 +34,8 @@ def narrowest_interval(
     skew-normal process are log-concave, so this point is unique; a finite mixture may
     have further ripples, and then the interval is a local minimum of the width, never
     wider than the central interval but not always the narrowest of all. Where the
-    components are so narrow that an end falls into a gap without probability, the
-    level holds to rounding and the equal densities are lost in it. Where the variance is 0
+    components are so narrow that an end falls into a gap without probability, the level
+    holds to rounding and the equal densities are lost in it. Where the variance is 0
     the interval is the shortest one with at least ``level`` of the means.
 
     Newton steps on both equations from the central interval moved by its skewness
@@ -44,8 +44,8 @@ def narrowest_interval(
     bisection, downhill in width from the central interval.
 
     With ``l = log f``, ``dA = sum_s w_s (dm_s + u_s dsigma)`` at ``a`` (see
-    :func:`.mixtures.quantile`), ``dB`` the same at ``b`` and ``dl`` the change of ``l`` at
-    a fixed point, the implicit function theorem gives
+    :func:`.mixtures.quantile`), ``dB`` the same at ``b`` and ``dl`` the change of ``l``
+    at a fixed point, the implicit function theorem gives
 
         db - da = dB - dA,    l'(b) db - l'(a) da = dl(a) - dl(b).
 

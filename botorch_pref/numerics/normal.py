@@ -113,7 +113,7 @@ def log_ndtr_and_slopes(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def log_ndtr_slopes(x: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The first two derivatives of :math:`\log \Phi`: :math:`h` and :math:`-h (x + h)`."""
+    r"""The first two derivatives of :math:`\log \Phi`, :math:`h` and :math:`-h (x + h)`."""
     h = hazard(x)
     return h, -h * _excess(x, h)
 
@@ -413,8 +413,8 @@ def sample_truncated_normal(
 ) -> Tensor:
     r"""One draw of each :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
 
-    By :func:`truncated_normal_quantile` of a uniform draw, with ``generator`` on the device
-    of ``mean``, or torch's own for None.
+    By :func:`truncated_normal_quantile` of a uniform draw, with ``generator`` on the
+    device of ``mean``, or torch's own for None.
     """
     shape = torch.broadcast_shapes(mean.shape, variance.shape, lower.shape, upper.shape)
     uniform = torch.rand(

@@ -29,8 +29,8 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
         \quad \text{for } \sigma = 1
 
     (Thurstone 1927, case V; for two items :math:`\Phi((f_1 - f_2) / \sqrt{2})`). The k
-    factors of a set are evaluated once for all of its items. Right to rounding in effect in
-    both tails.
+    factors of a set are evaluated once for all of its items. Right to rounding in
+    effect in both tails.
 
     Args:
         utilities: ``f``, ``... x k``, k at least 2.
@@ -52,8 +52,8 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
 def heard_grid(items: Tensor, spacing: float) -> Tensor:
     """Equidistant values around the items of each set, as many for every set.
 
-    Items are ``... x k`` in units of the noise, and values ``... x g``. They are constants:
-    moving the nodes of a rule changes no integral.
+    Items are ``... x k`` in units of the noise, and values ``... x g``. They are
+    constants: moving the nodes of a rule changes no integral.
     """
     items = items.detach()
     low, high = items.amin(-1, keepdim=True), items.amax(-1, keepdim=True)
@@ -83,8 +83,8 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
 
     the probability of the items from j on in their order, with j below t. The integrals
     accumulate panels of the polynomial through the six nearest nodes. They are right to
-    1e-5 for orders against which neighbours stand by up to three noise deviations, and to
-    1e-2 at twelve.
+    1e-5 for orders against which neighbours stand by up to three noise deviations, and
+    to 1e-2 at twelve.
 
     Args:
         utilities: ``f``, ``... x k``, k at least 2.
