@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_pref.datasets.data import ComparisonData
 from botorch_pref.datasets.tables import CsvColumns, read_columns
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback.base import check_distinct
+from botorch_pref.feedback import check_distinct
 
 ITEMS_FILE = "items1.csv"
 ANSWERS_FILE = "prefs1.csv"

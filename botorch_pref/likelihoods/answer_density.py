@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Distribution
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.feedback.answers import (
+from botorch_pref.feedback import (
     Comparisons,
+    Feedback,
     OrdinalRatings,
     Ratings,
     Strengths,
     Validity,
 )
-from botorch_pref.feedback.base import Feedback
 from botorch_pref.likelihoods.factors import DensityFactors
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
 

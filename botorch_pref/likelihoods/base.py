@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
-from botorch_pref.feedback.answers import Choices, Comparisons, Rankings, Validity
-from botorch_pref.feedback.base import Feedback
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.answer_density import answer_density
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.likelihoods.links import DuelLink, QuadratureLink

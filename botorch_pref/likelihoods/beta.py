@@ -12,7 +12,7 @@ from gpytorch.priors import GammaPrior, Prior
 from torch import Tensor
 from torch.distributions import Beta
 
-from botorch_pref.feedback.answers import Ratings, Strengths
+from botorch_pref.feedback import Ratings, Strengths
 from botorch_pref.likelihoods.base import (
     FeedbackT,
     PositiveParameter,

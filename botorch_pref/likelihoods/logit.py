@@ -24,7 +24,7 @@ from torch.distributions import Bernoulli, Categorical
 from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.feedback.answers import Choices, Comparisons, Rankings
+from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.likelihoods.base import PreferenceLikelihood, register_likelihood
 from botorch_pref.likelihoods.factors import (
     Factors,

@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.distributions import Categorical
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback.answers import OrdinalRatings
-from botorch_pref.feedback.base import Feedback
+from botorch_pref.feedback import Feedback, OrdinalRatings
 from botorch_pref.likelihoods.base import (
     PositiveParameter,
     PreferenceLikelihood,

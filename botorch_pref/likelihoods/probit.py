@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback.answers import Choices, Comparisons, Rankings, Validity
-from botorch_pref.feedback.base import Feedback
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.base import (
     PositiveParameter,
     PreferenceLikelihood,

@@ -113,7 +113,7 @@ def log_ndtr_and_slopes(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def log_ndtr_slopes(x: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The first two derivatives of :math:`\log \Phi`, :math:`h` and :math:`-h (x + h)`."""
+    r"""The derivatives :math:`h` and :math:`-h (x + h)` of :math:`\log \Phi`."""
     h = hazard(x)
     return h, -h * _excess(x, h)
 

@@ -100,7 +100,7 @@ WRONG = {
     ),
     "one label short": (
         lambda: Validity(ints([0, 1]), torch.tensor([True])),
-        ["Validity.valid", "(1,)", "(2,)", "one label a point"],
+        ["Validity.valid", "(1,)", "(2,)", "one answer a row"],
     ),
     "a list of sets": (
         lambda: Choices([[0, 1]], ints([0])),
@@ -204,11 +204,11 @@ WRONG = {
     ),
     "a tensor of levels": (
         lambda: OrdinalRatings(ints([0]), ints([0]), ints(3)),
-        ["OrdinalRatings.num_levels", "Tensor", "an integer"],
+        ["OrdinalRatings.num_levels", "tensor(3)", "an integer"],
     ),
     "a truth for levels": (
         lambda: OrdinalRatings(ints([0]), ints([0]), True),
-        ["OrdinalRatings.num_levels", "bool", "an integer"],
+        ["OrdinalRatings.num_levels", "is True", "an integer"],
     ),
     "integer strengths": (
         lambda: Strengths(ints(PAIRS), ints([1, 0])),
