@@ -14,10 +14,14 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition.base import DifferenceAcquisition, takes_points
 from botorch_pref.acquisition.reference import champion, incumbent
 from botorch_pref.acquisition.registration import register_acquisition
-from botorch_pref.likelihoods.links import DuelLink, win_and_information
+from botorch_pref.likelihoods import DuelLink
+from botorch_pref.likelihoods.base import win_and_information
 from botorch_pref.numerics.argument_ranges import checked_arguments
-from botorch_pref.numerics.mixtures import expected_positive_part, tailed_positive_part
-from botorch_pref.numerics.narrowest_interval import narrowest_interval
+from botorch_pref.numerics.mixtures import (
+    expected_positive_part,
+    narrowest_interval,
+    tailed_positive_part,
+)
 
 
 @register_acquisition("bald")
@@ -128,7 +132,7 @@ class DuelingEIIG(DifferenceAcquisition):
     the answer, :math:`g` is the link of the likelihood and :math:`h` the binary entropy
     in nats (Benavoli, Azzimonti and Piga 2021, section 5, where the information gain is
     printed with the opposite sign). Both terms are closed forms, see
-    :mod:`botorch_pref.likelihoods.links`.
+    :class:`~botorch_pref.likelihoods.DuelLink`.
 
     Args:
         model: Any BoTorch model whose posterior `shared_covariance_mixture` takes.

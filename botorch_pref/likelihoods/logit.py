@@ -25,17 +25,24 @@ from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
-from botorch_pref.likelihoods.base import PreferenceLikelihood, register_likelihood
+from botorch_pref.likelihoods.base import (
+    DuelLink,
+    PreferenceLikelihood,
+    register_likelihood,
+)
 from botorch_pref.likelihoods.factors import (
     Factors,
     GroupsOf,
+    IntegratedFactors,
     LogDerivatives,
-    LogPartition,
-    ScalarFactors,
-    TiltedSlopes,
 )
-from botorch_pref.likelihoods.links import LogitLink
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows
+from botorch_pref.numerics.logistic_normal import (
+    expected_sigmoid_entropy,
+    expected_sigmoid_slope,
+    log_expected_sigmoid,
+    sigmoid_variance,
+)
 from botorch_pref.numerics.quadrature import (
     LogConcave,
     TiltedMoments,
@@ -43,7 +50,31 @@ from botorch_pref.numerics.quadrature import (
 )
 
 
-class LogitFactors(ScalarFactors):
+class LogitLink(DuelLink):
+    r"""Bradley and Terry's link :math:`g(u) = 1 / (1 + e^{-u})`.
+
+    Both expectations are fast series that are right to rounding, see
+    :mod:`botorch_pref.numerics.logistic_normal`.
+    """
+
+    def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding in both tails."""
+        return log_expected_sigmoid(mean, variance)
+
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return expected_sigmoid_entropy(mean, variance)
+
+    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right within 1e-12 of itself."""
+        return expected_sigmoid_slope(mean, variance)
+
+    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right within 1e-12."""
+        return sigmoid_variance(mean, variance)
+
+
+class LogitFactors(IntegratedFactors):
     r"""Rows whose answers are wins with probability :math:`\sigma(z_i)`.
 
     .. math:: p(y_i \mid z_i) = \sigma(z_i)^{a_i} \, \sigma(-z_i)^{b_i} .
@@ -90,15 +121,8 @@ class LogitFactors(ScalarFactors):
         win, loss = torch.sigmoid(z), torch.sigmoid(-z)
         return weights * (self.wins + self.losses) * win * loss * (win - loss)
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
-        """See base class; by quadrature, see :func:`.log_concave_integral`."""
-        return LogPartition(*self._tilted(mean, variance)[:3])
-
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """See base class."""
-        return TiltedSlopes(*self._tilted(mean, variance)[1:])
-
-    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class; see :func:`.log_concave_integral`."""
         mean, variance, _ = torch.broadcast_tensors(mean, variance, self.wins)
         return log_concave_integral(self._of_rows, mean, variance)
 
@@ -161,21 +185,15 @@ class StageItems:
 def in_some_element(mask: Tensor, num_dims: int) -> Tensor:
     """Whether any element of the batch has a True there.
 
-    Args:
-        mask: ``batch_shape`` and ``num_dims`` more dimensions of booleans.
-        num_dims: How many dimensions are no batch dimensions.
+    All dimensions of the mask but the last ``num_dims`` are those of the batch.
     """
     return mask.flatten(0, -num_dims - 1).any(0) if mask.dim() > num_dims else mask
 
 
 def stage_items(stages: Tensor) -> StageItems:
-    """The items of padded sets.
+    """The items of padded sets, ``batch_shape x L x k``, the chosen point first.
 
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-
-    Returns:
-        Items of the sets that have some, which are renumbered; order is kept.
+    Sets without items are left out; those that stay are renumbered, in the same order.
     """
     keep = in_some_element(stages >= 0, 2)
     real = keep.any(-1)
@@ -192,17 +210,13 @@ def stage_items(stages: Tensor) -> StageItems:
 
 
 class PlackettLuceFactors(Factors):
-    r"""Choices of the first item of each set, with softmax probabilities.
+    """Choices of the first item of each set, with softmax probabilities.
 
     Args:
         stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
         num_points: ``n``.
         like: A tensor whose dtype and device the rows take.
         answers: ``L`` long, the answer that each set is of; None for one each.
-
-    Attributes:
-        counts: How often each set was chosen from so, ``batch_shape x L``; None for
-            once.
     """
 
     takes_counts = True
@@ -394,9 +408,5 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
         return (utilities - behind).sum(-1)
 
     def forward(self, function_samples: Tensor) -> Categorical:
-        """See base class: which item is chosen.
-
-        Args:
-            function_samples: Utilities of the items of a set, ``... x k``.
-        """
+        """See base class: which item of a set is chosen."""
         return Categorical(logits=function_samples)

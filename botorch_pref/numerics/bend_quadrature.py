@@ -81,6 +81,22 @@ def bend_nodes(
     return nodes, log_density + (spacing / stretch).log()
 
 
+def moving_nodes(
+    mean: Tensor, variance: Tensor, centre: Tensor, width: Tensor, step: float = STEP
+) -> tuple[Tensor, Tensor]:
+    """Distances of nodes from the mean, and log weights, ``num_nodes x shape``.
+
+    Arguments as in :func:`bend_nodes`, with positive variances. The nodes are constants
+    and the Gaussian moves over them, so that the function needs no derivative.
+    """
+    at, deviation = mean.detach(), variance.detach().sqrt()
+    nodes, log_weights = bend_nodes(at, deviation.square(), centre, width, step)
+    # Not subtracted from the nodes, since a small distance would be lost in rounding.
+    offset = deviation * nodes + (at - mean)
+    moved = -0.5 * (offset.square() / variance - nodes.square())
+    return offset, log_weights + moved - 0.5 * (variance / deviation.square()).log()
+
+
 def _kepler(x: Tensor, a: Tensor) -> Tensor:
     """The ``y`` with ``a sinh y + y = x``."""
     size = x.abs()

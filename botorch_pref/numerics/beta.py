@@ -93,7 +93,8 @@ def beta_log_density(
     ``precision`` and ``t``.
     """
     a1, b1, slope = _shapes(t, precision)
-    above, below = log_ndtr_derivatives(t), log_ndtr_derivatives(-t)
+    _, *above = log_ndtr_derivatives(t)
+    _, *below = log_ndtr_derivatives(-t)
     pull = slope * (torch.logit(y) - _digamma(a1) + _digamma(b1))
     spread = slope.square() * (_trigamma(a1) + _trigamma(b1))
     # psi_2(x) = -2 zeta(3, x)

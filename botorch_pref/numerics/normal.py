@@ -104,30 +104,25 @@ def _excess(x: Tensor, h: Tensor) -> Tensor:
     return torch.where(deep, series, x + h)
 
 
-def log_ndtr_and_slopes(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r""":math:`\log \Phi` and its first two derivatives."""
-    if x.requires_grad:
-        return log_ndtr(x), *log_ndtr_slopes(x)
-    value, h = _log_ndtr_and_hazard_value(x)
-    return value, h, -h * _excess(x, h)
-
-
 def log_ndtr_slopes(x: Tensor) -> tuple[Tensor, Tensor]:
     r"""The derivatives :math:`h` and :math:`-h (x + h)` of :math:`\log \Phi`."""
     h = hazard(x)
     return h, -h * _excess(x, h)
 
 
-def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r"""The first three derivatives of :math:`\log \Phi`.
+def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r""":math:`\log \Phi` and its first three derivatives.
 
     With :math:`e = x + h`: :math:`h`, :math:`-h e`, which lies in (-1, 0), and
     :math:`h (e^2 + h e - 1)`.
     """
-    h = hazard(x)
+    if x.requires_grad:
+        value, h = log_ndtr(x), hazard(x)
+    else:
+        value, h = _log_ndtr_and_hazard_value(x)
     e = _excess(x, h)
     slope = h * e
-    return h, -slope, h * (e.square() + slope - 1)
+    return value, h, -slope, h * (e.square() + slope - 1)
 
 
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
@@ -241,13 +236,9 @@ def interval_derivatives(
     With :math:`Z(x) = \Phi(u + x) - \Phi(l + x)`: :math:`\log Z` and its first three
     derivatives at :math:`x = 0`: minus the mean of the standard normal kept in the
     interval, its variance minus 1, which lies in (-1, 0), and minus its third central
-    moment. Of an interval without ends all are 0.
-
-    Args:
-        lower: Lower ends ``l``, any shape; ``-inf`` for none.
-        upper: Upper ends ``u > l``, broadcastable with ``lower``; ``inf`` for none.
-        width: ``u - l`` where it is known to more digits than the ends leave, for
-            example of a narrow interval far from zero.
+    moment. Infinite ends are none; of an interval without ends all are 0. ``width`` is
+    ``u - l`` where it is known to more digits than the ends leave, for example of a
+    narrow interval far from zero.
     """
     width = upper - lower if width is None else width
     lower, upper, width = torch.broadcast_tensors(lower, upper, width)
@@ -255,7 +246,7 @@ def interval_derivatives(
     whole = beta.isposinf()
     # Any end will do where there is none: its derivatives are not used.
     beta = torch.where(whole, 0.0, beta)
-    result = _Interval(log_ndtr(beta), *log_ndtr_derivatives(beta))
+    result = _Interval(*log_ndtr_derivatives(beta))
     if bool(whole.any()):
         result = _Interval(*(torch.where(whole, 0.0, x) for x in result))
     bounded = alpha.isfinite()
@@ -282,7 +273,7 @@ _CUT = 80.0
 def probit_win_variance(
     mean: Tensor, variance: Tensor, scale: Tensor | float
 ) -> Tensor:
-    r""":math:`Var[\Phi(u / s)]`, :math:`u \sim N(\mu, \tau^2)`.
+    r""":math:`Var[\Phi(u / s)]`, :math:`u \sim N(\mu, \tau^2)`; ``scale`` is s squared.
 
     With :math:`a = \mu / \sqrt{s^2 + \tau^2}` the second moment is a bivariate normal
     probability (Fauvel and Chalk 2021), :math:`\Phi(a) - 2 T(a, \eta)` with Owen's T
@@ -296,11 +287,6 @@ def probit_win_variance(
     so that nothing cancels: not where :math:`\tau` vanishes, and the interval with it,
     nor in the tails. Gauss-Legendre quadrature over what the exponential leaves of the
     interval is right within 1e-11 of itself.
-
-    Args:
-        mean: :math:`\mu`, any shape.
-        variance: :math:`\tau^2`, nonnegative.
-        scale: :math:`s^2`, positive. All three broadcast.
     """
     square = mean.square() / (scale + variance)
     eta = (scale / (scale + 2 * variance)).sqrt()
@@ -369,16 +355,9 @@ def truncated_normal_quantile(
 
     Each interval is mirrored so that its mass lies towards its upper standardised end
     :math:`\beta`, and the quantile solves :math:`\Phi(x) = \Phi(\beta) q`. Where
-    :math:`\beta < -5` the distance :math:`\beta - x` to the bound is solved for
-    instead of :math:`x`, in log space, so that draws next to a bound that is hundreds
-    of deviations away keep their digits.
-
-    Args:
-        uniform: In [0, 1).
-        mean: :math:`\mu`, any shape.
-        variance: :math:`r`, positive.
-        lower: :math:`l`, ``-inf`` for none.
-        upper: :math:`u`, ``inf`` for none; ``l < u``. All five broadcast.
+    :math:`\beta < -5` the distance :math:`\beta - x` to the bound is solved for instead
+    of :math:`x`, in log space, so that draws next to a bound that is hundreds of
+    deviations away keep their digits. All arguments broadcast; infinite ends are none.
     """
     uniform, mean, variance, lower, upper = torch.broadcast_tensors(
         uniform, mean, variance, lower, upper

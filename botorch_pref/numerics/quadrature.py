@@ -74,21 +74,14 @@ class TiltedMoments(NamedTuple):
 def tilted_moments(
     logs: Tensor, slope: Tensor, offset: Tensor, variance: Tensor
 ) -> tuple[TiltedMoments, Tensor]:
-    r"""The moments, from the terms of a sum over nodes.
+    r"""The moments, from logarithms of the terms of a sum over nodes.
 
     The derivatives are :math:`E[g']` and :math:`\mathrm{Cov}[g', z] / s`, which keep
     their digits where ``g`` is flat, or :math:`(E[z] - \mu) / s` and
     :math:`(\mathrm{Var}[z] / s - 1) / s`, which keep them where ``g`` is narrow.
-
-    Args:
-        logs: Logarithms of the terms, ``num_nodes x shape``.
-        slope: :math:`g'` at the nodes, likewise.
-        offset: :math:`z - \mu` of the nodes, likewise.
-        variance: ``s``, ``shape``.
-
-    Returns:
-        The moments, and by how much the two forms of the derivatives differ: in
-        deviations of the product and relative to its variance.
+    Returned besides is by how much the two forms differ: in deviations of the product
+    and relative to its variance. At the nodes, ``slope`` is :math:`g'` and ``offset``
+    is :math:`z - \mu`.
     """
     top = logs.detach().amax(0)
     weights = (logs - top).exp()
@@ -135,13 +128,8 @@ def _cumulative(pieces: Tensor) -> Tensor:
 def _points_along(grid: Tensor, along: Tensor, wanted: Tensor) -> Tensor:
     """Where an increasing quantity has some values, by linear interpolation.
 
-    Args:
-        grid: ``k x shape``, increasing.
-        along: The quantity there, likewise.
-        wanted: Its values, ``shape x count``.
-
-    Returns:
-        ``count x shape``.
+    The grid and the quantity there are ``k x shape``, wanted values ``shape x count``,
+    and the result ``count x shape``.
     """
     along, points = along.movedim(0, -1).contiguous(), grid.movedim(0, -1)
     right = torch.searchsorted(along, wanted.contiguous()).clamp(1, len(grid) - 1)
@@ -170,7 +158,7 @@ def peaked_integral(
     variance: Tensor,
     peak: Tensor,
 ) -> TiltedMoments:
-    """The log integral of a function with one peak, and its derivatives.
+    """The log integral of a function with one peak, and its derivatives, like ``mean``.
 
     Gauss-Legendre quadrature on panels that are three deviations of the narrowest bump
     that can be where they are. Panels on which the integrand is below ``e^-36`` of its
@@ -182,8 +170,8 @@ def peaked_integral(
         stiffness: ``t -> c``, likewise, about an upper bound of ``-g''`` and of the
             inverse square of the scale on which ``g`` bends.
         mean: ``mu``, any shape.
-        variance: ``s``, positive, like ``mean``.
-        peak: Where ``g`` is largest, like ``mean``.
+        variance: ``s``, positive.
+        peak: Where ``g`` is largest.
 
     Raises:
         PrecisionError: Arguments that are not finite, or too large to be squared.
@@ -323,13 +311,8 @@ def log_concave_integral(
 ) -> TiltedMoments:
     """The log integral of a log-concave function, and its derivatives.
 
-    In double precision whatever the precision of the arguments, and right to about
-    1e-10 of themselves.
-
-    Args:
-        of_rows: Gives the function of some rows, or of all.
-        mean: ``mu``, ``batch_shape x m``.
-        variance: ``s``, positive, like ``mean``.
+    In double precision whatever the precision of the arguments ``mu`` and ``s``, and
+    right to about 1e-10 of themselves.
 
     Raises:
         PrecisionError: Arguments that are not finite.
@@ -436,12 +419,8 @@ def _sums(
 ) -> tuple[TiltedMoments, Tensor]:
     """The moments by a rule, and whether they miss the identities.
 
-    Args:
-        function: Of all rows.
-        nodes: Distances from the mean as it is, ``num_nodes x shape``.
-        log_weights: Likewise.
-        mean: ``shape``.
-        variance: ``shape``.
+    Nodes are distances from the mean as it is, ``num_nodes x shape`` like their
+    weights.
     """
     at = mean.detach()
     value, slope, _ = function(at + nodes)
@@ -460,12 +439,9 @@ def _sums(
 
 
 class _Peak(NamedTuple):
-    """The peak of the product.
+    """The peak of the product, as a signed distance from the mean.
 
-    Attributes:
-        at: Its distance from the mean, with a sign.
-        height: Of the logarithm there.
-        width: By the curvature there.
+    ``height`` is that of its logarithm, ``width`` by the curvature there.
     """
 
     at: Tensor

@@ -23,7 +23,7 @@ _TRAPEZOIDAL_SPACING = 0.7
 
 
 def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
-    r"""Log probabilities that each item of a set is heard as its best.
+    r"""Log probabilities that each item of a set is heard as its best, ``... x k``.
 
     .. math:: \log P(i) = \log \int \phi(t - f_i) \prod_{j \ne i} \Phi(t - f_j) \, dt
         \quad \text{for } \sigma = 1
@@ -31,10 +31,6 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
     (Thurstone 1927, case V; for two items :math:`\Phi((f_1 - f_2) / \sqrt{2})`). The k
     factors of a set are evaluated once for all of its items. Right to rounding in
     effect in both tails.
-
-    Args:
-        utilities: ``f``, ``... x k``, k at least 2.
-        noise: :math:`\sigma^2`, positive, broadcastable with ``utilities``.
     """
     items = utilities / noise.sqrt()
     spacing = _TRAPEZOIDAL_SPACING / math.sqrt(items.shape[-1])
@@ -84,11 +80,7 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
     the probability of the items from j on in their order, with j below t. The integrals
     accumulate panels of the polynomial through the six nearest nodes. They are right to
     1e-5 for orders against which neighbours stand by up to three noise deviations, and
-    to 1e-2 at twelve.
-
-    Args:
-        utilities: ``f``, ``... x k``, k at least 2.
-        noise: :math:`\sigma^2`, positive, broadcastable with ``...``.
+    to 1e-2 at twelve. Utilities are ``... x k``, and the noise broadcasts with ``...``.
     """
     items = utilities / noise.sqrt().unsqueeze(-1)
     grid = heard_grid(items, _CUMULATIVE_SPACING)

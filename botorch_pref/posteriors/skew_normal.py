@@ -22,7 +22,7 @@ from torch.quasirandom import SobolEngine
 from botorch_pref.linalg.covariance import semidefinite_cholesky
 from botorch_pref.numerics import mixtures as gaussian_mixture
 from botorch_pref.numerics.argument_ranges import check_kind, check_probabilities
-from botorch_pref.numerics.narrowest_interval import narrowest_interval
+from botorch_pref.numerics.mixtures import narrowest_interval
 from botorch_pref.posteriors.gaussian import Moments
 
 
@@ -74,11 +74,7 @@ class SkewNormalPosterior(Posterior):
 
     @classmethod
     def from_moments(cls, moments: Moments) -> Self:
-        """A posterior whose component means are made when something needs them.
-
-        Args:
-            moments: Means of the components and their covariance.
-        """
+        """A posterior whose component means are made when something needs them."""
         posterior = cls.__new__(cls)
         posterior.moments = moments
         return posterior
@@ -261,7 +257,7 @@ class SkewNormalPosterior(Posterior):
             ``sample_shape x batch_shape x q x 1``.
 
         Raises:
-            RuntimeError: If ``base_samples`` does not begin with ``sample_shape``.
+            RuntimeError: ``base_samples`` does not begin with ``sample_shape``.
         """
         if base_samples.shape[: len(sample_shape)] != sample_shape:
             raise RuntimeError(

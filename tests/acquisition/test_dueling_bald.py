@@ -12,7 +12,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingBALD, DuelingEIIG
-from botorch_pref.likelihoods.links import DuelLink, LogitLink, ProbitLink
+from botorch_pref.likelihoods import DuelLink, LogitLink, ProbitLink
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)

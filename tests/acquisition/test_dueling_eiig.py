@@ -12,8 +12,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEIIG
-from botorch_pref.likelihoods import PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links import LogitLink, ProbitLink
+from botorch_pref.likelihoods import LogitLink, PairwiseProbitLikelihood, ProbitLink
 from botorch_pref.models import EPPreferenceGP
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEUBO, DuelingKG
 from botorch_pref.errors import FeedbackError
-from botorch_pref.likelihoods.links import LogitLink, ProbitLink
+from botorch_pref.likelihoods import LogitLink, ProbitLink
 from botorch_pref.models import EPPreferenceGP
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)

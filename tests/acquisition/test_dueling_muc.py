@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingMUC
-from botorch_pref.likelihoods.links import DuelLink, LogitLink, ProbitLink
+from botorch_pref.likelihoods import DuelLink, LogitLink, ProbitLink
 
 X_REF = torch.tensor([[0.4, 0.6]], dtype=torch.double)
 ONE = torch.tensor([[1.0, -2.0]], dtype=torch.double)

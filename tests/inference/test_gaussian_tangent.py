@@ -16,8 +16,7 @@ from botorch_pref.likelihoods.box_factors import (
     BoxFactors,
     CorrelatedBoxFactors,
 )
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors import Factors, joint_factors
 from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks, pair_rows
 

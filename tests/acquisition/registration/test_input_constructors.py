@@ -19,7 +19,7 @@ from botorch_pref.acquisition import (
     champion,
     incumbent,
 )
-from botorch_pref.likelihoods.links import LogitLink
+from botorch_pref.likelihoods import LogitLink
 
 CLASSES = [DuelingEIIG, DuelingThompson, DuelingUCB]
 PAIR_CLASSES = [DuelingBALD, DuelingEUBO, DuelingKG]

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation import stopping_advice
-from botorch_pref.likelihoods import PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links import LogitLink, ProbitLink
+from botorch_pref.likelihoods import LogitLink, PairwiseProbitLikelihood, ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 
 

@@ -13,7 +13,7 @@ from botorch_pref.likelihoods import (
 from botorch_pref.likelihoods.box_factors import (
     BoxFactors,
 )
-from botorch_pref.likelihoods.joint_factors import JointFactors, joint_factors
+from botorch_pref.likelihoods.factors import JointFactors, joint_factors
 
 SECOND_PAIR = torch.tensor([[2, 0]])
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.likelihoods.box_factors import (
+from botorch_pref.likelihoods.probit import (
     choice_factors,
     ranking_factors,
 )

@@ -7,12 +7,8 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.likelihoods.links import (
-    DuelLink,
-    LogitLink,
-    ProbitLink,
-    answer_correlation,
-)
+from botorch_pref.likelihoods import DuelLink, LogitLink, ProbitLink
+from botorch_pref.likelihoods.base import answer_correlation
 
 DOUBLE = torch.double
 MEANS = torch.tensor([[0.3], [-2.0], [5.0]], dtype=DOUBLE)

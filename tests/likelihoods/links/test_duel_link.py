@@ -7,12 +7,8 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.likelihoods.links import (
-    DuelLink,
-    LogitLink,
-    ProbitLink,
-    binary_entropy,
-)
+from botorch_pref.likelihoods import DuelLink, LogitLink, ProbitLink
+from botorch_pref.likelihoods.base import binary_entropy
 
 ENTROPY_ERROR = 8.1e-8
 LINKS = [ProbitLink(0.5), LogitLink()]

@@ -10,12 +10,8 @@ from botorch.utils.probability.utils import ndtr
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.likelihoods.links import (
-    DuelLink,
-    LogitLink,
-    ProbitLink,
-    QuadratureLink,
-)
+from botorch_pref.likelihoods import DuelLink, LogitLink, ProbitLink
+from botorch_pref.likelihoods.base import QuadratureLink
 
 DOUBLE = torch.float64
 MEANS = torch.tensor([-40.0, -6.0, -1.0, 0.0, 0.3, 2.0, 30.0], dtype=DOUBLE)

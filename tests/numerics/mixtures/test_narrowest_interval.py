@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from botorch_pref.numerics import mixtures as mixture
-from botorch_pref.numerics.narrowest_interval import narrowest_interval
+from botorch_pref.numerics.mixtures import narrowest_interval
 
 F64 = torch.float64
 
