@@ -234,48 +234,6 @@ def test_held_out_answers(model) -> None:
         predictive_log_probability(Comparisons(PAIRS, PAIRS), model, POINTS)
 
 
-def entropy(p: float) -> float:
-    return -p * math.log(p) - (1 - p) * math.log(1 - p)
-
-
-def test_information_and_improvement(model) -> None:
-    bald = DuelingBALD(model, REFERENCE)
-    eiig = DuelingEIIG(model, REFERENCE, k=0.3)
-    muc = DuelingMUC(model, REFERENCE)
-    for x in NEW:
-        moments = duel_moments(model, x, REFERENCE)
-        win = expected(lambda u: wandering_win(u, 0.5), *moments)
-        remaining = expected(lambda u: entropy(wandering_win(u, 0.5)), *moments)
-        spread = expected(
-            lambda u, win=win: (wandering_win(u, 0.5) - win) ** 2, *moments
-        )
-        information = entropy(win) - remaining
-        assert float(bald(x)) == pytest.approx(information, abs=1e-9)
-        value = 0.3 * math.log(win) + information
-        assert float(eiig(x)) == pytest.approx(value, abs=1e-9)
-        assert float(muc(x)) == pytest.approx(spread, abs=1e-9)
-
-
-def test_knowledge_gradient(model) -> None:
-    """Expectations given each answer, by integrals over the difference."""
-    x = NEW[1]
-    points = torch.cat([POINTS, x])
-    posterior = model.posterior(points)
-    mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
-    moments = duel_moments(model, x, REFERENCE)
-    shift = (covariance[:, 4] - covariance[:, 1]) / moments[1]
-    total = 0.0
-    for sign in (1, -1):
-        mass = expected(lambda u, s=sign: wandering_win(s * u, 0.5), *moments)
-        moved = expected(
-            lambda u, s=sign: (u - moments[0]) * wandering_win(s * u, 0.5), *moments
-        )
-        total += float((mass * mean + shift * moved).max())
-    want = total - float(mean[:4].max())
-    got = DuelingKG(model, X_ref=REFERENCE)(x)
-    assert float(got) == pytest.approx(want, abs=1e-9)
-
-
 @pytest.mark.parametrize(
     "make", [DuelingEIIG, DuelingBALD, DuelingMUC, DuelingKG], ids=lambda c: c.__name__
 )

@@ -34,17 +34,6 @@ def test_effective_size_of_autoregressive_chains(rho) -> None:
     assert float(sizes.std()) < 0.15 * expected
 
 
-@pytest.mark.slow
-def test_effective_size_is_that_of_the_mean() -> None:
-    """The definition itself: variance of the mean over many independent runs."""
-    steps, chains, repeats = 400, 4, 4_000
-    draws = autoregressive(0.5, steps, chains, (repeats,))
-    size = effective_sample_size(draws)
-    by_definition = 1 / draws.mean(dim=(0, 1)).var()
-    # The variance of 4,000 means is known to sqrt(2 / 4000) = 2.2 %.
-    assert float(size.median()) == pytest.approx(float(by_definition), rel=0.1)
-
-
 def test_size_of_alternating_chains_is_bounded() -> None:
     draws = autoregressive(-0.99, 200, 4)
     size = float(effective_sample_size(draws))

@@ -216,39 +216,6 @@ def test_pending_points_join_the_candidates(model: Model, name: str) -> None:
     torch.testing.assert_close(pending(X), acquisition(both))
 
 
-def test_pending_points_join_the_baseline_of_noisy_improvement(model: Model) -> None:
-    X = uniform(3, 1, 2, seed=6)
-    pending = CASES["qLogNEI"].build(model, sobol())
-    pending.set_X_pending(PENDING)
-    values = pending(X).exp()
-    joint = torch.cat([POINTS, PENDING])
-    for value, x in zip(values, X, strict=True):
-        f = brute_force(model, torch.cat([joint, x]))
-        truth = (f[:, len(joint)] - f[:, : len(joint)].amax(-1)).clamp_min(0)
-        error = truth.std() * (1 / NUM_SAMPLES + 1 / NUM_BRUTE) ** 0.5
-        assert (value - truth.mean()).abs() < 5 * error + 3e-3
-
-
-def test_pruning_the_baseline_keeps_what_may_be_best(model: Model) -> None:
-    X = uniform(3, 1, 2, seed=6)
-    full = qLogNoisyExpectedImprovement(
-        model, POINTS, sobol(), prune_baseline=False, **SHARP
-    )
-    pruned = qLogNoisyExpectedImprovement(
-        model, POINTS, sobol(), prune_baseline=True, **SHARP
-    )
-    # Those that are the best in no sample of BoTorch's 2,048 are left out.
-    share = (brute_force(model, POINTS).argmax(-1)[:, None] == torch.arange(6)).mean(
-        0, dtype=F64
-    )
-    kept = (POINTS[:, None] == pruned.X_baseline).all(-1).any(-1)
-    assert kept[share > 0.005].all()
-    assert not kept[share == 0].any()
-    truth = noisy_improvement(brute_force(model, torch.cat([POINTS, X[0]])))
-    error = 5 * truth.std() * (2 / NUM_SAMPLES) ** 0.5
-    assert (pruned(X).exp() - full(X).exp()).abs().max() < error
-
-
 def test_a_cached_root_is_refused_aloud(model: Model) -> None:
     """Only Gaussian posteriors have one root; the values are those without it."""
     with pytest.warns(RuntimeWarning, match="cache_root"):

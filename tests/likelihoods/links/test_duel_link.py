@@ -74,17 +74,6 @@ def test_wide_gaussian_sees_the_area_under_the_entropy() -> None:
     assert float(ours) == pytest.approx(limit, rel=1e-6)
 
 
-@pytest.mark.parametrize("link", LINKS, ids=["probit", "logit"])
-def test_a_loss_is_a_win_of_the_other(link: DuelLink) -> None:
-    mean = torch.linspace(-8, 8, 33, dtype=torch.double)
-    variance = torch.full_like(mean, 2.0)
-    total = link.win_probability(mean, variance) + link.win_probability(-mean, variance)
-    torch.testing.assert_close(total, torch.ones_like(total))
-    torch.testing.assert_close(
-        link.expected_entropy(mean, variance), link.expected_entropy(-mean, variance)
-    )
-
-
 def test_probit_tail_and_its_gradient_at_differences_of_800() -> None:
     mean = torch.tensor([-800.0, 800.0], dtype=torch.double, requires_grad=True)
     variance = torch.ones(2, dtype=torch.double, requires_grad=True)

@@ -39,26 +39,6 @@ def test_agrees_with_the_narrowest_of_all_intervals_on_a_grid(level):
     )
 
 
-def test_skew_normal_interval_contains_exactly_its_highest_densities():
-    # Azzalini's density 2 / w phi(x / w) Phi(alpha x / w), as a mixture over |N(0, 1)|.
-    slope, within, count = 2.0, 0.5, 20_000
-    levels = (torch.arange(count, dtype=F64) + 0.5) / count
-    means = slope * torch.special.ndtri(0.5 + 0.5 * levels)
-    variance = torch.tensor(within, dtype=F64)
-    lower, upper = narrowest_interval(means, variance, 0.9)
-    scale = math.sqrt(slope**2 + within)
-    x = torch.linspace(-4, 12, 160_001, dtype=F64)
-    density = (
-        -0.5 * (x / scale).square()
-        + torch.special.log_ndtr(slope / math.sqrt(within) * x / scale)
-    ).exp()
-    ordered = density.sort(descending=True)
-    inside = (ordered.values.cumsum(0) / density.sum()) <= 0.9
-    region = x[ordered.indices[inside]]
-    torch.testing.assert_close(lower, region.min(), rtol=0, atol=1e-3)
-    torch.testing.assert_close(upper, region.max(), rtol=0, atol=1e-3)
-
-
 @pytest.mark.slow
 @given(
     count=st.integers(2, 60),
