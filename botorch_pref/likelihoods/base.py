@@ -1,4 +1,4 @@
-"""The protocol of likelihoods, their positive parameters, and their list."""
+"""The protocol of likelihoods: their parameters, links of duels, and their list."""
 
 from __future__ import annotations
 

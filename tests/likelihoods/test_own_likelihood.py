@@ -39,8 +39,10 @@ from botorch_pref.evaluation.scores import (
 )
 from botorch_pref.likelihoods import (
     DensityFactors,
+    DuelLink,
     PositiveParameter,
     PreferenceLikelihood,
+    ScalarFactors,
     register_positive,
 )
 from botorch_pref.models.predictions import model_link
@@ -132,6 +134,22 @@ def model() -> EPPreferenceGP:
     fitted = EPPreferenceGP(POINTS, PAIRS, likelihood=WanderingLikelihood())
     fitted.covar_module.outputscale = 3.0
     return fitted.eval().requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "methods"),
+    [
+        (PreferenceLikelihood, {"forward"}),
+        (ScalarFactors, {"log_prob", "curvature_gradient", "log_partition"}),
+        (
+            DuelLink,
+            {"log_win_probability", "expected_entropy", "win_slope", "win_variance"},
+        ),
+    ],
+)
+def test_few_methods_must_be_written(protocol: type, methods: set[str]) -> None:
+    """As `docs/extending.md` says; everything else has a default."""
+    assert protocol.__abstractmethods__ == methods
 
 
 # --- Engines
