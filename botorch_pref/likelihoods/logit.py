@@ -26,8 +26,9 @@ from torch.nn.functional import logsigmoid
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.likelihoods.base import (
-    DuelLink,
+    FeedbackT,
     PreferenceLikelihood,
+    QuadratureLink,
     register_likelihood,
 )
 from botorch_pref.likelihoods.factors import (
@@ -39,9 +40,7 @@ from botorch_pref.likelihoods.factors import (
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows
 from botorch_pref.numerics.logistic_normal import (
     expected_sigmoid_entropy,
-    expected_sigmoid_slope,
     log_expected_sigmoid,
-    sigmoid_variance,
 )
 from botorch_pref.numerics.quadrature import (
     LogConcave,
@@ -50,12 +49,16 @@ from botorch_pref.numerics.quadrature import (
 )
 
 
-class LogitLink(DuelLink):
+class LogitLink(QuadratureLink):
     r"""Bradley and Terry's link :math:`g(u) = 1 / (1 + e^{-u})`.
 
-    Both expectations are fast series that are right to rounding, see
+    The logarithm of the win probability and the expected entropy are fast series that
+    are right to rounding in both tails, see
     :mod:`botorch_pref.numerics.logistic_normal`.
     """
+
+    def __init__(self) -> None:
+        super().__init__(torch.sigmoid)
 
     def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding in both tails."""
@@ -64,14 +67,6 @@ class LogitLink(DuelLink):
     def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding."""
         return expected_sigmoid_entropy(mean, variance)
-
-    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; right within 1e-12 of itself."""
-        return expected_sigmoid_slope(mean, variance)
-
-    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; right within 1e-12."""
-        return sigmoid_variance(mean, variance)
 
 
 class LogitFactors(IntegratedFactors):
@@ -319,8 +314,26 @@ class PlackettLuceFactors(Factors):
         return self._rows_of(out)
 
 
+class GumbelNoise(PreferenceLikelihood[FeedbackT]):
+    """Items are heard with Gumbel noise: a choice out of two is a logistic duel."""
+
+    @property
+    def observation_variance(self) -> Tensor:
+        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
+        return torch.full_like(self._like, math.pi**2 / 6)
+
+    @property
+    def link(self) -> LogitLink:
+        """See base class."""
+        return LogitLink()
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return self.link.win_probability(mean, variance)
+
+
 @register_likelihood
-class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
+class PairwiseLogitLikelihood(GumbelNoise[Comparisons]):
     r"""Logistic likelihood of duels, in the difference of two utilities.
 
     .. math:: P(w \succ l) = 1 / (1 + e^{-(f_w - f_l)}).
@@ -346,27 +359,13 @@ class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
         assert feedback.pairs is not None, "comparisons without ties have pairs"
         return LogitFactors(pair_rows(feedback.pairs, num_points, self._like))
 
-    @property
-    def observation_variance(self) -> Tensor:
-        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
-        return torch.full_like(self._like, math.pi**2 / 6)
-
-    @property
-    def link(self) -> LogitLink:
-        """See base class."""
-        return LogitLink()
-
-    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; right to rounding."""
-        return self.link.win_probability(mean, variance)
-
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""
         return Bernoulli(logits=function_samples)
 
 
 @register_likelihood
-class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
+class PlackettLuceLikelihood(GumbelNoise[Choices | Rankings]):
     r"""Softmax likelihood of choices and rankings (Plackett and Luce).
 
     .. math:: P(c \mid S) = e^{f_c} / \sum_{j \in S} e^{f_j}.
@@ -387,16 +386,6 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
         return PlackettLuceFactors(
             feedback.stages(), num_points, self._like, feedback.answers_of_stages()
         )
-
-    @property
-    def observation_variance(self) -> Tensor:
-        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
-        return torch.full_like(self._like, math.pi**2 / 6)
-
-    @property
-    def link(self) -> LogitLink:
-        """See base class: a choice out of two is Bradley and Terry's duel."""
-        return LogitLink()
 
     def log_choice_probability(self, utilities: Tensor) -> Tensor:
         """See base class."""
