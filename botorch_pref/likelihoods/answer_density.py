@@ -21,11 +21,7 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
-from botorch_pref.likelihoods.factors import (
-    GroupsOf,
-    IntegratedFactors,
-    LogDerivatives,
-)
+from botorch_pref.likelihoods.factors import GroupsOf, IntegratedFactors, LogDerivatives
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
 from botorch_pref.numerics.bend_quadrature import density_bend, moving_nodes
 from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments

@@ -41,11 +41,7 @@ STEP = 0.4
 
 @torch.no_grad()
 def bend_nodes(
-    mean: Tensor,
-    variance: Tensor,
-    centre: Tensor,
-    width: Tensor,
-    step: float = STEP,
+    mean: Tensor, variance: Tensor, centre: Tensor, width: Tensor, step: float = STEP
 ) -> tuple[Tensor, Tensor]:
     """Standardised nodes and log weights of expectations, both ``num_nodes x shape``.
 

@@ -544,11 +544,7 @@ def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @torch.no_grad()
 def _panel_nodes(
-    function: LogConcave,
-    mean: Tensor,
-    variance: Tensor,
-    peak: _Peak,
-    ends: Tensor,
+    function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
 ) -> tuple[Tensor, Tensor]:
     r"""Nodes and log weights on panels that are short where the slope changes.
 

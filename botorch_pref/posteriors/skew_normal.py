@@ -220,9 +220,7 @@ class SkewNormalPosterior(Posterior):
         return lower.unsqueeze(-1), upper.unsqueeze(-1)
 
     def rsample(
-        self,
-        sample_shape: torch.Size | None = None,
-        base_samples: Tensor | None = None,
+        self, sample_shape: torch.Size | None = None, base_samples: Tensor | None = None
     ) -> Tensor:
         """Joint samples, differentiable in the means and the covariance.
 
@@ -287,10 +285,7 @@ class SkewNormalPosterior(Posterior):
 
 @GetSampler.register(SkewNormalPosterior)
 def skew_normal_sampler(
-    posterior: SkewNormalPosterior,
-    sample_shape: torch.Size,
-    *,
-    seed: int | None = None,
+    posterior: SkewNormalPosterior, sample_shape: torch.Size, *, seed: int | None = None
 ) -> NormalMCSampler:
     """Sobol normals, or IID ones beyond the dimensions of torch's Sobol engine."""
     dimension = posterior.base_sample_shape[-1]

@@ -11,12 +11,8 @@ from registry import CASES
 from truths.answer_probabilities import CUTPOINTS, number
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import (
-    OrdinalRatings,
-)
-from botorch_pref.likelihoods import (
-    OrdinalProbitLikelihood,
-)
+from botorch_pref.feedback import OrdinalRatings
+from botorch_pref.likelihoods import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.factors import joint_factors
 
 

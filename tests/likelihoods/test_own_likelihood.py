@@ -8,13 +8,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.utils.probability.utils import ndtr
 from scipy import integrate
 from torch import Tensor
-from torch.distributions import (
-    Bernoulli,
-    Distribution,
-    Independent,
-    Normal,
-    StudentT,
-)
+from torch.distributions import Bernoulli, Distribution, Independent, Normal, StudentT
 
 from botorch_pref import (
     AffineProbitLikelihood,
@@ -34,9 +28,7 @@ from botorch_pref import (
     Validity,
     log_validity_probability,
 )
-from botorch_pref.evaluation.scores import (
-    predictive_log_probability,
-)
+from botorch_pref.evaluation.scores import predictive_log_probability
 from botorch_pref.likelihoods import (
     DensityFactors,
     DuelLink,

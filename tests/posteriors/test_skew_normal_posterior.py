@@ -75,10 +75,7 @@ def test_density_agrees_with_the_unified_skew_normal_of_botorch():
         )
         log_prob = truth.log_prob(values.unsqueeze(-1))
         torch.testing.assert_close(
-            posterior.density(values)[:, point, 0],
-            log_prob.exp(),
-            rtol=1e-3,
-            atol=1e-5,
+            posterior.density(values)[:, point, 0], log_prob.exp(), rtol=1e-3, atol=1e-5
         )
 
 
@@ -110,9 +107,7 @@ def test_joint_density_of_samples_agrees_with_three_dimensional_unified_skew_nor
 @pytest.mark.slow
 def test_cdf_quantile_and_interval_agree_with_the_density():
     posterior = _skew_normal(
-        512,
-        torch.tensor([2.0, -0.3], dtype=F64),
-        0.2 * torch.eye(2, dtype=F64) + 0.1,
+        512, torch.tensor([2.0, -0.3], dtype=F64), 0.2 * torch.eye(2, dtype=F64) + 0.1
     )
     grid = torch.linspace(-6, 12, 3_001, dtype=F64)
     cumulative = torch.cumulative_trapezoid(posterior.density(grid), grid, dim=0)
