@@ -14,9 +14,6 @@ from botorch_pref import (
     AffineProbitLikelihood,
     Comparisons,
     DuelingBALD,
-    DuelingEIIG,
-    DuelingKG,
-    DuelingMUC,
     EPPreferenceGP,
     LaplacePreferenceGP,
     PairwiseLogitLikelihood,
@@ -225,14 +222,6 @@ def test_batches_of_answers() -> None:
 # --- What the answers are expected to be
 
 
-def test_duel_probability(model) -> None:
-    for x in NEW:
-        moments = duel_moments(model, x, REFERENCE)
-        want = expected(lambda u: wandering_win(u, 0.5), *moments)
-        got = model.duel_probability(x, REFERENCE, observation_noise=True)
-        assert float(got) == pytest.approx(want, abs=1e-9)
-
-
 def test_held_out_answers(model) -> None:
     held_out = Comparisons(torch.tensor([[3, 0], [2, 1]]))
     got = predictive_log_probability(held_out, model, POINTS)
@@ -242,19 +231,6 @@ def test_held_out_answers(model) -> None:
         assert float(value) == pytest.approx(want, abs=1e-8)
     with pytest.raises(UnsupportedFeedbackError, match="ties"):
         predictive_log_probability(Comparisons(PAIRS, PAIRS), model, POINTS)
-
-
-@pytest.mark.parametrize(
-    "make", [DuelingEIIG, DuelingBALD, DuelingMUC, DuelingKG], ids=lambda c: c.__name__
-)
-def test_acquisition_functions_have_gradients(model, make) -> None:
-    acquisition = make(model, REFERENCE)
-    x = NEW[1:2].clone().requires_grad_()
-    (slope,) = torch.autograd.grad(acquisition(x).sum(), x)
-    with torch.no_grad():
-        ends = [float(acquisition(x + step)) for step in (1e-5, -1e-5)]
-    difference = (ends[0] - ends[1]) / 2e-5
-    assert float(slope) == pytest.approx(difference, rel=1e-4, abs=1e-8)
 
 
 def test_the_link_follows_the_parameters() -> None:
