@@ -160,11 +160,9 @@ class Feedback(ABC):
     def repeated(self, most: int) -> Self:
         """The same answers without counts, each as many rows as it counts.
 
-        Args:
-            most: How many rows there may be.
-
         Raises:
-            FeedbackError: There are more, or elements of a batch have different counts.
+            FeedbackError: There are more than ``most`` rows, or elements of a batch
+                have different counts.
         """
         rows, without = [], dict.fromkeys(map(str, self.counted))
         for table in self.tables.items():
@@ -188,10 +186,7 @@ class Feedback(ABC):
         return dataclasses.replace(self, **without).take(*places)  # type: ignore[type-var]
 
     def check_indices(self, num_points: int) -> None:
-        """Checks that every answer is about one of the datapoints.
-
-        Args:
-            num_points: ``n``, the number of datapoints.
+        """Checks that every answer is about one of the ``num_points`` datapoints.
 
         Raises:
             FeedbackError: An index is negative (and no padding) or not below ``n``.
@@ -209,12 +204,8 @@ class Feedback(ABC):
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The same answers with ``function`` applied to every tensor.
 
-        Args:
-            function: Takes and returns a tensor, for example ``lambda t: t.cuda()``.
-
-        Returns:
-            The block itself, where the function gives back every tensor that it is
-            given.
+        The block itself is returned where the function gives back every tensor that it
+        is given, as ``lambda t: t.cuda()`` does on the device.
         """
         given = {n: v for n, v in self._fields().items() if isinstance(v, Tensor)}
         fields = {name: function(value) for name, value in given.items()}
@@ -223,18 +214,14 @@ class Feedback(ABC):
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
 
     def shifted(self, offset: int) -> Self:
-        """The same answers with every index moved by an offset.
-
-        Args:
-            offset: How many points come before. Padding stays.
-        """
+        """The same answers with every index, but no padding, moved by an offset."""
         return self._moved(lambda indices: indices + offset)
 
     def reindexed(self, places: Tensor) -> Self:
-        """The same answers about points in other places.
+        """The same answers about points in other places; padding stays.
 
         Args:
-            places: ``n`` integers, the new place of each point. Padding stays.
+            places: ``n`` integers, the new place of each point.
         """
         return self._moved(lambda indices: places[indices])
 
@@ -337,8 +324,7 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
         The value as a ``long`` tensor.
 
     Raises:
-        FeedbackError: It is not a tensor, not of an integer dtype, of another shape, or
-            has no rows.
+        FeedbackError: It is something else, or has no rows.
     """
     shape = "m" if width is None else f"m x {width}"
     value = _integers(name, value, shape, "indices into datapoints")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from functools import cached_property, partial, singledispatch
@@ -27,9 +26,8 @@ from botorch_pref.numerics.bend_quadrature import density_bend, moving_nodes
 from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments
 
 _LONGEST_STEP, _SHORTEST_STEP = 0.5, 0.5 / 32
-# Of integrals with all nodes and with every other one. Where the rule converges
-# exponentially, that of all nodes errs by about the square.
-_AGREEMENT, _DISAGREEMENT = 1e-6, 1e-4
+# How far two forms of the tilted moments, see tilted_moments, may be apart.
+_AGREEMENT, _DISAGREEMENT = 1e-9, 1e-4
 
 
 class DensityFactors(IntegratedFactors):
@@ -37,9 +35,8 @@ class DensityFactors(IntegratedFactors):
 
     Derivatives are those of automatic differentiation, so that the density must have
     three. Partitions are sums over the nodes of
-    :mod:`~botorch_pref.numerics.bend_quadrature`, of half the step until the log
-    integral and the tilted moments agree within 1e-6 with those of every other node;
-    their own error is then far smaller, 1e-9 or less, where the density is analytic.
+    :mod:`~botorch_pref.numerics.bend_quadrature`, of half the step until two forms of
+    the tilted moments agree within 1e-9, where the density is analytic.
     They hold for a density that, as a function of ``z``, has one peak, or rises or
     falls once, such as a win; with lapses and heavy tails too, and as far as that is
     within 116 deviations of the cavity. (An interval wide beside its noise bends twice:
@@ -109,14 +106,12 @@ class DensityFactors(IntegratedFactors):
     def _partition(
         self, mean: Tensor, variance: Tensor, step: float
     ) -> tuple[TiltedMoments, float]:
-        """The partition, and by how much that of every other node differs."""
+        """The partition, and by how much two forms of its derivatives differ."""
         centre, width = (v.expand(mean.shape) for v in self._bend)
         offset, weights = moving_nodes(mean, variance, centre, width, step)
         value, slope = self._derivatives((mean + offset).detach(), 1)
-        logs = value + weights
-        partition, _ = tilted_moments(logs, slope, offset, variance)
-        nodes = offset.detach() / variance.detach().sqrt()
-        return partition, _disagreement(logs.detach(), nodes)
+        partition, errors = tilted_moments(value + weights, slope, offset, variance)
+        return partition, float(errors.max())
 
     @cached_property
     def _at_zero(self) -> Tensor:
@@ -152,17 +147,6 @@ class DensityFactors(IntegratedFactors):
         return found if keep else [value.detach() for value in found]
 
 
-def _disagreement(logs: Tensor, nodes: Tensor) -> float:
-    """Distance of every other node from all in log integral and tilted moments."""
-    errors = [(logs[::2].logsumexp(0) + math.log(2) - logs.logsumexp(0)).abs().max()]
-    fine, coarse = logs.softmax(0), logs[::2].softmax(0)
-    for power in (1, 2):
-        moment = (fine * nodes**power).sum(0)
-        half = (coarse * nodes[::2] ** power).sum(0)
-        errors.append(((half - moment) / (1 + moment.abs())).abs().max())
-    return float(torch.stack(errors).max())
-
-
 def _derivative(value: Tensor, at: Tensor, record: bool) -> Tensor:
     if not value.requires_grad:
         return torch.zeros_like(at)
@@ -181,12 +165,9 @@ def answer_density(
     """Factors with the density of each answer given its latent value.
 
     Parameters of the ``conditional`` distribution of an answer given ``z`` are
-    broadcast against the last dimensions of ``z``.
-
-    Raises:
-        UnsupportedFeedbackError: Answers of another kind, or ties; or ``conditional``
-        gives
-            no distribution of one answer for each ``z``.
+    broadcast against the last dimensions of ``z``. It raises an
+    `UnsupportedFeedbackError` for answers of another kind, ties, and where there is no
+    distribution of one answer for each ``z``.
     """
     rows, answers = seen_answers(feedback, num_points, like)
     counted = isinstance(feedback, Comparisons | Validity | OrdinalRatings)

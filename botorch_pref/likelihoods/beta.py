@@ -251,19 +251,9 @@ class BetaRatingLikelihood(BetaAnswers[Ratings]):
         p(y \mid f_i) = \mathrm{Beta}(y;\, \nu \mu,\, \nu (1 - \mu)), \qquad
         \mu = \Phi\Big(\frac{f_i}{\sqrt{2 \sigma^2}}\Big)
 
-    (Jensen and Nielsen 2014, section 3.2.1 and equation 11, factor 2 included.) It is
-    not log-concave: see :class:`PairwiseBetaLikelihood`.
-
-    Args:
-        precision: :math:`\nu`, positive: how consistently the scale is used. Learned.
-        noise: :math:`\sigma^2`, positive: :math:`\sqrt{2 \sigma^2}` is the unit of
-            utility on the scale. Fixed unless it has a prior.
-        precision_prior: A prior on the precision; by default exponential, of the mean
-            that rounding to a hundred steps would leave of exact answers.
-        noise_prior: A prior on the noise, which is then learned.
-
-    Raises:
-        FeedbackError: A parameter that is not positive.
+    (Jensen and Nielsen 2014, section 3.2.1 and equation 11, factor 2 included.) The
+    unit of utility on the scale is :math:`\sqrt{2 \sigma^2}`. Arguments, errors and
+    limits are those of :class:`PairwiseBetaLikelihood`.
     """
 
     explains: ClassVar = {Ratings: BetaFactors}

@@ -46,14 +46,8 @@ def bend_nodes(
     """Standardised nodes and log weights of expectations, both ``num_nodes x shape``.
 
     A node ``t`` stands for ``u = mu + tau t``, and the weights hold the Gaussian. The
-    number of nodes is odd, so that those of twice the step are every other one.
-
-    Args:
-        mean: ``mu``, any shape.
-        variance: ``tau^2``, nonnegative, like ``mean``.
-        centre: Where the function bends, like ``mean``.
-        width: Of the bend, positive, like ``mean``.
-        step: Of the rule in ``x``.
+    bend has a centre and a positive width; ``step`` is that of the rule in ``x``. The
+    variance may be 0.
     """
     tiny = torch.finfo(mean.dtype).tiny
     deviation = variance.clamp_min(tiny).sqrt()
@@ -66,7 +60,7 @@ def bend_nodes(
     inner, apart = torch.where(wide, 1.0, ratio), torch.where(wide, 0.0, distance)
     ends = torch.stack([apart + low, apart + high])
     ends = ends + torch.where(wide, 0.0, torch.asinh(ends / inner))
-    count = 2 * math.ceil(0.5 * float((ends[1] - ends[0]).max()) / step) + 1
+    count = math.ceil(float((ends[1] - ends[0]).max()) / step) + 1
     share = torch.linspace(0, 1, count, dtype=mean.dtype, device=mean.device)
     x = ends[0] + (ends[1] - ends[0]) * share.view(-1, *[1] * mean.dim())
     y = _kepler(x, inner)
@@ -112,8 +106,8 @@ def bend_width(
     """The distance from a centre at which a function has changed, within a factor of 2.
 
     Half of the smallest power of two at which ``changed`` says so, of points
-    ``num_probes x shape``, and 1 where it never does. A link's singularities are hardly
-    nearer than that, so that the rule's strip is as wide as it can be.
+    ``num_probes x shape``, and 1 where it never does: singularities are hardly nearer,
+    so that the rule's strip is as wide as it can be.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
     there = changed(centre + probes)

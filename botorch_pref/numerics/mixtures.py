@@ -326,8 +326,7 @@ def tailed_positive_part(means: Tensor, variance: Tensor) -> Tensor:
     .. math:: E[\max(u, 0)] = \max(m, 0)
         + \frac{1}{\pi} \Big(a - |m| \arctan \frac{a}{|m|}\Big) .
 
-    Its own digits are right also where it is small. The slope with respect to a mean of
-    0 is a half, also at a variance of 0.
+    Digits and slopes are as those of :func:`expected_positive_part`.
     """
     distance, width = means.abs(), math.sqrt(3.0) * standard_deviation(variance)
     distance, width = torch.broadcast_tensors(distance, width)

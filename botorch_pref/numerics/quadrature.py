@@ -534,8 +534,7 @@ def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     wanted = (high - low) / (_STEP * peak.width)
     short = wanted <= _MOST_STEPS
     most = float(torch.where(short, wanted, 0.0).max())
-    # An odd number of nodes, so that those of twice the step are every other one.
-    count = 2 * max(math.ceil(0.5 * most), 8) + 1
+    count = max(math.ceil(most), 16) + 1
     share = torch.linspace(0, 1, count, dtype=low.dtype, device=low.device)
     nodes = low + (high - low) * share.view(-1, *[1] * low.dim())
     spacing = ((high - low) / (count - 1)).log()

@@ -58,18 +58,14 @@ def difference_mixture(
 
         m_s = m_s,first - m_s,second,    variance = C_ff + C_ss - 2 C_fs.
 
-    The variance is the difference of larger numbers where the two utilities move
-    together. It is at least 0 in exact arithmetic, so that what comes out below 0 is
-    rounding, of size eps (C_ff + C_ss), and is set to 0, with derivative 0.
-
-    Args:
-        posterior: Of a kind that `shared_covariance_mixture` takes.
-        first: Place of the first point among the ``q``; or places, a long vector.
-        second: Place of the second point, or places.
+    The variance is at least 0 in exact arithmetic, so that what comes out below 0 is
+    rounding, of size eps (C_ff + C_ss), and is set to 0, with derivative 0. Of the
+    places of the two points among the ``q`` each may be a long vector, whose dimension
+    comes last.
 
     Returns:
         Means, ``num_components x batch_shape``, and the variance within components,
-        ``batch_shape``; with the places last, if there are several.
+        ``batch_shape``.
     """
     moments = _moments(posterior)
     covariance = moments.covariance
