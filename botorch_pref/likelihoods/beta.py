@@ -174,27 +174,6 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
         below = (self.precision * ndtr(-standard)).clamp_min(tiny)
         return Beta(above, below)
 
-    def majority_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r""":math:`P(y > \tfrac12) = \int P(y > \tfrac12 \mid z) N(z; m, s) dz`.
-
-        By quadrature. Differentiable in ``mean`` and ``variance`` where the variance is
-        positive.
-
-        Args:
-            mean: ``m``, any shape.
-            variance: ``s``, broadcastable with ``mean``; zero for an item and itself.
-        """
-        mean, variance = torch.broadcast_tensors(mean, variance)
-        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-        # The majority rises around 0, in the steeper of two widths.
-        width = (2 * self.noise / (1 + self.precision)).sqrt().expand(mean.shape)
-        offset, log_weights = moving_nodes(
-            mean, variance, torch.zeros_like(mean), width.detach()
-        )
-        shapes = self.forward((mean + offset).detach())
-        above = beta_majority(shapes.concentration1, shapes.concentration0)
-        return (above * log_weights.exp()).sum(0)
-
 
 @register_likelihood
 class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
@@ -231,16 +210,26 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
         return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))
 
     def preference_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that a strength is above a half: the first item is preferred.
+        r"""Probability that a strength is above a half: the first item is preferred.
 
-        Equation 45 of Jensen and Nielsen (2014).
+        :math:`\int P(y > \tfrac12 \mid z) N(z; m, s) dz` (equation 45 of Jensen and
+        Nielsen 2014), by quadrature. Differentiable where the variance is positive.
 
         Args:
             mean: Of the difference of utilities, any shape.
             variance: Of the difference, broadcastable with ``mean``; zero for an item
                 and itself, where the probability is a half.
         """
-        return self.majority_probability(mean, variance)
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+        # The majority rises around 0, in the steeper of two widths.
+        width = (2 * self.noise / (1 + self.precision)).sqrt().expand(mean.shape)
+        offset, log_weights = moving_nodes(
+            mean, variance, torch.zeros_like(mean), width.detach()
+        )
+        shapes = self.forward((mean + offset).detach())
+        above = beta_majority(shapes.concentration1, shapes.concentration0)
+        return (above * log_weights.exp()).sum(0)
 
 
 @register_likelihood

@@ -74,6 +74,7 @@ class BoxFactors(ScalarFactors):
         lower: ``l``, likewise, ``-inf`` for none.
         upper: ``u``, likewise, ``inf`` for none; ``l < u``.
         width: ``u - l`` where it is known to more digits than the ends leave.
+        noise: That rows share; None for none.
     """
 
     takes_counts = True
@@ -86,8 +87,9 @@ class BoxFactors(ScalarFactors):
         upper: Tensor,
         *,
         width: Tensor | None = None,
+        noise: NoiseBlocks | None = None,
     ) -> None:
-        self.rows = rows
+        self.rows, self.noise = rows, noise
         self.variance, self.lower, self.upper = variance, lower, upper
         self.width = upper - lower if width is None else width
 
@@ -165,9 +167,8 @@ class BoxFactors(ScalarFactors):
             join_rows([getattr(box, name) for box in boxes])
             for name in ("variance", "lower", "upper", "width")
         )
-        if noise is None:
-            return BoxFactors(rows, variance, lower, upper, width=width)
-        return CorrelatedBoxFactors(rows, variance, lower, upper, noise, width=width)
+        made = BoxFactors if noise is None else CorrelatedBoxFactors
+        return made(rows, variance, lower, upper, width=width, noise=noise)
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
         """See base class; rows that share noise with others stay as they are."""
@@ -196,20 +197,6 @@ class CorrelatedBoxFactors(BoxFactors):
 
     shares_noise: ClassVar[bool] = True
     takes_counts = False
-    noise: NoiseBlocks
-
-    def __init__(
-        self,
-        rows: SparseDesign,
-        variance: Tensor,
-        lower: Tensor,
-        upper: Tensor,
-        noise: NoiseBlocks,
-        *,
-        width: Tensor | None = None,
-    ) -> None:
-        super().__init__(rows, variance, lower, upper, width=width)
-        self.noise = noise
 
 
 @dataclass(frozen=True, eq=False)

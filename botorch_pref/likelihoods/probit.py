@@ -322,7 +322,7 @@ def _boxed(
         variance,
         lower,
         torch.full_like(variance, torch.inf),
-        NoiseBlocks(places, noise[..., None, None] * shared, num_rows),
+        noise=NoiseBlocks(places, noise[..., None, None] * shared, num_rows),
     )
 
 

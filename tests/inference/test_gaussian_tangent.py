@@ -52,7 +52,7 @@ def correlated(m: int) -> CorrelatedBoxFactors:
     root = random(2, 3, 3, seed=3) * torch.tensor([[[1.0]], [[0.5]]])
     root[1, 2] = 0
     noise = NoiseBlocks(torch.tensor([[0, 1, 2], [3, 4, m]]), root @ root.mT, m)
-    return CorrelatedBoxFactors(b.rows, b.variance, b.lower, b.upper, noise)
+    return CorrelatedBoxFactors(b.rows, b.variance, b.lower, b.upper, noise=noise)
 
 
 def logits(m: int) -> LogitFactors:
