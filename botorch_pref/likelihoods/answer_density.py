@@ -1,4 +1,4 @@
-"""Factors of answers whose density is known by its values, and what answers see."""
+"""Factors of answers whose density is known by its values, and the rows they see."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _log_density(
 
 
 def _check_conditional(distribution: object, latent: Tensor) -> None:
-    """Checks that there is one distribution of one answer for each latent value."""
+    """Checks for one distribution of one answer for each latent value."""
     if not isinstance(distribution, Distribution):
         raise UnsupportedFeedbackError(
             "forward() of a likelihood returns a torch.distributions.Distribution, for "

@@ -80,7 +80,7 @@ def register_positive(
     Raises:
         FeedbackError: The value is not positive and finite.
     """
-    # A Python number keeps its digits until the model says what its dtype is.
+    # A Python number keeps its digits until the model has a dtype.
     dtype = value.dtype if isinstance(value, Tensor) else torch.float64
     tensor = number_tensor(name, value, dtype)
     check_kind(f"{name}_prior", prior, Prior, NoneType)
@@ -254,7 +254,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
             first, each with the factors it makes of them.
 
     Raises:
-        UnsupportedFeedbackError: The class says nothing of what it explains.
+        UnsupportedFeedbackError: The class does not say which answers it explains.
     """
 
     explains: ClassVar[Mapping[type[Feedback], type[Factors]]]
@@ -269,7 +269,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
                 "answers, each with its factors: explains = "
                 "{Comparisons: DensityFactors}."
             )
-        # Says what the dtype and the device are where there are no parameters.
+        # Has the dtype and the device, also of a likelihood without parameters.
         self.register_buffer("_like", torch.zeros(()), persistent=False)
 
     @classmethod

@@ -1,7 +1,7 @@
 r"""Boxed Gaussian factors: noise plus an interval, and noise that rows share.
 
 Rows ``v = A f(X) + e`` fell into intervals. Where rows share noise, as differences of
-what was heard of the items of a set do, its covariance ``R`` is split into an
+the items of a set do, its covariance ``R`` is split into an
 independent part and the rest: the larger the independent part, the smoother the
 factors.
 """
@@ -219,7 +219,7 @@ class _Column:
         return LogDerivatives(*(self.counts * d for d in self.boxes.log_prob(z)))
 
     def sum_heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of the sum of what was heard, ``num_draws x batch_shape x m``.
+        """Draws of the sum of the heard values, ``num_draws x batch_shape x m``.
 
         Answer by answer where they are few; else by the first three cumulants of the
         sum (Cornish and Fisher 1938), whose distribution function is then right within
@@ -420,7 +420,7 @@ class MergedBoxFactors(IntegratedFactors):
 
     @property
     def variance(self) -> Tensor:
-        """The noise of the mean of what was heard of a row, ``batch_shape x m``.
+        """The noise of the mean of the values heard of a row, ``batch_shape x m``.
 
         Means are weighted by precisions.
         """
@@ -462,7 +462,7 @@ class MergedBoxFactors(IntegratedFactors):
         return lambda z: _log_product(parts, z)
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of the mean of what was heard of each row, given ``z``."""
+        """Draws of the mean of the values heard of each row, given ``z``."""
         total, none = torch.zeros_like(z), torch.ones_like(z, dtype=torch.bool)
         for column in self._columns:
             total = total + column.sum_heard(z, generator) / column.boxes.variance

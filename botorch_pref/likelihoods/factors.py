@@ -216,7 +216,7 @@ class JointFactors(ScalarFactors):
     def _of_blocks(
         self, call: Callable[..., Sequence[Tensor]], *given: Tensor
     ) -> Iterator[Tensor]:
-        """What each block makes of its own rows of some tensors, part by part."""
+        """Results of each block for its own rows of some tensors, part by part."""
         split = [values.split(self._sizes, dim=-1) for values in given]
         each: Any = [call(*own) for own in zip(self.blocks, *split, strict=True)]
         return map(join_rows, zip(*each, strict=True))

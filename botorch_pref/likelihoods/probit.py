@@ -2,7 +2,7 @@ r"""Thurstone's likelihoods of utilities that are heard with Gaussian noise.
 
 Each item of a set is heard as :math:`f_i + \epsilon_i` with
 :math:`\epsilon_i \sim N(0, \sigma^2)`, once for the whole answer (Thurstone 1927).
-Differences of what was heard share the noise of their items. That noise ``R`` is split
+Differences of heard items share the noise of these items. That noise ``R`` is split
 into its smallest eigenvalue, which is independent, and the rest.
 """
 

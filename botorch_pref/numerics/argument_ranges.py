@@ -1,4 +1,4 @@
-"""Checks that what a user gives is of a kind, and lies where it means something."""
+"""Checks of the classes and the ranges of arguments that users give."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from botorch_pref.errors import FeedbackError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What annotations stand for where numbers of any library will do.
+# Numbers of any library will do where an annotation names one of these.
 _NUMBERS: dict[Any, type] = {float: Real, int: Integral}
 _NAMES = {Real: "a number", Integral: "an integer", Tensor: "a torch.Tensor"}
 

@@ -266,7 +266,7 @@ _NUM_NODES = 20
 _NODES, _WEIGHTS = (
     values.tolist() for values in leggauss(_NUM_NODES, dtype=torch.float64)
 )
-# What lies farther out has decayed by exp(-40) and adds less than a rounding.
+# Farther out the integrand has decayed by exp(-40) and adds less than a rounding.
 _CUT = 80.0
 
 

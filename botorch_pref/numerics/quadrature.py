@@ -3,7 +3,7 @@ r"""Integrals of a function with one peak times a Gaussian, on a line.
 .. math:: \log \int e^{g(z)} N(z; \mu, s) dz
 
 and its derivatives in :math:`\mu`, in log space, for all rows of a batch side by side.
-The nodes are constants of differentiation: what is differentiated is the sum over them.
+The nodes are constants, and the sum over them is differentiated.
 
 :func:`peaked_integral` takes a smooth ``g`` that rises to one peak and falls beyond it
 but need not be concave, such as a Beta density. The product may be much narrower than
@@ -48,7 +48,7 @@ LogConcave = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 OfRows = Callable[[Tensor | None], LogConcave]
 """The function of rows at some places of the last dimension; of all rows for None."""
 
-# What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
+# The integrand is left out where it is e^-36 = 2e-16 of its maximum.
 _DROP = 36.0
 # Sixteen nodes over three deviations: at four the first digits above rounding go.
 _PANEL_LENGTH, _ORDER = 3.0, 16
@@ -292,7 +292,7 @@ def _around_maximum(
 # How far the sums may miss the identities, in deviations of the product and relative to
 # its variance. Moments are then right within three times that.
 _TOLERANCE = 3e-11
-# What rounding may add to that; a sum that missed the product misses by about one.
+# Rounding may add that much; a sum that missed the product misses by about one.
 _LEAST_DIGITS = 1e-6
 # The nodes of the first rule, up to which s |g''| at the mean it may serve, and the
 # share of such integrals from which it is worth a try.
@@ -332,7 +332,7 @@ def _hermite() -> tuple[Tensor, Tensor]:
 
 
 def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
-    """The first rule, and the others for what it misses."""
+    """The first rule, and the others for integrals that it misses."""
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
@@ -355,7 +355,7 @@ def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMome
 def _even_rule(
     of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
 ) -> TiltedMoments:
-    """The second rule, and the third for what it misses."""
+    """The second rule, and the third for integrals that it misses."""
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         peak = _peak(function, *at)
@@ -548,7 +548,7 @@ def _panel_nodes(
     r"""Nodes and log weights on panels that are short where the slope changes.
 
     Over a panel of length :math:`\ell` the slope of the log integrand changes by
-    :math:`\delta`, and what it integrates is as smooth as a Gaussian over
+    :math:`\delta`, and the integrand is as smooth as a Gaussian over
     :math:`\sqrt{\delta \ell}` deviations. Ends of panels are moved until that is even.
     """
     unit = torch.linspace(0, 1, _GRID_POINTS, dtype=mean.dtype, device=mean.device)

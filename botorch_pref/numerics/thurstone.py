@@ -15,7 +15,7 @@ from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-# What one item contributes beyond is 2e-17 of its largest contribution.
+# Beyond it the integrand of an item is 2e-17 of its maximum.
 _HALF_WIDTH = 8.5
 # An integrand of k items is as narrow as 1 / sqrt(k): at 0.7 / sqrt(k) the trapezoidal
 # rule, which errs by exp(-2 pi^2 / (h^2 k)), is right to rounding in effect.

@@ -88,7 +88,7 @@ def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) ->
 
 
 def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
-    r"""The variance of a difference, and of what rounding hides of it.
+    r"""The variance of a difference, plus the part of it that rounding hides.
 
     .. math:: \max(v, 0) + \rho, \qquad \rho = 16 \, \epsilon \, (k_{aa} + k_{bb})
 

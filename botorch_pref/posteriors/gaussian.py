@@ -193,7 +193,7 @@ class WeightDraws:
     @cached_property
     def mean(self) -> Tensor:
         """Mean over draws, ``batch_shape x n x 1``."""
-        # What is asked for first without a graph may be asked for later with it.
+        # The first caller may want no graph, and a later one does.
         with torch.enable_grad():
             return self.values.mean(-1, keepdim=True)
 
@@ -231,7 +231,7 @@ class WeightedMoments(Moments):
     @cached_property
     def means(self) -> Tensor:
         """See base class."""
-        # What is asked for first without a graph may be asked for later with it.
+        # The first caller may want no graph, and a later one does.
         with torch.enable_grad():
             return self.means_of(lambda points: points)
 
@@ -282,7 +282,7 @@ class SemidefiniteNormal(MultivariateNormal):
 
     @property
     def variance(self) -> Tensor:
-        """Variances, ``batch_shape x q``; what rounding leaves below zero is zero."""
+        """Variances, ``batch_shape x q``; below zero by rounding counts as zero."""
         diagonal = self.lazy_covariance_matrix.diagonal(dim1=-2, dim2=-1)
         return diagonal.clamp_min(0.0).expand(self.batch_shape + self.event_shape)
 
