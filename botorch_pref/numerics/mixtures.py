@@ -39,7 +39,7 @@ def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
 
 
 def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """`solve_quantile` for ``p <= 1/2``: brackets, start, and cases without an equation."""
+    """`solve_quantile` for ``p <= 1/2``: brackets, start, and point masses."""
     z = torch.special.ndtri(p)
     low = means.amin(0) + z * deviation
     high = means.amax(0) + z * deviation

@@ -38,35 +38,50 @@ def test_gaussian_factor_in_closed_form() -> None:
     torch.testing.assert_close(ratio, t / (s + t), rtol=1e-12, atol=0)
 
 
-# Wins, losses, the noise's deviation, and the mean and variance of the Gaussian: powers
-# that are cliffs ten thousand times narrower than it, and contradictions beside it.
+# The link and its scale, wins, losses, and mean and variance of the Gaussian: powers that
+# are cliffs ten thousand times narrower than it, contradictions beside it, and
+# single answers under Gaussians of any width.
 POWERS = [
-    (100_000, 0, 1.4, 0.0, 2e4),
-    (100_000, 0, 0.045, 0.0, 2e4),
-    (100_000, 0, 1.4, -3.0, 0.5),
-    (100_000, 0, 1.4, 60.0, 225.0),
-    (100_000, 1, 0.045, -3.0, 0.5),
-    (100_000, 50_000, 0.045, 0.0, 2e4),
-    (1_000, 1, 0.045, 0.0, 2.0),
-    (20, 15, 1.4, -300.0, 2e4),
-    (10, 0, 0.045, -3.0, 0.5),
-    (2, 1, 1.4, 1.0, 3.0),
+    ("probit", 1.4, 100_000, 0, 0.0, 2e4),
+    ("probit", 0.045, 100_000, 0, 0.0, 2e4),
+    ("probit", 1.4, 100_000, 0, -3.0, 0.5),
+    ("probit", 1.4, 100_000, 0, 60.0, 225.0),
+    ("probit", 0.045, 100_000, 1, -3.0, 0.5),
+    ("probit", 0.045, 100_000, 50_000, 0.0, 2e4),
+    ("probit", 0.045, 1_000, 1, 0.0, 2.0),
+    ("probit", 1.4, 20, 15, -300.0, 2e4),
+    ("probit", 0.045, 10, 0, -3.0, 0.5),
+    ("probit", 1.4, 2, 1, 1.0, 3.0),
+    ("logit", 1.0, 1, 0, -800.0, 1e-6),
+    ("logit", 1.0, 1, 0, 0.7, 1e-2),
+    ("logit", 1.0, 1, 0, -40.0, 1.0),
+    ("logit", 1.0, 1, 0, -90.0, 900.0),
+    ("logit", 1.0, 1, 0, 32.0, 1030.0),
+    ("logit", 1.0, 1, 0, 800.0, 1e6),
+    ("logit", 1.0, 1, 0, -3e6, 1e12),
 ]
 
 
-def power_truth(wins, losses, scale, mean, variance):
+def log_probability(link, scale, z):
+    """Log probability of a win and its slope, with the digits of mpmath."""
+    if link == "logit":
+        return -mp.log1p(mp.exp(-z)), 1 / (1 + mp.exp(z))
+    win = mp.erfc(-z / scale / mp.sqrt(2)) / 2
+    density = mp.exp(-((z / scale) ** 2) / 2) / mp.sqrt(2 * mp.pi) / scale
+    return mp.log(win), density / win
+
+
+def power_truth(link, scale, wins, losses, mean, variance):
     """The log integral, tilted mean and variance, in many digits."""
     scale, mean, variance = mp.mpf(scale), mp.mpf(mean), mp.mpf(variance)
 
     def log_terms(z):
-        win, loss = (mp.erfc(-s * z / scale / mp.sqrt(2)) / 2 for s in (1, -1))
-        square = (z - mean) ** 2 / (2 * variance)
-        return wins * mp.log(win) + losses * mp.log(loss) - square
+        (win, _), (loss, _) = (log_probability(link, scale, s * z) for s in (1, -1))
+        return wins * win + losses * loss - (z - mean) ** 2 / (2 * variance)
 
     def slope(z):
-        density = mp.exp(-((z / scale) ** 2) / 2) / mp.sqrt(2 * mp.pi) / scale
-        win, loss = (mp.erfc(-s * z / scale / mp.sqrt(2)) / 2 for s in (1, -1))
-        return density * (wins / win - losses / loss) - (z - mean) / variance
+        (_, win), (_, loss) = (log_probability(link, scale, s * z) for s in (1, -1))
+        return wins * win - losses * loss - (z - mean) / variance
 
     low, high = mean - 1000 * mp.sqrt(variance) - 50, mean + 1000 * mp.sqrt(variance)
     high += 50
@@ -80,13 +95,14 @@ def power_truth(wins, losses, scale, mean, variance):
 
     peak = bisect(lambda z: slope(z) > 0)
     top = log_terms(peak)
-    # Pieces between points where the integrand has fallen by so much.
+    # Pieces between points where the integrand has fallen by so much, and bends.
     levels = [mp.mpf(d) for d in (0.01, 0.1, 0.3, 1, 2, 4, 8, 16, 32, 60)]
     edges = [peak]
     for fall in levels:
         edges.append(bisect(lambda z, d=fall: z < peak and log_terms(z) < top - d))
         edges.append(bisect(lambda z, d=fall: z < peak or log_terms(z) > top - d))
-    edges = sorted(edges)
+    bends = [-60, -20, -6, -2, 0, 2, 6, 20, 60] if link == "logit" else []
+    edges = sorted({*edges, *(b for b in bends if min(edges) < b < max(edges))})
     pieces = sorted(
         {a + (b - a) * k / 2 for a, b in itertools.pairwise(edges) for k in range(3)}
     )
@@ -106,33 +122,57 @@ def power_truth(wins, losses, scale, mean, variance):
     return float(value), float(peak + centre), float(spread)
 
 
-@pytest.mark.parametrize("power", POWERS, ids=str)
-def test_powers_of_probits_in_many_digits(power) -> None:
-    wins, losses, scale, mean, variance = power
-
+def power_of(link, scale, wins, losses):
     def log_product(z):
         value, first, second = torch.zeros_like(z), 0.0, 0.0
         for count, sign in ((wins, 1), (losses, -1)):
-            log_p, slope, bend, _ = log_ndtr_derivatives(sign * z / scale)
-            value = value + count * log_p
-            first = first + count * sign * slope / scale
-            second = second + count * bend / scale**2
+            x = sign * z / scale
+            parts = log_sigmoid(x) if link == "logit" else log_ndtr_derivatives(x)
+            value = value + count * parts[0]
+            first = first + count * sign * parts[1] / scale
+            second = second + count * parts[2] / scale**2
         return value, first, second
 
+    return lambda places: log_product
+
+
+@pytest.mark.parametrize("power", POWERS, ids=str)
+def test_powers_in_many_digits(power) -> None:
+    *function, mean, variance = power
     at = [torch.tensor([x], dtype=torch.float64) for x in (mean, variance)]
-    found = log_concave_integral(lambda places: log_product, *at)
-    with mp.workdps(22):
+    found = log_concave_integral(power_of(*function), *at)
+    with mp.workdps(24):
         value, centre, spread = power_truth(*power)
     deviation = math.sqrt(spread)
-    assert float(found.value) == pytest.approx(value, rel=1e-9, abs=1e-9)
-    moved = mean + variance * float(found.first)
     # The mean of the Gaussian has so many digits.
     rounding = 1e-15 * (abs(mean) + math.sqrt(variance)) / deviation
+    assert float(found.value) == pytest.approx(value, rel=1e-9, abs=1e-9 + rounding)
+    moved = mean + variance * float(found.first)
     assert abs(moved - centre) <= (1e-7 + 100 * rounding) * deviation
     assert float(found.ratio) == pytest.approx(spread / variance, rel=1e-7)
-    single = log_concave_integral(lambda places: log_product, *(t.float() for t in at))
+    single = log_concave_integral(power_of(*function), *(t.float() for t in at))
     assert single.ratio.dtype == torch.float32
     assert float(single.ratio) == pytest.approx(spread / variance, rel=1e-5)
+
+
+def test_derivatives_where_wide_and_narrow_stand_together() -> None:
+    mean = torch.tensor([-3000.0, -50.0, 0.0, 400.0, 2.0], dtype=torch.float64)
+    variance = torch.tensor([2e3, 1e4, 5e3, 1e6, 3.0], dtype=torch.float64)
+    mean.requires_grad_(), variance.requires_grad_()
+    of_rows = power_of("logit", 1.0, 1, 0)
+    value, slope, bent, _ = log_concave_integral(of_rows, mean, variance)
+    by_mean, by_variance = torch.autograd.grad(value.sum(), (mean, variance))
+    torch.testing.assert_close(by_mean, slope, rtol=1e-12, atol=1e-15)
+    # The heat equation.
+    heat = 0.5 * (bent + slope.square())
+    torch.testing.assert_close(by_variance, heat, rtol=1e-9, atol=1e-15)
+    for place, unit in enumerate((1.0, 1e2, 1e4)):
+        assert torch.autograd.gradcheck(
+            lambda m, v, place=place, unit=unit: (
+                unit * log_concave_integral(of_rows, m, v)[place]
+            ),
+            (mean, variance), eps=1e-3, atol=1e-7, rtol=1e-5,
+        )  # fmt: skip
 
 
 def test_a_power_whose_peak_newton_steps_from_side_to_side() -> None:
