@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
-from typing import Any, TypeGuard, cast
+from typing import Any, Self, TypeGuard, cast
 
 import torch
 from botorch.acquisition.objective import (
@@ -152,13 +153,15 @@ class Moments:
         covariance = congruence(linear, self.covariance)
         return Moments(self.means_of(linear) + offset, covariance)
 
-    def with_more_covariance(self, covariance: Tensor) -> Moments:
+    def with_more_covariance(self, covariance: Tensor) -> Self:
         """Moments of the utilities plus independent noise of mean zero.
 
         Args:
             covariance: Of the noise, ``batch_shape x q x q``.
         """
-        return Moments(self.means, self.covariance + covariance)
+        noisy = copy(self)
+        noisy.covariance = self.covariance + covariance
+        return noisy
 
 
 def contrast(moments: Moments, q: int) -> Moments:
@@ -258,15 +261,6 @@ class WeightedMoments(Moments):
             linear(self._features),
             self._weights,
             congruence(linear, self.covariance),
-        )
-
-    def with_more_covariance(self, covariance: Tensor) -> Moments:
-        """See base class."""
-        return WeightedMoments(
-            self._prior_mean,
-            self._features,
-            self._weights,
-            self.covariance + covariance,
         )
 
     def _times(self, matrix: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ def test_gaussian_factor_in_closed_form() -> None:
     torch.testing.assert_close(ratio, t / (s + t), rtol=1e-12, atol=0)
 
 
-# The link and its scale, wins, losses, and the mean and variance of the Gaussian. Powers
+# The link and its scale, wins, losses, and mean and variance of the Gaussian. Powers
 # are cliffs ten thousand times narrower than it, or contradict each other beside it.
 POWERS = [
     ("probit", 1.4, 100_000, 0, 0.0, 2e4),
