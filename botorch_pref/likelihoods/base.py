@@ -247,7 +247,9 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
                 return Bernoulli(probs=0.5 + function_samples.atan() / math.pi)
 
     Parameters of ``batch_shape`` are broadcast against the last dimensions of the
-    arguments of all methods but :meth:`factors`.
+    arguments of all methods but :meth:`factors`. Methods raise an
+    `UnsupportedFeedbackError` where the likelihood explains no answers that they are
+    about: duels, choices, valid trials or sets.
 
     Attributes:
         explains: The containers whose answers it explains, the one it is named for
@@ -306,9 +308,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         Args:
             feedback: Answers, of a type in :attr:`explains`.
             num_points: ``n``, the number of datapoints.
-
-        Raises:
-            UnsupportedFeedbackError: There is no default for such answers.
         """
         return answer_density(feedback, num_points, self.forward, self._like)
 
@@ -318,9 +317,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
         By default of :meth:`forward` by quadrature: ties left out, or the choice out of
         a set of two.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
         """
         if Comparisons in self.explains:
             return QuadratureLink(self._decided)
@@ -335,10 +331,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         By default that of the Gaussian noise under which differences of utilities (of
         valid trials: utilities) have the same quartiles, which exists for heavy tails
         and lapses too.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of duels, choices or
-                valid trials.
         """
         if Validity in self.explains:
             return (half_rise(self._win, self._like) / _UPPER_QUARTILE).square()
@@ -354,19 +346,13 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         Args:
             mean: Of the difference of utilities, any shape.
             variance: Of the difference, nonnegative, broadcastable with ``mean``.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
         """
         if Comparisons in self.explains:
             return QuadratureLink(self._win).win_probability(mean, variance)
         return self.link.win_probability(mean, variance)
 
     def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that two items tie: that neither wins.
-
-        Arguments and errors are those of :meth:`win_probability`.
-        """
+        """Probability that two items tie; arguments as in :meth:`win_probability`."""
         wins = self.win_probability(mean, variance)
         return (1 - wins - self.win_probability(-mean, variance)).clamp_min(0.0)
 
@@ -378,9 +364,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
         Returns:
             ``... x k``.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of sets.
         """
         if not self._explains_sets:
             raise self._says_nothing("a choice", "Choices")
@@ -390,8 +373,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         """Log probability that the items of a set are ranked as they are, best first.
 
         By default that of choosing the first, then the second out of the rest, and so
-        on. Arguments and errors are those of :meth:`log_choice_probability`; the result
-        has one value a set.
+        on. It has one value a set of ``utilities``, ``... x k``.
         """
         if not self._explains_sets:
             raise self._says_nothing("a ranking", "Rankings")

@@ -148,14 +148,11 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         return self.noise
 
     def level_probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probabilities of the levels of a point with a Gaussian utility.
+        """Probabilities ``... x K`` of the levels of a point with a Gaussian utility.
 
         Args:
             mean: Of the utility, any shape.
             variance: Of the utility, broadcastable with ``mean``.
-
-        Returns:
-            ``... x K``, summing to one.
         """
         scale = (self.noise + variance).sqrt().unsqueeze(-1)
         standard = (self._ends - mean.unsqueeze(-1)) / scale

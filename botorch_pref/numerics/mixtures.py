@@ -199,8 +199,7 @@ def expected_positive_part(means: Tensor, variance: Tensor) -> Tensor:
 
     with Mills' ratio ``R(a) = Phi(-a) / phi(a)``, so that neither small values nor
     small slopes are the difference of large ones: both are right to about ``a^2``
-    roundings of themselves. The slope with respect to a mean of 0 is a half, also at a
-    variance of 0.
+    roundings. The slope with respect to a mean of 0 is a half, also at a variance of 0.
     """
     distance, deviation = means.abs(), standard_deviation(variance)
     # Farther off, and at a deviation of 0, there is nothing but max(m, 0).

@@ -169,10 +169,7 @@ def contrast(moments: Moments, q: int) -> Moments:
 
     Args:
         moments: Of ``q`` points followed by one reference for all or one each.
-        q: How many points there are before the references.
-
-    Returns:
-        The moments of ``q`` differences.
+        q: How many points come before the references.
     """
     return moments.combined(lambda points: points[..., :q, :] - points[..., q:, :])
 
