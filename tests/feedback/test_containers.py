@@ -303,32 +303,6 @@ def test_indices_are_checked_up_to_the_last_point(block) -> None:
         block.check_indices(2)
 
 
-def test_more_answers_point_to_the_new_points() -> None:
-    old = TrainingSet(
-        points(),
-        (
-            Validity(ints([0]), torch.tensor([True])),
-            Comparisons(ints(PAIRS), ints([[1, 2]])),
-        ),
-    )
-    more = TrainingSet(
-        10 + points()[:2],
-        (
-            Rankings(ints([[1, 0, -1]])),
-            Comparisons(ints([[1, 0]])),
-            Validity(ints([1]), torch.tensor([False])),
-        ),
-    )
-    new = old.followed_by(more)
-    assert torch.equal(new.datapoints, torch.cat([points(), 10 + points()[:2]]))
-    comparisons, validity, rankings = new.feedback
-    assert torch.equal(comparisons.pairs, ints([*PAIRS, [4, 3]]))
-    assert torch.equal(comparisons.ties, ints([[1, 2]]))
-    assert validity.indices.tolist() == [0, 4]
-    assert validity.valid.tolist() == [True, False]
-    assert rankings.orders.tolist() == [[4, 3, -1]]
-
-
 def test_new_points_may_have_batches_that_the_old_ones_lack() -> None:
     old = TrainingSet(points(), (Comparisons(ints(PAIRS)),))
     more = TrainingSet(points(2), (Comparisons(ints([[[[1, 0]]]] * 3)),))

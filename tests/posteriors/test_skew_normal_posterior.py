@@ -79,31 +79,6 @@ def test_density_agrees_with_the_unified_skew_normal_of_botorch():
         )
 
 
-def test_joint_density_of_samples_agrees_with_three_dimensional_unified_skew_normal():
-    slopes = torch.tensor([0.8, -0.5, 0.3], dtype=F64)
-    within = torch.eye(3, dtype=F64) * 0.5 + 0.1
-    posterior = _skew_normal(5_000, slopes, within)
-    truth = UnifiedSkewNormal(
-        trunc=TruncatedMultivariateNormal(
-            loc=torch.zeros(1, dtype=F64),
-            covariance_matrix=torch.ones(1, 1, dtype=F64),
-            bounds=torch.tensor([[0.0, math.inf]], dtype=F64),
-            validate_args=False,
-        ),
-        gauss=torch.distributions.MultivariateNormal(
-            torch.zeros(3, dtype=F64), within + slopes.unsqueeze(-1) * slopes
-        ),
-        cross_covariance_matrix=slopes.unsqueeze(0),
-        validate_args=False,
-    )
-    values = torch.randn(20, 3, dtype=F64, generator=torch.Generator().manual_seed(0))
-    components = torch.distributions.MultivariateNormal(
-        posterior.component_means.unsqueeze(1), posterior.component_covariance
-    )
-    mixture = components.log_prob(values).logsumexp(0) - math.log(5_000)
-    torch.testing.assert_close(mixture, truth.log_prob(values), rtol=0, atol=2e-3)
-
-
 @pytest.mark.slow
 def test_cdf_quantile_and_interval_agree_with_the_density():
     posterior = _skew_normal(

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -40,6 +40,7 @@ def test_agrees_with_the_narrowest_of_all_intervals_on_a_grid(level):
 
 
 @pytest.mark.slow
+@settings(max_examples=40, deadline=None)
 @given(
     count=st.integers(2, 60),
     seed=st.integers(0, 10_000),
@@ -76,6 +77,7 @@ def test_has_the_level_is_stationary_and_no_wider_than_the_central_interval(
 
 
 @pytest.mark.slow
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1000), level=st.floats(0.1, 0.99))
 def test_mirrors_moves_and_scales_with_the_mixture(seed, level):
     means, variance = _skewed(50, 2, seed=seed)
