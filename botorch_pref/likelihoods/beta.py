@@ -220,12 +220,12 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
             variance: Of the difference, broadcastable with ``mean``; zero for an item
                 and itself, where the probability is a half.
         """
-        mean, variance = torch.broadcast_tensors(mean, variance)
+        # The majority rises around 0, the faster the larger the precision.
+        width = (2 * self.noise / (1 + self.precision)).sqrt().detach()
+        mean, variance, width = torch.broadcast_tensors(mean, variance, width)
         variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-        # The majority rises around 0, in the steeper of two widths.
-        width = (2 * self.noise / (1 + self.precision)).sqrt().expand(mean.shape)
         offset, log_weights = moving_nodes(
-            mean, variance, torch.zeros_like(mean), width.detach()
+            mean, variance, torch.zeros_like(mean), width
         )
         shapes = self.forward((mean + offset).detach())
         above = beta_majority(shapes.concentration1, shapes.concentration0)
