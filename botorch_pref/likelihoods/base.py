@@ -484,12 +484,8 @@ def win_and_information(
 
     in nats: the entropy of the answer less the part that is the judge's noise (Houlsby
     et al. 2011, eq. 2, "Bayesian active learning by disagreement"). It is in [0, log 2]
-    up to the link's stated error.
-
-    Args:
-        link: How the answer follows from the difference :math:`u`.
-        means: ``num_components x batch_shape``, components of equal weight.
-        variance: ``batch_shape``, of each component, nonnegative.
+    up to the link's stated error. The ``means``, ``num_components x batch_shape``, are
+    those of components of equal weight with one variance, ``batch_shape``.
     """
     log_win = log_mean(link.log_win_probability(means, variance))
     log_loss = log_mean(link.log_win_probability(-means, variance))

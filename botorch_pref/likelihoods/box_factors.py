@@ -66,15 +66,10 @@ class BoxFactors(ScalarFactors):
         = \Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
         - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big), \quad e_i \sim N(0, r_i).
 
-    A win has the interval ``[0, inf)``, a tie ``[-delta, delta]``.
-
-    Args:
-        rows: ``A``, m rows.
-        variance: ``r``, ``batch_shape x m``, positive.
-        lower: ``l``, likewise, ``-inf`` for none.
-        upper: ``u``, likewise, ``inf`` for none; ``l < u``.
-        width: ``u - l`` where it is known to more digits than the ends leave.
-        noise: That rows share; None for none.
+    A win has the interval ``[0, inf)``, a tie ``[-delta, delta]``. The variance ``r``
+    and the ends, infinite for none, are ``batch_shape x m``. ``width`` is ``u - l``
+    where it is known to more digits than the ends leave; ``noise`` is that which rows
+    share.
     """
 
     takes_counts = True

@@ -48,11 +48,8 @@ class LogPartition(NamedTuple):
 class TiltedSlopes(NamedTuple):
     r"""The derivatives of a log partition that make a site, ``batch_shape x m``.
 
-    Attributes:
-        first: The first derivative in the mean.
-        second: The second derivative.
-        ratio: Tilted variances over those of the cavities, :math:`1 + s \partial^2`, to
-            their own digits where answers are much more precise than the cavity.
+    ``ratio`` is the tilted variance over that of the cavity, :math:`1 + s \partial^2`,
+    to its own digits where answers are much more precise than the cavity.
     """
 
     first: Tensor

@@ -74,10 +74,7 @@ class LogitFactors(IntegratedFactors):
 
     .. math:: p(y_i \mid z_i) = \sigma(z_i)^{a_i} \, \sigma(-z_i)^{b_i} .
 
-    Args:
-        rows: ``A``, m rows.
-        wins: ``a``, ``batch_shape x m``; None for one each.
-        losses: ``b``, ``batch_shape x m``; None for none.
+    The wins ``a``, one each by default, and the losses ``b`` are ``batch_shape x m``.
     """
 
     takes_counts = True

@@ -57,12 +57,9 @@ _PANEL_LENGTH, _ORDER = 3.0, 16
 class TiltedMoments(NamedTuple):
     r"""The moments of a Gaussian :math:`N(\mu, s)` times a function.
 
-    Attributes:
-        value: The log integral.
-        first: Its first derivative in :math:`\mu`.
-        second: Its second derivative.
-        ratio: The variance of the product over ``s``: one plus ``s`` times the second
-            derivative, to its own digits however narrow the product is.
+    The log integral, its first two derivatives in :math:`\mu`, and the ``ratio`` of the
+    variance of the product to ``s``: one plus ``s`` times the second derivative, to its
+    own digits however narrow the product is.
     """
 
     value: Tensor
@@ -237,11 +234,8 @@ def _breakpoints(
 ) -> tuple[Tensor, Tensor]:
     r"""Panels of equal length in the metric :math:`\sqrt{1 / s + \text{stiffness}}`.
 
-    In it the integrand has no bump narrower than about 1.
-
-    Returns:
-        Ends of panels, ``(count + 1) x shape``, and whether those of a row are as short
-        as they must be, ``shape``.
+    In it the integrand has no bump narrower than about 1. Ends of panels are ``(count +
+    1) x shape``; besides, whether those of a row are as short as they must be.
     """
     unit = torch.linspace(0, 1, _METRIC_POINTS, dtype=low.dtype, device=low.device)
     unit = unit.view(-1, *([1] * low.dim()))
@@ -450,16 +444,13 @@ class _Peak(NamedTuple):
 
 
 def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
-    r"""The peak of :math:`e^{g(z)} N(z; \mu, s)` by safeguarded Newton steps.
+    r"""The peak of :math:`e^{g(z)} N(z; \mu, s)`, to a fiftieth of its width.
 
-    It lies between the mean and a gradient step from there, however far that leads.
-    A step out of the bracket that is known, or to an end of it, is none: from one side
-    of the logistic function's bend Newton's step leads to the other and back. Then the
-    distance from the mean is halved in its logarithm, as it is now and then anyway:
-    steps from side to side within the bracket may hardly narrow it.
-
-    Returns:
-        The peak to a fiftieth of its width.
+    By safeguarded Newton steps: it lies between the mean and a gradient step from there,
+    however far that leads. A step out of the bracket that is known, or to an end of it, is
+    none: from one side of the logistic function's bend Newton's step leads to the other and
+    back. Then the distance from the mean is halved in its logarithm, as it is now and then
+    anyway: steps from side to side within the bracket may hardly narrow it.
     """
     slope = function(mean.unsqueeze(0))[1].squeeze(0)
     sign, far = slope.sign(), variance * slope.abs()
