@@ -446,11 +446,12 @@ class _Peak(NamedTuple):
 def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
     r"""The peak of :math:`e^{g(z)} N(z; \mu, s)`, to a fiftieth of its width.
 
-    By safeguarded Newton steps: it lies between the mean and a gradient step from there,
-    however far that leads. A step out of the bracket that is known, or to an end of it, is
-    none: from one side of the logistic function's bend Newton's step leads to the other and
-    back. Then the distance from the mean is halved in its logarithm, as it is now and then
-    anyway: steps from side to side within the bracket may hardly narrow it.
+    By safeguarded Newton steps: it lies between the mean and a gradient step from
+    there, however far that leads. A step that leaves the known bracket, or ends at its
+    end, is not taken: from one side of the logistic function's bend Newton's step leads
+    to the other and back. Then the distance from the mean is halved in its logarithm,
+    as it is now and then anyway: steps from side to side within the bracket may hardly
+    narrow it.
     """
     slope = function(mean.unsqueeze(0))[1].squeeze(0)
     sign, far = slope.sign(), variance * slope.abs()
