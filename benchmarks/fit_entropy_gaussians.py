@@ -1,7 +1,7 @@
 """Approximation of the entropy of a probit answer by a sum of Gaussians.
 
 Fits ``h(Phi(x))`` and prints the constants of
-``botorch_pref/likelihoods/links.py`` and the largest absolute error in
+``botorch_pref/likelihoods/probit.py`` and the largest absolute error in
 nats. Houlsby et al. (2011, section 3) use one term, ``log 2 exp(-x^2 / (pi log 2))``,
 whose largest error is printed beside it.
 

@@ -15,7 +15,7 @@ import torch
 from batched_duels import SHORTEST, BatchedDuels, Prior, _minimised
 from torch import Tensor
 
-from botorch_pref.likelihoods.links import binary_entropy
+from botorch_pref.likelihoods.base import binary_entropy
 from botorch_pref.numerics.normal import log_ndtr
 
 SWEEPS, TOLERANCE, DAMPING = 60, 1e-5, 0.8

@@ -27,7 +27,8 @@ from batched_duels import BatchedDuels, Prior, improvement_in_logs, maximise
 from report import chosen_settings, print_table, start
 from torch import Generator, Tensor
 
-from botorch_pref.likelihoods.links import ProbitLink, win_and_information
+from botorch_pref.likelihoods import ProbitLink
+from botorch_pref.likelihoods.base import win_and_information
 from botorch_pref.numerics.mixtures import tailed_positive_part
 from botorch_pref.simulation.problems import Problem, make_problem
 

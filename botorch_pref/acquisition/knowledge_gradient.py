@@ -15,7 +15,7 @@ from botorch_pref.acquisition.base import (
     points_of,
 )
 from botorch_pref.acquisition.registration import register_acquisition
-from botorch_pref.likelihoods.links import DuelLink
+from botorch_pref.likelihoods import DuelLink
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 

@@ -23,10 +23,14 @@ from botorch_pref.acquisition.base import (
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.errors import FeedbackError
-from botorch_pref.likelihoods.links import DuelLink, win_and_information
+from botorch_pref.likelihoods import DuelLink
+from botorch_pref.likelihoods.base import win_and_information
 from botorch_pref.numerics.argument_ranges import checked_arguments, number_tensor
-from botorch_pref.numerics.mixtures import expected_positive_part, tailed_positive_part
-from botorch_pref.numerics.narrowest_interval import narrowest_interval
+from botorch_pref.numerics.mixtures import (
+    expected_positive_part,
+    narrowest_interval,
+    tailed_positive_part,
+)
 
 
 @register_acquisition("bald")

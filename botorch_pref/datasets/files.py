@@ -12,8 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from botorch_pref.datasets.data import ComparisonData, FeedbackData
 from botorch_pref.datasets.tables import CsvTable, number_of, numbered, one_hot
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import Rankings, Strengths
-from botorch_pref.feedback.base import check_distinct
+from botorch_pref.feedback import Rankings, Strengths, check_distinct
 
 KEY_ROWS = ("qwert", "asdfg", "zxcvb")
 SLIDER_END = 100

@@ -26,7 +26,7 @@ from botorch_pref.datasets.data import check_num_folds
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores, by_kind
 from botorch_pref.feedback import Feedback
-from botorch_pref.likelihoods.links import log_mean
+from botorch_pref.likelihoods.base import log_mean
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.models.predictions import model_link
 from botorch_pref.numerics.argument_ranges import check_count

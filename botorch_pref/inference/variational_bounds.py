@@ -38,8 +38,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.joint_factors import JointFactors
+from botorch_pref.likelihoods.factors import Factors, JointFactors
 from botorch_pref.likelihoods.logit import (
     LogitFactors,
     PlackettLuceFactors,

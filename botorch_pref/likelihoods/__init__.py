@@ -1,7 +1,8 @@
 """Likelihoods of answers, and the factors that engines see."""
 
-from botorch_pref.likelihoods.answer_density import seen_answers
+from botorch_pref.likelihoods.answer_density import DensityFactors, seen_answers
 from botorch_pref.likelihoods.base import (
+    DuelLink,
     PositiveParameter,
     PreferenceLikelihood,
     register_likelihood,
@@ -9,13 +10,13 @@ from botorch_pref.likelihoods.base import (
 )
 from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLikelihood
 from botorch_pref.likelihoods.factors import (
-    DensityFactors,
     Factors,
     LogDerivatives,
     LogPartition,
     ScalarFactors,
 )
 from botorch_pref.likelihoods.logit import (
+    LogitLink,
     PairwiseLogitLikelihood,
     PlackettLuceLikelihood,
 )
@@ -23,15 +24,18 @@ from botorch_pref.likelihoods.ordinal import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.probit import (
     AffineProbitLikelihood,
     PairwiseProbitLikelihood,
+    ProbitLink,
 )
 
 __all__ = [
     "AffineProbitLikelihood",
     "BetaRatingLikelihood",
     "DensityFactors",
+    "DuelLink",
     "Factors",
     "LogDerivatives",
     "LogPartition",
+    "LogitLink",
     "OrdinalProbitLikelihood",
     "PairwiseBetaLikelihood",
     "PairwiseLogitLikelihood",
@@ -39,6 +43,7 @@ __all__ = [
     "PlackettLuceLikelihood",
     "PositiveParameter",
     "PreferenceLikelihood",
+    "ProbitLink",
     "ScalarFactors",
     "register_likelihood",
     "register_positive",

@@ -1,26 +1,159 @@
-"""The density of answers that see one number each."""
+"""Factors of answers whose density is known by its values, and the rows they see."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from functools import partial, singledispatch
+from functools import cached_property, partial, singledispatch
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Distribution
 
-from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.feedback.answers import (
+from botorch_pref.errors import InferenceWarning, UnsupportedFeedbackError
+from botorch_pref.feedback import (
     Comparisons,
+    Feedback,
     OrdinalRatings,
     Ratings,
     Strengths,
     Validity,
 )
-from botorch_pref.feedback.base import Feedback
-from botorch_pref.likelihoods.factors import DensityFactors
+from botorch_pref.likelihoods.factors import GroupsOf, IntegratedFactors, LogDerivatives
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
+from botorch_pref.numerics.bend_quadrature import density_bend, moving_nodes
+from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments
+
+_LONGEST_STEP, _SHORTEST_STEP = 0.5, 0.5 / 32
+# How far two forms of the tilted moments, see tilted_moments, may be apart.
+_AGREEMENT, _DISAGREEMENT = 1e-9, 1e-4
+
+
+class DensityFactors(IntegratedFactors):
+    r"""Rows whose answers have a density :math:`p(y_i \mid z_i)` known by its values.
+
+    Derivatives are those of automatic differentiation, so that the density must have
+    three. Partitions are sums over the nodes of
+    :mod:`~botorch_pref.numerics.bend_quadrature`, of half the step until two forms of
+    the tilted moments agree within 1e-9, where the density is analytic.
+    They hold for a density that, as a function of ``z``, has one peak, or rises or
+    falls once, such as a win; with lapses and heavy tails too, and as far as that is
+    within 116 deviations of the cavity. (An interval wide beside its noise bends twice:
+    see :class:`BoxFactors`.)
+
+    Args:
+        rows: ``A``, m rows.
+        log_density: ``z -> log p(y | z)``, elementwise: ``... x m`` to ``... x m``,
+            where parameters may add batch dimensions before ``m``.
+    """
+
+    takes_counts = True
+
+    def __init__(
+        self, rows: SparseDesign, log_density: Callable[[Tensor], Tensor]
+    ) -> None:
+        self.rows = rows
+        self._log_density = log_density
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> DensityFactors:
+        """See base class: a row has the product of its densities."""
+        groups = groups_of(self.rows, None, True)
+        if groups is None and counts is None:
+            return self
+
+        def log_product(z: Tensor) -> Tensor:
+            each = self._log_density(z if groups is None else groups.spread(z))
+            each = each if counts is None else counts * each
+            return each if groups is None else groups.total(each)
+
+        rows = self.rows if groups is None else groups.merged(self.rows)
+        return DensityFactors(rows, log_product)
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*self._derivatives(z, 2))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        return weights * self._derivatives(z, 3)[3]
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class.
+
+        Warns:
+            InferenceWarning: The quadrature did not converge, since the density has
+                steps or bends in several places.
+        """
+        shape = torch.broadcast_shapes(mean.shape, variance.shape, self._shape)
+        mean, variance = mean.expand(shape), variance.expand(shape)
+        step = _LONGEST_STEP
+        while True:
+            partition, error = self._partition(mean, variance, step)
+            if error <= _AGREEMENT or step <= _SHORTEST_STEP:
+                break
+            step = 0.5 * step
+        if error > _DISAGREEMENT:
+            warnings.warn(
+                f"The log integral of an answer is known within {error:.1e} only. Its "
+                "density has steps or bends in several places; give factors with a "
+                "log_partition of their own.",
+                InferenceWarning,
+                stacklevel=3,
+            )
+        return partition
+
+    def _partition(
+        self, mean: Tensor, variance: Tensor, step: float
+    ) -> tuple[TiltedMoments, float]:
+        """The partition, and by how much two forms of its derivatives differ."""
+        centre, width = (v.expand(mean.shape) for v in self._bend)
+        offset, weights = moving_nodes(mean, variance, centre, width, step)
+        value, slope = self._derivatives((mean + offset).detach(), 1)
+        partition, errors = tilted_moments(value + weights, slope, offset, variance)
+        return partition, float(errors.max())
+
+    @cached_property
+    def _at_zero(self) -> Tensor:
+        coefficients = self.rows.coefficients
+        with torch.enable_grad():
+            return self._log_density(coefficients.new_zeros(coefficients.shape[:-1]))
+
+    @property
+    def _shape(self) -> torch.Size:
+        """``batch_shape x m``."""
+        return self._at_zero.shape
+
+    @property
+    def _is_learned(self) -> bool:
+        """Whether parameters of the density require gradients."""
+        return self._at_zero.requires_grad
+
+    @cached_property
+    def _bend(self) -> tuple[Tensor, Tensor]:
+        """Positions where the densities bend, and the widths of the bends."""
+        like = self.rows.coefficients.new_zeros(self._shape)
+        return density_bend(self._log_density, like)
+
+    def _derivatives(self, z: Tensor, order: int) -> list[Tensor]:
+        """The log density and its derivatives, with a graph where one is recorded."""
+        keep = torch.is_grad_enabled() and (z.requires_grad or self._is_learned)
+        z = z.expand(torch.broadcast_shapes(z.shape, self._shape))
+        with torch.enable_grad():
+            at = z if keep and z.requires_grad else z.detach().requires_grad_()
+            found = [self._log_density(at)]
+            for n in range(1, order + 1):
+                found.append(_derivative(found[-1], at, keep or n < order))
+        return found if keep else [value.detach() for value in found]
+
+
+def _derivative(value: Tensor, at: Tensor, record: bool) -> Tensor:
+    if not value.requires_grad:
+        return torch.zeros_like(at)
+    (slope,) = torch.autograd.grad(
+        value.sum(), at, create_graph=record, materialize_grads=True
+    )
+    return slope
 
 
 def answer_density(
@@ -31,16 +164,10 @@ def answer_density(
 ) -> DensityFactors:
     """Factors with the density of each answer given its latent value.
 
-    Args:
-        feedback: Answers that see a difference of two utilities, or one utility.
-        num_points: ``n``, the number of datapoints.
-        conditional: The answer's distribution given ``z``. Its parameters are broadcast
-            against the last dimensions of ``z``.
-        like: A tensor whose dtype and device the rows take.
-
-    Raises:
-        UnsupportedFeedbackError: Answers of another kind, or ties; or what
-            ``conditional`` returns is no distribution of one answer for each ``z``.
+    Parameters of the ``conditional`` distribution of an answer given ``z`` are
+    broadcast against the last dimensions of ``z``. It raises an
+    `UnsupportedFeedbackError` for answers of another kind, ties, and where there is no
+    distribution of one answer for each ``z``.
     """
     rows, answers = seen_answers(feedback, num_points, like)
     counted = isinstance(feedback, Comparisons | Validity | OrdinalRatings)
@@ -126,7 +253,7 @@ def _log_density(
 
 
 def _check_conditional(distribution: object, latent: Tensor) -> None:
-    """Checks that there is one distribution of one answer for each latent value."""
+    """Checks for one distribution of one answer for each latent value."""
     if not isinstance(distribution, Distribution):
         raise UnsupportedFeedbackError(
             "forward() of a likelihood returns a torch.distributions.Distribution, for "

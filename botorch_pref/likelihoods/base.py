@@ -1,9 +1,10 @@
-"""The protocol of likelihoods, their positive parameters, and their list."""
+"""The protocol of likelihoods: their parameters, links of duels, and their list."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import isabstract
 from types import NoneType
@@ -18,13 +19,12 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
-from botorch_pref.feedback.answers import Choices, Comparisons, Rankings, Validity
-from botorch_pref.feedback.base import Feedback
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.answer_density import answer_density
 from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.links import DuelLink, QuadratureLink
 from botorch_pref.numerics.argument_ranges import check_kind, number_tensor
-from botorch_pref.numerics.bend_quadrature import half_rise
+from botorch_pref.numerics.bend_quadrature import bend_nodes, bend_width, half_rise
+from botorch_pref.numerics.mixtures import standard_deviation
 
 # An optimiser may try raw parameters at which a softplus is zero, where no likelihood
 # is defined.
@@ -80,7 +80,7 @@ def register_positive(
     Raises:
         FeedbackError: The value is not positive and finite.
     """
-    # A Python number keeps its digits until the model says what its dtype is.
+    # A Python number keeps its digits until the model has a dtype.
     dtype = value.dtype if isinstance(value, Tensor) else torch.float64
     tensor = number_tensor(name, value, dtype)
     check_kind(f"{name}_prior", prior, Prior, NoneType)
@@ -104,12 +104,7 @@ def _set(module: Module, value: Tensor, *, name: str) -> None:
 
 
 def set_positive(module: Module, name: str, value: float | Tensor) -> None:
-    """Sets a positive parameter from its natural value.
-
-    Args:
-        module: Has a constrained parameter ``raw_{name}``.
-        name: Of the parameter.
-        value: Broadcastable with the parameter.
+    """Sets a positive parameter ``name`` of a module from its natural value.
 
     Raises:
         FeedbackError: The value is not positive and finite.
@@ -123,6 +118,113 @@ def set_positive(module: Module, name: str, value: float | Tensor) -> None:
         )
     inverse = constraint.inverse_transform(tensor.expand_as(raw))
     module.initialize(**{f"raw_{name}": inverse})
+
+
+class DuelLink(ABC):
+    r"""Probability :math:`g(u)` that the first item wins, given a difference ``u``.
+
+    All methods take the mean :math:`\mu` of the difference and its nonnegative variance
+    :math:`\tau^2`, which broadcast, :math:`u \sim N(\mu, \tau^2)`, and return a tensor
+    of the broadcast shape. They hold for every :math:`\tau`; Gauss-Hermite quadrature
+    fails where it is large beside the width of the link.
+    """
+
+    @abstractmethod
+    def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Logarithm of the win probability, :math:`\log E[g(u)]`, at most 0.
+
+        The link is symmetric: a loss has the log probability at ``-mean``.
+        """
+
+    @abstractmethod
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Expected entropy of the answer once the utilities are known.
+
+        :math:`E[h(g(u))]` in nats with :math:`h(p) = -p \log p - (1 - p) \log (1 - p)`,
+        in [0, log 2] up to the link's stated error.
+        """
+
+    @abstractmethod
+    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Slope of the win probability, :math:`E[g'(u)] = dE[g(u)] / d\mu`."""
+
+    @abstractmethod
+    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Variance of the win probability, :math:`Var[g(u)]`, in [0, 1/4]."""
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Win probability, :math:`E[g(u)]`."""
+        return self.log_win_probability(mean, variance).exp()
+
+
+class QuadratureLink(DuelLink):
+    """A link :math:`g(u)` that is known by its values.
+
+    Expectations are sums over the nodes of
+    :mod:`~botorch_pref.numerics.bend_quadrature`, which resolve the Gaussian and the
+    link however much wider one is than the other. For a link that rises once, around 0,
+    and is analytic within its own width of the real line (probit, logit, noise of
+    Student's t, with or without lapses) they are right within 1e-9; the logarithm of
+    the win probability is, as far as the mean is within 116 deviations of 0. Parameters
+    of ``win`` are broadcast against the batch and may require gradients.
+    """
+
+    def __init__(self, win: Callable[[Tensor], Tensor]) -> None:
+        self._win = win
+
+    def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right within 1e-9, see above."""
+        u, weights = self._nodes(mean, variance)
+        # Normalised, so that no rounding makes a probability larger than one.
+        logs = self._positive(u).log() + weights.log_softmax(0)
+        return logs.logsumexp(0).clamp_max(0.0)
+
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; within 1e-9 nats."""
+        u, weights = self._nodes(mean, variance)
+        win, loss = self._positive(u), self._positive(-u)
+        entropy = -(win * win.log() + loss * loss.log())
+        return (weights.softmax(0) * entropy).sum(0)
+
+    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; of the automatic derivative of the link."""
+        keep = torch.is_grad_enabled() and self._win(mean).requires_grad
+        with torch.enable_grad():
+            u, weights = self._nodes(mean, variance)
+            u = u if u.requires_grad else u.requires_grad_()
+            (slope,) = torch.autograd.grad(self._win(u).sum(), u, create_graph=keep)
+        return (weights.softmax(0) * slope).sum(0)
+
+    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; of differences from the link at the mean."""
+        u, weights = self._nodes(mean, variance)
+        change, weights = self._win(u) - self._win(mean), weights.softmax(0)
+        square = (weights * change.square()).sum(0)
+        return (square - (weights * change).sum(0).square()).clamp_min(0.0)
+
+    def _positive(self, u: Tensor) -> Tensor:
+        return self._win(u).clamp_min(torch.finfo(u.dtype).tiny)
+
+    def _nodes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Nodes that move with mean and deviation, and constant log weights."""
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        width = self._width(mean)
+        shape = torch.broadcast_shapes(mean.shape, width.shape)
+        mean, variance, width = (v.expand(shape) for v in (mean, variance, width))
+        nodes, weights = bend_nodes(
+            mean.detach(), variance.detach(), torch.zeros_like(width), width
+        )
+        return mean + standard_deviation(variance) * nodes, weights
+
+    def _width(self, mean: Tensor) -> Tensor:
+        """Difference at which the link has done half of its rise from 0."""
+        zero = mean.new_zeros((1,) * mean.dim())
+
+        def changed(u: Tensor) -> Tensor:
+            start, end = self._win(zero), self._win(u[-1])
+            return self._win(u) - start >= 0.5 * (end - start)
+
+        return bend_width(changed, zero, zero)
 
 
 FeedbackT = TypeVar("FeedbackT", bound=Feedback)
@@ -145,14 +247,16 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
                 return Bernoulli(probs=0.5 + function_samples.atan() / math.pi)
 
     Parameters of ``batch_shape`` are broadcast against the last dimensions of the
-    arguments of all methods but :meth:`factors`.
+    arguments of all methods but :meth:`factors`. Methods raise an
+    `UnsupportedFeedbackError` where the likelihood explains no answers that they are
+    about: duels, choices, valid trials or sets.
 
     Attributes:
         explains: The containers whose answers it explains, the one it is named for
             first, each with the factors it makes of them.
 
     Raises:
-        UnsupportedFeedbackError: The class says nothing of what it explains.
+        UnsupportedFeedbackError: The class does not say which answers it explains.
     """
 
     explains: ClassVar[Mapping[type[Feedback], type[Factors]]]
@@ -167,7 +271,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
                 "answers, each with its factors: explains = "
                 "{Comparisons: DensityFactors}."
             )
-        # Says what the dtype and the device are where there are no parameters.
+        # Has the dtype and the device, also of a likelihood without parameters.
         self.register_buffer("_like", torch.zeros(()), persistent=False)
 
     @classmethod
@@ -204,9 +308,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         Args:
             feedback: Answers, of a type in :attr:`explains`.
             num_points: ``n``, the number of datapoints.
-
-        Raises:
-            UnsupportedFeedbackError: There is no default for such answers.
         """
         return answer_density(feedback, num_points, self.forward, self._like)
 
@@ -216,9 +317,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
         By default of :meth:`forward` by quadrature: ties left out, or the choice out of
         a set of two.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
         """
         if Comparisons in self.explains:
             return QuadratureLink(self._decided)
@@ -233,10 +331,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         By default that of the Gaussian noise under which differences of utilities (of
         valid trials: utilities) have the same quartiles, which exists for heavy tails
         and lapses too.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of duels, choices or
-                valid trials.
         """
         if Validity in self.explains:
             return (half_rise(self._win, self._like) / _UPPER_QUARTILE).square()
@@ -252,24 +346,13 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         Args:
             mean: Of the difference of utilities, any shape.
             variance: Of the difference, nonnegative, broadcastable with ``mean``.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
         """
         if Comparisons in self.explains:
             return QuadratureLink(self._win).win_probability(mean, variance)
         return self.link.win_probability(mean, variance)
 
     def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that two items tie: that neither wins.
-
-        Args:
-            mean: Of the difference of utilities, any shape.
-            variance: Of the difference, nonnegative, broadcastable with ``mean``.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of duels or choices.
-        """
+        """Probability that two items tie; arguments as in :meth:`win_probability`."""
         wins = self.win_probability(mean, variance)
         return (1 - wins - self.win_probability(-mean, variance)).clamp_min(0.0)
 
@@ -281,9 +364,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
         Returns:
             ``... x k``.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of sets.
         """
         if not self._explains_sets:
             raise self._says_nothing("a choice", "Choices")
@@ -293,16 +373,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         """Log probability that the items of a set are ranked as they are, best first.
 
         By default that of choosing the first, then the second out of the rest, and so
-        on.
-
-        Args:
-            utilities: ``... x k``.
-
-        Returns:
-            ``...``.
-
-        Raises:
-            UnsupportedFeedbackError: The likelihood says nothing of sets.
+        on. It has one value a set of ``utilities``, ``... x k``.
         """
         if not self._explains_sets:
             raise self._says_nothing("a ranking", "Rankings")
@@ -389,9 +460,71 @@ def registered_likelihoods() -> dict[str, type[PreferenceLikelihood[Any]]]:
 
 
 def likelihoods_of(kind: type[Feedback]) -> list[type[PreferenceLikelihood[Any]]]:
-    """The registered likelihoods that explain a kind of answer, by name.
-
-    Args:
-        kind: A class of feedback.
-    """
+    """The registered likelihoods that explain a kind of answer, by name."""
     return [cls for cls in registered_likelihoods().values() if kind in cls.explains]
+
+
+def binary_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
+    r"""Entropy :math:`-p \log p - q \log q` in nats.
+
+    The logarithms of :math:`p` and :math:`q = 1 - p` are given apart, so that neither
+    tail loses its digits.
+    """
+    return -(log_p.exp() * log_p + log_q.exp() * log_q)
+
+
+def win_and_information(
+    link: DuelLink, means: Tensor, variance: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""Log probability of a win, and the information of the answer about the utilities.
+
+    The mutual information of the answer and the difference of utilities,
+
+    .. math:: IG = h\big(E[g(u)]\big) - E[h(g(u))],
+
+    in nats: the entropy of the answer less the part that is the judge's noise (Houlsby
+    et al. 2011, eq. 2, "Bayesian active learning by disagreement"). It is in [0, log 2]
+    up to the link's stated error. The ``means``, ``num_components x batch_shape``, are
+    those of components of equal weight with one variance, ``batch_shape``.
+    """
+    log_win = log_mean(link.log_win_probability(means, variance))
+    log_loss = log_mean(link.log_win_probability(-means, variance))
+    remaining = link.expected_entropy(means, variance).mean(0)
+    return log_win, binary_entropy(log_win, log_loss) - remaining
+
+
+def log_mean(log_values: Tensor) -> Tensor:
+    """Logarithm of the mean over the first dimension, of logarithms."""
+    if log_values.shape[0] == 1:
+        return log_values[0]
+    return log_values.logsumexp(0) - math.log(log_values.shape[0])
+
+
+def answer_correlation(link: DuelLink, means: Tensor, variance: Tensor) -> Tensor:
+    r"""Correlation of a win with the difference of utilities, in [0, 1].
+
+    With the answer :math:`y`, 1 for a win and 0 for a loss, and
+    :math:`G = E[y] = E[g(u)]`, Stein's identity gives for a mixture of :math:`S`
+    Gaussians :math:`N(\mu_s, \tau^2)` with the mean :math:`\mu`
+
+    .. math:: \rho = \frac{\operatorname{cov}(u, y)}
+        {\sqrt{\operatorname{var}(u) \, G (1 - G)}}, \qquad
+        \operatorname{cov}(u, y) = \frac1S \sum_s \Big( (\mu_s - \mu) E_s[g(u)]
+        + \tau^2 E_s[g'(u)] \Big).
+
+    A mean given :math:`y` is linear in :math:`y`, which has two values, so that
+    :math:`\rho^2` is the share of the variance of :math:`u` that the answer is expected
+    to take away: at most :math:`2 / \pi` under a Gaussian, without noise and for even
+    chances, and 0 for an answer that is known already. Arguments are those of
+    :func:`win_and_information`, with positive variances.
+    """
+    log_wins = link.log_win_probability(means, variance)
+    log_losses = link.log_win_probability(-means, variance)
+    deviation = means - means.mean(0)
+    total = variance + deviation.square().mean(0)
+    slope = link.win_slope(means, variance).mean(0)
+    covariance = (deviation * log_wins.exp()).mean(0) + variance * slope
+    # In logarithms, so that a certain answer has a deviation with a derivative.
+    deviations = (0.5 * (log_mean(log_wins) + log_mean(log_losses))).exp()
+    tiny = torch.finfo(deviations.dtype).tiny
+    return covariance / (deviations * total.sqrt()).clamp_min(tiny)

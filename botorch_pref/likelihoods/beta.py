@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from gpytorch.priors import GammaPrior, Prior
 from torch import Tensor
 from torch.distributions import Beta
 
-from botorch_pref.feedback.answers import Ratings, Strengths
+from botorch_pref.feedback import Ratings, Strengths
 from botorch_pref.likelihoods.base import (
     FeedbackT,
     PositiveParameter,
@@ -20,13 +19,9 @@ from botorch_pref.likelihoods.base import (
     register_likelihood,
     register_positive,
 )
-from botorch_pref.likelihoods.factors import (
-    LogDerivatives,
-    LogPartition,
-    ScalarFactors,
-    TiltedSlopes,
-)
+from botorch_pref.likelihoods.factors import IntegratedFactors, LogDerivatives
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
+from botorch_pref.numerics.bend_quadrature import moving_nodes
 from botorch_pref.numerics.beta import (
     beta_log_density,
     beta_majority,
@@ -48,15 +43,9 @@ def beta_partition(
 ) -> TiltedMoments:
     r""":math:`\log \int \mathrm{Beta}(y \mid z) N(z; m, s) dz` and its derivatives.
 
-    By quadrature, see :func:`peaked_integral`.
-
-    Args:
-        y: Answers in (0, 1), any shape.
-        precision: ``nu``, broadcastable with ``y``.
-        scale: The unit of ``z``: the mean of the answer is ``Phi(z / scale)``.
-        mean: ``m``, broadcastable with ``y``.
-        variance: ``s``, positive, broadcastable with ``y``.
-        peak: Of the density, in units of ``scale``, where it is known.
+    The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. All
+    arguments broadcast; ``peak`` is that of the density in units of ``scale``, where it
+    is known.
     """
     if peak is None:
         peak = beta_peak(y, precision.detach())
@@ -74,7 +63,7 @@ def beta_partition(
     return TiltedMoments(value, first / scale, second / scale.square(), ratio)
 
 
-class BetaFactors(ScalarFactors):
+class BetaFactors(IntegratedFactors):
     r"""Rows whose answer is a fraction of a scale.
 
     .. math::
@@ -82,12 +71,7 @@ class BetaFactors(ScalarFactors):
         \mu_i = \Phi(z_i / \sqrt{2 \sigma^2}).
 
     They have one peak each but are not log-concave: far from the peak they bend up.
-
-    Args:
-        rows: ``A``, m rows.
-        answers: ``y``, ``batch_shape x m``, in (0, 1).
-        precision: ``nu``, positive, broadcastable with ``answers``.
-        noise: ``sigma^2``, positive, broadcastable with ``answers``.
+    Answers are ``batch_shape x m``; the precision and the noise broadcast with them.
     """
 
     def __init__(
@@ -113,40 +97,24 @@ class BetaFactors(ScalarFactors):
         third = beta_log_density(self.answers, self.precision, z / self.scale)[3]
         return weights * third / self.scale**3
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
-        """See base class."""
-        return LogPartition(*self._tilted(mean, variance)[:3])
-
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """See base class."""
-        return TiltedSlopes(*self._tilted(mean, variance)[1:])
-
-    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class; see :func:`.peaked_integral`."""
         return beta_partition(
             self.answers, self.precision, self.scale, mean, variance, self._peak
         )
 
 
-_MIN_NODES, _MAX_NODES, _HALF_WIDTH = 65, 8193, 8.5
 # An answer rounded to steps of 1/s has a deviation of 1/(s sqrt(12)) at least, that of
 # this precision where the mean is a half: 3 s^2.
 _FINEST_SCALE = 100
-# Nodes across the rise of a majority that the largest precision makes steep.
-_NODES_PER_RISE = 4.0
 
 
 class BetaAnswers(PreferenceLikelihood[FeedbackT]):
     r"""Predictions of answers :math:`y \sim \mathrm{Beta}(\nu \mu, \nu (1 - \mu))`.
 
     The mean is :math:`\mu = \Phi(z / \sqrt{2 \sigma^2})`. All take the mean and the
-    variance of a Gaussian ``z``; average over the components of a mixture.
-
-    Args:
-        precision: :math:`\nu`, positive. Learned.
-        noise: :math:`\sigma^2`, positive. Fixed unless it has a prior.
-        precision_prior: A prior on the precision; by default exponential, of the mean
-            that rounding to a hundred steps would leave of exact answers.
-        noise_prior: A prior on the noise, which is then learned.
+    variance of a Gaussian ``z``; average over the components of a mixture. The
+    arguments are those of :class:`PairwiseBetaLikelihood`.
     """
 
     precision = PositiveParameter()
@@ -177,11 +145,7 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
         r""":math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})`.
 
         Equation 53 of Jensen and Nielsen (2014), where :math:`(\sigma^*)^2` is the
-        predictive variance ``s``.
-
-        Args:
-            mean: ``m``, any shape.
-            variance: ``s``, broadcastable with ``mean``.
+        predictive variance ``s``, which broadcasts with the mean ``m``.
         """
         return ndtr(mean / (2 * self.noise + variance).sqrt())
 
@@ -202,51 +166,13 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
         return partition.value
 
     def forward(self, function_samples: Tensor) -> Beta:
-        """The distribution of the answer.
-
-        Args:
-            function_samples: ``z``, any shape.
-        """
+        """See base class."""
         standard = function_samples / (2 * self.noise).sqrt()
         # A shape of zero is none; the smallest number is as good as zero.
         tiny = torch.finfo(standard.dtype).tiny
         above = (self.precision * ndtr(standard)).clamp_min(tiny)
         below = (self.precision * ndtr(-standard)).clamp_min(tiny)
         return Beta(above, below)
-
-    def majority_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r""":math:`P(y > \tfrac12) = \int P(y > \tfrac12 \mid z) N(z; m, s) dz`.
-
-        By the trapezoidal rule. Differentiable in ``mean`` and ``variance``, the nodes
-        being constants, where the variance is positive.
-
-        Args:
-            mean: ``m``, any shape.
-            variance: ``s``, broadcastable with ``mean``; zero for an item and itself.
-        """
-        mean, variance = torch.broadcast_tensors(mean, variance)
-        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-        with torch.no_grad():
-            deviation = variance.sqrt()
-            scale, precision = (2 * self.noise).sqrt(), self.precision
-            rises = deviation / scale * (1 + precision).sqrt()
-            wanted = 2 * _HALF_WIDTH * _NODES_PER_RISE * float(rises.max())
-            num_nodes = min(max(math.ceil(wanted), _MIN_NODES), _MAX_NODES)
-            unit = torch.linspace(
-                -_HALF_WIDTH, _HALF_WIDTH, num_nodes, dtype=mean.dtype
-            )
-            unit = unit.to(mean.device).view(-1, *([1] * mean.dim()))
-            offset = deviation * unit
-            nodes = mean + offset
-            shapes = self.forward(nodes)
-            above = beta_majority(shapes.concentration1, shapes.concentration0)
-            spacing = deviation * (2 * _HALF_WIDTH / (num_nodes - 1))
-        # Zero in value: nodes stay where they are when the mean moves. They are not
-        # subtracted from it, since a small offset would be lost in their rounding.
-        moved = mean.detach() - mean
-        squares = (offset + moved).square() / variance
-        density = (-0.5 * squares).exp() / (2 * math.pi * variance).sqrt()
-        return spacing * (above * density).sum(0)
 
 
 @register_likelihood
@@ -284,16 +210,26 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
         return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))
 
     def preference_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that a strength is above a half: the first item is preferred.
+        r"""Probability that a strength is above a half: the first item is preferred.
 
-        Equation 45 of Jensen and Nielsen (2014).
+        :math:`\int P(y > \tfrac12 \mid z) N(z; m, s) dz` (equation 45 of Jensen and
+        Nielsen 2014), by quadrature. Differentiable where the variance is positive.
 
         Args:
             mean: Of the difference of utilities, any shape.
             variance: Of the difference, broadcastable with ``mean``; zero for an item
                 and itself, where the probability is a half.
         """
-        return self.majority_probability(mean, variance)
+        # The majority rises around 0, the faster the larger the precision.
+        width = (2 * self.noise / (1 + self.precision)).sqrt().detach()
+        mean, variance, width = torch.broadcast_tensors(mean, variance, width)
+        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+        offset, log_weights = moving_nodes(
+            mean, variance, torch.zeros_like(mean), width
+        )
+        shapes = self.forward((mean + offset).detach())
+        above = beta_majority(shapes.concentration1, shapes.concentration0)
+        return (above * log_weights.exp()).sum(0)
 
 
 @register_likelihood
@@ -304,19 +240,9 @@ class BetaRatingLikelihood(BetaAnswers[Ratings]):
         p(y \mid f_i) = \mathrm{Beta}(y;\, \nu \mu,\, \nu (1 - \mu)), \qquad
         \mu = \Phi\Big(\frac{f_i}{\sqrt{2 \sigma^2}}\Big)
 
-    (Jensen and Nielsen 2014, section 3.2.1 and equation 11, factor 2 included.) It is
-    not log-concave: see :class:`PairwiseBetaLikelihood`.
-
-    Args:
-        precision: :math:`\nu`, positive: how consistently the scale is used. Learned.
-        noise: :math:`\sigma^2`, positive: :math:`\sqrt{2 \sigma^2}` is the unit of
-            utility on the scale. Fixed unless it has a prior.
-        precision_prior: A prior on the precision; by default exponential, of the mean
-            that rounding to a hundred steps would leave of exact answers.
-        noise_prior: A prior on the noise, which is then learned.
-
-    Raises:
-        FeedbackError: A parameter that is not positive.
+    (Jensen and Nielsen 2014, section 3.2.1 and equation 11, factor 2 included.) The
+    unit of utility on the scale is :math:`\sqrt{2 \sigma^2}`. Arguments, errors and
+    limits are those of :class:`PairwiseBetaLikelihood`.
     """
 
     explains: ClassVar = {Ratings: BetaFactors}

@@ -1,17 +1,16 @@
 r"""Boxed Gaussian factors: noise plus an interval, and noise that rows share.
 
-Each item of a set is heard as :math:`f_i + \epsilon_i` with
-:math:`\epsilon_i \sim N(0, \sigma^2)`, once for the whole answer (Thurstone 1927).
-Differences of what was heard share the noise of their items. That noise ``R`` is split
-into its smallest eigenvalue, which is independent, and the rest: the larger the
-independent part, the smoother the factors.
+Rows ``v = A f(X) + e`` fell into intervals. Where rows share noise, as differences of
+the items of a set do, its covariance ``R`` is split into an
+independent part and the rest: the larger the independent part, the smoother the
+factors.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -19,25 +18,26 @@ import torch
 from torch import Tensor
 
 from botorch_pref.likelihoods.factors import (
+    Factors,
     GroupsOf,
+    IntegratedFactors,
     LogDerivatives,
     LogPartition,
     ScalarFactors,
     TiltedSlopes,
+    stacked_noise,
 )
 from botorch_pref.linalg.covariance import join_rows, joint_shape
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
     RowGroups,
     SparseDesign,
-    pair_rows,
+    stack_rows,
     take_places,
 )
 from botorch_pref.numerics.normal import (
     hazard_excess,
     interval_derivatives,
-    log_ndtr,
-    log_ndtr_and_slopes,
     log_ndtr_derivatives,
     log_ndtr_slopes,
     sample_truncated_normal,
@@ -66,14 +66,10 @@ class BoxFactors(ScalarFactors):
         = \Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
         - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big), \quad e_i \sim N(0, r_i).
 
-    A win has the interval ``[0, inf)``, a tie ``[-delta, delta]``.
-
-    Args:
-        rows: ``A``, m rows.
-        variance: ``r``, ``batch_shape x m``, positive.
-        lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
-        upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
-        width: ``u - l`` where it is known to more digits than the ends leave.
+    A win has the interval ``[0, inf)``, a tie ``[-delta, delta]``. The variance ``r``
+    and the ends, infinite for none, are ``batch_shape x m``. ``width`` is ``u - l``
+    where it is known to more digits than the ends leave; ``noise`` is that which rows
+    share.
     """
 
     takes_counts = True
@@ -86,8 +82,9 @@ class BoxFactors(ScalarFactors):
         upper: Tensor,
         *,
         width: Tensor | None = None,
+        noise: NoiseBlocks | None = None,
     ) -> None:
-        self.rows = rows
+        self.rows, self.noise = rows, noise
         self.variance, self.lower, self.upper = variance, lower, upper
         self.width = upper - lower if width is None else width
 
@@ -114,22 +111,14 @@ class BoxFactors(ScalarFactors):
         slope = sides * slope
         return (z - torch.where(sides > 0, self.lower, self.upper)) * slope, slope
 
-    def _with_slopes(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Log probability of the box for ``N(z, variance)``, 2 derivatives in z."""
-        if self._sides is None:
-            return self._shifted(z, variance)[:3]
-        x, slope = self._half_line(self._sides, z, variance)
-        value, first, second = log_ndtr_and_slopes(x)
-        return value, first * slope, second * slope.square()
-
     def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
         sides = self._sides
         if sides is not None:
             x, slope = self._half_line(sides, z, variance)
-            first, second, third = log_ndtr_derivatives(x)
+            value, first, second, third = log_ndtr_derivatives(x)
             square = slope.square()
-            return log_ndtr(x), first * slope, second * square, third * square * slope
+            return value, first * slope, second * square, third * square * slope
         inverse = variance.rsqrt()
         width = torch.where(self.width.isfinite(), self.width, 1.0)
         value, first, second, third = interval_derivatives(
@@ -141,7 +130,7 @@ class BoxFactors(ScalarFactors):
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return LogDerivatives(*self._with_slopes(z, self.variance))
+        return LogDerivatives(*self._shifted(z, self.variance)[:3])
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
@@ -149,7 +138,7 @@ class BoxFactors(ScalarFactors):
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; closed form, since noise and cavity variances add."""
-        return LogPartition(*self._with_slopes(mean, self.variance + variance))
+        return LogPartition(*self._shifted(mean, self.variance + variance)[:3])
 
     def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
         """See base class."""
@@ -162,6 +151,20 @@ class BoxFactors(ScalarFactors):
             first, second = first * slope, second * slope.square()
         return TiltedSlopes(first, second, 1 + variance * second)
 
+    @classmethod
+    def stacked(cls, blocks: Sequence[Factors]) -> BoxFactors | None:
+        """See base class; boxes of any kind of answer are boxes."""
+        boxes = [block for block in blocks if isinstance(block, BoxFactors)]
+        if len(boxes) < len(blocks):
+            return None
+        rows, noise = stack_rows([box.rows for box in boxes]), stacked_noise(boxes)
+        variance, lower, upper, width = (
+            join_rows([getattr(box, name) for box in boxes])
+            for name in ("variance", "lower", "upper", "width")
+        )
+        made = BoxFactors if noise is None else CorrelatedBoxFactors
+        return made(rows, variance, lower, upper, width=width, noise=noise)
+
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
         """See base class; rows that share noise with others stay as they are."""
         apart = self.in_noise
@@ -173,131 +176,45 @@ class BoxFactors(ScalarFactors):
         return MergedBoxFactors(self, counts, groups)
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of ``v`` in its box given ``z``.
-
-        Args:
-            z: ``num_draws x batch_shape x m``.
-            generator: The source of randomness.
-        """
+        """Draws of ``v`` in its box given ``z``, ``num_draws x batch_shape x m``."""
         return sample_truncated_normal(
             z, self.variance, self.lower, self.upper, generator
         )
 
 
 class CorrelatedBoxFactors(BoxFactors):
-    r"""Boxed rows whose noise is correlated within an answer.
+    """Boxed rows whose noise is correlated within an answer.
 
     The noise ``R`` of the rows is split into an independent part :math:`r_i` and a
-    block-diagonal rest ``N``, positive semi-definite, which joins
-    :math:`z = A f(X) + e_N`. Given ``z`` the rows are independent.
-
-    Args:
-        rows: ``A``, m rows.
-        variance: ``r``, ``batch_shape x m``, positive.
-        lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
-        upper: ``u``, ``batch_shape x m``, ``inf`` for none; ``l < u``.
-        noise: ``N``.
-        width: ``u - l`` where it is known to more digits than the ends leave.
+    block-diagonal rest ``N``, the argument ``noise``, positive semi-definite, which
+    joins :math:`z = A f(X) + e_N`. Given ``z`` the rows are independent.
     """
 
     shares_noise: ClassVar[bool] = True
     takes_counts = False
-    noise: NoiseBlocks
-
-    def __init__(
-        self,
-        rows: SparseDesign,
-        variance: Tensor,
-        lower: Tensor,
-        upper: Tensor,
-        noise: NoiseBlocks,
-        *,
-        width: Tensor | None = None,
-    ) -> None:
-        super().__init__(rows, variance, lower, upper, width=width)
-        self.noise = noise
-
-
-def _side_by_side(groups: RowGroups, two_sided: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The answers of each row in columns; those with two ends have their own.
-
-    Args:
-        groups: The rows.
-        two_sided: ``batch_shape x M`` booleans.
-
-    Returns:
-        For each column an answer of each row, ``batch_shape x m`` long, and whether it
-        is one of that row.
-    """
-    num_groups, num_answers = groups.num_groups, groups.group.shape[-1]
-    batch = joint_shape(groups.group.shape[:-1], two_sided.shape[:-1])
-    columns = []
-    for chosen in (~two_sided, two_sided):
-        if not bool(chosen.any()):
-            continue
-        chosen = chosen.expand(*batch, -1)
-        some = chosen.long().argmax(-1, keepdim=True)
-        # Answers of other kinds come last, in a group that there is none of.
-        group = torch.where(chosen, groups.group, num_groups)
-        row, order = group.sort(dim=-1, stable=True)
-        each = torch.arange(num_groups, device=row.device).expand(*batch, -1)
-        start = torch.searchsorted(row.contiguous(), each.contiguous())
-        size = torch.searchsorted(row.contiguous(), each.contiguous(), right=True)
-        size = size - start
-        for rank in range(int(size.max())):
-            there = size > rank
-            place = (start + rank).clamp_max(num_answers - 1)
-            columns.append((torch.where(there, order.gather(-1, place), some), there))
-    return columns
-
-
-def _take(boxes: BoxFactors, places: Tensor) -> BoxFactors:
-    """Some boxes, without noise that they share; they are not asked for rows."""
-    variance, lower, upper, width = (
-        take_places(part, places)
-        for part in (boxes.variance, boxes.lower, boxes.upper, boxes.width)
-    )
-    return BoxFactors(boxes.rows, variance, lower, upper, width=width)
-
-
-def _noise_of_groups(
-    noise: NoiseBlocks | None, groups: RowGroups
-) -> NoiseBlocks | None:
-    if noise is None:
-        return None
-    m = groups.num_groups
-    rows = torch.cat([groups.group, groups.group.new_tensor([m])])[noise.rows]
-    return NoiseBlocks(rows, noise.covariance, m)
 
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """One answer of each row.
+    """One answer of each row, as the row sees it.
 
-    Attributes:
-        boxes: Of the answers.
-        sign: ``m``, of the row in the answer.
-        counts: ``batch_shape x m``, how often it was given; 0 where there is none.
+    The boxes are not asked for rows, nor for noise that they share. ``counts`` says how
+    often each was given, ``batch_shape x m``; 0 where a row has no such answer.
     """
 
     boxes: BoxFactors
-    sign: Tensor
     counts: Tensor
 
     def take(self, places: Tensor) -> _Column:
         """The column of some of the rows."""
-        return _Column(
-            _take(self.boxes, places), self.sign[..., places], self.counts[..., places]
-        )
+        return _Column(_take(self.boxes, places), self.counts[..., places])
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """The log probability of the answers of each row, and two derivatives."""
-        c, s = self.counts, self.sign
-        value, first, second = self.boxes.log_prob(s * z)
-        return LogDerivatives(c * value, c * s * first, c * second)
+        return LogDerivatives(*(self.counts * d for d in self.boxes.log_prob(z)))
 
     def sum_heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of the sum of what was heard, ``num_draws x batch_shape x m``.
+        """Draws of the sum of the heard values, ``num_draws x batch_shape x m``.
 
         Answer by answer where they are few; else by the first three cumulants of the
         sum (Cornish and Fisher 1938), whose distribution function is then right within
@@ -307,14 +224,14 @@ class _Column:
         total = torch.zeros_like(z)
         most = int(torch.where(few, self.counts, 0).max())
         for k in range(most):
-            one = self.boxes.heard(self.sign * z, generator)
+            one = self.boxes.heard(z, generator)
             total = torch.where(few & (k < self.counts), total + one, total)
-        if not bool(few.all()):
-            total = torch.where(few, total, self._sum_of_many(z, generator))
-        return self.sign * total
+        if bool(few.all()):
+            return total
+        return torch.where(few, total, self._sum_of_many(z, generator))
 
     def _sum_of_many(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        z, r, count = self.sign * z, self.boxes.variance, self.counts.clamp_min(1.0)
+        r, count = self.boxes.variance, self.counts.clamp_min(1.0)
         _, first, second, third = self.boxes._shifted(z, r)
         deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()
         scale = (r / deviation.clamp_min(torch.finfo(z.dtype).tiny)).nan_to_num()
@@ -328,16 +245,57 @@ class _Column:
         return count * (z + r * first) + count.sqrt() * deviation * (x + bent)
 
 
+def _take(boxes: BoxFactors, places: Tensor, sign: Tensor | float = 1.0) -> BoxFactors:
+    """The boxes at some places, mirrored where a row has the opposite sign."""
+    variance, lower, upper, width = (
+        take_places(part, places)
+        for part in (boxes.variance, boxes.lower, boxes.upper, boxes.width)
+    )
+    if isinstance(sign, Tensor):
+        same = sign > 0
+        lower, upper = (
+            torch.where(same, lower, -upper),
+            torch.where(same, upper, -lower),
+        )
+    return BoxFactors(boxes.rows, variance, lower, upper, width=width)
+
+
+def _columns(answers: BoxFactors, counts: Tensor, groups: RowGroups) -> list[_Column]:
+    """The answers of each row in columns; those with two ends have their own."""
+    num_groups, num_answers = groups.num_groups, groups.group.shape[-1]
+    two_sided = answers.lower.isfinite() & answers.upper.isfinite()
+    batch = joint_shape(groups.group.shape[:-1], two_sided.shape[:-1])
+    columns = []
+    for chosen in (~two_sided, two_sided):
+        if not bool(chosen.any()):
+            continue
+        chosen = chosen.expand(*batch, -1)
+        some = chosen.long().argmax(-1, keepdim=True)
+        # Answers of other kinds come last, in a group of their own.
+        group = torch.where(chosen, groups.group, num_groups)
+        row, order = group.sort(dim=-1, stable=True)
+        each = torch.arange(num_groups, device=row.device).expand(*batch, -1)
+        start = torch.searchsorted(row.contiguous(), each.contiguous())
+        size = torch.searchsorted(row.contiguous(), each.contiguous(), right=True)
+        size = size - start
+        for rank in range(int(size.max())):
+            there = size > rank
+            place = (start + rank).clamp_max(num_answers - 1)
+            # Where a row has no such answer any will do, with a count of 0.
+            answer = torch.where(there, order.gather(-1, place), some)
+            boxes = _take(answers, answer, take_places(groups.sign, answer))
+            often = take_places(counts.to(answers.lower), answer) * there
+            columns.append(_Column(boxes, often))
+    return columns
+
+
 @dataclass(frozen=True, eq=False)
 class _Opposed:
     r"""All wins and losses of each row, :math:`\Phi(x)^a \Phi(-x)^b`.
 
-    One tail gives both probabilities, for half the cost of two columns.
-
-    Attributes:
-        slope: Of ``x`` in ``z``, ``batch_shape x m``.
-        wins: ``a``, ``batch_shape x m``.
-        losses: ``b``, ``batch_shape x m``.
+    One tail gives both probabilities, for half the cost of two columns. ``slope`` is
+    that of ``x`` in ``z``; it, the wins ``a`` and the losses ``b`` are ``batch_shape x
+    m``.
     """
 
     slope: Tensor
@@ -354,7 +312,7 @@ class _Opposed:
         x = z * self.slope
         both = (x, -x)
         if x.requires_grad:
-            won, lost = (log_ndtr_and_slopes(side) for side in both)
+            won, lost = (log_ndtr_derivatives(side)[:3] for side in both)
             value, first, second = (
                 self.wins * w + s * self.losses * o
                 for w, o, s in zip(won, lost, (1, -1, 1), strict=True)
@@ -385,11 +343,7 @@ class _Opposed:
 
 
 def _opposed(columns: Sequence[_Column]) -> _Opposed | None:
-    """Columns of wins and losses as one; None where some are something else.
-
-    Args:
-        columns: At least one.
-    """
+    """Columns of wins and losses as one; None where some are something else."""
     variance = columns[0].boxes.variance
     wins = losses = torch.zeros_like(columns[0].counts)
     for column in columns:
@@ -400,9 +354,8 @@ def _opposed(columns: Sequence[_Column]) -> _Opposed | None:
         bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
         if bool((bound != 0).any()):
             return None
-        won = column.sign * side > 0
-        wins = wins + torch.where(won, column.counts, 0.0)
-        losses = losses + torch.where(won, 0.0, column.counts)
+        won = column.counts * (torch.as_tensor(side) > 0)
+        wins, losses = wins + won, losses + (column.counts - won)
     return _Opposed(variance.rsqrt(), wins, losses)
 
 
@@ -422,18 +375,15 @@ def _log_product(parts: Sequence[_Column | _Opposed], z: Tensor) -> LogDerivativ
     return total
 
 
-class MergedBoxFactors(ScalarFactors):
+class MergedBoxFactors(IntegratedFactors):
     r"""Boxed rows each of which has several answers, or one that was given many times.
 
     .. math::
         p(y_i \mid z_i) = \prod_k P(l_{ik} \le s_{ik} z_i + e \le u_{ik})^{c_{ik}},
 
-    with signs :math:`s_{ik}` and counts :math:`c_{ik}`. Its logarithm is concave.
-
-    Args:
-        answers: The boxes, M of them, each answer a row of its own.
-        counts: How often each answer was given, ``batch_shape x M``; None for once.
-        groups: The rows that they have in common; None for none.
+    with signs :math:`s_{ik}` and counts :math:`c_{ik}`, which are 1 for None. Its
+    logarithm is concave. The M ``answers`` have a row each, and the ``groups`` are the
+    rows that they have in common; None for none.
     """
 
     def __init__(
@@ -447,17 +397,12 @@ class MergedBoxFactors(ScalarFactors):
         if counts is None:
             counts = torch.ones_like(every)
         self.rows = groups.merged(answers.rows)
-        self.noise = _noise_of_groups(answers.noise, groups)
-        two_sided = answers.lower.isfinite() & answers.upper.isfinite()
-        places = _side_by_side(groups, two_sided)
-        self._columns = [
-            _Column(
-                _take(answers, answer),
-                take_places(groups.sign, answer),
-                take_places(counts.to(answers.lower), answer) * there,
-            )
-            for answer, there in places
-        ]
+        if answers.noise is not None:
+            m = groups.num_groups
+            group = torch.cat([groups.group, groups.group.new_tensor([m])])
+            noise = answers.noise
+            self.noise = NoiseBlocks(group[noise.rows], noise.covariance, m)
+        self._columns = _columns(answers, counts, groups)
         often = sum(c.counts for c in self._columns) - groups.there.to(answers.lower)
         single = (often <= 0).reshape(-1, groups.num_groups).all(0)
         (self._alone,) = single.nonzero(as_tuple=True)
@@ -470,7 +415,7 @@ class MergedBoxFactors(ScalarFactors):
 
     @property
     def variance(self) -> Tensor:
-        """The noise of the mean of what was heard of a row, ``batch_shape x m``.
+        """The noise of the mean of the values heard of a row, ``batch_shape x m``.
 
         Means are weighted by precisions.
         """
@@ -486,20 +431,12 @@ class MergedBoxFactors(ScalarFactors):
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
         each = [
-            c.sign * c.boxes.curvature_gradient(c.sign * z, c.counts * weights)
-            for c in self._columns
+            c.boxes.curvature_gradient(z, c.counts * weights) for c in self._columns
         ]
         return torch.stack(torch.broadcast_tensors(*each)).sum(0)
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class; of rows with one answer in closed form."""
-        return LogPartition(*self._tilted(mean, variance)[:3])
-
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """See base class."""
-        return TiltedSlopes(*self._tilted(mean, variance)[1:])
-
-    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         mean, variance = torch.broadcast_tensors(mean, variance)
         alone, merged = self._alone, self._merged
         own = mean[..., alone], variance[..., alone]
@@ -507,9 +444,9 @@ class MergedBoxFactors(ScalarFactors):
         parts = TiltedMoments(*closed, 1 + own[1] * closed.second)
         if not len(merged):
             return parts
-        both = [t[..., merged] for t in (mean, variance)]
-        both[0], both[1], _ = torch.broadcast_tensors(*both, self._like_merged)
-        found = log_concave_integral(self._of_rows, both[0], both[1])
+        given = [t[..., merged] for t in (mean, variance)]
+        *given, _ = torch.broadcast_tensors(*given, self._like_merged)
+        found = log_concave_integral(self._of_rows, *given)
         joined = map(join_rows, zip(parts, found, strict=True))
         return TiltedMoments(*(part[..., self._back] for part in joined))
 
@@ -520,100 +457,9 @@ class MergedBoxFactors(ScalarFactors):
         return lambda z: _log_product(parts, z)
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of the mean of what was heard of each row, given ``z``.
-
-        Args:
-            z: ``num_draws x batch_shape x m``.
-            generator: The source of randomness.
-        """
+        """Draws of the mean of the values heard of each row, given ``z``."""
         total, none = torch.zeros_like(z), torch.ones_like(z, dtype=torch.bool)
         for column in self._columns:
             total = total + column.sum_heard(z, generator) / column.boxes.variance
             none = none & (column.counts == 0)
         return torch.where(none, z, total * self.variance)
-
-
-def choice_factors(
-    stages: Tensor, num_points: int, noise: Tensor
-) -> CorrelatedBoxFactors:
-    r"""The best of a set: :math:`f_c + \epsilon_c > f_j + \epsilon_j` for all others.
-
-    ``R`` is :math:`\sigma^2 (I + 1 1')`: the rows of a set share the noise of its
-    winner.
-
-    Args:
-        stages: ``batch_shape x m x k`` long, the winner first, padded with -1.
-        num_points: ``n``.
-        noise: :math:`\sigma^2`, ``batch_shape x 1``.
-    """
-    losers = stages[..., 1:]
-    winners = stages[..., :1].expand_as(losers)
-    ones = torch.ones_like(losers, dtype=noise.dtype)
-    shared = ones.unsqueeze(-1) * ones.unsqueeze(-2)
-    return _boxed(winners, losers, ones, shared, num_points, noise)
-
-
-def ranking_factors(
-    orders: Tensor, num_points: int, noise: Tensor
-) -> CorrelatedBoxFactors:
-    r"""Neighbours in a ranking, of which the first was heard as the better one.
-
-    ``R`` is :math:`\sigma^2` times the tridiagonal matrix of -1, 2, -1, whose smallest
-    eigenvalue for k items is :math:`2 - 2 \cos(\pi / k)`.
-
-    Args:
-        orders: ``batch_shape x m x k`` long, best first, padded with -1.
-        num_points: ``n``.
-        noise: :math:`\sigma^2`, ``batch_shape x 1``.
-    """
-    better, worse = orders[..., :-1], orders[..., 1:]
-    lengths = (orders >= 0).sum(-1, keepdim=True).to(noise)
-    independent = (2 - 2 * (math.pi / lengths).cos()).expand(worse.shape)
-    neighbours = torch.ones(worse.shape[-1] - 1, dtype=noise.dtype, device=noise.device)
-    neighbours = neighbours.diag(1) + neighbours.diag(-1)
-    shared = torch.diag_embed(2 - independent) - neighbours
-    return _boxed(better, worse, independent, shared, num_points, noise)
-
-
-def _boxed(
-    better: Tensor,
-    worse: Tensor,
-    independent: Tensor,
-    shared: Tensor,
-    num_points: int,
-    noise: Tensor,
-) -> CorrelatedBoxFactors:
-    r"""Rows that must be positive, without those that are padding.
-
-    Where elements of a batch are padded in different places a row of padding stays: it
-    has no coefficients, and every value of it is in its box.
-
-    Args:
-        better: ``batch_shape x m x k`` long.
-        worse: Like ``better``, padded with -1.
-        independent: Like ``better``, the independent part of the noise over ``noise``.
-        shared: ``batch_shape x m x k x k``, the rest.
-        num_points: ``n``.
-        noise: :math:`\sigma^2`, ``batch_shape x 1``.
-    """
-    present = worse >= 0
-    both = present.unsqueeze(-1) & present.unsqueeze(-2)
-    shared = torch.where(both, shared, 0.0)
-    used = present.reshape(-1, *present.shape[-2:]).any(0)
-    num_rows = int(used.sum())
-    places = torch.full_like(used, num_rows, dtype=torch.long)
-    places[used] = torch.arange(num_rows, device=used.device)
-    pairs = torch.stack([better, worse], dim=-1).clamp_min(0)[..., used, :]
-    present, independent = present[..., used], independent[..., used]
-    rows = pair_rows(pairs, num_points, noise)
-    coefficients = torch.where(present.unsqueeze(-1), rows.coefficients, 0.0)
-    batch = torch.broadcast_shapes(noise.shape[:-1], present.shape[:-1])
-    variance = (noise * independent).expand(*batch, -1)
-    lower = torch.where(present, 0.0, -torch.inf).to(variance).expand_as(variance)
-    return CorrelatedBoxFactors(
-        replace(rows, coefficients=coefficients),
-        variance,
-        lower,
-        torch.full_like(variance, torch.inf),
-        NoiseBlocks(places, noise[..., None, None] * shared, num_rows),
-    )

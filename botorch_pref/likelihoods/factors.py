@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cached_property
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_pref.errors import InferenceWarning
-from botorch_pref.linalg.sparse_design import NoiseBlocks, RowGroups, SparseDesign
-from botorch_pref.numerics.bend_quadrature import bend_nodes, density_bend
-from botorch_pref.numerics.quadrature import TiltedMoments, tilted_derivatives
+from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.linalg.sparse_design import (
+    NoiseBlocks,
+    RowGroups,
+    SparseDesign,
+    row_groups,
+    stack_noise_blocks,
+    stack_rows,
+)
+from botorch_pref.numerics.quadrature import TiltedMoments
 
 GroupsOf = Callable[[SparseDesign, Tensor | None, bool], RowGroups | None]
 """Finds rows that are equal up to their sign; see :func:`.row_groups`."""
@@ -45,11 +48,8 @@ class LogPartition(NamedTuple):
 class TiltedSlopes(NamedTuple):
     r"""The derivatives of a log partition that make a site, ``batch_shape x m``.
 
-    Attributes:
-        first: The first derivative in the mean.
-        second: The second derivative.
-        ratio: Tilted variances over those of the cavities, :math:`1 + s \partial^2`, to
-            their own digits where answers are much more precise than the cavity.
+    ``ratio`` is the tilted variance over that of the cavity, :math:`1 + s \partial^2`,
+    to its own digits where answers are much more precise than the cavity.
     """
 
     first: Tensor
@@ -115,6 +115,15 @@ class Factors(ABC):
         """
         return self
 
+    @classmethod
+    def stacked(cls, blocks: Sequence[Factors]) -> Factors | None:
+        """Several blocks as one; None, the default, where they stay blocks.
+
+        Args:
+            blocks: At least two, the first of this class.
+        """
+        return None
+
     def reindex(self, inverse: Tensor, num_points: int) -> None:
         """Lets the factors see points that are counted once.
 
@@ -152,160 +161,96 @@ class ScalarFactors(Factors):
         return TiltedSlopes(first, second, 1 + variance * second)
 
 
-_LONGEST_STEP, _SHORTEST_STEP = 0.5, 0.5 / 32
-# Of integrals with all nodes and with every other one. Where the rule converges
-# exponentially, that of all nodes errs by about the square.
-_AGREEMENT, _DISAGREEMENT = 1e-6, 1e-4
+class IntegratedFactors(ScalarFactors):
+    """Rows whose partitions are integrals, which know the ratio to its own digits."""
 
-
-class DensityFactors(ScalarFactors):
-    r"""Rows whose answers have a density :math:`p(y_i \mid z_i)` known by its values.
-
-    Derivatives are those of automatic differentiation, so that the density must have
-    three. Partitions are sums over the nodes of
-    :mod:`~botorch_pref.numerics.bend_quadrature`, of half the step until the log
-    integral and the tilted moments agree within 1e-6 with those of every other node;
-    their own error is then far smaller, 1e-9 or less, where the density is analytic.
-    They hold for a density that, as a function of ``z``, has one peak, or rises or
-    falls once, such as a win; with lapses and heavy tails too, and as far as that is
-    within 116 deviations of the cavity. (An interval wide beside its noise bends twice:
-    see :class:`BoxFactors`.)
-
-    Args:
-        rows: ``A``, m rows.
-        log_density: ``z -> log p(y | z)``, elementwise: ``... x m`` to ``... x m``,
-            where parameters may add batch dimensions before ``m``.
-    """
-
-    takes_counts = True
-
-    def __init__(
-        self, rows: SparseDesign, log_density: Callable[[Tensor], Tensor]
-    ) -> None:
-        self.rows = rows
-        self._log_density = log_density
-
-    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> DensityFactors:
-        """See base class: a row has the product of its densities."""
-        groups = groups_of(self.rows, None, True)
-        if groups is None and counts is None:
-            return self
-
-        def log_product(z: Tensor) -> Tensor:
-            each = self._log_density(z if groups is None else groups.spread(z))
-            each = each if counts is None else counts * each
-            return each if groups is None else groups.total(each)
-
-        rows = self.rows if groups is None else groups.merged(self.rows)
-        return DensityFactors(rows, log_product)
-
-    def log_prob(self, z: Tensor) -> LogDerivatives:
-        """See base class."""
-        return LogDerivatives(*self._derivatives(z, 2))
-
-    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """See base class."""
-        return weights * self._derivatives(z, 3)[3]
+    @abstractmethod
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """The log partition, its derivatives and the ratio, ``batch_shape x m``."""
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
-        """See base class; by quadrature.
-
-        Warns:
-            InferenceWarning: The quadrature did not converge, since the density has
-                steps or bends in several places.
-        """
-        return LogPartition(*self._tilted(mean, variance)[:3])
+        """See base class; by quadrature."""
+        return LogPartition(*self.tilted(mean, variance)[:3])
 
     def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
         """See base class."""
-        return TiltedSlopes(*self._tilted(mean, variance)[1:])
-
-    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        shape = torch.broadcast_shapes(mean.shape, variance.shape, self._shape)
-        mean, variance = mean.expand(shape), variance.expand(shape)
-        step = _LONGEST_STEP
-        while True:
-            partition, error = self._partition(mean, variance, step)
-            if error <= _AGREEMENT or step <= _SHORTEST_STEP:
-                break
-            step = 0.5 * step
-        if error > _DISAGREEMENT:
-            warnings.warn(
-                f"The log integral of an answer is known within {error:.1e} only. Its "
-                "density has steps or bends in several places; give factors with a "
-                "log_partition of their own.",
-                InferenceWarning,
-                stacklevel=3,
-            )
-        return partition
-
-    def _partition(
-        self, mean: Tensor, variance: Tensor, step: float
-    ) -> tuple[TiltedMoments, float]:
-        """The partition, and by how much that of every other node differs."""
-        centre, width = (v.expand(mean.shape) for v in self._bend)
-        at, deviation = mean.detach(), variance.detach().sqrt()
-        nodes, weights = bend_nodes(at, variance.detach(), centre, width, step)
-        offset = deviation * nodes
-        value, slope = self._derivatives(at + offset, 1)
-        # Nodes are constants: the Gaussian moves over them. It is not subtracted from
-        # them, since a small offset would be lost in their rounding.
-        offset = offset + (at - mean)
-        gaussian = -0.5 * (offset.square() / variance - nodes.square())
-        gaussian = gaussian - 0.5 * (variance / deviation.square()).log()
-        logs = value + weights + gaussian
-        partition = tilted_derivatives(logs, slope, offset, variance)
-        return partition, _disagreement(logs.detach(), nodes)
-
-    @cached_property
-    def _at_zero(self) -> Tensor:
-        coefficients = self.rows.coefficients
-        with torch.enable_grad():
-            return self._log_density(coefficients.new_zeros(coefficients.shape[:-1]))
-
-    @property
-    def _shape(self) -> torch.Size:
-        """``batch_shape x m``."""
-        return self._at_zero.shape
-
-    @property
-    def _is_learned(self) -> bool:
-        """Whether parameters of the density require gradients."""
-        return self._at_zero.requires_grad
-
-    @cached_property
-    def _bend(self) -> tuple[Tensor, Tensor]:
-        """Positions where the densities bend, and the widths of the bends."""
-        like = self.rows.coefficients.new_zeros(self._shape)
-        return density_bend(self._log_density, like)
-
-    def _derivatives(self, z: Tensor, order: int) -> list[Tensor]:
-        """The log density and its derivatives, with a graph where one is recorded."""
-        keep = torch.is_grad_enabled() and (z.requires_grad or self._is_learned)
-        z = z.expand(torch.broadcast_shapes(z.shape, self._shape))
-        with torch.enable_grad():
-            at = z if keep and z.requires_grad else z.detach().requires_grad_()
-            found = [self._log_density(at)]
-            for n in range(1, order + 1):
-                found.append(_derivative(found[-1], at, keep or n < order))
-        return found if keep else [value.detach() for value in found]
+        return TiltedSlopes(*self.tilted(mean, variance)[1:])
 
 
-def _disagreement(logs: Tensor, nodes: Tensor) -> float:
-    """Distance of every other node from all in log integral and tilted moments."""
-    errors = [(logs[::2].logsumexp(0) + math.log(2) - logs.logsumexp(0)).abs().max()]
-    fine, coarse = logs.softmax(0), logs[::2].softmax(0)
-    for power in (1, 2):
-        moment = (fine * nodes**power).sum(0)
-        half = (coarse * nodes[::2] ** power).sum(0)
-        errors.append(((half - moment) / (1 + moment.abs())).abs().max())
-    return float(torch.stack(errors).max())
+class JointFactors(ScalarFactors):
+    """Blocks of factors of different kinds, one under another.
+
+    For :meth:`log_partition` every block must have one.
+    """
+
+    def __init__(self, blocks: Sequence[Factors]) -> None:
+        self.blocks = tuple(blocks)
+        self.rows = stack_rows([block.rows for block in blocks])
+        self.noise = stacked_noise(blocks)
+        self._sizes = [block.rows.num_rows for block in blocks]
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*self._of_blocks(lambda b, t: b.log_prob(t), z))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        (gradient,) = self._of_blocks(
+            lambda b, t, w: (b.curvature_gradient(t, w),), z, weights
+        )
+        return gradient
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class."""
+        found = self._of_blocks(lambda b, m, v: b.log_partition(m, v), mean, variance)
+        return LogPartition(*found)
+
+    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+        """See base class."""
+        found = self._of_blocks(lambda b, m, v: b.tilted_slopes(m, v), mean, variance)
+        return TiltedSlopes(*found)
+
+    def _of_blocks(
+        self, call: Callable[..., Sequence[Tensor]], *given: Tensor
+    ) -> Iterator[Tensor]:
+        """Results of each block for its own rows of some tensors, part by part."""
+        split = [values.split(self._sizes, dim=-1) for values in given]
+        each: Any = [call(*own) for own in zip(self.blocks, *split, strict=True)]
+        return map(join_rows, zip(*each, strict=True))
 
 
-def _derivative(value: Tensor, at: Tensor, record: bool) -> Tensor:
-    if not value.requires_grad:
-        return torch.zeros_like(at)
-    (slope,) = torch.autograd.grad(
-        value.sum(), at, create_graph=record, materialize_grads=True
+def stacked_noise(blocks: Sequence[Factors]) -> NoiseBlocks | None:
+    """The noise of all blocks; None where there is none."""
+    return stack_noise_blocks([(b.noise, b.rows.num_rows) for b in blocks])
+
+
+def joint_factors(
+    blocks: Sequence[Factors],
+    counts: Sequence[Tensor | None] | None = None,
+    groups_of: GroupsOf = row_groups,
+) -> Factors:
+    """One block of factors out of several, in which equal rows are one.
+
+    A single block, merged; boxes of any feedback type as boxes, which the exact engine
+    needs; else :class:`JointFactors`. For each block ``counts`` has how often its
+    answers were given, ``batch_shape x M``; None for once.
+    """
+    counts = [None] * len(blocks) if counts is None else counts
+    whole = type(blocks[0]).stacked(blocks) if len(blocks) > 1 else None
+    if whole is not None:
+        return whole.merged(_stacked_counts(blocks, counts), groups_of)
+    merged = [b.merged(c, groups_of) for b, c in zip(blocks, counts, strict=True)]
+    return merged[0] if len(merged) == 1 else JointFactors(merged)
+
+
+def _stacked_counts(
+    blocks: Sequence[Factors], counts: Sequence[Tensor | None]
+) -> Tensor | None:
+    if all(count is None for count in counts):
+        return None
+    return join_rows(
+        [
+            b.rows.indices.new_ones(b.rows.num_rows) if c is None else c
+            for b, c in zip(blocks, counts, strict=True)
+        ]
     )
-    return slope

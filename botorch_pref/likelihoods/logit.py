@@ -24,18 +24,24 @@ from torch.distributions import Bernoulli, Categorical
 from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.feedback.answers import Choices, Comparisons, Rankings
-from botorch_pref.likelihoods.base import PreferenceLikelihood, register_likelihood
+from botorch_pref.feedback import Choices, Comparisons, Rankings
+from botorch_pref.likelihoods.base import (
+    FeedbackT,
+    PreferenceLikelihood,
+    QuadratureLink,
+    register_likelihood,
+)
 from botorch_pref.likelihoods.factors import (
     Factors,
     GroupsOf,
+    IntegratedFactors,
     LogDerivatives,
-    LogPartition,
-    ScalarFactors,
-    TiltedSlopes,
 )
-from botorch_pref.likelihoods.links import LogitLink
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows
+from botorch_pref.numerics.logistic_normal import (
+    expected_sigmoid_entropy,
+    log_expected_sigmoid,
+)
 from botorch_pref.numerics.quadrature import (
     LogConcave,
     TiltedMoments,
@@ -43,15 +49,32 @@ from botorch_pref.numerics.quadrature import (
 )
 
 
-class LogitFactors(ScalarFactors):
+class LogitLink(QuadratureLink):
+    r"""Bradley and Terry's link :math:`g(u) = 1 / (1 + e^{-u})`.
+
+    The logarithm of the win probability and the expected entropy are fast series that
+    are right to rounding in both tails, see
+    :mod:`botorch_pref.numerics.logistic_normal`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(torch.sigmoid)
+
+    def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding in both tails."""
+        return log_expected_sigmoid(mean, variance)
+
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return expected_sigmoid_entropy(mean, variance)
+
+
+class LogitFactors(IntegratedFactors):
     r"""Rows whose answers are wins with probability :math:`\sigma(z_i)`.
 
     .. math:: p(y_i \mid z_i) = \sigma(z_i)^{a_i} \, \sigma(-z_i)^{b_i} .
 
-    Args:
-        rows: ``A``, m rows.
-        wins: ``a``, ``batch_shape x m``; None for one each.
-        losses: ``b``, ``batch_shape x m``; None for none.
+    The wins ``a``, one each by default, and the losses ``b`` are ``batch_shape x m``.
     """
 
     takes_counts = True
@@ -90,15 +113,8 @@ class LogitFactors(ScalarFactors):
         win, loss = torch.sigmoid(z), torch.sigmoid(-z)
         return weights * (self.wins + self.losses) * win * loss * (win - loss)
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
-        """See base class; by quadrature, see :func:`.log_concave_integral`."""
-        return LogPartition(*self._tilted(mean, variance)[:3])
-
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """See base class."""
-        return TiltedSlopes(*self._tilted(mean, variance)[1:])
-
-    def _tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class; see :func:`.log_concave_integral`."""
         mean, variance, _ = torch.broadcast_tensors(mean, variance, self.wins)
         return log_concave_integral(self._of_rows, mean, variance)
 
@@ -161,21 +177,15 @@ class StageItems:
 def in_some_element(mask: Tensor, num_dims: int) -> Tensor:
     """Whether any element of the batch has a True there.
 
-    Args:
-        mask: ``batch_shape`` and ``num_dims`` more dimensions of booleans.
-        num_dims: How many dimensions are no batch dimensions.
+    All dimensions of the mask but the last ``num_dims`` are those of the batch.
     """
     return mask.flatten(0, -num_dims - 1).any(0) if mask.dim() > num_dims else mask
 
 
 def stage_items(stages: Tensor) -> StageItems:
-    """The items of padded sets.
+    """The items of padded sets, ``batch_shape x L x k``, the chosen point first.
 
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-
-    Returns:
-        Items of the sets that have some, which are renumbered; order is kept.
+    Sets without items are left out; those that stay are renumbered, in the same order.
     """
     keep = in_some_element(stages >= 0, 2)
     real = keep.any(-1)
@@ -192,17 +202,13 @@ def stage_items(stages: Tensor) -> StageItems:
 
 
 class PlackettLuceFactors(Factors):
-    r"""Choices of the first item of each set, with softmax probabilities.
+    """Choices of the first item of each set, with softmax probabilities.
 
     Args:
         stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
         num_points: ``n``.
         like: A tensor whose dtype and device the rows take.
         answers: ``L`` long, the answer that each set is of; None for one each.
-
-    Attributes:
-        counts: How often each set was chosen from so, ``batch_shape x L``; None for
-            once.
     """
 
     takes_counts = True
@@ -305,8 +311,26 @@ class PlackettLuceFactors(Factors):
         return self._rows_of(out)
 
 
+class GumbelNoise(PreferenceLikelihood[FeedbackT]):
+    """Items are heard with Gumbel noise: a choice out of two is a logistic duel."""
+
+    @property
+    def observation_variance(self) -> Tensor:
+        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
+        return torch.full_like(self._like, math.pi**2 / 6)
+
+    @property
+    def link(self) -> LogitLink:
+        """See base class."""
+        return LogitLink()
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return self.link.win_probability(mean, variance)
+
+
 @register_likelihood
-class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
+class PairwiseLogitLikelihood(GumbelNoise[Comparisons]):
     r"""Logistic likelihood of duels, in the difference of two utilities.
 
     .. math:: P(w \succ l) = 1 / (1 + e^{-(f_w - f_l)}).
@@ -332,27 +356,13 @@ class PairwiseLogitLikelihood(PreferenceLikelihood[Comparisons]):
         assert feedback.pairs is not None, "comparisons without ties have pairs"
         return LogitFactors(pair_rows(feedback.pairs, num_points, self._like))
 
-    @property
-    def observation_variance(self) -> Tensor:
-        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
-        return torch.full_like(self._like, math.pi**2 / 6)
-
-    @property
-    def link(self) -> LogitLink:
-        """See base class."""
-        return LogitLink()
-
-    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; right to rounding."""
-        return self.link.win_probability(mean, variance)
-
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""
         return Bernoulli(logits=function_samples)
 
 
 @register_likelihood
-class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
+class PlackettLuceLikelihood(GumbelNoise[Choices | Rankings]):
     r"""Softmax likelihood of choices and rankings (Plackett and Luce).
 
     .. math:: P(c \mid S) = e^{f_c} / \sum_{j \in S} e^{f_j}.
@@ -374,16 +384,6 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
             feedback.stages(), num_points, self._like, feedback.answers_of_stages()
         )
 
-    @property
-    def observation_variance(self) -> Tensor:
-        r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
-        return torch.full_like(self._like, math.pi**2 / 6)
-
-    @property
-    def link(self) -> LogitLink:
-        """See base class: a choice out of two is Bradley and Terry's duel."""
-        return LogitLink()
-
     def log_choice_probability(self, utilities: Tensor) -> Tensor:
         """See base class."""
         return utilities.log_softmax(-1)
@@ -394,9 +394,5 @@ class PlackettLuceLikelihood(PreferenceLikelihood[Choices | Rankings]):
         return (utilities - behind).sum(-1)
 
     def forward(self, function_samples: Tensor) -> Categorical:
-        """See base class: which item is chosen.
-
-        Args:
-            function_samples: Utilities of the items of a set, ``... x k``.
-        """
+        """See base class: which item of a set is chosen."""
         return Categorical(logits=function_samples)

@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.distributions import Categorical
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback.answers import OrdinalRatings
-from botorch_pref.feedback.base import Feedback
+from botorch_pref.feedback import Feedback, OrdinalRatings
 from botorch_pref.likelihoods.base import (
     PositiveParameter,
     PreferenceLikelihood,
@@ -149,14 +148,11 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         return self.noise
 
     def level_probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probabilities of the levels of a point with a Gaussian utility.
+        """Probabilities ``... x K`` of the levels of a point with a Gaussian utility.
 
         Args:
             mean: Of the utility, any shape.
             variance: Of the utility, broadcastable with ``mean``.
-
-        Returns:
-            ``... x K``, summing to one.
         """
         scale = (self.noise + variance).sqrt().unsqueeze(-1)
         standard = (self._ends - mean.unsqueeze(-1)) / scale

@@ -1,7 +1,15 @@
-"""Thurstone's likelihoods of utilities that are heard with Gaussian noise."""
+r"""Thurstone's likelihoods of utilities that are heard with Gaussian noise.
+
+Each item of a set is heard as :math:`f_i + \epsilon_i` with
+:math:`\epsilon_i \sim N(0, \sigma^2)`, once for the whole answer (Thurstone 1927).
+Differences of heard items share the noise of these items. That noise ``R`` is split
+into its smallest eigenvalue, which is independent, and the rest.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -11,29 +19,84 @@ from torch import Tensor
 from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback.answers import Choices, Comparisons, Rankings, Validity
-from botorch_pref.feedback.base import Feedback
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.base import (
+    DuelLink,
     PositiveParameter,
     PreferenceLikelihood,
     register_likelihood,
     register_positive,
     set_positive,
 )
-from botorch_pref.likelihoods.box_factors import (
-    BoxFactors,
-    CorrelatedBoxFactors,
-    choice_factors,
-    ranking_factors,
+from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
+from botorch_pref.linalg.sparse_design import (
+    NoiseBlocks,
+    SparseDesign,
+    pair_rows,
+    stack_rows,
 )
-from botorch_pref.likelihoods.links import ProbitLink
-from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, stack_rows
+from botorch_pref.numerics.normal import log_ndtr, probit_win_variance
 from botorch_pref.numerics.thurstone import (
     thurstone_choice_log_probability,
     thurstone_ranking_log_probability,
 )
 
 _THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
+# h(Phi(x)) = sum_j c_j exp(-a_j x^2) within 8.1e-8 nats for every x; reproduced by
+# benchmarks/fit_entropy_gaussians.py --terms 3.
+_ENTROPY_COEFFICIENTS = (0.9999029396900049, -0.31793185570114957, 0.011176176913576474)
+_ENTROPY_EXPONENTS = (0.4894522438049068, 0.5657159646826896, 0.7843069257495794)
+_INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
+
+
+@dataclass(frozen=True, eq=False)
+class ProbitLink(DuelLink):
+    r"""Thurstone's link :math:`g(u) = \Phi(u / s)` with :math:`s^2` twice the noise.
+
+    .. math:: E[g(u)] = \Phi\big(\mu / \sqrt{s^2 + \tau^2}\big).
+
+    The entropy :math:`h(\Phi(x))` is replaced by a sum of three Gaussians
+    :math:`\sum_j c_j e^{-a_j x^2}`, right within 8.1e-8 nats for every x, whose
+    expectation is exact for every :math:`\tau`: with
+    :math:`\rho_j = 1 + 2 a_j \tau^2 / s^2`,
+
+    .. math:: E[h(g(u))] = \sum_j c_j \rho_j^{-1/2} e^{-a_j (\mu / s)^2 / \rho_j}.
+
+    (Houlsby et al. 2011 use a single Gaussian, right within 1.9e-3 nats.)
+
+    Args:
+        noise: :math:`\sigma^2`, the variance per presented item, positive. A tensor is
+            broadcast against the batch and may require a gradient.
+    """
+
+    noise: Tensor | float = 1.0
+
+    def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding in both tails."""
+        return log_ndtr(mean * (2 * self.noise + variance).rsqrt())
+
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; within 8.1e-8 nats."""
+        scale = 2 * self.noise
+        square = mean.square() / scale
+        total = torch.zeros((), dtype=mean.dtype, device=mean.device)
+        # One term at a time: a mixture of 1,024 components has no room for all at once.
+        for coefficient, exponent in zip(
+            _ENTROPY_COEFFICIENTS, _ENTROPY_EXPONENTS, strict=True
+        ):
+            spread = 1 + 2 * exponent * variance / scale
+            gaussian = torch.exp(-(exponent / spread) * square)
+            total = total + coefficient * spread.rsqrt() * gaussian
+        return total
+
+    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class: the density of ``N(0, s^2 + variance)`` at the mean."""
+        inverse = (2 * self.noise + variance).rsqrt()
+        return inverse * torch.exp(-0.5 * (mean * inverse).square()) * _INV_SQRT_2PI
+
+    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right within 1e-11 of itself."""
+        return probit_win_variance(mean, variance, 2 * self.noise)
 
 
 @register_likelihood
@@ -49,7 +112,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
     (Thurstone 1927; Chu and Ghahramani 2005; equation 3 of Jensen and Nielsen 2014; the
     threshold is that of Glenn and David 1960). A choice is of the item that is heard
     as the best of its set, a ranking is the order in which all items were heard, each
-    item once (:mod:`botorch_pref.likelihoods.box_factors`).
+    item once.
 
     Args:
         noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
@@ -189,6 +252,78 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         """See base class: the probability that the first item wins."""
         scale = (2 * self.noise).sqrt()
         return Bernoulli(probs=ndtr((function_samples - self.tie_threshold) / scale))
+
+
+def choice_factors(
+    stages: Tensor, num_points: int, noise: Tensor
+) -> CorrelatedBoxFactors:
+    r"""The best of a set: :math:`f_c + \epsilon_c > f_j + \epsilon_j` for all others.
+
+    ``R`` is :math:`\sigma^2 (I + 1 1')`: the rows of a set share the noise of its
+    winner, the first of its items in ``stages``, ``batch_shape x m x k`` padded with
+    -1. The noise :math:`\sigma^2` is ``batch_shape x 1``.
+    """
+    losers = stages[..., 1:]
+    winners = stages[..., :1].expand_as(losers)
+    ones = torch.ones_like(losers, dtype=noise.dtype)
+    shared = ones.unsqueeze(-1) * ones.unsqueeze(-2)
+    return _boxed(winners, losers, ones, shared, num_points, noise)
+
+
+def ranking_factors(
+    orders: Tensor, num_points: int, noise: Tensor
+) -> CorrelatedBoxFactors:
+    r"""Neighbours in a ranking, of which the first was heard as the better one.
+
+    ``R`` is :math:`\sigma^2` times the tridiagonal matrix of -1, 2, -1, whose smallest
+    eigenvalue for k items is :math:`2 - 2 \cos(\pi / k)`. Arguments as in
+    :func:`choice_factors`, best first.
+    """
+    better, worse = orders[..., :-1], orders[..., 1:]
+    lengths = (orders >= 0).sum(-1, keepdim=True).to(noise)
+    independent = (2 - 2 * (math.pi / lengths).cos()).expand(worse.shape)
+    neighbours = torch.ones(worse.shape[-1] - 1, dtype=noise.dtype, device=noise.device)
+    neighbours = neighbours.diag(1) + neighbours.diag(-1)
+    shared = torch.diag_embed(2 - independent) - neighbours
+    return _boxed(better, worse, independent, shared, num_points, noise)
+
+
+def _boxed(
+    better: Tensor,
+    worse: Tensor,
+    independent: Tensor,
+    shared: Tensor,
+    num_points: int,
+    noise: Tensor,
+) -> CorrelatedBoxFactors:
+    """Rows that must be positive, without those that are padding.
+
+    Where elements of a batch are padded in different places a row of padding stays: it
+    has no coefficients, and every value of it is in its box. The noise of the rows over
+    ``noise`` has a part that is ``independent``, ``batch_shape x m x k``, and one that
+    is ``shared``, ``batch_shape x m x k x k``.
+    """
+    present = worse >= 0
+    both = present.unsqueeze(-1) & present.unsqueeze(-2)
+    shared = torch.where(both, shared, 0.0)
+    used = present.reshape(-1, *present.shape[-2:]).any(0)
+    num_rows = int(used.sum())
+    places = torch.full_like(used, num_rows, dtype=torch.long)
+    places[used] = torch.arange(num_rows, device=used.device)
+    pairs = torch.stack([better, worse], dim=-1).clamp_min(0)[..., used, :]
+    present, independent = present[..., used], independent[..., used]
+    rows = pair_rows(pairs, num_points, noise)
+    coefficients = torch.where(present.unsqueeze(-1), rows.coefficients, 0.0)
+    batch = torch.broadcast_shapes(noise.shape[:-1], present.shape[:-1])
+    variance = (noise * independent).expand(*batch, -1)
+    lower = torch.where(present, 0.0, -torch.inf).to(variance).expand_as(variance)
+    return CorrelatedBoxFactors(
+        replace(rows, coefficients=coefficients),
+        variance,
+        lower,
+        torch.full_like(variance, torch.inf),
+        noise=NoiseBlocks(places, noise[..., None, None] * shared, num_rows),
+    )
 
 
 @register_likelihood

@@ -24,8 +24,7 @@ from botorch_pref.feedback import (
 from botorch_pref.inference.engine import Engine
 from botorch_pref.likelihoods.base import PreferenceLikelihood, likelihoods_of
 from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLikelihood
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors import Factors, joint_factors
 from botorch_pref.likelihoods.logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.ordinal import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.probit import (

@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.feedback.base import check_index_tensor
+from botorch_pref.feedback import Comparisons, Feedback, check_index_tensor
 from botorch_pref.linalg.sparse_design import RowFinder, distinct_rows
 from botorch_pref.posteriors.difference import resolved_variance
 from botorch_pref.posteriors.gaussian import Moments, contrast

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Feedback, Rankings, Validity
-from botorch_pref.likelihoods.base import PreferenceLikelihood
+from botorch_pref.likelihoods import DuelLink
+from botorch_pref.likelihoods.base import PreferenceLikelihood, answer_correlation
 from botorch_pref.likelihoods.factors import ScalarFactors
-from botorch_pref.likelihoods.links import DuelLink, answer_correlation
 from botorch_pref.models.answers import own_likelihood
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression import PlackettLuceRegression

@@ -1,4 +1,4 @@
-"""Checks that what a user gives is of a kind, and lies where it means something."""
+"""Checks of the classes and the ranges of arguments that users give."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from botorch_pref.errors import FeedbackError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What annotations stand for where numbers of any library will do.
+# Numbers of any library will do where an annotation names one of these.
 _NUMBERS: dict[Any, type] = {float: Real, int: Integral}
 _NAMES = {Real: "a number", Integral: "an integer", Tensor: "a torch.Tensor"}
 
@@ -28,12 +28,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     Annotations count that are classes or unions of classes. Two kinds of arguments are
     left to the function: those that may be tensors, whose shape and entries it checks
     besides, and those whose annotation has parameters, such as ``Sequence[Feedback]``.
-
-    Args:
-        function: A function, a method, or the constructor of a class.
-
-    Returns:
-        The function, which raises a `FeedbackError` that names the argument.
+    A `FeedbackError` names the argument.
     """
     signature = inspect.signature(function)
 
@@ -66,10 +61,7 @@ def _classes(hint: Any) -> tuple[type, ...]:
 def check_kind(name: str, value: object, *classes: type) -> None:
     """Checks that an argument is an instance of one of some classes.
 
-    Args:
-        name: Of the argument.
-        value: What was given.
-        classes: With ``NoneType`` where it may be left out.
+    ``NoneType`` is among them where the argument may be left out.
 
     Raises:
         FeedbackError: It is of another class.
@@ -96,12 +88,6 @@ def number_tensor(
 ) -> Tensor:
     """A number, or a tensor of numbers, as a tensor.
 
-    Args:
-        name: Of the argument.
-        value: What was given.
-        dtype: Of the result.
-        device: Of the result; by default that of a tensor that was given.
-
     Raises:
         FeedbackError: It is neither.
     """
@@ -110,12 +96,7 @@ def number_tensor(
 
 
 def check_count(name: str, value: object, *, at_least: int) -> None:
-    """Checks that an argument is an integer, and large enough.
-
-    Args:
-        name: What to call it in messages, for example ``num_draws``.
-        value: What was given; booleans are no integers.
-        at_least: The smallest that is allowed.
+    """Checks that an argument is an integer, no boolean, and large enough.
 
     Raises:
         FeedbackError: It is something else, or smaller.
@@ -128,14 +109,10 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
 
 
 def check_probabilities(name: str, value: Tensor) -> None:
-    """Checks that numbers are strictly between 0 and 1.
-
-    Args:
-        name: What to call them in messages.
-        value: Any shape.
+    """Checks that numbers are strictly between 0 and 1; NaN counts as outside.
 
     Raises:
-        FeedbackError: One is not; NaN counts as outside.
+        FeedbackError: One is not.
     """
     outside = ~((value > 0) & (value < 1))
     if bool(outside.any()):

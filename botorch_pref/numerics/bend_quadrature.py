@@ -41,26 +41,13 @@ STEP = 0.4
 
 @torch.no_grad()
 def bend_nodes(
-    mean: Tensor,
-    variance: Tensor,
-    centre: Tensor,
-    width: Tensor,
-    step: float = STEP,
+    mean: Tensor, variance: Tensor, centre: Tensor, width: Tensor, step: float = STEP
 ) -> tuple[Tensor, Tensor]:
-    r"""Nodes and log weights of expectations under :math:`N(\mu, \tau^2)`.
+    """Standardised nodes and log weights of expectations, both ``num_nodes x shape``.
 
-    An odd number of nodes, so that those of twice the step are every other one.
-
-    Args:
-        mean: :math:`\mu`, any shape.
-        variance: :math:`\tau^2`, nonnegative, like ``mean``.
-        centre: Where the function bends, like ``mean``.
-        width: Over what it does, positive, like ``mean``.
-        step: Of the rule in ``x``.
-
-    Returns:
-        Standardised nodes :math:`t`, for :math:`u = \mu + \tau t`, and log weights that
-        hold the Gaussian, both ``num_nodes x shape``.
+    A node ``t`` stands for ``u = mu + tau t``, and the weights hold the Gaussian. The
+    bend has a centre and a positive width; ``step`` is that of the rule in ``x``. The
+    variance may be 0.
     """
     tiny = torch.finfo(mean.dtype).tiny
     deviation = variance.clamp_min(tiny).sqrt()
@@ -73,7 +60,7 @@ def bend_nodes(
     inner, apart = torch.where(wide, 1.0, ratio), torch.where(wide, 0.0, distance)
     ends = torch.stack([apart + low, apart + high])
     ends = ends + torch.where(wide, 0.0, torch.asinh(ends / inner))
-    count = 2 * math.ceil(0.5 * float((ends[1] - ends[0]).max()) / step) + 1
+    count = math.ceil(float((ends[1] - ends[0]).max()) / step) + 1
     share = torch.linspace(0, 1, count, dtype=mean.dtype, device=mean.device)
     x = ends[0] + (ends[1] - ends[0]) * share.view(-1, *[1] * mean.dim())
     y = _kepler(x, inner)
@@ -82,6 +69,22 @@ def bend_nodes(
     spacing = (ends[1] - ends[0]) / (count - 1)
     log_density = -0.5 * nodes.square() - 0.5 * math.log(2 * math.pi)
     return nodes, log_density + (spacing / stretch).log()
+
+
+def moving_nodes(
+    mean: Tensor, variance: Tensor, centre: Tensor, width: Tensor, step: float = STEP
+) -> tuple[Tensor, Tensor]:
+    """Distances of nodes from the mean, and log weights, ``num_nodes x shape``.
+
+    Arguments as in :func:`bend_nodes`, with positive variances. The nodes are constants
+    and the Gaussian moves over them, so that the function needs no derivative.
+    """
+    at, deviation = mean.detach(), variance.detach().sqrt()
+    nodes, log_weights = bend_nodes(at, deviation.square(), centre, width, step)
+    # Not subtracted from the nodes, since a small distance would be lost in rounding.
+    offset = deviation * nodes + (at - mean)
+    moved = -0.5 * (offset.square() / variance - nodes.square())
+    return offset, log_weights + moved - 0.5 * (variance / deviation.square()).log()
 
 
 def _kepler(x: Tensor, a: Tensor) -> Tensor:
@@ -102,15 +105,9 @@ def bend_width(
 ) -> Tensor:
     """The distance from a centre at which a function has changed, within a factor of 2.
 
-    Args:
-        changed: Whether it has, at points ``num_probes x shape``; booleans.
-        centre: Broadcastable with ``like``.
-        like: Gives the shape, dtype and device of the points.
-
-    Returns:
-        Half of the smallest power of two at which it has, of the shape of ``changed``;
-        1 where it never has. A link's singularities are hardly nearer than that, so
-        that the rule's strip is as wide as it can be.
+    Half of the smallest power of two at which ``changed`` says so, of points
+    ``num_probes x shape``, and 1 where it never does: singularities are hardly nearer,
+    so that the rule's strip is as wide as it can be.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
     there = changed(centre + probes)
@@ -120,14 +117,9 @@ def bend_width(
 
 @torch.no_grad()
 def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Position of half of a function's rise from 0 to infinity, by bisection.
+    """Position of half of a monotone function's rise from 0 to infinity, by bisection.
 
-    Args:
-        function: Elementwise and monotone; its parameters are broadcast.
-        like: Gives the shape, dtype and device of the points.
-
-    Returns:
-        Of the shape of the function's values.
+    ``like`` gives the shape, dtype and device of the points.
     """
     start, end = function(torch.zeros_like(like)), function(_PROBES[-1] + 0 * like)
     middle = 0.5 * (start + end)
@@ -145,17 +137,11 @@ def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
 def density_bend(
     log_density: Callable[[Tensor], Tensor], like: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Position where a density bends in its latent, and the width of the bend.
+    """Position where a density bends in its latent, and the width within a factor of 2.
 
     It has one peak, around which it bends, or rises or falls once from one level to
-    another, and bends halfway.
-
-    Args:
-        log_density: Elementwise; takes ``num_points x shape``.
-        like: Of the shape and dtype of its values.
-
-    Returns:
-        The centre and the width, within a factor of 2, of the shape of ``like``.
+    another, and bends halfway. ``log_density`` is elementwise and takes
+    ``num_points x shape``; ``like`` has the shape and dtype of its values.
     """
     probes = _PROBES.to(like)
     line = torch.cat([-probes.flip(0), probes.new_zeros(1), probes])

@@ -1,6 +1,4 @@
-r"""Beta distributions around a probit mean.
-
-The Beta log density with a probit mean, stable where the mean rounds to 0 or 1.
+r"""The Beta log density with a probit mean, stable where it rounds to 0 or 1.
 
 Symbols: precision :math:`\nu`, mean :math:`\Phi(t)`, shapes :math:`a = \nu \Phi(t)` and
 :math:`b = \nu \Phi(-t)`, the hazard :math:`h = \phi / \Phi`. With
@@ -17,12 +15,6 @@ derivatives, and what remains has arguments of at least 1.
 Source: Jensen and Nielsen (2014), appendices A.1.2 and A.2.1, with :math:`d\mu / df`
 carrying the factor :math:`1 / (\sqrt 2 \sigma)` that equations 75 and 105 lack, and
 :math:`\psi_1(a) + \psi_1(b)` for the repeated :math:`\psi_1(a)` of 81 and 111.
-
-The probability that a Beta variable is above a half.
-
-.. math:: P(y > \tfrac12) = I_{1/2}(b, a), \qquad y \sim \mathrm{Beta}(a, b),
-
-with :math:`I` the regularised incomplete beta function.
 """
 
 from __future__ import annotations
@@ -30,6 +22,7 @@ from __future__ import annotations
 import math
 
 import torch
+from scipy.special import betainc
 from torch import Tensor
 
 from botorch_pref.numerics.normal import hazard, log_ndtr, log_ndtr_derivatives
@@ -69,13 +62,7 @@ def _shapes(t: Tensor, precision: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def beta_value(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
-    """The log density.
-
-    Args:
-        y: In (0, 1), any shape.
-        precision: ``nu``, positive, broadcastable with ``y``.
-        t: The standardised latent, broadcastable with ``y``.
-    """
+    """The log density of answers ``y`` in (0, 1) at the standardised latent ``t``."""
     a1, b1, _ = _shapes(t, precision)
     regular = (a1 - 2) * y.log() + (b1 - 2) * torch.log1p(-y)
     regular = regular - torch.lgamma(a1) - torch.lgamma(b1)
@@ -84,13 +71,7 @@ def beta_value(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
 
 
 def beta_slope(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
-    """The derivative of the log density in ``t``.
-
-    Args:
-        y: In (0, 1), any shape.
-        precision: ``nu``, positive, broadcastable with ``y``.
-        t: The standardised latent, broadcastable with ``y``.
-    """
+    """The derivative of :func:`beta_value` in ``t``."""
     a1, b1, slope = _shapes(t, precision)
     pull = torch.logit(y) - _digamma(a1) + _digamma(b1)
     return slope * pull + hazard(t) - hazard(-t)
@@ -108,19 +89,12 @@ def beta_log_density(
     :math:`(t^2 - 1) \delta r + 3 t \delta^2 S_1 - \delta^3 S_2`.
 
     The density has one peak in ``t``, and its log falls like :math:`-t^2 / 2` in both
-    tails, but it is not concave.
-
-    Args:
-        y: In (0, 1), any shape.
-        precision: ``nu``, positive, broadcastable with ``y``.
-        t: The standardised latent, broadcastable with ``y``.
-
-    Returns:
-        Four tensors of the broadcast shape. They are differentiable, to all digits, in
-        ``precision`` and ``t``.
+    tails, but it is not concave. All four are differentiable, to all digits, in
+    ``precision`` and ``t``.
     """
     a1, b1, slope = _shapes(t, precision)
-    above, below = log_ndtr_derivatives(t), log_ndtr_derivatives(-t)
+    _, *above = log_ndtr_derivatives(t)
+    _, *below = log_ndtr_derivatives(-t)
     pull = slope * (torch.logit(y) - _digamma(a1) + _digamma(b1))
     spread = slope.square() * (_trigamma(a1) + _trigamma(b1))
     # psi_2(x) = -2 zeta(3, x)
@@ -137,11 +111,6 @@ def beta_stiffness(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
 
     The Fisher information :math:`\nu \phi^2 / (\Phi(t) \Phi(-t))` of ``t`` and the pull
     of an answer far from the mean.
-
-    Args:
-        y: In (0, 1), any shape.
-        precision: ``nu``, positive, broadcastable with ``y``.
-        t: The standardised latent, broadcastable with ``y``.
     """
     a1, b1, slope = _shapes(t, precision)
     pull = torch.logit(y) - torch.digamma(a1) + torch.digamma(b1)
@@ -152,12 +121,7 @@ def beta_stiffness(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
 
 
 def beta_peak(y: Tensor, precision: Tensor) -> Tensor:
-    """The ``t`` where the density is largest, to 1e-7.
-
-    Args:
-        y: In (0, 1), any shape.
-        precision: ``nu``, positive, broadcastable with ``y``.
-    """
+    """The ``t`` where the density is largest, to 1e-7."""
     y, precision = torch.broadcast_tensors(y, precision)
     low, high = torch.full_like(y, -_REACH), torch.full_like(y, _REACH)
     for _ in range(_BISECTIONS):
@@ -167,50 +131,11 @@ def beta_peak(y: Tensor, precision: Tensor) -> Tensor:
     return 0.5 * (low + high)
 
 
-_MIN_TERMS = 30
-_TERMS_PER_ROOT = 4
-
-
-def _half_fraction(p: Tensor, q: Tensor) -> Tensor:
-    r"""The continued fraction of :math:`I_{1/2}(p, q)` for ``p >= q``.
-
-    By Lentz's method (Press et al. 2007, section 6.4): it takes of the order of
-    :math:`\sqrt{p}` terms.
-    """
-    x = 0.5
-    terms = _MIN_TERMS + math.ceil(_TERMS_PER_ROOT * math.sqrt(float(p.max())))
-    # Denominators are positive at 1/2 for p >= q, so that none needs a floor.
-    c = torch.ones_like(p)
-    d = (1 - (p + q) * x / (p + 1)).reciprocal()
-    out = d
-    for m in range(1, terms + 1):
-        even = m * (q - m) * x / ((p + 2 * m - 1) * (p + 2 * m))
-        d = (1 + even * d).reciprocal()
-        c = 1 + even / c
-        out = out * d * c
-        odd = -(p + m) * (p + q + m) * x / ((p + 2 * m) * (p + 2 * m + 1))
-        d = (1 + odd * d).reciprocal()
-        c = 1 + odd / c
-        out = out * d * c
-    return out
-
-
 @torch.no_grad()
 def beta_majority(a: Tensor, b: Tensor) -> Tensor:
-    """``P(y > 1/2)`` for ``y ~ Beta(a, b)``; not differentiable.
+    """``P(y > 1/2)`` for ``y ~ Beta(a, b)`` of positive shapes; not differentiable.
 
-    Args:
-        a: Non-negative, any shape.
-        b: Non-negative, broadcastable with ``a``; not both are 0.
+    On the host: torch has no incomplete beta function.
     """
-    a, b = torch.broadcast_tensors(a, b)
-    p, q, total = torch.maximum(a, b), torch.minimum(a, b), a + b
-    # q Gamma(q) = Gamma(1 + q): nothing is singular where one shape vanishes.
-    front = q * torch.exp(
-        torch.lgamma(total)
-        - torch.lgamma(1 + p)
-        - torch.lgamma(1 + q)
-        - total * math.log(2.0)
-    )
-    minority = front * _half_fraction(p, q)
-    return torch.where(a > b, 1 - minority, minority)
+    shapes = (shape.double().cpu().numpy() for shape in (b, a))
+    return torch.as_tensor(betainc(*shapes, 0.5)).to(a)

@@ -23,28 +23,18 @@ below :math:`2 \cdot 5.83^{-n}`: rounding from 20 terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from botorch_pref.numerics.mixtures import standard_deviation
 from botorch_pref.numerics.normal import hazard_excess
 
 _NUM_TERMS = 20
 # Below it a Taylor step in the variance (relative error tau^4 / 8 or less) is exact to
 # rounding in effect, and the series, which divides by tau, loses digits.
 _SMALL_DEVIATION = 1e-3
-# Up to this variance the poles of the logistic function are six deviations away, and
-# the trapezoidal rule over the normal density is exact to rounding.
-_NARROW_VARIANCE = 0.25
-_STEP = 0.7
-_NODES = tuple(
-    (_STEP * k, _STEP * math.exp(-0.5 * (_STEP * k) ** 2) / math.sqrt(2 * math.pi))
-    for k in range(-13, 14)
-)
 
 
 def _acceleration_weights(num_terms: int) -> tuple[float, ...]:
@@ -79,13 +69,7 @@ class _LogScaledTail(torch.autograd.Function):
 
 
 def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
-    """``log b_k(mean)`` for ``k = first, first + 1, ..``, along a new last dimension.
-
-    Args:
-        mean: Any shape.
-        deviation: Positive, like ``mean``.
-        first: The smallest k.
-    """
+    """``log b_k(mean)`` for ``k = first, first + 1, ..``, along a new dimension."""
     k = torch.arange(first, first + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
     mean, deviation = mean.unsqueeze(-1), deviation.unsqueeze(-1)
     z = mean / deviation - k * deviation
@@ -107,16 +91,9 @@ def _log_alternating_sum(log_terms: Tensor) -> Tensor:
 
 
 def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> Tensor:
-    r""":math:`\log E[1 / (1 + e^{-u})]`, :math:`u \sim N(\mu, \tau^2)`.
+    r""":math:`\log E[1 / (1 + e^{-u})]`, right to rounding in both tails.
 
-    Right to rounding for any mean, in both tails, and any deviation.
-
-    Args:
-        mean: ``mu``, any shape.
-        variance: ``tau^2``, nonnegative, broadcastable with ``mean``.
-
-    Returns:
-        Log probabilities of the broadcast shape, differentiable once in both.
+    Differentiable once in ``mean`` and ``variance``, which broadcast.
     """
     mean, variance = torch.broadcast_tensors(mean, variance)
     small = variance < _SMALL_DEVIATION**2
@@ -131,19 +108,14 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def expected_sigmoid_entropy(mean: Tensor, variance: Tensor) -> Tensor:
-    r""":math:`E[h(\sigma(u))]` in nats, :math:`u \sim N(\mu, \tau^2)`.
+    r""":math:`E[h(\sigma(u))]` in nats, right to rounding.
 
     With :math:`t = |u|`, :math:`h(\sigma(u)) = \log(1 + e^{-t}) + t \sigma(-t)`, and
     with the hazard h and :math:`z_k = \mu / \tau - k \tau`
 
     .. math:: E[t e^{-kt}; u > 0] = b_k(\mu) \, \tau \, (z_k + h(z_k)).
 
-    Args:
-        mean: ``mu``, any shape.
-        variance: ``tau^2``, nonnegative, broadcastable with ``mean``.
-
-    Returns:
-        Nats, of the broadcast shape, right to rounding; differentiable once in both.
+    Differentiable once in ``mean`` and ``variance``, which broadcast.
     """
     mean, variance = torch.broadcast_tensors(mean, variance)
     small = variance < _SMALL_DEVIATION**2
@@ -164,77 +136,3 @@ def _half_entropy(mean: Tensor, deviation: Tensor) -> Tensor:
     distance = deviation * hazard_excess(mean / deviation - k * deviation)
     weights = moments.new_tensor(_WEIGHTS)
     return (weights * moments * (1 / k + distance)).sum(-1)
-
-
-def expected_sigmoid_slope(mean: Tensor, variance: Tensor) -> Tensor:
-    r""":math:`E[\sigma'(u)] = dE[\sigma(u)] / d\mu`, :math:`u \sim N(\mu, \tau^2)`.
-
-    Where :math:`\tau \le 1/2`, the trapezoidal rule; where it is larger, the series
-    of :math:`\sigma'(u) = \sum_{k \ge 1} (-1)^{k-1} k e^{-k |u|}`.
-
-    Args:
-        mean: ``mu``, any shape.
-        variance: ``tau^2``, nonnegative, broadcastable with ``mean``.
-
-    Returns:
-        Slopes in (0, 1/4] of the broadcast shape, within 1e-12 of themselves;
-        differentiable once in both.
-    """
-    mean, variance = torch.broadcast_tensors(mean, variance)
-    narrow = variance <= _NARROW_VARIANCE
-    total = torch.zeros_like(mean)
-    for change, weight in _normal_changes(torch.where(narrow, variance, 0.0)):
-        u = mean + change
-        total = total + weight * torch.sigmoid(u) * torch.sigmoid(-u)
-    wide = _series_slope(mean, torch.where(narrow, 1.0, variance).sqrt())
-    return torch.where(narrow, total, wide)
-
-
-def sigmoid_variance(mean: Tensor, variance: Tensor) -> Tensor:
-    r""":math:`Var[\sigma(u)]`, :math:`u \sim N(\mu, \tau^2)`.
-
-    Where :math:`\tau > 1/2`, :math:`\sigma^2 = \sigma - \sigma'` gives
-    :math:`G (1 - G) - E[\sigma'(u)]` with :math:`G = E[\sigma(u)]`. Where
-    :math:`\tau` is smaller that would cancel, and the variance is that of
-
-    .. math:: \sigma(\mu + d) - \sigma(\mu)
-        = (e^d - 1) \, \sigma(\mu) \, \sigma(-\mu - d)
-
-    by the trapezoidal rule, which keeps its digits however small it is.
-
-    Args:
-        mean: ``mu``, any shape.
-        variance: ``tau^2``, nonnegative, broadcastable with ``mean``.
-
-    Returns:
-        Variances of the broadcast shape, in [0, 1/4] and right within 1e-12;
-        differentiable once in both.
-    """
-    mean, variance = torch.broadcast_tensors(mean, variance)
-    narrow = variance <= _NARROW_VARIANCE
-    # The variance is even in the mean, and the smaller tail keeps its digits.
-    mean = -mean.abs()
-    first = second = torch.zeros_like(mean)
-    for change, weight in _normal_changes(torch.where(narrow, variance, 0.0)):
-        step = torch.expm1(change) * torch.sigmoid(mean) * torch.sigmoid(-mean - change)
-        first, second = first + weight * step, second + weight * step.square()
-    outer = torch.where(narrow, 1.0, variance)
-    log_win = log_expected_sigmoid(mean, outer)
-    spread = -log_win.exp() * torch.expm1(log_win)
-    wide = spread - _series_slope(mean, outer.sqrt())
-    return torch.where(narrow, second - first.square(), wide)
-
-
-def _normal_changes(variance: Tensor) -> Iterator[tuple[Tensor, float]]:
-    """Nodes and weights of ``N(0, variance)``; one at a time, for want of room."""
-    deviation = standard_deviation(variance)
-    for node, weight in _NODES:
-        yield deviation * node, weight
-
-
-def _series_slope(mean: Tensor, deviation: Tensor) -> Tensor:
-    """``E[sigma'(u)]``; its terms are no moments, which costs a digit."""
-    k = torch.arange(1, 1 + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
-    weights = k * mean.new_tensor(_WEIGHTS)
-    above = _log_half_moments(mean, deviation, 1).exp()
-    return (weights * (above + _log_half_moments(-mean, deviation, 1).exp())).sum(-1)

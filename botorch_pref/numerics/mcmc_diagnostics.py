@@ -39,14 +39,9 @@ def split_r_hat(draws: Tensor) -> Tensor:
     r"""The potential scale reduction :math:`\hat R` of split chains.
 
     :math:`\hat R = \sqrt{\widehat{var}^+ / W}`, with :math:`W` the variance within the
-    halves of the chains and :math:`\widehat{var}^+` that of all draws (eq. 1 to 4).
-
-    Args:
-        draws: ``num_steps x num_chains x batch_shape``, at least four steps.
-
-    Returns:
-        ``batch_shape``; near 1 for chains that agree, infinite where no half of a
-        chain moves but they differ, NaN where all draws are equal.
+    halves of the chains and :math:`\widehat{var}^+` that of all draws (eq. 1 to 4). It
+    is near 1 for chains that agree, infinite where no half of a chain moves but they
+    differ, NaN where all draws are equal.
 
     Raises:
         ValueError: On fewer than four steps.
@@ -100,13 +95,7 @@ def effective_sample_size(draws: Tensor) -> Tensor:
     :math:`P_k = \rho_{2k} + \rho_{2k+1}` before the first negative one (eq. 11 to 13;
     Geyer's initial monotone sequence). It exceeds the number of draws where chains
     alternate; :math:`\tau` is kept above :math:`1 / \log_{10}(N M)`, as in the paper's
-    implementations.
-
-    Args:
-        draws: ``num_steps x num_chains x batch_shape``, at least four steps.
-
-    Returns:
-        ``batch_shape``; NaN where all draws are equal.
+    implementations. It is NaN where all draws are equal.
 
     Raises:
         ValueError: On fewer than four steps.

@@ -1,12 +1,4 @@
-r"""Equal-weight mixtures of Gaussians, and of Student's t, that share one scale.
-
-Quantiles of equal-weight Gaussian mixtures with one variance, without a graph.
-
-The solver behind `gaussian_mixture.quantile` and `narrowest_interval`, on flat batches:
-``means`` is ``num_components x n`` and everything else ``n``. An evaluation of
-everything that a step needs is one pass over the components.
-
-Univariate equal-weight Gaussian mixtures whose components share one variance.
+"""Equal-weight mixtures of Gaussians, and of Student's t, that share one scale.
 
 The marginal of a skew-normal process given ``S`` draws of its latent variables is
 
@@ -14,20 +6,15 @@ The marginal of a skew-normal process given ``S`` draws of its latent variables 
 
 with component means ``m_s`` and one component variance ``sigma^2``. Everywhere
 ``means`` is ``num_components x batch_shape`` and ``variance`` is ``batch_shape``,
-nonnegative. A variance of 0 is legal where a point is compared with itself: the
-mixture is then the discrete distribution on its means, and derivatives with respect
-to the variance, which are infinite there, are 0 by convention.
+nonnegative; the solver takes flat batches, where ``batch_shape`` is ``n``. A variance
+of 0 is legal where a point is compared with itself: the mixture is then the discrete
+distribution on its means, and derivatives with respect to the variance, which are
+infinite there, are 0 by convention.
 
 Derivatives of quantities defined by an equation come from the implicit function
-theorem: the equation is solved without a graph and the first-order change of its
-root, linear in the changes of ``m_s`` and ``sigma``, is attached to the solution.
-They are exact to first order; second derivatives are not available.
-
-Equal-weight mixtures of Student's t with three degrees of freedom and one scale.
-
-A Gaussian whose variance is known from three degrees of freedom only,
-:math:`\tau^2 / V` with :math:`3 V \sim \chi^2_3`, is such a t: what is left of a
-prediction when its scale may be wrong. Its tails fall with the fourth power.
+theorem: the equation is solved without a graph, and the first-order change of its root,
+linear in the changes of ``m_s`` and ``sigma``, is attached to the solution. They are
+exact to first order; second derivatives are not available.
 """
 
 from __future__ import annotations
@@ -43,16 +30,7 @@ _UNGUARDED_ITERATIONS = 5
 
 
 def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Quantiles of a flat batch; see `gaussian_mixture.quantile`.
-
-    Args:
-        p: ``n``.
-        means: ``num_components x n``.
-        deviation: ``n``, nonnegative.
-
-    Returns:
-        Quantiles, ``n``.
-    """
+    """Quantiles of a flat batch without a graph; see :func:`quantile`."""
     # Mirror the columns above the median: then the tail asked for is the lower one.
     sign = torch.where(p > 0.5, -1.0, 1.0).to(means)
     return sign * _solve_lower_quantile(
@@ -61,8 +39,8 @@ def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
 
 
 def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """`solve_quantile` for ``p <= 1/2``: brackets, start, and what is not to solve."""
-    z = _normal_quantile(p)
+    """`solve_quantile` for ``p <= 1/2``: brackets, start, and point masses."""
+    z = torch.special.ndtri(p)
     low = means.amin(0) + z * deviation
     high = means.amax(0) + z * deviation
     root = low.clone()
@@ -79,30 +57,12 @@ def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor
     return root
 
 
-def _normal_quantile(p: Tensor) -> Tensor:
-    """Standard normal quantile for ``0 < p <= 1/2``, also where `ndtri` gives up."""
-    z = torch.special.ndtri(p)
-    lost = z.isinf() & (p > 0)
-    if bool(lost.any()):
-        # Newton on log Phi(z) = log p from its leading asymptote.
-        square = -2 * p.log()
-        tail = (
-            -(square - (2 * math.pi * square).clamp(min=1.0).log()).clamp(min=1).sqrt()
-        )
-        for _ in range(4):
-            log_cdf = (0.5 * torch.erfc(tail * -math.sqrt(0.5))).log()
-            log_density = -0.5 * tail.square() - _LOG_SQRT_2PI
-            tail = tail - (log_cdf - p.log()) * (log_cdf - log_density).exp()
-        z = torch.where(lost, tail, z)
-    return z
-
-
 def _halley(
     means: Tensor, p: Tensor, deviation: Tensor, low: Tensor, high: Tensor
 ) -> Tensor:
     """Safeguarded Halley iteration on ``log F(x) = log p`` from a bracket."""
     eps = torch.finfo(means.dtype).eps
-    x = _cornish_fisher(_normal_quantile(p), means, deviation).clamp(low, high)
+    x = _cornish_fisher(torch.special.ndtri(p), means, deviation).clamp(low, high)
     root, index = x.clone(), torch.arange(len(p), device=p.device)
     for iteration in range(_MAX_ITERATIONS):
         if iteration == _UNGUARDED_ITERATIONS:
@@ -154,15 +114,7 @@ def _bracket_by_order(
 
 
 def tail_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Lower tail, log density and its slope from standardised distances.
-
-    Args:
-        u: ``num_components x n``, ``(x - m_s) / sigma``.
-        deviation: ``n``, positive.
-
-    Returns:
-        ``F(x)``, ``log f(x)`` and ``(log f)'(x)``, ``n`` each.
-    """
+    """``F(x)``, ``log f(x)`` and its slope from the ``u_s``, ``num_components x n``."""
     # Subnormal numbers take a processor 20 times longer. Stopping short of them leaves
     # tails beyond 1e-290 in float64, and 1e-35 in float32, as they are.
     reach = math.sqrt(-math.log(torch.finfo(u.dtype).tiny)) - 0.3
@@ -171,15 +123,7 @@ def tail_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def log_density_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
-    """Log density and its derivative from standardised distances.
-
-    Args:
-        u: ``num_components x n``, ``(x - m_s) / sigma``.
-        deviation: ``n``, positive.
-
-    Returns:
-        ``log f(x)`` and ``(log f)'(x) = -sum_s w_s u_s / sigma``, ``n`` each.
-    """
+    """``log f(x)`` and its slope, ``-sum_s w_s u_s / sigma``, from the ``u_s``."""
     exponent = u.square().mul_(-0.5)
     largest = exponent.amax(0)
     # Beside the largest weight, 1, the smallest normal number is as good as 0.
@@ -221,14 +165,7 @@ _NO_DENSITY = 40.0
 
 
 def standard_deviation(variance: Tensor) -> Tensor:
-    """Square root with derivative 0, instead of infinity, at 0.
-
-    Args:
-        variance: Any shape, nonnegative.
-
-    Returns:
-        The square root, same shape.
-    """
+    """Square root with derivative 0, instead of infinity, at 0."""
     positive = variance > 0
     return torch.where(positive, torch.where(positive, variance, 1.0).sqrt(), 0.0)
 
@@ -240,13 +177,8 @@ def central_moments(means: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 
         Var = sigma^2 + mean(d^2),    skewness = mean(d^3) / Var^(3/2).
 
-    Args:
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``.
-
-    Returns:
-        Variance and skewness, each ``batch_shape``. The skewness is 0 for a point mass:
-        where the standard deviation is within four roundings of the mean.
+    The skewness is 0 for a point mass: where the standard deviation is within four
+    roundings of the mean.
     """
     center = means.mean(0)
     deviation = means - center
@@ -267,15 +199,7 @@ def expected_positive_part(means: Tensor, variance: Tensor) -> Tensor:
 
     with Mills' ratio ``R(a) = Phi(-a) / phi(a)``, so that neither small values nor
     small slopes are the difference of large ones: both are right to about ``a^2``
-    roundings of themselves.
-
-    Args:
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, nonnegative.
-
-    Returns:
-        ``batch_shape``, nonnegative. The slope with respect to a mean of 0 is a half,
-        also at a variance of 0.
+    roundings. The slope with respect to a mean of 0 is a half, also at a variance of 0.
     """
     distance, deviation = means.abs(), standard_deviation(variance)
     # Farther off, and at a deviation of 0, there is nothing but max(m, 0).
@@ -291,16 +215,7 @@ def expected_positive_part(means: Tensor, variance: Tensor) -> Tensor:
 
 
 def log_density(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    """Logarithm of the mixture density, by log-sum-exp over the components.
-
-    Args:
-        x: Broadcastable with ``batch_shape``.
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, positive (a point mass has no density).
-
-    Returns:
-        Log density, the shape of ``x`` broadcast with ``batch_shape``.
-    """
+    """Logarithm of the mixture density at ``x``; the variance must be positive."""
     deviation = variance.sqrt()
     u = (x - _align(means, x.dim())) / deviation
     log_sum = torch.logsumexp(-0.5 * u.square(), dim=0)
@@ -308,18 +223,10 @@ def log_density(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
 
 
 def cdf(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    """Distribution function ``F(x) = 1/S sum_s Phi((x - m_s) / sigma)``.
+    """Distribution function ``F(x)``.
 
     Its relative error stays at rounding in the lower tail; take
     ``cdf(-x, -means, variance)`` for the upper one.
-
-    Args:
-        x: Broadcastable with ``batch_shape``.
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, nonnegative.
-
-    Returns:
-        Probabilities, the shape of ``x`` broadcast with ``batch_shape``.
     """
     positive = variance > 0
     deviation = torch.where(positive, variance, 1.0).sqrt()
@@ -332,7 +239,7 @@ def cdf(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
 
 
 def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
-    """Quantile of the mixture: the root of ``F(x) = p``.
+    """Quantile of the mixture: the root of ``F(x) = p``, for ``p`` in (0, 1).
 
     Halley steps on ``log F`` (on the smaller tail) from a Cornish-Fisher start, inside
     the bracket ``min_s m_s + z_p sigma <= x <= max_s m_s + z_p sigma``; one component
@@ -344,15 +251,6 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
     ``w_s = phi(u_s) / sum_t phi(u_t)`` and density ``f``,
 
         dx = sum_s w_s (dm_s + u_s dsigma) + dp / f(x).
-
-    Args:
-        p: Probability in (0, 1), broadcastable with ``batch_shape``.
-        means: ``num_components x batch_shape``.
-        variance: ``batch_shape``, nonnegative.
-
-    Returns:
-        Quantiles, the shape of ``p`` broadcast with ``batch_shape``, differentiable in
-        all three arguments.
     """
     p = torch.as_tensor(p, dtype=means.dtype, device=means.device)
     shape = torch.broadcast_shapes(p.shape, variance.shape)
@@ -363,7 +261,8 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
             p.reshape(-1), means.reshape(means.shape[0], -1), variance.sqrt().flatten()
         )
         root = flat.reshape(shape)
-    if not _needs_graph(p, means, variance):
+    differentiated = p.requires_grad or means.requires_grad or variance.requires_grad
+    if not (torch.is_grad_enabled() and differentiated):
         return root
     deviation = standard_deviation(variance)
     with torch.no_grad():
@@ -378,17 +277,10 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
 def responsibilities(
     x: Tensor, means: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Standardised distances and posterior component weights at a point.
+    """``u_s`` and the weights ``w_s = phi(u_s) / sum_t phi(u_t)`` of components.
 
-    Args:
-        x: ``batch_shape``.
-        means: ``num_components x batch_shape``.
-        deviation: ``batch_shape``, nonnegative.
-
-    Returns:
-        ``u_s = (x - m_s) / sigma`` and ``w_s = phi(u_s) / sum_t phi(u_t)``, each
-        ``num_components x batch_shape``. Where the deviation is 0 the weight is shared
-        by the components at ``x`` exactly, and ``u`` is 0.
+    Where the deviation is 0 the weight is shared by the components at ``x`` exactly,
+    and ``u`` is 0.
     """
     positive = deviation > 0
     u = (x - means) / torch.where(positive, deviation, 1.0)
@@ -407,18 +299,7 @@ def attach_root(
     mean_coefficients: Tensor,
     deviation_coefficient: Tensor,
 ) -> Tensor:
-    """Give a root found without a graph its first-order dependence on the mixture.
-
-    Args:
-        root: ``batch_shape``, the solution.
-        means: ``num_components x batch_shape``.
-        deviation: ``batch_shape``.
-        mean_coefficients: d root / d m_s, ``num_components x batch_shape``.
-        deviation_coefficient: d root / d sigma, ``batch_shape``.
-
-    Returns:
-        ``root`` in value, with these derivatives.
-    """
+    """A root found without a graph, with its derivatives in the means and sigma."""
     shift = (mean_coefficients * (means - means.detach())).sum(0)
     return root + shift + deviation_coefficient * (deviation - deviation.detach())
 
@@ -429,11 +310,6 @@ def _align(means: Tensor, dim: int) -> Tensor:
     return means.reshape(means.shape[0], *[1] * missing, *means.shape[1:])
 
 
-def _needs_graph(*tensors: Tensor) -> bool:
-    """Whether any of these tensors asks for a derivative now."""
-    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-
-
 # Below it the series is right within 3e-13, above it the difference within 7e-12.
 _SERIES = 0.01
 
@@ -441,18 +317,15 @@ _SERIES = 0.01
 def tailed_positive_part(means: Tensor, variance: Tensor) -> Tensor:
     r"""Mean of ``max(u, 0)`` where components are t with three degrees of freedom.
 
-    A component of location m and scale :math:`\tau` has, with :math:`a = \sqrt3 \tau`,
+    A Gaussian whose variance is known from three degrees of freedom only,
+    :math:`\tau^2 / V` with :math:`3 V \sim \chi^2_3`, is such a t: what is left of a
+    prediction when its scale may be wrong. Its tails fall with the fourth power. A
+    component of location m and scale :math:`\tau` has, with :math:`a = \sqrt3 \tau`,
 
     .. math:: E[\max(u, 0)] = \max(m, 0)
         + \frac{1}{\pi} \Big(a - |m| \arctan \frac{a}{|m|}\Big) .
 
-    Args:
-        means: Locations, ``num_components x batch_shape``.
-        variance: :math:`\tau^2`, ``batch_shape``, nonnegative.
-
-    Returns:
-        ``batch_shape``, nonnegative; its own digits are right also where it is small.
-        The slope with respect to a mean of 0 is a half, also at a variance of 0.
+    Digits and slopes are as those of :func:`expected_positive_part`.
     """
     distance, width = means.abs(), math.sqrt(3.0) * standard_deviation(variance)
     distance, width = torch.broadcast_tensors(distance, width)
@@ -470,3 +343,222 @@ def tailed_positive_part(means: Tensor, variance: Tensor) -> Tensor:
     # Not the mean of m and |m|, whose slopes would cancel to no digits in the tail.
     part = means * torch.heaviside(means.detach(), means.new_tensor(0.5))
     return (part + spread / math.pi).mean(0)
+
+
+# --- The narrowest interval
+
+_MAX_NEWTON_STEPS = 10
+_MAX_ROUNDS = 8
+_BISECTIONS_PER_ROUND = 8
+
+
+def narrowest_interval(
+    means: Tensor, variance: Tensor, level: float
+) -> tuple[Tensor, Tensor]:
+    """Ends ``a < b`` of the narrowest interval of probability ``level``.
+
+    They satisfy ``F(b) - F(a) = level`` and ``f(a) = f(b)``. The marginals of a
+    skew-normal process are log-concave, so this point is unique; a finite mixture may
+    have further ripples, and then the interval is a local minimum of the width, never
+    wider than the central interval but not always the narrowest of all. Where an end
+    falls into a gap without probability, the level holds to rounding and the equal
+    densities are lost in it. Where the variance is 0 the interval is the shortest one
+    with at least ``level`` of the means.
+
+    Newton steps on both equations from the central interval moved by its skewness
+    (``-skewness / 3`` standard deviations, the first-order Cornish-Fisher shift); what
+    does not converge to a minimum at most as wide as the central interval is found by
+    bisection, downhill in width from the central interval.
+
+    Raises:
+        ValueError: ``level`` is not in (0, 1).
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}; give a probability between 0 and 1.")
+    if means.shape[0] == 1:
+        z = -torch.special.ndtri(variance.new_tensor(0.5 * (1 - level)))
+        half_width = z * standard_deviation(variance)
+        return means[0] - half_width, means[0] + half_width
+    with torch.no_grad():
+        flat_means = means.reshape(means.shape[0], -1)
+        flat_deviation = variance.sqrt().flatten()
+        lower, upper = _solve(flat_means, flat_deviation, level)
+        lower, upper = lower.reshape(variance.shape), upper.reshape(variance.shape)
+    if torch.is_grad_enabled() and (means.requires_grad or variance.requires_grad):
+        return _attach_interval(lower, upper, means, variance)
+    return lower, upper
+
+
+def _attach_interval(
+    lower: Tensor, upper: Tensor, means: Tensor, variance: Tensor
+) -> tuple[Tensor, Tensor]:
+    """First-order dependence of both ends on the mixture.
+
+    With ``l = log f``, ``dA = sum_s w_s (dm_s + u_s dsigma)`` at ``a``, ``dB`` the same
+    at ``b`` and ``dl`` the change of ``l`` at a fixed point, the implicit function
+    theorem gives
+
+        db - da = dB - dA,    l'(b) db - l'(a) da = dl(a) - dl(b).
+    """
+    deviation = standard_deviation(variance)
+    with torch.no_grad():
+        positive = deviation > 0
+        scale = torch.where(positive, deviation, 1.0)
+        u_low, w_low = responsibilities(lower, means, deviation)
+        u_up, w_up = responsibilities(upper, means, deviation)
+        wu_low, wu_up = w_low * u_low, w_up * u_up
+        mean_low, mean_up = wu_low.sum(0), wu_up.sum(0)
+        slope_low, slope_up = -mean_low / scale, -mean_up / scale
+        # Changes of (width) and of (l(a) - l(b) at fixed ends), per m_s and per sigma.
+        width_m, width_s = w_up - w_low, mean_up - mean_low
+        level_m = (wu_low - wu_up) / scale
+        level_s = ((wu_low * u_low).sum(0) - (wu_up * u_up).sum(0)) / scale
+        # Ends in flat density, or of a discrete mixture, have nothing to balance: they
+        # move like quantiles.
+        curvature = slope_up - slope_low
+        balanced = positive & (curvature < 0)
+        curvature = torch.where(balanced, curvature, -1.0)
+        low_m = (level_m - slope_up * width_m) / curvature
+        low_s = (level_s - slope_up * width_s) / curvature
+        low_m = torch.where(balanced, low_m, w_low)
+        low_s = torch.where(balanced, low_s, mean_low)
+    return (
+        attach_root(lower, means, deviation, low_m, low_s),
+        attach_root(upper, means, deviation, low_m + width_m, low_s + width_s),
+    )
+
+
+def _solve(means: Tensor, deviation: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    """Both ends for a flat batch of mixtures: ``num_components x n`` and ``n``."""
+    tail = deviation.new_full(deviation.shape, 0.5 * (1 - level))
+    central_low = solve_quantile(tail, means, deviation)
+    central_up = -solve_quantile(tail, -means, deviation)
+    total, skewness = central_moments(means, deviation.square())
+    shift = total.sqrt() * skewness / 3
+    lower, upper, good = _newton(
+        central_low - shift, central_up - shift, means, deviation, level
+    )
+    slack = 1 + 16 * torch.finfo(means.dtype).eps ** 0.75
+    good = good & (upper - lower <= slack * (central_up - central_low))
+    positive = deviation > 0
+    rest = (positive & ~good).nonzero().squeeze(-1)
+    if len(rest) > 0:
+        lower[rest], upper[rest] = _descend(
+            central_low[rest], central_up[rest], means[:, rest], deviation[rest], level
+        )
+    if not bool(positive.all()):
+        window_low, window_up = _shortest_window(means, level)
+        lower = torch.where(positive, lower, window_low)
+        upper = torch.where(positive, upper, window_up)
+    return lower, upper
+
+
+def _newton(
+    lower: Tensor, upper: Tensor, means: Tensor, deviation: Tensor, level: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Newton on ``log((F(a) + 1 - F(b)) / (1 - level)) = 0`` and ``l(a) = l(b)``.
+
+    Returns both ends and whether each column reached a minimum of the width. Columns
+    leave the iteration when they are solved or when a step leads nowhere.
+    """
+    lower, upper = lower.clone(), upper.clone()
+    good = torch.zeros_like(lower, dtype=torch.bool)
+    tolerance = torch.finfo(means.dtype).eps ** 0.5
+    log_tail = math.log1p(-level)
+    index = torch.arange(len(lower), device=lower.device)
+    a, b = lower, upper
+    for _ in range(_MAX_NEWTON_STEPS):
+        tail_a, log_f_a, slope_a = tail_terms((a - means) / deviation, deviation)
+        # The upper tail at b is the lower tail of the mirrored mixture at -b.
+        tail_b, log_f_b, mirrored = tail_terms((means - b) / deviation, deviation)
+        slope_b = -mirrored
+        tail = tail_a + tail_b
+        rate_a, rate_b = log_f_a.exp() / tail, log_f_b.exp() / tail
+        mass, height = tail.log() - log_tail, log_f_a - log_f_b
+        determinant = rate_b * slope_a - rate_a * slope_b
+        step_a = -(rate_b * height - slope_b * mass) / determinant
+        step_b = -(rate_a * height - slope_a * mass) / determinant
+        a, b = a + step_a, b + step_b
+        lower[index], upper[index] = a, b
+        largest = torch.maximum(step_a.abs(), step_b.abs())
+        downhill = (determinant > 0) & (b > a) & largest.isfinite()
+        rounding = 4 * tolerance**2 * torch.maximum(a.abs(), b.abs())
+        small = largest <= tolerance * deviation + rounding
+        good[index] = small & downhill
+        keep = downhill & ~small
+        if not bool(keep.any()):
+            break
+        if not bool(keep.all()):
+            index, means, deviation = index[keep], means[:, keep], deviation[keep]
+            a, b = a[keep], b[keep]
+    return lower, upper, good
+
+
+def _descend(
+    lower: Tensor, upper: Tensor, means: Tensor, deviation: Tensor, level: float
+) -> tuple[Tensor, Tensor]:
+    """A minimum of the width reached downhill from the central interval.
+
+    With ``b(a)`` set by the level, the width has the slope ``f(a) / f(b) - 1``. After
+    mirroring, the slope at the central interval is negative and the minimum lies at a
+    greater ``a``; beyond ``a = F^-1(1 - level)`` no interval exists. Bisection brackets
+    a minimum, and Newton steps finish it once they lead to one that is no wider.
+    """
+    log_f_low = log_density_terms((lower - means) / deviation, deviation)[0]
+    log_f_up = log_density_terms((upper - means) / deviation, deviation)[0]
+    mirror = log_f_low > log_f_up
+    means = torch.where(mirror, -means, means)
+    a = torch.where(mirror, -upper, lower)
+    b = torch.where(mirror, -lower, upper)
+    right = solve_quantile(torch.full_like(a, 1 - level), means, deviation)
+    index = torch.arange(len(a), device=a.device)
+    left, end = a.clone(), b.clone()
+    slack = 1 + 4 * torch.finfo(means.dtype).eps
+    for _ in range(_MAX_ROUNDS):
+        left, end, right = _bisect(left, end, right, means, deviation, level)
+        near_a, near_b, good = _newton(left, end, means, deviation, level)
+        good = good & (near_b - near_a <= slack * (end - left))
+        a[index] = torch.where(good, near_a, left)
+        b[index] = torch.where(good, near_b, end)
+        if bool(good.all()):
+            break
+        index, left, end, right = (t[~good] for t in (index, left, end, right))
+        means, deviation = means[:, ~good], deviation[~good]
+    return torch.where(mirror, -b, a), torch.where(mirror, -a, b)
+
+
+def _bisect(
+    left: Tensor,
+    end: Tensor,
+    right: Tensor,
+    means: Tensor,
+    deviation: Tensor,
+    level: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Halve the bracket ``[left, right]`` of the lower end ``a`` a few times.
+
+    The width falls to the right of ``left``, whose upper end is ``end``; at ``right``
+    it rises, or is greater than at ``left``. Both stay true, so that a minimum lies
+    between them and the width at ``left`` only falls.
+    """
+    for _ in range(_BISECTIONS_PER_ROUND):
+        middle = left + 0.5 * (right - left)
+        below, log_f_low, _ = tail_terms((middle - means) / deviation, deviation)
+        # Any tail far below the rounding of the level will do where none is left.
+        above = (1 - level - below).clamp(min=torch.finfo(means.dtype).tiny ** 0.5)
+        opposite = -solve_quantile(above, -means, deviation)
+        log_f_up = log_density_terms((opposite - means) / deviation, deviation)[0]
+        advance = (log_f_low < log_f_up) & (opposite - middle < end - left)
+        left = torch.where(advance, middle, left)
+        end = torch.where(advance, opposite, end)
+        right = torch.where(advance, right, middle)
+    return left, end, right
+
+
+def _shortest_window(means: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    """Shortest interval holding at least a fraction ``level`` of the means."""
+    ordered = means.sort(dim=0).values
+    count = means.shape[0]
+    inside = min(max(math.ceil(level * count), 1), count)
+    first = (ordered[inside - 1 :] - ordered[: count - inside + 1]).argmin(0, True)
+    return ordered.gather(0, first)[0], ordered.gather(0, first + inside - 1)[0]

@@ -1,20 +1,18 @@
 r"""Integrals of a function with one peak times a Gaussian, on a line.
 
-Integrals of a function with one peak times a Gaussian, on a line, in log space.
+.. math:: \log \int e^{g(z)} N(z; \mu, s) dz
 
-.. math:: \log \int e^{g(t)} N(t; \mu, s) dt
+and its derivatives in :math:`\mu`, in log space, for all rows of a batch side by side.
+The nodes are constants, and the sum over them is differentiated.
 
-for a smooth ``g`` that rises to one peak and falls beyond it but need not be concave.
-The product may be much narrower than either factor, lie far from both peaks, or have
-two bumps. All rows of a batch are integrated side by side.
+:func:`peaked_integral` takes a smooth ``g`` that rises to one peak and falls beyond it
+but need not be concave, such as a Beta density. The product may be much narrower than
+either factor, lie far from both peaks, or have two bumps. It costs a search for panels.
 
-Integrals of a log-concave function times a Gaussian, on a line.
-
-.. math:: \log \int e^{g(z)} N(z; \mu, s) dz, \qquad g'' \le 0.
-
-The product has one peak but need not look like a Gaussian: the power of a win
-probability is a cliff, which may be ten thousand times narrower than the Gaussian.
-Three rules share the integrals; each takes those that the one before it missed:
+:func:`log_concave_integral` takes :math:`g'' \le 0`. The product has one peak but need
+not look like a Gaussian: the power of a win probability is a cliff, which may be ten
+thousand times narrower than the Gaussian. Three rules share the integrals; each takes
+those that the one before it missed:
 
 1. Gauss-Hermite quadrature about the product's approximate peak, where ``g`` bends
    little over the width of the Gaussian;
@@ -39,35 +37,29 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
+from scipy.special import roots_hermitenorm, roots_legendre
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
 
-# What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
-_DROP = 36.0
-# An interval a little too long costs a panel that is then left out: 4^7 parts.
-_QUARTERINGS = 7
-_METRIC_POINTS = 97
-# The peak of g and its bends lie here, in its natural unit.
-_METRIC_REACH = 10.0
-# Sixteen nodes over three deviations: at four the first digits above rounding go.
-_PANEL_LENGTH = 3.0
-_ORDER = 16
-# Enough for a precision of 1e5 without zooming in.
-_MAX_PANELS = 400
-_MAX_ZOOMS = 8
 Elementwise = Callable[[Tensor], Tensor]
+LogConcave = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+"""``z -> (g, g', g'')``, elementwise; takes ``num_nodes x shape``."""
+OfRows = Callable[[Tensor | None], LogConcave]
+"""The function of rows at some places of the last dimension; of all rows for None."""
+
+# The integrand is left out where it is e^-36 = 2e-16 of its maximum.
+_DROP = 36.0
+# Sixteen nodes over three deviations: at four the first digits above rounding go.
+_PANEL_LENGTH, _ORDER = 3.0, 16
 
 
 class TiltedMoments(NamedTuple):
     r"""The moments of a Gaussian :math:`N(\mu, s)` times a function.
 
-    Attributes:
-        value: The log integral.
-        first: Its first derivative in :math:`\mu`.
-        second: Its second derivative.
-        ratio: The variance of the product over ``s``: one plus ``s`` times the second
-            derivative, to its own digits however narrow the product is.
+    The log integral, its first two derivatives in :math:`\mu`, and the ``ratio`` of the
+    variance of the product to ``s``: one plus ``s`` times the second derivative, to its
+    own digits however narrow the product is.
     """
 
     value: Tensor
@@ -76,16 +68,142 @@ class TiltedMoments(NamedTuple):
     ratio: Tensor
 
 
+def tilted_moments(
+    logs: Tensor, slope: Tensor, offset: Tensor, variance: Tensor
+) -> tuple[TiltedMoments, Tensor]:
+    r"""The moments, from logarithms of the terms of a sum over nodes.
+
+    The derivatives are :math:`E[g']` and :math:`\mathrm{Cov}[g', z] / s`, which keep
+    their digits where ``g`` is flat, or :math:`(E[z] - \mu) / s` and
+    :math:`(\mathrm{Var}[z] / s - 1) / s`, which keep them where ``g`` is narrow.
+    Returned besides is by how much the two forms differ: in deviations of the product
+    and relative to its variance. At the nodes, ``slope`` is :math:`g'` and ``offset``
+    is :math:`z - \mu`.
+    """
+    top = logs.detach().amax(0)
+    weights = (logs - top).exp()
+    total = weights.sum(0)
+    weights = weights / total
+    first, shift = (weights * slope).sum(0), (weights * offset).sum(0)
+    away = offset - shift
+    centred = weights * away
+    covariance = (centred * (slope - first)).sum(0)
+    ratio = (centred * away).sum(0) / variance
+    by_shift = shift / variance
+    with torch.no_grad():
+        errors = (first - by_shift).abs() * (ratio * variance).sqrt()
+        errors = errors.maximum((covariance - ratio + 1).abs())
+    narrow = ratio < 0.5
+    first = torch.where(narrow, by_shift, first)
+    second = torch.where(narrow, ratio - 1, covariance) / variance
+    return TiltedMoments(top + total.log(), first, second, ratio), errors
+
+
 @cache
-def gauss_legendre() -> tuple[Tensor, Tensor]:
-    """Sixteen nodes and weights on [-1, 1] (Golub and Welsch 1969), ``float64``."""
-    k = torch.arange(1, _ORDER, dtype=torch.float64)
-    beside = k / (4 * k.square() - 1).sqrt()
-    nodes, vectors = torch.linalg.eigh(beside.diag(1) + beside.diag(-1))
-    return nodes, 2 * vectors[0].square()
+def _legendre() -> tuple[Tensor, Tensor]:
+    """Nodes and weights on [-1, 1]."""
+    nodes, weights = roots_legendre(_ORDER)
+    return torch.from_numpy(nodes), torch.from_numpy(weights)
 
 
-def _bracket(
+def _on_panels(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Gauss-Legendre nodes and log weights, ``num_panels x shape`` to more rows."""
+    shape = (-1, *[1] * left.dim())
+    unit, weights = (column.to(left).view(shape) for column in _legendre())
+    half = 0.5 * (right - left)
+    nodes = (left + half * (1 + unit)).flatten(0, 1)
+    # Of an empty panel the smallest weight is as good as none.
+    weights = (half * weights).clamp_min(torch.finfo(left.dtype).tiny)
+    return nodes, weights.log().flatten(0, 1)
+
+
+def _cumulative(pieces: Tensor) -> Tensor:
+    """Sums of the pieces before each end of an interval, ``(k + 1) x shape``."""
+    return torch.cat([torch.zeros_like(pieces[:1]), pieces.cumsum(0)])
+
+
+def _points_along(grid: Tensor, along: Tensor, wanted: Tensor) -> Tensor:
+    """Where an increasing quantity has some values, by linear interpolation.
+
+    The grid and the quantity there are ``k x shape``, wanted values ``shape x count``,
+    and the result ``count x shape``.
+    """
+    along, points = along.movedim(0, -1).contiguous(), grid.movedim(0, -1)
+    right = torch.searchsorted(along, wanted.contiguous()).clamp(1, len(grid) - 1)
+    x0, x1 = points.gather(-1, right - 1), points.gather(-1, right)
+    u0, u1 = along.gather(-1, right - 1), along.gather(-1, right)
+    share = (wanted - u0) / (u1 - u0).clamp_min(torch.finfo(grid.dtype).tiny)
+    return (x0 + share.clamp(0, 1) * (x1 - x0)).movedim(-1, 0)
+
+
+# --- A function that need not be concave
+
+# An interval a little too long costs a panel that is then left out: 4^7 parts.
+_QUARTERINGS = 7
+_METRIC_POINTS = 97
+# The peak of g and its bends lie here, in its natural unit.
+_METRIC_REACH = 10.0
+# Enough for a precision of 1e5 without zooming in.
+_MAX_PANELS, _MAX_ZOOMS = 400, 8
+
+
+def peaked_integral(
+    function: Elementwise,
+    derivative: Elementwise,
+    stiffness: Elementwise,
+    mean: Tensor,
+    variance: Tensor,
+    peak: Tensor,
+) -> TiltedMoments:
+    """The log integral of a function with one peak, and its derivatives, like ``mean``.
+
+    Gauss-Legendre quadrature on panels that are three deviations of the narrowest bump
+    that can be where they are. Panels on which the integrand is below ``e^-36`` of its
+    maximum are left out; the rest follows one bump or two wherever they are.
+
+    Args:
+        function: ``t -> g``, elementwise; takes ``num_nodes x ...``.
+        derivative: ``t -> g'``, likewise.
+        stiffness: ``t -> c``, likewise, about an upper bound of ``-g''`` and of the
+            inverse square of the scale on which ``g`` bends.
+        mean: ``mu``, any shape.
+        variance: ``s``, positive.
+        peak: Where ``g`` is largest.
+
+    Raises:
+        PrecisionError: Arguments that are not finite, or too large to be squared.
+    """
+    nodes, log_weights = _peaked_nodes(function, stiffness, mean, variance, peak)
+    offset = nodes - mean
+    logs = function(nodes) - 0.5 * offset.square() / variance + log_weights
+    logs = logs - 0.5 * (2 * math.pi * variance).log()
+    return tilted_moments(logs, derivative(nodes), offset, variance)[0]
+
+
+@torch.no_grad()
+def _peaked_nodes(
+    function: Elementwise,
+    stiffness: Elementwise,
+    mean: Tensor,
+    variance: Tensor,
+    peak: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Nodes and log weights, both ``num_nodes x shape``, where the integrand is."""
+    low, high = _peaked_bracket(function, mean, variance, peak)
+    for _ in range(_MAX_ZOOMS):
+        breaks, short = _breakpoints(stiffness, variance, low, high)
+        height = function(breaks) - 0.5 * (breaks - mean).square() / variance
+        if bool(short.all()):
+            break
+        low, high = _around_maximum(breaks, height, short)
+    score = torch.maximum(height[1:], height[:-1])
+    score = score.masked_fill(breaks.diff(dim=0) <= 0, -torch.inf)
+    needed = (score >= score.amax(0) - _DROP).sum(0)
+    chosen = score.topk(int(needed.max()), dim=0).indices
+    return _on_panels(breaks[:-1].gather(0, chosen), breaks[1:].gather(0, chosen))
+
+
+def _peaked_bracket(
     function: Elementwise, mean: Tensor, variance: Tensor, peak: Tensor
 ) -> tuple[Tensor, Tensor]:
     """An interval outside which the integrand is negligible.
@@ -116,11 +234,8 @@ def _breakpoints(
 ) -> tuple[Tensor, Tensor]:
     r"""Panels of equal length in the metric :math:`\sqrt{1 / s + \text{stiffness}}`.
 
-    In it the integrand has no bump narrower than about 1.
-
-    Returns:
-        Ends of panels, ``(count + 1) x shape``, and whether those of a row are as short
-        as they must be, ``shape``.
+    In it the integrand has no bump narrower than about 1. Ends of panels are ``(count +
+    1) x shape``; besides, whether those of a row are as short as they must be.
     """
     unit = torch.linspace(0, 1, _METRIC_POINTS, dtype=low.dtype, device=low.device)
     unit = unit.view(-1, *([1] * low.dim()))
@@ -129,9 +244,8 @@ def _breakpoints(
     natural = natural.expand_as(even).maximum(low).minimum(high)
     grid = torch.cat([even, natural]).sort(dim=0).values
     density = (variance.reciprocal() + stiffness(grid)).sqrt()
-    pieces = 0.5 * (density[1:] + density[:-1]) * grid.diff(dim=0)
-    length = torch.cat([torch.zeros_like(low).unsqueeze(0), pieces.cumsum(0)])
-    total = length[-1]
+    along = _cumulative(0.5 * (density[1:] + density[:-1]) * grid.diff(dim=0))
+    total = along[-1]
     if not bool(total.isfinite().all()):
         raise PrecisionError(
             "The integral of an answer's density over a utility is not a number: the "
@@ -143,15 +257,7 @@ def _breakpoints(
     steps = torch.arange(count + 1, dtype=low.dtype, device=low.device)
     # Rows that need fewer panels have empty ones at their end.
     wanted = (panel.unsqueeze(-1) * steps).minimum(total.unsqueeze(-1))
-    along = length.movedim(0, -1).contiguous()
-    right = torch.searchsorted(along, wanted.contiguous()).clamp(1, len(grid) - 1)
-    points = grid.movedim(0, -1)
-    x0, x1 = points.gather(-1, right - 1), points.gather(-1, right)
-    u0, u1 = along.gather(-1, right - 1), along.gather(-1, right)
-    tiny = torch.finfo(low.dtype).tiny
-    share = (wanted - u0) / (u1 - u0).clamp_min(tiny)
-    breaks = (x0 + share.clamp(0, 1) * (x1 - x0)).movedim(-1, 0)
-    return breaks, panel <= _PANEL_LENGTH
+    return _points_along(grid, along, wanted), panel <= _PANEL_LENGTH
 
 
 def _around_maximum(
@@ -175,125 +281,21 @@ def _around_maximum(
     return low, high
 
 
-@torch.no_grad()
-def _nodes(
-    function: Elementwise,
-    stiffness: Elementwise,
-    mean: Tensor,
-    variance: Tensor,
-    peak: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Nodes and log weights, both ``num_nodes x shape``, where the integrand is."""
-    low, high = _bracket(function, mean, variance, peak)
-    for _ in range(_MAX_ZOOMS):
-        breaks, short = _breakpoints(stiffness, variance, low, high)
-        height = function(breaks) - 0.5 * (breaks - mean).square() / variance
-        if bool(short.all()):
-            break
-        low, high = _around_maximum(breaks, height, short)
-    score = torch.maximum(height[1:], height[:-1])
-    score = score.masked_fill(breaks.diff(dim=0) <= 0, -torch.inf)
-    needed = (score >= score.amax(0) - _DROP).sum(0)
-    chosen = score.topk(int(needed.max()), dim=0).indices
-    left, right = breaks[:-1].gather(0, chosen), breaks[1:].gather(0, chosen)
-    shape = (-1, *([1] * left.dim()))
-    unit, weights = (column.to(mean).view(shape) for column in gauss_legendre())
-    half = 0.5 * (right - left)
-    nodes = (left + half * (1 + unit)).flatten(0, 1)
-    return nodes, (half * weights).log().flatten(0, 1)
-
-
-def peaked_integral(
-    function: Elementwise,
-    derivative: Elementwise,
-    stiffness: Elementwise,
-    mean: Tensor,
-    variance: Tensor,
-    peak: Tensor,
-) -> TiltedMoments:
-    r"""The log integral and its first two derivatives in :math:`\mu`.
-
-    With expectations under the tilted density these are :math:`E[g']` and
-    :math:`\mathrm{Cov}[g', t] / s`, which keep their digits where ``g`` is flat, or
-    :math:`(E[t] - \mu) / s` and :math:`(\mathrm{Var}[t] / s - 1) / s`, which keep them
-    where ``g`` is narrow.
-
-    Gauss-Legendre quadrature on panels that are three deviations of the narrowest bump
-    that can be where they are. Panels on which the integrand is below :math:`e^{-36}`
-    of its maximum are left out; the rest follows one bump or two wherever they are. The
-    nodes are constants of differentiation: what is differentiated is the sum.
-
-    Args:
-        function: ``t -> g``, elementwise; takes ``num_nodes x ...``.
-        derivative: ``t -> g'``, likewise.
-        stiffness: ``t -> c``, elementwise, about an upper bound of :math:`-g''` and of
-            the inverse square of the scale on which ``g`` bends.
-        mean: ``mu``, any shape.
-        variance: ``s``, positive, like ``mean``.
-        peak: Where ``g`` is largest, like ``mean``.
-
-    Returns:
-        The moments, like ``mean``.
-
-    Raises:
-        PrecisionError: Arguments that are not finite, or too large to be squared.
-    """
-    nodes, log_weights = _nodes(function, stiffness, mean, variance, peak)
-    value, slope = function(nodes), derivative(nodes)
-    offset = nodes - mean
-    log_integrand = value - 0.5 * offset.square() / variance + log_weights
-    log_integrand = log_integrand - 0.5 * (2 * math.pi * variance).log()
-    return tilted_derivatives(log_integrand, slope, offset, variance)
-
-
-def tilted_derivatives(
-    log_terms: Tensor, slope: Tensor, offset: Tensor, variance: Tensor
-) -> TiltedMoments:
-    r"""A log integral and its first two derivatives in :math:`\mu`, from its terms.
-
-    Args:
-        log_terms: Logarithms of what is summed over, ``num_nodes x shape``.
-        slope: :math:`g'` at the nodes, likewise.
-        offset: :math:`t - \mu` of the nodes, likewise.
-        variance: ``s``, positive, ``shape``.
-
-    Returns:
-        The moments, of ``shape``; see :func:`peaked_integral`.
-    """
-    log_sum = torch.logsumexp(log_terms, dim=0)
-    weights = (log_terms - log_sum).exp()
-    first, shift = (weights * slope).sum(0), (weights * offset).sum(0)
-    centred = weights * (offset - shift)
-    second = (centred * (slope - first)).sum(0) / variance
-    ratio = (centred * (offset - shift)).sum(0) / variance
-    narrow = ratio < 0.5
-    first = torch.where(narrow, shift / variance, first)
-    second = torch.where(narrow, (ratio - 1) / variance, second)
-    return TiltedMoments(log_sum, first, second, ratio)
-
-
-LogConcave = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-"""``z -> (g, g', g'')``, elementwise; takes ``num_nodes x shape``."""
-OfRows = Callable[[Tensor | None], LogConcave]
-"""The function of rows at some places of the last dimension; of all rows for None."""
+# --- A log-concave function
 
 # How far the sums may miss the identities, in deviations of the product and relative to
 # its variance. Moments are then right within three times that.
 _TOLERANCE = 3e-11
-# What rounding may add to that; a sum that missed the product misses by about one.
+# Rounding may add that much; a sum that missed the product misses by about one.
 _LEAST_DIGITS = 1e-6
 # The nodes of the first rule, up to which s |g''| at the mean it may serve, and the
 # share of such integrals from which it is worth a try.
 _HERMITE_NODES, _GENTLE, _MOST_ROWS = 12, 1.0, 0.25
 _NEWTON_STEPS, _HALVED_EVERY = 100, 6
-# What the integrand may be below its maximum where it is left out: e^-36 = 2e-16.
-
 _BRACKET_STEPS = 60
 # Steps of the trapezoidal rule in widths of the peak, and how many there may be.
 _STEP, _MOST_STEPS = 0.45, 96
-# Sixteen nodes over three deviations, and no panel longer than the way to a bend and
-# three of its own deviations.
-
+# A panel is no longer than the way to a bend and three of its own deviations.
 _GROWTH = 1.0
 _GRID_POINTS, _GRID_ROUNDS = 25, 3
 
@@ -301,19 +303,10 @@ _GRID_POINTS, _GRID_ROUNDS = 25, 3
 def log_concave_integral(
     of_rows: OfRows, mean: Tensor, variance: Tensor
 ) -> TiltedMoments:
-    r"""The log integral and its first two derivatives in :math:`\mu`.
+    """The log integral of a log-concave function, and its derivatives.
 
-    In double precision whatever the precision of the arguments. The nodes are constants
-    of differentiation: what is differentiated is the sum.
-
-    Args:
-        of_rows: Gives the function of some rows, at places ``k`` of the last dimension,
-            or of all rows for None.
-        mean: :math:`\mu`, ``batch_shape x m``.
-        variance: ``s``, positive, like ``mean``.
-
-    Returns:
-        The moments, right to about 1e-10 of themselves.
+    In double precision whatever the precision of the arguments ``mu`` and ``s``, and
+    right to about 1e-10 of themselves.
 
     Raises:
         PrecisionError: Arguments that are not finite.
@@ -325,8 +318,15 @@ def log_concave_integral(
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
 
 
+@cache
+def _hermite() -> tuple[Tensor, Tensor]:
+    """Nodes and log weights of integrals over a line, in deviations of a Gaussian."""
+    nodes, weights = map(torch.from_numpy, roots_hermitenorm(_HERMITE_NODES))
+    return nodes, weights.log() + 0.5 * nodes.square()
+
+
 def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
-    """The first rule, and the others for what it misses."""
+    """The first rule, and the others for integrals that it misses."""
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
@@ -336,31 +336,33 @@ def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMome
     with torch.no_grad():
         curvature = at[1].reciprocal() - bend
         unit, log_weights = (
-            column.to(mean.device).view(-1, *[1] * mean.dim())
-            for column in _gauss_hermite()
+            column.to(mean.device).view(-1, *[1] * mean.dim()) for column in _hermite()
         )
         width = curvature.rsqrt()
         # One step of Newton's method leads near enough to the peak.
         nodes = slope / curvature + width * unit
         log_weights = log_weights + width.log()
-    terms = _terms(function, nodes, log_weights, mean, variance)
-    moments, missed = _moments(terms, mean, variance)
+    moments, missed = _sums(function, nodes, log_weights, mean, variance)
     return _completed(moments, missed, of_rows, mean, variance, _even_rule)
 
 
 def _even_rule(
     of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
 ) -> TiltedMoments:
-    """The second rule, and the third for what it misses."""
+    """The second rule, and the third for integrals that it misses."""
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         peak = _peak(function, *at)
-        ends = _log_concave_bracket(function, *at, peak)
-        _check_finite(ends.sum(0) + peak.height)
+        ends = _bracket(function, *at, peak)
+        if not bool((ends.sum(0) + peak.height).isfinite().all()):
+            raise PrecisionError(
+                "The integral of an answer's probability over a utility is not a "
+                "number: the mean, the variance or a parameter of the likelihood is "
+                "not finite. Check for hyper-parameters that are not, or use a smaller "
+                "output scale."
+            )
         nodes, log_weights, short = _even_nodes(peak, ends)
-    terms = _terms(function, nodes, log_weights, mean, variance)
-    moments, missed = _moments(terms, mean, variance)
-    missed = missed | ~short
+    moments, missed = _sums(function, nodes, log_weights, mean, variance)
 
     def by_panels(
         own: OfRows, mean: Tensor, variance: Tensor, places: Tensor
@@ -368,18 +370,16 @@ def _even_rule(
         known = _Peak(*(part[..., places] for part in peak))
         return _panel_rule(own(None), mean, variance, known, ends[..., places])
 
-    return _completed(moments, missed, of_rows, mean, variance, by_panels)
+    return _completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
 
 
 def _panel_rule(
     function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
 ) -> TiltedMoments:
     """The third rule, which takes any integral."""
-    with torch.no_grad():
-        at = mean.detach(), variance.detach()
-        nodes, log_weights = _panel_nodes(function, *at, peak, ends)
-    terms = _terms(function, nodes, log_weights, mean, variance)
-    return _moments(terms, mean, variance)[0]
+    at = mean.detach(), variance.detach()
+    nodes, log_weights = _panel_nodes(function, *at, peak, ends)
+    return _sums(function, nodes, log_weights, mean, variance)[0]
 
 
 def _completed(
@@ -404,99 +404,38 @@ def _completed(
     return TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
 
 
-@cache
-def _gauss_hermite() -> tuple[Tensor, Tensor]:
-    """Nodes and log weights of integrals over a line, in deviations of a Gaussian."""
-    k = torch.arange(1, _HERMITE_NODES, dtype=torch.float64).sqrt()
-    nodes, vectors = torch.linalg.eigh(k.diag(1) + k.diag(-1))
-    log_weights = vectors[0].square().log() + 0.5 * nodes.square()
-    return nodes, log_weights + 0.5 * math.log(2 * math.pi)
-
-
-def _check_finite(found: Tensor) -> None:
-    if not bool(found.isfinite().all()):
-        raise PrecisionError(
-            "The integral of an answer's probability over a utility is not a number: "
-            "the mean, the variance or a parameter of the likelihood is not finite. "
-            "Check for hyper-parameters that are not, or use a smaller output scale."
-        )
-
-
-class _Terms(NamedTuple):
-    """The terms of the sum, ``num_nodes x shape``.
-
-    Attributes:
-        logs: Logarithms of the terms.
-        value: ``g``.
-        slope: ``g'``.
-        offset: Distances from the mean.
-    """
-
-    logs: Tensor
-    value: Tensor
-    slope: Tensor
-    offset: Tensor
-
-
-def _terms(
+def _sums(
     function: LogConcave,
     nodes: Tensor,
     log_weights: Tensor,
     mean: Tensor,
     variance: Tensor,
-) -> _Terms:
-    """The terms at nodes, which are distances from the mean as it is."""
+) -> tuple[TiltedMoments, Tensor]:
+    """The moments by a rule, and whether they miss the identities.
+
+    Nodes are distances from the mean as it is, ``num_nodes x shape`` like their
+    weights.
+    """
     at = mean.detach()
     value, slope, _ = function(at + nodes)
     # Nodes are constants: the Gaussian moves over them.
     offset = nodes + (at - mean)
     logs = value - 0.5 * offset.square() / variance + log_weights
     logs = logs - 0.5 * (2 * math.pi * variance).log()
-    return _Terms(logs, value, slope, offset)
-
-
-def _moments(
-    terms: _Terms, mean: Tensor, variance: Tensor
-) -> tuple[TiltedMoments, Tensor]:
-    r"""The moments, and whether they miss the identities that they should fulfil.
-
-    The derivatives are :math:`E[g']` and :math:`\mathrm{Cov}[g', z] / s`, which keep
-    their digits where ``g`` is flat, or :math:`(E[z] - \mu) / s` and
-    :math:`(\mathrm{Var}[z] / s - 1) / s`, which keep them where ``g`` is narrow. That
-    they agree is what the identities say.
-    """
-    top = terms.logs.detach().amax(0)
-    weights = (terms.logs - top).exp()
-    total = weights.sum(0)
-    weights = weights / total
-    # No mean is above the maximum, but for rounding.
-    value = (top + total.log()).minimum(terms.value.amax(0))
-    first, shift = (weights * terms.slope).sum(0), (weights * terms.offset).sum(0)
-    away = terms.offset - shift
-    centred = weights * away
-    covariance = (centred * (terms.slope - first)).sum(0)
-    ratio = (centred * away).sum(0) / variance
-    by_shift = shift / variance
+    moments, errors = tilted_moments(logs, slope, offset, variance)
     with torch.no_grad():
-        deviation = (ratio * variance).sqrt()
-        errors = ((first - by_shift) * deviation).abs()
-        errors = errors.maximum((covariance - ratio + 1).abs())
         # Nodes have no more digits than the mean leaves them.
+        deviation = (moments.ratio * variance).sqrt()
         rounding = 4 * torch.finfo(mean.dtype).eps * mean.abs() / deviation
         missed = ~(errors <= _TOLERANCE + rounding.clamp_max(_LEAST_DIGITS))
-    narrow = ratio < 0.5
-    first = torch.where(narrow, by_shift, first)
-    second = torch.where(narrow, (ratio - 1), covariance) / variance
-    return TiltedMoments(value, first, second, ratio), missed
+    # No mean is above the maximum, but for rounding.
+    return moments._replace(value=moments.value.minimum(value.amax(0))), missed
 
 
 class _Peak(NamedTuple):
-    """The peak of the product.
+    """The peak of the product, as a signed distance from the mean.
 
-    Attributes:
-        at: Its distance from the mean, with a sign.
-        height: Of the logarithm there.
-        width: By the curvature there.
+    ``height`` is that of its logarithm, ``width`` by the curvature there.
     """
 
     at: Tensor
@@ -505,16 +444,14 @@ class _Peak(NamedTuple):
 
 
 def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
-    r"""The peak of :math:`e^{g(z)} N(z; \mu, s)` by safeguarded Newton steps.
+    r"""The peak of :math:`e^{g(z)} N(z; \mu, s)`, to a fiftieth of its width.
 
-    It lies between the mean and a gradient step from there, however far that leads.
-    A step out of the bracket that is known, or to an end of it, is none: from one side
-    of the logistic function's bend Newton's step leads to the other and back. Then the
-    distance from the mean is halved in its logarithm, as it is now and then anyway:
-    steps from side to side within the bracket may hardly narrow it.
-
-    Returns:
-        The peak to a fiftieth of its width.
+    By safeguarded Newton steps: it lies between the mean and a gradient step from
+    there, however far that leads. A step that leaves the known bracket, or ends at its
+    end, is not taken: from one side of the logistic function's bend Newton's step leads
+    to the other and back. Then the distance from the mean is halved in its logarithm,
+    as it is now and then anyway: steps from side to side within the bracket may hardly
+    narrow it.
     """
     slope = function(mean.unsqueeze(0))[1].squeeze(0)
     sign, far = slope.sign(), variance * slope.abs()
@@ -549,7 +486,7 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
     return _Peak(sign * distance, value - 0.5 * distance.square() / variance, width)
 
 
-def _log_concave_bracket(
+def _bracket(
     function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak
 ) -> Tensor:
     r"""The two ends where the integrand has fallen enough, ``2 x shape``.
@@ -589,25 +526,21 @@ def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     wanted = (high - low) / (_STEP * peak.width)
     short = wanted <= _MOST_STEPS
     most = float(torch.where(short, wanted, 0.0).max())
-    # An odd number of nodes, so that those of twice the step are every other one.
-    count = 2 * max(math.ceil(0.5 * most), 8) + 1
+    count = max(math.ceil(most), 16) + 1
     share = torch.linspace(0, 1, count, dtype=low.dtype, device=low.device)
     nodes = low + (high - low) * share.view(-1, *[1] * low.dim())
     spacing = ((high - low) / (count - 1)).log()
     return nodes, spacing.expand_as(nodes), short
 
 
+@torch.no_grad()
 def _panel_nodes(
-    function: LogConcave,
-    mean: Tensor,
-    variance: Tensor,
-    peak: _Peak,
-    ends: Tensor,
+    function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
 ) -> tuple[Tensor, Tensor]:
     r"""Nodes and log weights on panels that are short where the slope changes.
 
     Over a panel of length :math:`\ell` the slope of the log integrand changes by
-    :math:`\delta`, and what it integrates is as smooth as a Gaussian over
+    :math:`\delta`, and the integrand is as smooth as a Gaussian over
     :math:`\sqrt{\delta \ell}` deviations. Ends of panels are moved until that is even.
     """
     unit = torch.linspace(0, 1, _GRID_POINTS, dtype=mean.dtype, device=mean.device)
@@ -621,13 +554,7 @@ def _panel_nodes(
     length = _panel_lengths(function, mean, variance, grid)
     panels = math.ceil(float((grid.diff(dim=0) / length).sum(0).max()))
     breaks = _even_grid(grid, length, panels + 1)
-    nodes, weights = (
-        column.to(mean).view(-1, *[1] * breaks.dim()) for column in gauss_legendre()
-    )
-    half = 0.5 * breaks.diff(dim=0)
-    nodes = (breaks[:-1] + half * (1 + nodes)).flatten(0, 1)
-    tiny = torch.finfo(mean.dtype).tiny
-    return nodes, (half * weights).clamp_min(tiny).log().flatten(0, 1)
+    return _on_panels(breaks[:-1], breaks[1:])
 
 
 def _panel_lengths(
@@ -648,14 +575,6 @@ def _panel_lengths(
 
 def _even_grid(grid: Tensor, length: Tensor, count: int) -> Tensor:
     """Points between which there are equally many panels, ``count x shape``."""
-    pieces = grid.diff(dim=0) / length
-    along = torch.cat([torch.zeros_like(grid[:1]), pieces.cumsum(0)]).movedim(0, -1)
+    along = _cumulative(grid.diff(dim=0) / length)
     unit = torch.linspace(0, 1, count, dtype=grid.dtype, device=grid.device)
-    wanted = along[..., -1:] * unit
-    right = torch.searchsorted(along.contiguous(), wanted.contiguous())
-    right = right.clamp(1, along.shape[-1] - 1)
-    points = grid.movedim(0, -1)
-    x0, x1 = points.gather(-1, right - 1), points.gather(-1, right)
-    u0, u1 = along.gather(-1, right - 1), along.gather(-1, right)
-    share = (wanted - u0) / (u1 - u0).clamp_min(torch.finfo(grid.dtype).tiny)
-    return (x0 + share.clamp(0, 1) * (x1 - x0)).movedim(-1, 0)
+    return _points_along(grid, along, along[-1].unsqueeze(-1) * unit)

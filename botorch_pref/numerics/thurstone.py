@@ -15,7 +15,7 @@ from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-# What one item contributes beyond is 2e-17 of its largest contribution.
+# Beyond it the integrand of an item is 2e-17 of its maximum.
 _HALF_WIDTH = 8.5
 # An integrand of k items is as narrow as 1 / sqrt(k): at 0.7 / sqrt(k) the trapezoidal
 # rule, which errs by exp(-2 pi^2 / (h^2 k)), is right to rounding in effect.
@@ -23,20 +23,14 @@ _TRAPEZOIDAL_SPACING = 0.7
 
 
 def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
-    r"""Log probabilities that each item of a set is heard as its best.
+    r"""Log probabilities that each item of a set is heard as its best, ``... x k``.
 
     .. math:: \log P(i) = \log \int \phi(t - f_i) \prod_{j \ne i} \Phi(t - f_j) \, dt
         \quad \text{for } \sigma = 1
 
     (Thurstone 1927, case V; for two items :math:`\Phi((f_1 - f_2) / \sqrt{2})`). The k
-    factors of a set are evaluated once for all of its items.
-
-    Args:
-        utilities: ``f``, ``... x k``, k at least 2.
-        noise: :math:`\sigma^2`, positive, broadcastable with ``utilities``.
-
-    Returns:
-        ``... x k``, right to rounding in effect in both tails.
+    factors of a set are evaluated once for all of its items. Right to rounding in
+    effect in both tails.
     """
     items = utilities / noise.sqrt()
     spacing = _TRAPEZOIDAL_SPACING / math.sqrt(items.shape[-1])
@@ -54,12 +48,8 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
 def heard_grid(items: Tensor, spacing: float) -> Tensor:
     """Equidistant values around the items of each set, as many for every set.
 
-    Args:
-        items: ``... x k``, in units of the noise.
-        spacing: Of the values.
-
-    Returns:
-        ``... x g``, constants: moving the nodes of a rule changes no integral.
+    Items are ``... x k`` in units of the noise, and values ``... x g``. They are
+    constants: moving the nodes of a rule changes no integral.
     """
     items = items.detach()
     low, high = items.amin(-1, keepdim=True), items.amax(-1, keepdim=True)
@@ -69,7 +59,7 @@ def heard_grid(items: Tensor, spacing: float) -> Tensor:
 
 
 def log_density(x: Tensor) -> Tensor:
-    """Log density of a standard normal, like ``x``."""
+    """Log density of a standard normal."""
     return -0.5 * x.square() - _LOG_SQRT_2PI
 
 
@@ -82,21 +72,15 @@ _PANEL = tuple(weight / 1440 for weight in (11, -93, 802, 802, -93, 11))
 def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
     r"""Log probability that all items of a set are heard in their order, best first.
 
-    With :math:`G_k(t) = \Phi(t - f_k)` the probability is :math:`G_1(\infty)` of
+    With :math:`G_{k + 1}(t) = 1` the probability is :math:`G_1(\infty)` of
 
     .. math:: G_j(t) = \int_{-\infty}^t \phi(u - f_j) \, G_{j+1}(u) \, du
         \quad \text{for } \sigma = 1,
 
     the probability of the items from j on in their order, with j below t. The integrals
-    accumulate panels of the polynomial through the six nearest nodes.
-
-    Args:
-        utilities: ``f``, ``... x k``, k at least 2.
-        noise: :math:`\sigma^2`, positive, broadcastable with ``...``.
-
-    Returns:
-        ``...``, right to 1e-5 for orders against which neighbours stand by up to three
-        noise deviations, and to 1e-2 at twelve.
+    accumulate panels of the polynomial through the six nearest nodes. They are right to
+    1e-5 for orders against which neighbours stand by up to three noise deviations, and
+    to 1e-2 at twelve. Utilities are ``... x k``, and the noise broadcasts with ``...``.
     """
     items = utilities / noise.sqrt().unsqueeze(-1)
     grid = heard_grid(items, _CUMULATIVE_SPACING)

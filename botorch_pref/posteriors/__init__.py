@@ -1,6 +1,5 @@
 """Posteriors of preference models, and differences and duels under any posterior."""
 
-import botorch_pref.posteriors.skew_normal  # noqa: F401 (registers itself)
 from botorch_pref.posteriors.difference import DuelSampler
 from botorch_pref.posteriors.gaussian import (
     GaussianPosterior,

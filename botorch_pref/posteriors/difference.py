@@ -21,19 +21,17 @@ _ROUNDINGS = 16
 def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
     """Component means and shared covariance of any preference model's posterior.
 
-    Args:
-        posterior: Joint posterior over ``q`` points with one output: a
-            `SkewNormalPosterior`, or BoTorch's Gaussian ``GPyTorchPosterior``, which
-            is a mixture of one component. Of an ensemble of models, whose
-            ``GaussianMixturePosterior`` has a batch dimension for its members, each
-            member is one, in the batch.
+    The posterior is joint over ``q`` points with one output: a `SkewNormalPosterior`,
+    or BoTorch's Gaussian ``GPyTorchPosterior``, which is a mixture of one component. Of
+    an ensemble of models, whose ``GaussianMixturePosterior`` has a batch dimension for
+    its members, each member is one, in the batch.
 
     Returns:
         Component means, ``num_components x batch_shape x q``, of equal weight, and
         their covariance, ``batch_shape x q x q``.
 
     Raises:
-        UnsupportedError: If the posterior is neither, or has several outputs.
+        UnsupportedError: The posterior is neither, or has several outputs.
     """
     moments = _moments(posterior)
     return moments.means, moments.covariance
@@ -60,23 +58,14 @@ def difference_mixture(
 
         m_s = m_s,first - m_s,second,    variance = C_ff + C_ss - 2 C_fs.
 
-    The variance is the difference of larger numbers where the two utilities move
-    together. It is at least 0 in exact arithmetic, so that what comes out below 0 is
-    rounding, of size eps (C_ff + C_ss), and is set to 0, with derivative 0.
-
-    Args:
-        posterior: Joint posterior over ``q >= 2`` points that
-            `shared_covariance_mixture` takes.
-        first: Position of the first point among the ``q``; or positions, a long vector.
-        second: Position of the second point, or positions.
+    The variance is at least 0 in exact arithmetic, so that what comes out below 0 is
+    rounding, of size eps (C_ff + C_ss), and is set to 0, with derivative 0. Of the
+    places of the two points among the ``q`` each may be a long vector, whose dimension
+    comes last.
 
     Returns:
         Means, ``num_components x batch_shape``, and the variance within components,
-        ``batch_shape``: the arguments of the functions of Gaussian mixtures; with the
-        positions last, if there are several.
-
-    Raises:
-        UnsupportedError: If the posterior is of another kind.
+        ``batch_shape``.
     """
     moments = _moments(posterior)
     covariance = moments.covariance
@@ -99,25 +88,17 @@ def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) ->
 
 
 def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
-    r"""The variance of a difference, and of what rounding hides of it.
+    r"""The variance of a difference, plus the part of it that rounding hides.
 
     .. math:: \max(v, 0) + \rho, \qquad \rho = 16 \, \epsilon \, (k_{aa} + k_{bb})
 
-    The variance v of :math:`f(a) - f(b)` is a difference of the larger k, each with a
-    relative rounding of some :math:`\epsilon`. As a and b approach each other, v falls
-    with the square of their distance and the mean with the distance: where v is far
-    above its rounding :math:`\rho`, what is added does not count; below, at distances
-    of about :math:`\sqrt{16 \epsilon}` lengthscales (6e-8 in double, 1e-3 in single
-    precision), the mean is small beside :math:`\sqrt\rho`, and the probability that
-    the one beats the other goes to a half, smoothly.
-
-    Args:
-        variance: ``v``, any shape; below 0 by rounding counts as 0.
-        scale: ``k_aa + k_bb``, nonnegative, broadcastable: prior variances, the terms
-            that v is computed of; or, where these are not known, posterior ones.
-
-    Returns:
-        Positive variances.
+    The variance v of :math:`f(a) - f(b)` is a difference of the larger prior variances
+    k (``scale`` is their sum), each with a relative rounding of some :math:`\epsilon`.
+    As a and b approach each other, v falls with the square of their distance and the
+    mean with the distance: where v is far above its rounding :math:`\rho`, it does not
+    count; below, at distances of about :math:`\sqrt{16 \epsilon}` lengthscales (6e-8 in
+    double, 1e-3 in single precision), the mean is small beside :math:`\sqrt\rho`, and
+    the probability that the one beats the other goes to a half, smoothly.
     """
     limits = torch.finfo(variance.dtype)
     hidden = _ROUNDINGS * limits.eps * scale
@@ -127,11 +108,8 @@ def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
 def duels_between(utilities: Tensor) -> Tensor:
     """Every duel of some items, won by the larger utility.
 
-    Args:
-        utilities: ``batch_shape x q x 1``, with the noise of the answers.
-
-    Returns:
-        ``batch_shape x q (q - 1) / 2 x 2`` long, indices of items, winner first.
+    Of utilities ``batch_shape x q x 1``, with the noise of the answers, it gives
+    indices ``batch_shape x q (q - 1) / 2 x 2``, winner first.
     """
     heard = utilities.squeeze(-1)
     pairs = torch.combinations(torch.arange(heard.shape[-1], device=heard.device))
@@ -163,14 +141,10 @@ class DuelSampler(SobolQMCNormalSampler):
         super().__init__(sample_shape=sample_shape, seed=seed)
 
     def forward(self, posterior: Posterior) -> Tensor:
-        """Draws the answers to all duels of the points.
+        """Answers to all duels of the points, winner first, indices of points.
 
-        Args:
-            posterior: Over ``batch_shape x q x 1``; with the noise of the answers, or
-                the better utility always wins.
-
-        Returns:
-            ``sample_shape x batch_shape x q (q - 1) / 2 x 2`` long, indices of points,
-            winner first: the ``Y`` of ``condition_on_observations``.
+        Of a posterior over ``batch_shape x q x 1``, with the noise of the answers, or
+        the better utility always wins, they are ``sample_shape x batch_shape x q (q -
+        1) / 2 x 2`` long: the ``Y`` of ``condition_on_observations``.
         """
         return duels_between(super().forward(posterior))

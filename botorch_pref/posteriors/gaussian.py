@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
-from typing import Any, TypeGuard, cast
+from typing import Any, Self, TypeGuard, cast
 
 import torch
 from botorch.acquisition.objective import (
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, batched_product
-from botorch_pref.numerics.narrowest_interval import narrowest_interval
+from botorch_pref.numerics.mixtures import narrowest_interval
 
 _FLOATING = (torch.float32, torch.float64)
 
@@ -31,22 +32,9 @@ def check_points(
     """Checks that an argument is a tensor of points, without a look at its entries.
 
     So it costs nothing where an acquisition function is maximised, on a GPU neither;
-    :func:`check_finite` reads the entries, once for each prediction.
-
-    Args:
-        name: Of the argument, for example ``X_ref``.
-        value: What was given.
-        like: A tensor of the same device and of no lower precision, such as the
-            datapoints; None for any.
-        dim: ``d``, the number of features; None for any.
-
-    Returns:
-        The points, in double precision where ``like`` is and they are in single.
-
-    Raises:
-        FeedbackError: It is no dense tensor ``batch_shape x q x d`` in single or double
-            precision, of a higher precision, on another device, or of another number
-            of features.
+    :func:`check_finite` reads the entries, once for each prediction. The points must be
+    on the device of ``like``, of no higher precision, and have ``dim`` features; single
+    precision becomes double where ``like`` is.
     """
     wanted = f"batch_shape x q x {'d' if dim is None else dim}"
     if not isinstance(value, Tensor):
@@ -79,20 +67,10 @@ def check_points(
 
 
 def check_finite(name: str, points: Tensor) -> Tensor:
-    """Checks that no feature of some points is NaN or infinite.
+    """The points; an error names the first feature that is NaN or infinite.
 
     On a GPU this waits for the points, which have just arrived where they come from an
     optimiser on the host.
-
-    Args:
-        name: Of the argument.
-        points: ``batch_shape x q x d``.
-
-    Returns:
-        The points.
-
-    Raises:
-        FeedbackError: One is; the error names the first.
     """
     finite = points.isfinite()
     if not bool(finite.all()):
@@ -113,18 +91,8 @@ def check_point_pairs(
 ) -> tuple[Tensor, Tensor]:
     """Checks the two sides of duels, which nothing but batches and q may tell apart.
 
-    Args:
-        names: Of the arguments, for example ``("X1", "X2")``.
-        first: ``batch_shape x q x d``.
-        second: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
-        like: See :func:`check_points`.
-        dim: See :func:`check_points`.
-
-    Returns:
-        Both, see :func:`check_points`.
-
-    Raises:
-        FeedbackError: One is no tensor of points, or the two do not fit each other.
+    One point of the second side may be for all of the first; the rest is as in
+    :func:`check_points`.
     """
     first = check_points(names[0], first, like, dim)
     second = check_points(names[1], second, first, first.shape[-1])
@@ -172,18 +140,11 @@ class Moments:
         return deviation / math.sqrt(deviation.shape[-1])
 
     def means_of(self, linear: Linear) -> Tensor:
-        """Means of linear combinations of the utilities.
-
-        Args:
-            linear: The combinations, ``q'`` of ``q``.
-
-        Returns:
-            ``s x batch_shape x q'``.
-        """
+        """Means of ``q'`` linear combinations, ``s x batch_shape x q'``."""
         return linear(self.means.movedim(0, -1)).movedim(-1, 0)
 
     def combined(self, linear: Linear, offset: float | Tensor = 0.0) -> Moments:
-        """Moments of linear combinations of the utilities: exact for each draw.
+        """Moments of linear combinations of the utilities plus an offset, of each draw.
 
         Args:
             linear: The combinations, ``q'`` of ``q``.
@@ -192,13 +153,15 @@ class Moments:
         covariance = congruence(linear, self.covariance)
         return Moments(self.means_of(linear) + offset, covariance)
 
-    def with_more_covariance(self, covariance: Tensor) -> Moments:
+    def with_more_covariance(self, covariance: Tensor) -> Self:
         """Moments of the utilities plus independent noise of mean zero.
 
         Args:
             covariance: Of the noise, ``batch_shape x q x q``.
         """
-        return Moments(self.means, self.covariance + covariance)
+        noisy = copy(self)
+        noisy.covariance = self.covariance + covariance
+        return noisy
 
 
 def contrast(moments: Moments, q: int) -> Moments:
@@ -206,36 +169,22 @@ def contrast(moments: Moments, q: int) -> Moments:
 
     Args:
         moments: Of ``q`` points followed by one reference for all or one each.
-        q: How many points there are before the references.
-
-    Returns:
-        The moments of ``q`` differences.
+        q: How many points come before the references.
     """
     return moments.combined(lambda points: points[..., :q, :] - points[..., q:, :])
 
 
 def congruence(linear: Linear, matrix: Tensor) -> Tensor:
-    """The covariance of linear combinations.
-
-    Args:
-        linear: The combinations, ``q'`` of ``q``.
-        matrix: ``batch_shape x q x q``.
-
-    Returns:
-        ``batch_shape x q' x q'``.
-    """
+    """The covariance of linear combinations, of a matrix ``batch_shape x q x q``."""
     return linear(linear(matrix).mT).mT
 
 
 class WeightDraws:
-    r"""Draws of weights ``w``, of which utilities are linear functions ``k w``.
+    r"""Draws of weights ``w``, ``batch_shape x n x s``; utilities are linear, ``k w``.
 
     With :math:`\bar w` and the root :math:`R` of the covariance of the draws, utilities
     have the mean :math:`k \bar w` and the covariance :math:`(k R)(k R)^T` over draws:
     exact, at the cost of ``n`` columns instead of ``s``.
-
-    Args:
-        values: ``batch_shape x n x s``.
     """
 
     def __init__(self, values: Tensor) -> None:
@@ -244,7 +193,7 @@ class WeightDraws:
     @cached_property
     def mean(self) -> Tensor:
         """Mean over draws, ``batch_shape x n x 1``."""
-        # What is asked for first without a graph may be asked for later with it.
+        # The first caller may want no graph, and a later one does.
         with torch.enable_grad():
             return self.values.mean(-1, keepdim=True)
 
@@ -264,13 +213,7 @@ class WeightedMoments(Moments):
     """Moments of ``prior mean + features @ w``, the means of draws made at first use.
 
     Means and covariances over draws, and the means of linear combinations, need none of
-    the ``s`` means at the points themselves.
-
-    Args:
-        prior_mean: ``batch_shape x q``.
-        features: ``batch_shape x q x n``.
-        weights: Draws of ``w``, ``batch_shape x n x s``.
-        covariance: ``batch_shape x q x q``, shared by the draws.
+    the ``s`` means at the points themselves. Features are ``batch_shape x q x n``.
     """
 
     def __init__(
@@ -288,7 +231,7 @@ class WeightedMoments(Moments):
     @cached_property
     def means(self) -> Tensor:
         """See base class."""
-        # What is asked for first without a graph may be asked for later with it.
+        # The first caller may want no graph, and a later one does.
         with torch.enable_grad():
             return self.means_of(lambda points: points)
 
@@ -317,15 +260,6 @@ class WeightedMoments(Moments):
             congruence(linear, self.covariance),
         )
 
-    def with_more_covariance(self, covariance: Tensor) -> Moments:
-        """See base class."""
-        return WeightedMoments(
-            self._prior_mean,
-            self._features,
-            self._weights,
-            self.covariance + covariance,
-        )
-
     def _times(self, matrix: Tensor) -> Tensor:
         return batched_product(self._features, matrix)
 
@@ -335,15 +269,11 @@ class SemidefiniteNormal(MultivariateNormal):
 
     GPyTorch's raises variances to 1e-10, with a warning: the difference of a point from
     itself has none, nor has a tiny one of a kernel with a small output scale.
-
-    Args:
-        mean: ``batch_shape x q``.
-        covariance_matrix: ``batch_shape x q x q``, positive semi-definite.
     """
 
     @property
     def variance(self) -> Tensor:
-        """Variances, ``batch_shape x q``; what rounding leaves below zero is zero."""
+        """Variances, ``batch_shape x q``; below zero by rounding counts as zero."""
         diagonal = self.lazy_covariance_matrix.diagonal(dim1=-2, dim2=-1)
         return diagonal.clamp_min(0.0).expand(self.batch_shape + self.event_shape)
 
@@ -376,14 +306,7 @@ def gaussian_posterior(moments: Moments) -> GaussianPosterior:
 
 
 def check_output_indices(output_indices: list[int] | None) -> None:
-    """Checks the outputs that are asked for: there is one.
-
-    Args:
-        output_indices: None or ``[0]``.
-
-    Raises:
-        UnsupportedError: Something else.
-    """
+    """Refuses outputs other than ``[0]``, the utility; None asks for all."""
     if output_indices not in (None, [0]):
         raise UnsupportedError(
             f"output_indices={output_indices}, but the utility is one output."
@@ -400,9 +323,6 @@ def with_observation_noise(
         observation_noise: Variances, ``batch_shape x q x 1``; True for those with which
             the likelihood hears each presented item.
         likelihood: Of the model.
-
-    Raises:
-        FeedbackError: It is neither, or a variance is negative or not finite.
     """
     if not isinstance(observation_noise, bool | Tensor):
         raise FeedbackError(
@@ -431,13 +351,9 @@ def transformed_posterior(
     transform: PosteriorTransform | None,
     X: Tensor,
 ) -> Posterior:
-    """The posterior of some moments, as BoTorch's protocol transforms it.
+    """The posterior that ``make`` makes of moments, transformed as BoTorch does it.
 
-    Args:
-        make: The class of the posterior, or what makes it.
-        moments: Of utilities.
-        transform: None for the posterior itself.
-        X: Where the moments are of, before any input transform.
+    The points ``X`` are those before any input transform.
     """
     if _scales(transform):
         return make(_scaled(moments, transform))

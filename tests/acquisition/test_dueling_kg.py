@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingKG
 from botorch_pref.errors import FeedbackError
-from botorch_pref.likelihoods.links import LogitLink, ProbitLink
+from botorch_pref.likelihoods import LogitLink, ProbitLink
 from botorch_pref.models import EPPreferenceGP
 
 LINKS = [ProbitLink(0.25), LogitLink()]

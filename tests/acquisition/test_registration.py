@@ -29,7 +29,7 @@ from botorch_pref import (
 from botorch_pref.acquisition import DifferenceAcquisition, register_acquisition
 from botorch_pref.acquisition import registration as registry
 from botorch_pref.acquisition.registration import registered_acquisitions
-from botorch_pref.likelihoods.links import LogitLink
+from botorch_pref.likelihoods import LogitLink
 
 X = torch.tensor([[[0.1, 0.2]], [[0.8, 0.3]]], dtype=torch.double)
 OURS = pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     Validity,
 )
-from botorch_pref.likelihoods.links import DuelLink, LogitLink, ProbitLink
+from botorch_pref.likelihoods import DuelLink, LogitLink, ProbitLink
 
 # Of the closed form of the probit's expected entropy, in nats.
 ENTROPY_ERROR = 8.1e-8

@@ -23,8 +23,7 @@ from botorch_pref.evaluation import (
 )
 from botorch_pref.evaluation.progress import answer_agreement, connected_components
 from botorch_pref.feedback import Feedback
-from botorch_pref.likelihoods import PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links import LogitLink, ProbitLink
+from botorch_pref.likelihoods import LogitLink, PairwiseProbitLikelihood, ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 
 

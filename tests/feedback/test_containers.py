@@ -26,235 +26,138 @@ def ints(values):
     return torch.tensor(values, dtype=torch.long)
 
 
-# Arguments, and what the message must name: the field and row, and the remedy.
-WRONG = {
-    "nothing said": (lambda: Comparisons(None), ["neither pairs nor ties", "leave it"]),
-    "a list": (lambda: Comparisons(PAIRS), ["Comparisons.pairs", "torch.tensor"]),
-    "float": (
-        lambda: Comparisons(torch.tensor(PAIRS).double()),
-        ["Comparisons.pairs", "float64", ".long()"],
+TRUE, ONE = torch.tensor([True]), ints([0])
+HALF = torch.tensor([0.5])
+
+# Arguments of a container, and what the message must name: field and row, and remedy.
+WRONG = [
+    (Comparisons, (None,), "neither pairs nor ties.*leave it"),
+    (Comparisons, (PAIRS,), r"Comparisons\.pairs must.*list.*torch\.tensor"),
+    (Comparisons, (ints(PAIRS).double(),), r"Comparisons\.pairs.*float64.*\.long\(\)"),
+    (Comparisons, (ints(PAIRS) * 1j,), r"Comparisons\.pairs.*complex.*\.long\(\)"),
+    (Comparisons, (ints([[0, 1]]) > 0,), r"Comparisons\.pairs.*bool.*\.long\(\)"),
+    (Comparisons, (ints([[0, 1, 2]]),), r"Comparisons\.pairs.*\(1, 3\).*m x 2"),
+    (Comparisons, (ints([0, 1]),), r"Comparisons\.pairs.*\(2,\).*m x 2"),
+    (Comparisons, (ints([]).view(0, 2),), r"Comparisons\.pairs has no rows.*None"),
+    (Comparisons, (None, ints([]).view(0, 2)), r"Comparisons\.ties has no rows.*None"),
+    (Comparisons, (ints([[0, 1], [4, 4]]),), r"pairs\[1\].*point 4.*remove the row"),
+    (
+        Comparisons,
+        (ints([[[0, 1], [1, 0]], [[0, 1], [2, 2]]]),),
+        r"pairs\[1, 1\].*point 2.*remove the row",
     ),
-    "complex": (
-        lambda: Comparisons(torch.tensor(PAIRS) * 1j),
-        ["Comparisons.pairs", "complex", ".long()"],
+    (Comparisons, (ints(PAIRS), ints([[3, 3]])), r"ties\[0\].*point 3.*remove the row"),
+    (Comparisons, (None, torch.ones(1, 2)), r"Comparisons\.ties.*float32.*\.long\(\)"),
+    (
+        Comparisons,
+        (ints([PAIRS] * 2), ints([[[0, 1]]] * 3)),
+        r"Comparisons\.pairs and Comparisons\.ties.*\(2,\).*\(3,\)",
     ),
-    "bool": (
-        lambda: Comparisons(torch.tensor([[True, False]])),
-        ["Comparisons.pairs", "bool", ".long()"],
+    (Validity, (torch.zeros(1), TRUE), r"Validity\.indices.*float32.*\.long\(\)"),
+    (Validity, (ints([]), TRUE[:0]), r"Validity\.indices has no rows"),
+    (Validity, (ints(1), TRUE[0]), r"Validity\.indices.*\(\).*batch_shape x m"),
+    (Validity, (ONE, ints([1])), r"Validity\.valid.*booleans.*int64.*== 1"),
+    (Validity, (ONE, [True]), r"Validity\.valid.*booleans.*list"),
+    (
+        Validity,
+        (ints([0, 1]), TRUE),
+        r"Validity\.valid.*\(1,\).*\(2,\): one answer a row",
     ),
-    "three wide": (
-        lambda: Comparisons(ints([[0, 1, 2]])),
-        ["Comparisons.pairs", "(1, 3)", "m x 2"],
+    (Choices, ([[0, 1]], ONE), r"Choices\.sets.*m x k.*list.*torch\.tensor"),
+    (Choices, (torch.ones(1, 3), ONE), r"Choices\.sets.*float32.*\.long\(\)"),
+    (Choices, (ints([[0, 1]]), TRUE), r"Choices\.chosen.*bool.*\.long\(\)"),
+    (Choices, (ints([0, 1, 2]), ints(0)), r"sets.*\(3,\).*m x k, one set a row"),
+    (
+        Choices,
+        (ints([]).view(0, 3), ints([])),
+        r"sets has no rows; leave the block out",
     ),
-    "one dimension": (
-        lambda: Comparisons(ints([0, 1])),
-        ["Comparisons.pairs", "(2,)", "m x 2"],
+    (Choices, (ints([]).view(2, 0), ints([0, 0])), r"sets\[0\] has no items.*remove"),
+    (
+        Choices,
+        (ints([[0, 1], [1, 2]]), ONE),
+        r"chosen.*\(1,\).*\(2,\): one answer a row",
     ),
-    "no rows": (
-        lambda: Comparisons(torch.zeros(0, 2, dtype=torch.long)),
-        ["Comparisons.pairs", "no rows", "None"],
+    (
+        Choices,
+        (ints([[0, 1, 2], [3, 5, -1]]), ints([2, 0])),
+        r"chosen\[1\] is 0.*\[3, 5\].*not the place in the set",
     ),
-    "no ties in rows": (
-        lambda: Comparisons(ints(PAIRS), torch.zeros(0, 2, dtype=torch.long)),
-        ["Comparisons.ties", "no rows", "None"],
+    (Choices, (ints([[[0, 1, -1]]]), ints([[-1]])), r"chosen\[0, 0\] is -1.*\[0, 1\]"),
+    (
+        Choices,
+        (ints([[0, 1, 2], [4, 3, 4]]), ints([0, 4])),
+        r"sets\[1\] names point 4 twice.*every item once",
     ),
-    "itself": (
-        lambda: Comparisons(ints([[0, 1], [4, 4]])),
-        ["Comparisons.pairs[1]", "point 4", "remove the row"],
+    (
+        Choices,
+        (ints([[0, 1], [2, -1]]), ints([0, 2])),
+        r"sets\[1\] has one item.*remove",
     ),
-    "itself in a batch": (
-        lambda: Comparisons(ints([[[0, 1], [1, 0]], [[0, 1], [2, 2]]])),
-        ["Comparisons.pairs[1, 1]", "point 2", "remove the row"],
+    (
+        Choices,
+        (ints([[0, 1, 2], [0, -1, 2]]), ints([0, 2])),
+        r"sets\[1, 1\] is padding.*end of the row",
     ),
-    "tie with itself": (
-        lambda: Comparisons(ints(PAIRS), ints([[3, 3]])),
-        ["Comparisons.ties[0]", "point 3", "remove the row"],
+    (Choices, (ints([[0, 1, -2]]), ONE), r"sets\[0, 2\] is -2.*pad short sets with -1"),
+    (Rankings, (torch.ones(1, 3).double(),), r"Rankings\.orders.*float64.*\.long\(\)"),
+    (Rankings, (ints([0, 1, 2]),), r"Rankings\.orders.*\(3,\).*one ranking a row"),
+    (
+        Rankings,
+        (ints([[[0, 1, 2], [2, 1, 0]], [[0, 2, 1], [2, 0, 2]]]),),
+        r"orders\[1, 1\] names point 2 twice in one ranking",
     ),
-    "float ties": (
-        lambda: Comparisons(None, torch.ones(1, 2)),
-        ["Comparisons.ties", "float32", ".long()"],
+    (Rankings, (ints([[3, -1, -1]]),), r"orders\[0\] has one item.*remove the row"),
+    (
+        Rankings,
+        (ints([[0, 1], [-1, -1]]),),
+        r"orders\[1\] has no items.*remove the row",
     ),
-    "contradictory batches": (
-        lambda: Comparisons(ints([PAIRS] * 2), ints([[[0, 1]]] * 3)),
-        ["Comparisons.pairs", "Comparisons.ties", "(2,)", "(3,)"],
+    (Rankings, (ints([[-1, 0, 1]]),), r"orders\[0, 0\] is padding.*end of the row"),
+    (OrdinalRatings, (torch.zeros(1), ONE, 3), r"OrdinalRatings\.indices.*float32"),
+    (OrdinalRatings, (ONE, torch.ones(1), 3), r"levels holds levels.*float32"),
+    (
+        OrdinalRatings,
+        (ints([0, 1]), ints([2, 3]), 3),
+        r"levels\[1\] is 3.*3 levels.*from 0 to 2",
     ),
-    "float points": (
-        lambda: Validity(torch.zeros(2), torch.tensor([True, False])),
-        ["Validity.indices", "float32", ".long()"],
+    (OrdinalRatings, (ONE, ints([-1]), 3), r"levels\[0\] is -1.*from 0 to 2"),
+    (
+        OrdinalRatings,
+        (ints([0, 1]), ints([2]), 3),
+        r"levels.*\(1,\).*\(2,\): one answer",
     ),
-    "no points": (
-        lambda: Validity(ints([]), torch.zeros(0, dtype=torch.bool)),
-        ["Validity.indices", "no rows"],
+    (OrdinalRatings, (ONE, ONE, 1), "num_levels is 1; give the number of levels"),
+    (OrdinalRatings, (ONE, ONE, ints(3)), r"num_levels is tensor\(3\).*an integer"),
+    (OrdinalRatings, (ONE, ONE, True), "num_levels is True.*an integer"),
+    (Strengths, (ints(PAIRS), ints([1, 0])), r"strengths.*int64.*\(answer - low\)"),
+    (Strengths, (ints(PAIRS), [0.5, 0.5]), r"strengths.*list.*\(answer - low\)"),
+    (
+        Strengths,
+        (ints(PAIRS), torch.tensor([0.5, 1.0])),
+        r"strengths\[1\] is 1\.0.*\(y \(n - 1\) \+ 0\.5\) / n",
     ),
-    "a scalar": (
-        lambda: Validity(ints(1), torch.tensor(True)),
-        ["Validity.indices", "()", "batch_shape x m"],
+    (Strengths, (ints(PAIRS), HALF), r"strengths.*\(1,\).*\(2,\): one answer a row"),
+    (Strengths, (ints([[4, 4]]), HALF), r"pairs\[0\].*point 4.*remove the row"),
+    (
+        Ratings,
+        (ints([[0, 1]]), torch.tensor([[0.5, 0.0]])),
+        r"ratings\[0, 1\] is 0\.0.*1 such.*\(y \(n - 1\) \+ 0\.5\) / n",
     ),
-    "number labels": (
-        lambda: Validity(ints([0, 1]), torch.tensor([1, 0])),
-        ["Validity.valid", "int64", "== 1"],
+    (
+        Ratings,
+        (ints([0, 1, 2]), torch.tensor([0.5, torch.nan, torch.inf])),
+        r"ratings\[1\] is nan.*2 such.*not finite",
     ),
-    "list labels": (
-        lambda: Validity(ints([0, 1]), [True, False]),
-        ["Validity.valid", "list", "booleans"],
-    ),
-    "one label short": (
-        lambda: Validity(ints([0, 1]), torch.tensor([True])),
-        ["Validity.valid", "(1,)", "(2,)", "one label a point"],
-    ),
-    "a list of sets": (
-        lambda: Choices([[0, 1]], ints([0])),
-        ["Choices.sets", "list", "m x k", "torch.tensor"],
-    ),
-    "float sets": (
-        lambda: Choices(torch.ones(1, 3), ints([1])),
-        ["Choices.sets", "float32", ".long()"],
-    ),
-    "bool choice": (
-        lambda: Choices(ints([[0, 1]]), torch.tensor([True])),
-        ["Choices.chosen", "bool", ".long()"],
-    ),
-    "a flat set": (
-        lambda: Choices(ints([0, 1, 2]), ints(0)),
-        ["Choices.sets", "(3,)", "batch_shape x m x k", "one set a row"],
-    ),
-    "no sets": (
-        lambda: Choices(torch.zeros(0, 3, dtype=torch.long), ints([])),
-        ["Choices.sets", "no rows", "leave the block out"],
-    ),
-    "sets of no columns": (
-        lambda: Choices(torch.zeros(2, 0, dtype=torch.long), ints([0, 0])),
-        ["Choices.sets[0]", "no items", "remove the row"],
-    ),
-    "one choice short": (
-        lambda: Choices(ints([[0, 1], [1, 2]]), ints([0])),
-        ["Choices.chosen", "(1,)", "(2,)", "one answer a row"],
-    ),
-    "a choice outside its set": (
-        lambda: Choices(ints([[0, 1, 2], [3, 5, -1]]), ints([2, 0])),
-        ["Choices.chosen[1]", "is 0", "[3, 5]", "not the place in the set"],
-    ),
-    "a choice of the padding": (
-        lambda: Choices(ints([[[0, 1, -1]]]), ints([[-1]])),
-        ["Choices.chosen[0, 0]", "is -1", "[0, 1]"],
-    ),
-    "an item twice in a set": (
-        lambda: Choices(ints([[0, 1, 2], [4, 3, 4]]), ints([0, 4])),
-        ["Choices.sets[1]", "point 4 twice", "every item once"],
-    ),
-    "a set of one": (
-        lambda: Choices(ints([[0, 1], [2, -1]]), ints([0, 2])),
-        ["Choices.sets[1]", "one item", "remove the row"],
-    ),
-    "padding first": (
-        lambda: Choices(ints([[0, 1, 2], [0, -1, 2]]), ints([0, 2])),
-        ["Choices.sets[1, 1]", "padding", "end of the row"],
-    ),
-    "another negative number": (
-        lambda: Choices(ints([[0, 1, -2]]), ints([0])),
-        ["Choices.sets[0, 2]", "-2", "pad short sets with -1"],
-    ),
-    "float orders": (
-        lambda: Rankings(torch.ones(1, 3).double()),
-        ["Rankings.orders", "float64", ".long()"],
-    ),
-    "a flat ranking": (
-        lambda: Rankings(ints([0, 1, 2])),
-        ["Rankings.orders", "(3,)", "one ranking a row"],
-    ),
-    "an item twice in a ranking": (
-        lambda: Rankings(ints([[[0, 1, 2], [2, 1, 0]], [[0, 2, 1], [2, 0, 2]]])),
-        ["Rankings.orders[1, 1]", "point 2 twice", "ranking"],
-    ),
-    "a ranking of one": (
-        lambda: Rankings(ints([[3, -1, -1]])),
-        ["Rankings.orders[0]", "one item", "remove the row"],
-    ),
-    "a ranking of none": (
-        lambda: Rankings(ints([[0, 1], [-1, -1]])),
-        ["Rankings.orders[1]", "no items", "remove the row"],
-    ),
-    "a hole in a ranking": (
-        lambda: Rankings(ints([[-1, 0, 1]])),
-        ["Rankings.orders[0, 0]", "padding", "end of the row"],
-    ),
-    "float points of levels": (
-        lambda: OrdinalRatings(torch.zeros(1), ints([0]), 3),
-        ["OrdinalRatings.indices", "float32", ".long()"],
-    ),
-    "float levels": (
-        lambda: OrdinalRatings(ints([0]), torch.ones(1), 3),
-        ["OrdinalRatings.levels", "levels", "float32", ".long()"],
-    ),
-    "a level too high": (
-        lambda: OrdinalRatings(ints([0, 1]), ints([2, 3]), 3),
-        ["OrdinalRatings.levels[1]", "is 3", "3 levels", "from 0 to 2"],
-    ),
-    "a level below zero": (
-        lambda: OrdinalRatings(ints([0, 1]), ints([-1, 1]), 3),
-        ["OrdinalRatings.levels[0]", "is -1", "from 0 to 2"],
-    ),
-    "one level short": (
-        lambda: OrdinalRatings(ints([0, 1]), ints([2]), 3),
-        ["OrdinalRatings.levels", "(1,)", "(2,)", "one answer a row"],
-    ),
-    "a scale of one level": (
-        lambda: OrdinalRatings(ints([0]), ints([0]), 1),
-        ["OrdinalRatings.num_levels", "is 1", "number of levels"],
-    ),
-    "a tensor of levels": (
-        lambda: OrdinalRatings(ints([0]), ints([0]), ints(3)),
-        ["OrdinalRatings.num_levels", "Tensor", "an integer"],
-    ),
-    "a truth for levels": (
-        lambda: OrdinalRatings(ints([0]), ints([0]), True),
-        ["OrdinalRatings.num_levels", "bool", "an integer"],
-    ),
-    "integer strengths": (
-        lambda: Strengths(ints(PAIRS), ints([1, 0])),
-        ["Strengths.strengths", "int64", "(answer - low) / (high - low)"],
-    ),
-    "a list of strengths": (
-        lambda: Strengths(ints(PAIRS), [0.5, 0.5]),
-        ["Strengths.strengths", "list", "(answer - low) / (high - low)"],
-    ),
-    "a strength of one": (
-        lambda: Strengths(ints(PAIRS), torch.tensor([0.5, 1.0])),
-        ["Strengths.strengths[1]", "is 1.0", "(y (n - 1) + 0.5) / n"],
-    ),
-    "one strength short": (
-        lambda: Strengths(ints(PAIRS), torch.tensor([0.5])),
-        ["Strengths.strengths", "(1,)", "(2,)", "one answer a row"],
-    ),
-    "a strength against itself": (
-        lambda: Strengths(ints([[0, 1], [4, 4]]), torch.tensor([0.5, 0.5])),
-        ["Strengths.pairs[1]", "point 4", "remove the row"],
-    ),
-    "a rating of zero": (
-        lambda: Ratings(ints([[0, 1]]), torch.tensor([[0.5, 0.0]])),
-        ["Ratings.ratings[0, 1]", "is 0.0", "1 such", "(y (n - 1) + 0.5) / n"],
-    ),
-    "ratings that are no numbers": (
-        lambda: Ratings(ints([0, 1, 2]), torch.tensor([0.5, torch.nan, torch.inf])),
-        ["Ratings.ratings[1]", "is nan", "2 such", "not finite"],
-    ),
-    "bool ratings": (
-        lambda: Ratings(ints([0]), torch.tensor([True])),
-        ["Ratings.ratings", "bool", "floating point"],
-    ),
-    "one rating short": (
-        lambda: Ratings(ints([0, 1]), torch.tensor([0.5])),
-        ["Ratings.ratings", "(1,)", "(2,)", "one answer a row"],
-    ),
-}
+    (Ratings, (ONE, TRUE), "ratings must be a floating point tensor.*bool"),
+    (Ratings, (ints([0, 1]), HALF), r"ratings.*\(1,\).*\(2,\): one answer a row"),
+]
 
 
-@pytest.mark.parametrize(("build", "parts"), WRONG.values(), ids=WRONG.keys())
-def test_wrong_input_is_refused_with_place_and_remedy(build, parts) -> None:
-    with pytest.raises(FeedbackError) as caught:
-        build()
-    for part in parts:
-        assert part in str(caught.value)
+@pytest.mark.parametrize(("kind", "arguments", "message"), WRONG)
+def test_wrong_input_is_refused_with_place_and_remedy(kind, arguments, message) -> None:
+    with pytest.raises(FeedbackError, match=f"(?s){message}"):
+        kind(*arguments)
 
 
 def points(*shape):
@@ -269,84 +172,52 @@ def with_value(value):
     return changed
 
 
-WRONG_SETS = {
-    "negative": (
-        lambda: TrainingSet(points(), (Comparisons(ints([[0, 1], [-1, 0]])),)),
-        ["Comparisons.pairs[1, 0]", "-1", "3 datapoints", "0 to 2"],
-    ),
-    "out of range": (
-        lambda: TrainingSet(points(), (Validity(ints([3]), torch.tensor([True])),)),
-        ["Validity.indices[0]", "is 3", "0 to 2"],
-    ),
-    "tie out of range": (
-        lambda: TrainingSet(points(), (Comparisons(ints(PAIRS), ints([[0, 7]])),)),
-        ["Comparisons.ties[0, 1]", "is 7", "0 to 2"],
-    ),
-    "out of range in a batch": (
-        lambda: TrainingSet(points(2), (Comparisons(ints([PAIRS, [[0, 1], [1, 9]]])),)),
-        ["Comparisons.pairs[1, 1, 1]", "is 9", "0 to 2"],
-    ),
-    "set out of range": (
-        lambda: TrainingSet(points(), (Choices(ints([[0, 1], [2, 3]]), ints([0, 2])),)),
-        ["Choices.sets[1, 1]", "is 3", "0 to 2"],
-    ),
-    "ranking out of range": (
-        lambda: TrainingSet(points(), (Rankings(ints([[0, 5, 1], [2, 0, -1]])),)),
-        ["Rankings.orders[0, 1]", "is 5", "0 to 2"],
-    ),
-    "nan": (
-        lambda: TrainingSet(with_value(torch.nan), (Comparisons(ints(PAIRS)),)),
-        ["datapoints[1, 0]", "nan", "row 1", "remove the point"],
-    ),
-    "inf": (
-        lambda: TrainingSet(with_value(-torch.inf), ()),
-        ["datapoints[1, 0]", "-inf", "row 1", "remove the point"],
-    ),
-    "integer points": (
-        lambda: TrainingSet(ints([[0], [1]]), ()),
-        ["datapoints", "int64", "torch.as_tensor(datapoints, dtype=torch.float64)"],
-    ),
-    "flat points": (
-        lambda: TrainingSet(torch.zeros(3), ()),
-        ["datapoints", "(3,)", "batch_shape x n x d"],
-    ),
-    "no points": (
-        lambda: TrainingSet(torch.zeros(0, 2), ()),
-        ["datapoints", "(0, 2)", "at least one point"],
-    ),
-    "two blocks of a kind": (
-        lambda: TrainingSet(
-            points(), (Comparisons(ints(PAIRS)), Comparisons(ints(PAIRS)))
-        ),
-        ["2 blocks of Comparisons", "concatenate"],
-    ),
-    "batches against datapoints": (
-        lambda: TrainingSet(points(3), (Comparisons(ints([PAIRS, PAIRS])),)),
-        ["Comparisons", "(2,)", "(3,)", "broadcast"],
-    ),
-    "batches against each other": (
-        lambda: TrainingSet(
-            points(),
-            (
-                Comparisons(ints([PAIRS, PAIRS])),
-                Validity(ints([[0]] * 3), torch.ones(3, 1, dtype=torch.bool)),
-            ),
-        ),
-        ["Validity", "(2,)", "(3,)", "broadcast"],
-    ),
-    "not a container": (
-        lambda: collect_feedback(None, [ints(PAIRS)]),
-        ["Tensor", "container"],
-    ),
-}
+def training_set(*blocks, features=None):
+    return TrainingSet(points() if features is None else features, blocks)
 
 
-@pytest.mark.parametrize(("build", "parts"), WRONG_SETS.values(), ids=WRONG_SETS.keys())
-def test_wrong_training_sets_are_refused(build, parts) -> None:
-    with pytest.raises(FeedbackError) as caught:
-        build()
-    for part in parts:
-        assert part in str(caught.value)
+BATCH = Comparisons(ints([PAIRS, PAIRS]))
+THREE = Validity(ints([[0]] * 3), torch.ones(3, 1, dtype=torch.bool))
+WRONG_SETS = [
+    ([Comparisons(ints([[0, 1], [-1, 0]]))], r"pairs\[1, 0\] is -1.*3 .*0 to 2"),
+    ([Validity(ints([3]), TRUE)], r"Validity\.indices\[0\] is 3.*0 to 2"),
+    ([Comparisons(ints(PAIRS), ints([[0, 7]]))], r"ties\[0, 1\] is 7.*0 to 2"),
+    (
+        [Comparisons(ints([PAIRS, [[0, 1], [1, 9]]]))],
+        r"Comparisons\.pairs\[1, 1, 1\] is 9.*0 to 2",
+    ),
+    ([Choices(ints([[0, 1], [2, 3]]), ints([0, 2]))], r"sets\[1, 1\] is 3.*0 to 2"),
+    ([Rankings(ints([[0, 5, 1], [2, 0, -1]]))], r"orders\[0, 1\] is 5.*0 to 2"),
+    ([Comparisons(ints(PAIRS))] * 2, "2 blocks of Comparisons.*concatenate"),
+    ([BATCH, THREE], r"Validity.*\(3,\).*broadcast.*\(2,\)"),
+]
+
+
+@pytest.mark.parametrize(("blocks", "message"), WRONG_SETS)
+def test_wrong_training_sets_are_refused(blocks, message) -> None:
+    with pytest.raises(FeedbackError, match=f"(?s){message}"):
+        training_set(*blocks)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (with_value(torch.nan), r"datapoints\[1, 0\] is nan: row 1.*the point"),
+        (with_value(-torch.inf), r"datapoints\[1, 0\] is -inf: row 1"),
+        (ints([[0], [1]]), r"datapoints.*int64.*torch\.float64"),
+        (torch.zeros(3), r"datapoints.*\(3,\).*batch_shape x [nq] x d"),
+        (torch.zeros(0, 2), r"datapoints.*\(0, 2\).*at least one point"),
+        (points(3), r"Comparisons.*\(2,\).*broadcast.*\(3,\)"),
+    ],
+)
+def test_wrong_points_are_refused(features, message) -> None:
+    with pytest.raises(FeedbackError, match=f"(?s){message}"):
+        training_set(BATCH, features=features)
+
+
+def test_a_tensor_is_no_container() -> None:
+    with pytest.raises(FeedbackError, match=r"(?s)Tensor.*container|container.*Tensor"):
+        collect_feedback(None, [ints(PAIRS)])
 
 
 @pytest.mark.parametrize(
@@ -388,43 +259,22 @@ def test_batch_shapes_broadcast() -> None:
     assert TrainingSet(points(3, 1), (block,)).batch_shape == (3, 2)
 
 
-def every_block():
-    return [
-        Comparisons(ints(PAIRS)),
-        Comparisons(None, ints([[1, 2]])),
-        Comparisons(ints(PAIRS), ints([[1, 2]])),
-        Validity(ints([0, 2]), torch.tensor([True, False])),
-        Choices(ints([[0, 1, 2], [2, 1, -1]]), ints([1, 2])),
-        Rankings(ints([[2, 0, 1], [1, 2, -1]])),
-        OrdinalRatings(ints([0, 2]), ints([0, 3]), 4),
-        Strengths(ints(PAIRS), torch.tensor([0.25, 0.75])),
-        Ratings(ints([0, 2]), torch.tensor([0.25, 0.75])),
-    ]
+BLOCKS = [
+    *(make(torch.Generator().manual_seed(0), 3) for make in RANDOM.values()),
+    Comparisons(None, ints([[1, 2]])),
+    Comparisons(ints(PAIRS), ints([[1, 2]])),
+]
+each_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda b: type(b).__name__)
 
 
-RELATIVE = {
-    Comparisons: True,
-    Choices: True,
-    Rankings: True,
-    Strengths: True,
-    Validity: False,
-    OrdinalRatings: False,
-    Ratings: False,
-}
-
-
-def test_every_container_has_an_entry_here() -> None:
-    assert {type(block) for block in every_block()} == set(RANDOM)
-
-
-@pytest.mark.parametrize("block", every_block())
+@each_block
 def test_containers_are_frozen(block) -> None:
     for field in dataclasses.fields(block):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(block, field.name, None)
 
 
-@pytest.mark.parametrize("block", every_block())
+@each_block
 def test_mapping_tensors_maps_all_of_them_and_validates(block) -> None:
     doubled = block.map_tensors(lambda t: torch.cat([t, t], dim=0))
     for field in dataclasses.fields(block):
@@ -437,77 +287,17 @@ def test_mapping_tensors_maps_all_of_them_and_validates(block) -> None:
         block.map_tensors(lambda t: t.double())
 
 
-@pytest.mark.parametrize("block", every_block())
-def test_a_change_of_precision_leaves_indices_alone(block) -> None:
-    """As ``model.double()`` does it: floating point tensors only."""
-    double = block.map_tensors(lambda t: t.double() if t.is_floating_point() else t)
-    for field in dataclasses.fields(block):
-        old, new = getattr(block, field.name), getattr(double, field.name)
-        if isinstance(old, torch.Tensor):
-            floating = old.is_floating_point()
-            assert new.dtype == (torch.float64 if floating else old.dtype)
-            torch.testing.assert_close(new, old, check_dtype=False)
+def test_what_sees_only_differences_says_so() -> None:
+    assert {kind for kind in RANDOM if kind.relative} == {
+        Comparisons, Choices, Rankings, Strengths,
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", RANDOM)
-def test_what_sees_only_differences_says_so(kind) -> None:
-    assert kind.relative is RELATIVE[kind]
-
-
-@pytest.mark.parametrize("block", every_block())
+@each_block
 def test_indices_are_checked_up_to_the_last_point(block) -> None:
     block.check_indices(3)
     with pytest.raises(FeedbackError, match=rf"{type(block).__name__}\.\w+\[.*0 to 1"):
         block.check_indices(2)
-
-
-def scalars(feedback):
-    fields = {f.name: getattr(feedback, f.name) for f in dataclasses.fields(feedback)}
-    return {k: v for k, v in fields.items() if not isinstance(v, torch.Tensor)}
-
-
-@pytest.mark.parametrize("block", every_block())
-def test_every_container_goes_on_with_answers_about_later_points(block) -> None:
-    """Copies of all answers, whatever the container, and a batch of them."""
-    batch = block.map_tensors(lambda t: torch.stack([t, t]))
-    assert batch.batch_shape == (2,)
-    for more in (block, batch):
-        joined = block.followed_by(more.shifted(3))
-        joined.check_indices(6)
-        assert joined.batch_shape == more.batch_shape
-        assert scalars(joined) == scalars(block)
-        again = joined if more is block else joined.map_tensors(lambda t: t[1])
-        for name in {f.name for f in dataclasses.fields(block)} - scalars(block).keys():
-            old, new = getattr(block, name), getattr(again, name)
-            shift = 3 if name in block.index_fields else 0
-            later = torch.where(old == -1, -1, old + shift) if shift else old
-            assert torch.equal(new, torch.cat([old, later], dim=0))
-
-
-def test_more_answers_point_to_the_new_points() -> None:
-    old = TrainingSet(
-        points(),
-        (
-            Validity(ints([0]), torch.tensor([True])),
-            Comparisons(ints(PAIRS), ints([[1, 2]])),
-        ),
-    )
-    more = TrainingSet(
-        10 + points()[:2],
-        (
-            Rankings(ints([[1, 0, -1]])),
-            Comparisons(ints([[1, 0]])),
-            Validity(ints([1]), torch.tensor([False])),
-        ),
-    )
-    new = old.followed_by(more)
-    assert torch.equal(new.datapoints, torch.cat([points(), 10 + points()[:2]]))
-    comparisons, validity, rankings = new.feedback
-    assert torch.equal(comparisons.pairs, ints([*PAIRS, [4, 3]]))
-    assert torch.equal(comparisons.ties, ints([[1, 2]]))
-    assert validity.indices.tolist() == [0, 4]
-    assert validity.valid.tolist() == [True, False]
-    assert rankings.orders.tolist() == [[4, 3, -1]]
 
 
 def test_new_points_may_have_batches_that_the_old_ones_lack() -> None:
@@ -520,7 +310,7 @@ def test_new_points_may_have_batches_that_the_old_ones_lack() -> None:
         TrainingSet(points(3), ()).followed_by(TrainingSet(points(2), ()))
 
 
-@pytest.mark.parametrize("block", every_block())
+@each_block
 def test_containers_hold_copies(block) -> None:
     """What happens later to the tensors that were given changes nothing."""
     names = [field.name for field in dataclasses.fields(block)]
@@ -538,7 +328,7 @@ def test_containers_hold_copies(block) -> None:
     assert torch.equal(held.datapoints, points())
 
 
-@pytest.mark.parametrize("block", every_block())
+@each_block
 def test_nothing_is_copied_where_nothing_moves(block) -> None:
     """As where BoTorch moves a model to where it is at every call."""
     held = TrainingSet(points(), (block,))

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from botorch_pref.feedback import Choices, Rankings
@@ -57,6 +57,7 @@ def test_a_ranking_breaks_into_choices_of_the_best_that_is_left(
     assert torch.equal(stages, padded(expected, width))
 
 
+@settings(max_examples=30, deadline=None)
 @given(data=st.data(), num_rows=st.integers(1, 3))
 def test_batches_have_the_stages_of_their_rankings(data, num_rows) -> None:
     batches = [data.draw(item_lists(num_rows)) for _ in range(4)]

@@ -24,6 +24,7 @@ from botorch_pref.inference.solvers import PointSolver, RowSolver
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,
+    DensityFactors,
     PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
@@ -32,8 +33,7 @@ from botorch_pref.likelihoods import (
     register_positive,
 )
 from botorch_pref.likelihoods.box_factors import CorrelatedBoxFactors
-from botorch_pref.likelihoods.factors import DensityFactors, Factors
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors import Factors, joint_factors
 from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 ENGINES = {"laplace": laplace, "ep": expectation_propagation}

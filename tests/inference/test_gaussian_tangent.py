@@ -16,8 +16,7 @@ from botorch_pref.likelihoods.box_factors import (
     BoxFactors,
     CorrelatedBoxFactors,
 )
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors import Factors, joint_factors
 from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks, pair_rows
 
@@ -53,7 +52,7 @@ def correlated(m: int) -> CorrelatedBoxFactors:
     root = random(2, 3, 3, seed=3) * torch.tensor([[[1.0]], [[0.5]]])
     root[1, 2] = 0
     noise = NoiseBlocks(torch.tensor([[0, 1, 2], [3, 4, m]]), root @ root.mT, m)
-    return CorrelatedBoxFactors(b.rows, b.variance, b.lower, b.upper, noise)
+    return CorrelatedBoxFactors(b.rows, b.variance, b.lower, b.upper, noise=noise)
 
 
 def logits(m: int) -> LogitFactors:

@@ -21,7 +21,7 @@ from botorch_pref.likelihoods import (
     OrdinalProbitLikelihood,
     PreferenceLikelihood,
 )
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors import joint_factors
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 BEFORE, FURTHER = 5, 5

@@ -39,18 +39,6 @@ each_kind = pytest.mark.parametrize("build", [strengths, ratings])
 
 @each_kind
 @each_setting
-@pytest.mark.parametrize("z", [-2.0, -0.3, 0.0, 0.7, 2.5])
-def test_log_probability_is_scipy_s(build, precision, noise, z) -> None:
-    _, factors = build(precision, noise)
-    got = factors.log_prob(torch.full((len(ANSWERS),), z, dtype=torch.float64)).value
-    mean = stats.norm.cdf(z / math.sqrt(2 * noise))
-    below = stats.norm.sf(z / math.sqrt(2 * noise))
-    want = stats.beta.logpdf(ANSWERS, precision * mean, precision * below)
-    np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-9, atol=1e-9)
-
-
-@each_kind
-@each_setting
 def test_gradients_in_precision_and_noise_by_differences(
     build, precision, noise
 ) -> None:

@@ -11,13 +11,9 @@ from registry import CASES
 from truths.answer_probabilities import CUTPOINTS, number
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import (
-    OrdinalRatings,
-)
-from botorch_pref.likelihoods import (
-    OrdinalProbitLikelihood,
-)
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.feedback import OrdinalRatings
+from botorch_pref.likelihoods import OrdinalProbitLikelihood
+from botorch_pref.likelihoods.factors import joint_factors
 
 
 def test_a_level_is_as_wide_as_its_gap_far_from_zero() -> None:

@@ -8,21 +8,12 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.utils.probability.utils import ndtr
 from scipy import integrate
 from torch import Tensor
-from torch.distributions import (
-    Bernoulli,
-    Distribution,
-    Independent,
-    Normal,
-    StudentT,
-)
+from torch.distributions import Bernoulli, Distribution, Independent, Normal, StudentT
 
 from botorch_pref import (
     AffineProbitLikelihood,
     Comparisons,
     DuelingBALD,
-    DuelingEIIG,
-    DuelingKG,
-    DuelingMUC,
     EPPreferenceGP,
     LaplacePreferenceGP,
     PairwiseLogitLikelihood,
@@ -34,13 +25,13 @@ from botorch_pref import (
     Validity,
     log_validity_probability,
 )
-from botorch_pref.evaluation.scores import (
-    predictive_log_probability,
-)
+from botorch_pref.evaluation.scores import predictive_log_probability
 from botorch_pref.likelihoods import (
     DensityFactors,
+    DuelLink,
     PositiveParameter,
     PreferenceLikelihood,
+    ScalarFactors,
     register_positive,
 )
 from botorch_pref.models.predictions import model_link
@@ -134,6 +125,22 @@ def model() -> EPPreferenceGP:
     return fitted.eval().requires_grad_(False)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "methods"),
+    [
+        (PreferenceLikelihood, {"forward"}),
+        (ScalarFactors, {"log_prob", "curvature_gradient", "log_partition"}),
+        (
+            DuelLink,
+            {"log_win_probability", "expected_entropy", "win_slope", "win_variance"},
+        ),
+    ],
+)
+def test_few_methods_must_be_written(protocol: type, methods: set[str]) -> None:
+    """As `docs/extending.md` says; everything else has a default."""
+    assert protocol.__abstractmethods__ == methods
+
+
 # --- Engines
 
 
@@ -215,14 +222,6 @@ def test_batches_of_answers() -> None:
 # --- What the answers are expected to be
 
 
-def test_duel_probability(model) -> None:
-    for x in NEW:
-        moments = duel_moments(model, x, REFERENCE)
-        want = expected(lambda u: wandering_win(u, 0.5), *moments)
-        got = model.duel_probability(x, REFERENCE, observation_noise=True)
-        assert float(got) == pytest.approx(want, abs=1e-9)
-
-
 def test_held_out_answers(model) -> None:
     held_out = Comparisons(torch.tensor([[3, 0], [2, 1]]))
     got = predictive_log_probability(held_out, model, POINTS)
@@ -232,61 +231,6 @@ def test_held_out_answers(model) -> None:
         assert float(value) == pytest.approx(want, abs=1e-8)
     with pytest.raises(UnsupportedFeedbackError, match="ties"):
         predictive_log_probability(Comparisons(PAIRS, PAIRS), model, POINTS)
-
-
-def entropy(p: float) -> float:
-    return -p * math.log(p) - (1 - p) * math.log(1 - p)
-
-
-def test_information_and_improvement(model) -> None:
-    bald = DuelingBALD(model, REFERENCE)
-    eiig = DuelingEIIG(model, REFERENCE, k=0.3)
-    muc = DuelingMUC(model, REFERENCE)
-    for x in NEW:
-        moments = duel_moments(model, x, REFERENCE)
-        win = expected(lambda u: wandering_win(u, 0.5), *moments)
-        remaining = expected(lambda u: entropy(wandering_win(u, 0.5)), *moments)
-        spread = expected(
-            lambda u, win=win: (wandering_win(u, 0.5) - win) ** 2, *moments
-        )
-        information = entropy(win) - remaining
-        assert float(bald(x)) == pytest.approx(information, abs=1e-9)
-        value = 0.3 * math.log(win) + information
-        assert float(eiig(x)) == pytest.approx(value, abs=1e-9)
-        assert float(muc(x)) == pytest.approx(spread, abs=1e-9)
-
-
-def test_knowledge_gradient(model) -> None:
-    """Expectations given each answer, by integrals over the difference."""
-    x = NEW[1]
-    points = torch.cat([POINTS, x])
-    posterior = model.posterior(points)
-    mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
-    moments = duel_moments(model, x, REFERENCE)
-    shift = (covariance[:, 4] - covariance[:, 1]) / moments[1]
-    total = 0.0
-    for sign in (1, -1):
-        mass = expected(lambda u, s=sign: wandering_win(s * u, 0.5), *moments)
-        moved = expected(
-            lambda u, s=sign: (u - moments[0]) * wandering_win(s * u, 0.5), *moments
-        )
-        total += float((mass * mean + shift * moved).max())
-    want = total - float(mean[:4].max())
-    got = DuelingKG(model, X_ref=REFERENCE)(x)
-    assert float(got) == pytest.approx(want, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    "make", [DuelingEIIG, DuelingBALD, DuelingMUC, DuelingKG], ids=lambda c: c.__name__
-)
-def test_acquisition_functions_have_gradients(model, make) -> None:
-    acquisition = make(model, REFERENCE)
-    x = NEW[1:2].clone().requires_grad_()
-    (slope,) = torch.autograd.grad(acquisition(x).sum(), x)
-    with torch.no_grad():
-        ends = [float(acquisition(x + step)) for step in (1e-5, -1e-5)]
-    difference = (ends[0] - ends[1]) / 2e-5
-    assert float(slope) == pytest.approx(difference, rel=1e-4, abs=1e-8)
 
 
 def test_the_link_follows_the_parameters() -> None:

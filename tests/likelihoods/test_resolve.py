@@ -54,17 +54,6 @@ def test_a_kind_can_have_a_noise_of_its_own() -> None:
     assert got[Rankings] is got[Comparisons]
 
 
-def test_the_order_of_blocks_changes_no_noise() -> None:
-    own = PairwiseProbitLikelihood(0.7)
-    for blocks in ([RANKINGS, CHOICES], [CHOICES, RANKINGS]):
-        got = resolve(blocks, {Rankings: own})
-        assert got[Rankings] is own
-        assert got[Choices] is not own
-        # Comparisons that are still to come count like those there are.
-        got = resolve(blocks, {Comparisons: own})
-        assert got == {Comparisons: own, Choices: own, Rankings: own}
-
-
 def test_a_key_that_is_no_kind_of_feedback_is_refused() -> None:
     with pytest.raises(UnsupportedFeedbackError, match="names 'Choices'"):
         resolve([CHOICES], {"Choices": PairwiseProbitLikelihood()})
@@ -76,11 +65,8 @@ def test_choices_do_not_share_with_comparisons_of_another_link() -> None:
     assert isinstance(got[Choices], PairwiseProbitLikelihood)
 
 
-def test_levels_have_as_many_as_were_asked() -> None:
-    assert resolve([LEVELS])[OrdinalRatings].num_levels == 5
-
-
 def test_without_feedback_comparisons_are_still_to_come() -> None:
+    assert resolve([LEVELS])[OrdinalRatings].num_levels == 5
     assert set(resolve([])) == {Comparisons}
     assert set(resolve([], AffineProbitLikelihood())) == {Comparisons, Validity}
     named = {Choices: PairwiseProbitLikelihood()}

@@ -59,7 +59,7 @@ from botorch_pref import (
     Validity,
     incumbent,
 )
-from botorch_pref.likelihoods.links import ProbitLink
+from botorch_pref.likelihoods import ProbitLink
 
 DOUBLE = torch.float64
 

@@ -81,9 +81,7 @@ def test_derivatives_in_precision_and_latent_are_those_of_autograd(
 
 
 @given(
-    y=st.floats(1e-6, 1 - 1e-6),
-    log_precision=st.floats(-2, 4),
-    t=st.floats(-50, 50),
+    y=st.floats(1e-6, 1 - 1e-6), log_precision=st.floats(-2, 4), t=st.floats(-50, 50)
 )
 @settings(max_examples=100, deadline=None)
 def test_a_mirrored_answer_is_a_mirrored_latent(y, log_precision, t) -> None:

@@ -4,92 +4,17 @@ import itertools
 import math
 
 import mpmath as mp
-import numpy as np
 import pytest
 import torch
-from scipy import integrate, optimize, special
 
-from botorch_pref.numerics.normal import log_ndtr_and_slopes
+from botorch_pref.numerics.normal import log_ndtr_derivatives
 from botorch_pref.numerics.quadrature import log_concave_integral
-
-MEANS = [-800.0, -30.0, -2.0, 0.0, 0.7, 5.0, 800.0]
-VARIANCES = [1e-6, 1e-2, 1.0, 14.0, 16.0, 256.0, 1e4, 240.0**2, 1e6]
 
 
 def log_sigmoid(z):
     """``log sigma(z)`` and its first two derivatives."""
     win, loss = torch.sigmoid(z), torch.sigmoid(-z)
     return torch.nn.functional.logsigmoid(z), loss, -win * loss
-
-
-def integral(mean, variance, dtype=torch.float64):
-    mean = torch.as_tensor(mean, dtype=dtype)
-    mean = mean.reshape(1) if mean.dim() == 0 else mean
-    variance = torch.as_tensor(variance, dtype=dtype).expand_as(mean)
-    return log_concave_integral(lambda places: log_sigmoid, mean, variance)[:3]
-
-
-def exact_mode(mean, variance):
-    """Root of ``p(loss | z) = (z - mu) / s``, which lies in [mu, mu + s]."""
-    return optimize.brentq(
-        lambda z: special.expit(-z) - (z - mean) / variance,
-        mean - 1e-9,
-        mean + variance + 1e-9,
-        xtol=1e-12 * (1 + abs(mean)),
-        rtol=1e-14,
-    )
-
-
-def adaptive(mean, variance):
-    """Log integral and its mean derivatives, from the tilted density's moments."""
-    mode, scale = exact_mode(mean, variance), math.sqrt(variance)
-
-    def log_integrand(z):
-        return special.log_expit(z) - 0.5 * (z - mean) ** 2 / variance
-
-    peak = log_integrand(mode)
-    low, high = mode - 14 * scale, mode + 14 * scale
-    edges = {low, high, mode}
-    edges |= {e for e in np.arange(-40.0, 41.0, 8.0) if low < e < high}
-    edges |= {mode + k * scale for k in range(-6, 7, 2)}
-    edges = sorted(edges)
-
-    def expectation(function):
-        pieces = [
-            integrate.quad(
-                lambda z: function(z) * math.exp(log_integrand(z) - peak),
-                a,
-                b,
-                epsabs=1e-15 * scale,
-                epsrel=1e-13,
-                limit=200,
-            )[0]
-            for a, b in itertools.pairwise(edges)
-        ]
-        return math.fsum(pieces)
-
-    mass = expectation(lambda z: 1.0)
-    slope = expectation(lambda z: special.expit(-z)) / mass
-    curvature = (
-        expectation(
-            lambda z: (
-                (special.expit(-z) - slope) ** 2 - special.expit(z) * special.expit(-z)
-            )
-        )
-        / mass
-    )
-    value = peak + math.log(mass) - 0.5 * math.log(2 * math.pi * variance)
-    return value, slope, curvature
-
-
-@pytest.mark.parametrize("variance", VARIANCES)
-@pytest.mark.parametrize("mean", MEANS)
-def test_logistic_integral_at_any_width(mean, variance) -> None:
-    expected = adaptive(mean, variance)
-    for value, want in zip(integral(mean, variance), expected, strict=True):
-        # Of the exponent, and of nodes whose spacing is small beside the mean.
-        rounding = 4e-16 * (abs(expected[0]) + abs(mean) / math.sqrt(variance))
-        assert float(value) == pytest.approx(want, abs=1e-9 + rounding)
 
 
 def test_gaussian_factor_in_closed_form() -> None:
@@ -113,60 +38,49 @@ def test_gaussian_factor_in_closed_form() -> None:
     torch.testing.assert_close(ratio, t / (s + t), rtol=1e-12, atol=0)
 
 
-def test_value_is_differentiable_in_mean_and_variance() -> None:
-    """d/d mu is the slope; d/d s is (curvature + slope^2) / 2 (the heat equation)."""
-    mean = torch.tensor([-6.0, 0.0, 2.0], dtype=torch.float64, requires_grad=True)
-    variance = torch.tensor([0.3, 4.0, 9.0], dtype=torch.float64, requires_grad=True)
-    value, slope, curvature, _ = log_concave_integral(
-        lambda _: log_sigmoid, mean, variance
-    )
-    by_mean, by_variance = torch.autograd.grad(value.sum(), (mean, variance))
-    torch.testing.assert_close(by_mean, slope.detach(), rtol=0, atol=1e-10)
-    heat = 0.5 * (curvature + slope.square()).detach()
-    torch.testing.assert_close(by_variance, heat, rtol=0, atol=1e-9)
-
-
-def test_single_precision_and_batches() -> None:
-    mean = torch.tensor([[-800.0, -1.0, 3.0], [0.0, 30.0, 800.0]])
-    variance = torch.tensor([0.5, 4.0, 9.0]).expand(2, 3)
-    together = integral(mean, variance, torch.float32)
-    for i in range(2):
-        for j in range(3):
-            expected = adaptive(float(mean[i, j]), float(variance[i, j]))
-            for value, want in zip(together, expected, strict=True):
-                assert value.dtype == torch.float32
-                assert float(value[i, j]) == pytest.approx(want, rel=2e-5, abs=2e-6)
-
-
-# Wins, losses, the noise's deviation, and the mean and variance of the Gaussian: powers
-# that are cliffs ten thousand times narrower than it, and contradictions beside it.
+# The link and its scale, wins, losses, and mean and variance of the Gaussian. Powers
+# are cliffs ten thousand times narrower than it, or contradict each other beside it.
 POWERS = [
-    (100_000, 0, 1.4, 0.0, 2e4),
-    (100_000, 0, 0.045, 0.0, 2e4),
-    (100_000, 0, 1.4, -3.0, 0.5),
-    (100_000, 0, 1.4, 60.0, 225.0),
-    (100_000, 1, 0.045, -3.0, 0.5),
-    (100_000, 50_000, 0.045, 0.0, 2e4),
-    (1_000, 1, 0.045, 0.0, 2.0),
-    (20, 15, 1.4, -300.0, 2e4),
-    (10, 0, 0.045, -3.0, 0.5),
-    (2, 1, 1.4, 1.0, 3.0),
+    ("probit", 1.4, 100_000, 0, 0.0, 2e4),
+    ("probit", 0.045, 100_000, 0, 0.0, 2e4),
+    ("probit", 1.4, 100_000, 0, -3.0, 0.5),
+    ("probit", 1.4, 100_000, 0, 60.0, 225.0),
+    ("probit", 0.045, 100_000, 1, -3.0, 0.5),
+    ("probit", 0.045, 100_000, 50_000, 0.0, 2e4),
+    ("probit", 0.045, 1_000, 1, 0.0, 2.0),
+    ("probit", 1.4, 20, 15, -300.0, 2e4),
+    ("probit", 0.045, 10, 0, -3.0, 0.5),
+    ("probit", 1.4, 2, 1, 1.0, 3.0),
+    ("logit", 1.0, 1, 0, -800.0, 1e-6),
+    ("logit", 1.0, 1, 0, 0.7, 1e-2),
+    ("logit", 1.0, 1, 0, -40.0, 1.0),
+    ("logit", 1.0, 1, 0, -90.0, 900.0),
+    ("logit", 1.0, 1, 0, 32.0, 1030.0),
+    ("logit", 1.0, 1, 0, 800.0, 1e6),
+    ("logit", 1.0, 1, 0, -3e6, 1e12),
 ]
 
 
-def power_truth(wins, losses, scale, mean, variance):
+def log_probability(link, scale, z):
+    """Log probability of a win and its slope, with the digits of mpmath."""
+    if link == "logit":
+        return -mp.log1p(mp.exp(-z)), 1 / (1 + mp.exp(z))
+    win = mp.erfc(-z / scale / mp.sqrt(2)) / 2
+    density = mp.exp(-((z / scale) ** 2) / 2) / mp.sqrt(2 * mp.pi) / scale
+    return mp.log(win), density / win
+
+
+def power_truth(link, scale, wins, losses, mean, variance):
     """The log integral, tilted mean and variance, in many digits."""
     scale, mean, variance = mp.mpf(scale), mp.mpf(mean), mp.mpf(variance)
 
     def log_terms(z):
-        win, loss = (mp.erfc(-s * z / scale / mp.sqrt(2)) / 2 for s in (1, -1))
-        square = (z - mean) ** 2 / (2 * variance)
-        return wins * mp.log(win) + losses * mp.log(loss) - square
+        (win, _), (loss, _) = (log_probability(link, scale, s * z) for s in (1, -1))
+        return wins * win + losses * loss - (z - mean) ** 2 / (2 * variance)
 
     def slope(z):
-        density = mp.exp(-((z / scale) ** 2) / 2) / mp.sqrt(2 * mp.pi) / scale
-        win, loss = (mp.erfc(-s * z / scale / mp.sqrt(2)) / 2 for s in (1, -1))
-        return density * (wins / win - losses / loss) - (z - mean) / variance
+        (_, win), (_, loss) = (log_probability(link, scale, s * z) for s in (1, -1))
+        return wins * win - losses * loss - (z - mean) / variance
 
     low, high = mean - 1000 * mp.sqrt(variance) - 50, mean + 1000 * mp.sqrt(variance)
     high += 50
@@ -180,13 +94,14 @@ def power_truth(wins, losses, scale, mean, variance):
 
     peak = bisect(lambda z: slope(z) > 0)
     top = log_terms(peak)
-    # Pieces between points where the integrand has fallen by so much.
+    # Pieces between points where the integrand has fallen by so much, and bends.
     levels = [mp.mpf(d) for d in (0.01, 0.1, 0.3, 1, 2, 4, 8, 16, 32, 60)]
     edges = [peak]
     for fall in levels:
         edges.append(bisect(lambda z, d=fall: z < peak and log_terms(z) < top - d))
         edges.append(bisect(lambda z, d=fall: z < peak or log_terms(z) > top - d))
-    edges = sorted(edges)
+    bends = [-60, -20, -6, -2, 0, 2, 6, 20, 60] if link == "logit" else []
+    edges = sorted({*edges, *(b for b in bends if min(edges) < b < max(edges))})
     pieces = sorted(
         {a + (b - a) * k / 2 for a, b in itertools.pairwise(edges) for k in range(3)}
     )
@@ -206,33 +121,57 @@ def power_truth(wins, losses, scale, mean, variance):
     return float(value), float(peak + centre), float(spread)
 
 
-@pytest.mark.parametrize("power", POWERS, ids=str)
-def test_powers_of_probits_in_many_digits(power) -> None:
-    wins, losses, scale, mean, variance = power
-
+def power_of(link, scale, wins, losses):
     def log_product(z):
         value, first, second = torch.zeros_like(z), 0.0, 0.0
         for count, sign in ((wins, 1), (losses, -1)):
-            log_p, slope, bend = log_ndtr_and_slopes(sign * z / scale)
-            value = value + count * log_p
-            first = first + count * sign * slope / scale
-            second = second + count * bend / scale**2
+            x = sign * z / scale
+            parts = log_sigmoid(x) if link == "logit" else log_ndtr_derivatives(x)
+            value = value + count * parts[0]
+            first = first + count * sign * parts[1] / scale
+            second = second + count * parts[2] / scale**2
         return value, first, second
 
+    return lambda places: log_product
+
+
+@pytest.mark.parametrize("power", POWERS, ids=str)
+def test_powers_in_many_digits(power) -> None:
+    *function, mean, variance = power
     at = [torch.tensor([x], dtype=torch.float64) for x in (mean, variance)]
-    found = log_concave_integral(lambda places: log_product, *at)
-    with mp.workdps(22):
+    found = log_concave_integral(power_of(*function), *at)
+    with mp.workdps(24):
         value, centre, spread = power_truth(*power)
     deviation = math.sqrt(spread)
-    assert float(found.value) == pytest.approx(value, rel=1e-9, abs=1e-9)
-    moved = mean + variance * float(found.first)
     # The mean of the Gaussian has so many digits.
     rounding = 1e-15 * (abs(mean) + math.sqrt(variance)) / deviation
+    assert float(found.value) == pytest.approx(value, rel=1e-9, abs=1e-9 + rounding)
+    moved = mean + variance * float(found.first)
     assert abs(moved - centre) <= (1e-7 + 100 * rounding) * deviation
     assert float(found.ratio) == pytest.approx(spread / variance, rel=1e-7)
-    single = log_concave_integral(lambda places: log_product, *(t.float() for t in at))
+    single = log_concave_integral(power_of(*function), *(t.float() for t in at))
     assert single.ratio.dtype == torch.float32
     assert float(single.ratio) == pytest.approx(spread / variance, rel=1e-5)
+
+
+def test_derivatives_where_wide_and_narrow_stand_together() -> None:
+    mean = torch.tensor([-3000.0, -50.0, 0.0, 400.0, 2.0], dtype=torch.float64)
+    variance = torch.tensor([2e3, 1e4, 5e3, 1e6, 3.0], dtype=torch.float64)
+    mean.requires_grad_(), variance.requires_grad_()
+    of_rows = power_of("logit", 1.0, 1, 0)
+    value, slope, bent, _ = log_concave_integral(of_rows, mean, variance)
+    by_mean, by_variance = torch.autograd.grad(value.sum(), (mean, variance))
+    torch.testing.assert_close(by_mean, slope, rtol=1e-12, atol=1e-15)
+    # The heat equation.
+    heat = 0.5 * (bent + slope.square())
+    torch.testing.assert_close(by_variance, heat, rtol=1e-9, atol=1e-15)
+    for place, unit in enumerate((1.0, 1e2, 1e4)):
+        assert torch.autograd.gradcheck(
+            lambda m, v, place=place, unit=unit: (
+                unit * log_concave_integral(of_rows, m, v)[place]
+            ),
+            (mean, variance), eps=1e-3, atol=1e-7, rtol=1e-5,
+        )  # fmt: skip
 
 
 def test_a_power_whose_peak_newton_steps_from_side_to_side() -> None:

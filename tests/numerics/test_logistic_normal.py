@@ -4,15 +4,12 @@ import math
 
 import pytest
 import torch
-from mpmath import mp
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from botorch_pref.numerics.logistic_normal import (
     expected_sigmoid_entropy,
-    expected_sigmoid_slope,
     log_expected_sigmoid,
-    sigmoid_variance,
 )
 
 MEANS = [-800.0, -40.0, -5.0, -0.3, 0.0, 0.3, 5.0, 40.0]
@@ -121,74 +118,3 @@ def test_float32() -> None:
         torch.testing.assert_close(
             single.double(), function(mean, variance), rtol=3e-5, atol=1e-6
         )
-
-
-def slope_at_thirty_digits(mean: float, deviation: float) -> tuple[float, float]:
-    """``E[s (1 - s)]`` and ``Var[s]`` of ``s = sigmoid(u)``, split where it bends."""
-    with mp.workdps(30):
-        m, t = mp.mpf(mean), mp.mpf(deviation)
-        ends = m - 14 * t, m + 14 * t
-        bends = [m + k * t for k in (-8, -4, -2, -1, 0, 1, 2, 4, 8)]
-        bends += [mp.mpf(k) for k in (-60, -20, -6, -2, 0, 2, 6, 20, 60)]
-        cuts = sorted({*ends, *(b for b in bends if ends[0] < b < ends[1])})
-
-        def expect(function):
-            return mp.quad(
-                lambda u: function(1 / (1 + mp.exp(-u))) * mp.npdf(u, m, t),
-                cuts,
-                maxdegree=5,
-            )
-
-        win = expect(lambda s: s)
-        slope = expect(lambda s: s * (1 - s))
-        return float(slope), float(expect(lambda s: (s - win) ** 2))
-
-
-# On both sides of a deviation of 1/2, where the forms change.
-@pytest.mark.parametrize("deviation", [1e-4, 0.49, 0.51, 3.0, 300.0])
-@pytest.mark.parametrize("mean", [0.0, -0.7, 6.0])
-def test_slope_and_variance_against_thirty_digits(
-    mean: float, deviation: float
-) -> None:
-    slope, spread = slope_at_thirty_digits(mean, deviation)
-    arguments = double(mean), double(deviation**2)
-    assert float(expected_sigmoid_slope(*arguments)) == pytest.approx(slope, rel=1e-12)
-    # Above 1/2 the variance is a difference of numbers that are at most 1/4.
-    assert float(sigmoid_variance(*arguments)) == pytest.approx(
-        spread, rel=1e-11, abs=1e-14 * (deviation > 0.5)
-    )
-
-
-def test_variance_of_a_small_deviation_is_that_of_a_line() -> None:
-    mean = double(-30.0, -2.0, 0.0, 5.0, 300.0)
-    slope = torch.sigmoid(mean) * torch.sigmoid(-mean)
-    ours = sigmoid_variance(mean, double(1e-20))
-    torch.testing.assert_close(ours, 1e-20 * slope.square(), rtol=1e-12, atol=0.0)
-    assert not bool(sigmoid_variance(mean, double(0.0)).any())
-
-
-def test_slope_is_that_of_the_win_probability() -> None:
-    mean = torch.linspace(-9, 9, 37, dtype=torch.double).requires_grad_()
-    for deviation in (1e-3, 0.4, 0.6, 2.0, 50.0):
-        variance = torch.full_like(mean, deviation**2)
-        win = log_expected_sigmoid(mean, variance).exp()
-        (derivative,) = torch.autograd.grad(win.sum(), mean)
-        ours = expected_sigmoid_slope(mean, variance)
-        torch.testing.assert_close(ours, derivative, rtol=1e-10, atol=1e-15)
-
-
-@pytest.mark.slow
-def test_gradients_of_slope_and_variance_match_finite_differences() -> None:
-    mean = double(-6.0, -0.3, 0.0, 2.0).requires_grad_()
-    variance = double(1e-3, 0.2, 0.3, 4.0, 100.0).unsqueeze(-1).requires_grad_()
-    for function in (expected_sigmoid_slope, sigmoid_variance):
-        assert torch.autograd.gradcheck(function, (mean, variance), eps=1e-6, atol=1e-8)
-
-
-def test_slope_and_variance_have_finite_gradients_at_the_ends() -> None:
-    mean = double(0.0, 800.0, -800.0, 1e6).requires_grad_()
-    variance = double(0.0, 1e-30, 1e8).unsqueeze(-1).requires_grad_()
-    for function in (expected_sigmoid_slope, sigmoid_variance):
-        value = function(mean, variance)
-        for slope in torch.autograd.grad(value.sum(), (mean, variance)):
-            assert bool(slope.isfinite().all())

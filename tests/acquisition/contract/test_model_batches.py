@@ -11,8 +11,7 @@ from botorch_pref.acquisition import (
     DuelingEIIG,
 )
 from botorch_pref.acquisition.base import DuelingAcquisition
-from botorch_pref.likelihoods import PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links import ProbitLink
+from botorch_pref.likelihoods import PairwiseProbitLikelihood, ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 
 PAIRS = torch.tensor([[[2, 0], [2, 1], [3, 1]], [[0, 1], [0, 2], [3, 2]]])

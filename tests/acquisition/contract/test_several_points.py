@@ -14,7 +14,7 @@ from linear_operator import to_linear_operator
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingEUBO
-from botorch_pref.likelihoods.links import ProbitLink
+from botorch_pref.likelihoods import ProbitLink
 from botorch_pref.models.predictions import awaiting_answers
 
 

@@ -11,8 +11,11 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.likelihoods import PairwiseLogitLikelihood, PairwiseProbitLikelihood
-from botorch_pref.likelihoods.links import ProbitLink
+from botorch_pref.likelihoods import (
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    ProbitLink,
+)
 from botorch_pref.models import SkewPreferenceGP
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 

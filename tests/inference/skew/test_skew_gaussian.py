@@ -14,7 +14,7 @@ from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.inference.ep import expectation_propagation
 from botorch_pref.inference.skew.posterior import exact_log_evidence, skew_gaussian
 from botorch_pref.likelihoods import AffineProbitLikelihood, PairwiseProbitLikelihood
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors import joint_factors
 
 POINTS = torch.tensor([0.0, 0.35, 0.8, 1.0], dtype=torch.float64)
 MEAN = torch.tensor([0.4, -0.3, 0.1, 0.0], dtype=torch.float64)

@@ -20,7 +20,7 @@ from botorch_pref.likelihoods import (
     PairwiseLogitLikelihood,
     PlackettLuceLikelihood,
 )
-from botorch_pref.likelihoods.joint_factors import joint_factors
+from botorch_pref.likelihoods.factors import joint_factors
 from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 DOUBLE = torch.float64

@@ -13,49 +13,25 @@ from scipy import integrate
 from scipy.stats import multivariate_normal
 from truths.answer_probabilities import number, tilted_moments
 
-from botorch_pref.feedback import (
-    Choices,
-    OrdinalRatings,
-    Rankings,
-    Validity,
-)
+from botorch_pref.feedback import Choices, OrdinalRatings, Rankings, Validity
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
 )
-from botorch_pref.likelihoods.box_factors import (
-    CorrelatedBoxFactors,
-)
+from botorch_pref.likelihoods.box_factors import CorrelatedBoxFactors
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in CASES.values() if c.feedback is WIN], ids=lambda c: str(c.row)
+    "case", [c for c in CASES.values() if c.feedback in (WIN, TIE)], ids=lambda c: c.row
 )
 @pytest.mark.parametrize(("mean", "variance"), CAVITIES)
-def test_win_probability_is_the_expected_probability_of_a_win(
-    case, mean, variance
-) -> None:
+def test_wins_and_ties_have_their_expected_probabilities(case, mean, variance) -> None:
     value, _, _ = tilted_moments(case, mean, variance)
-    got = case.build().win_probability(
-        torch.tensor(mean, dtype=torch.float64),
-        torch.tensor(variance, dtype=torch.float64),
-    )
-    assert number(got) == pytest.approx(math.exp(value), rel=1e-8)
-
-
-@pytest.mark.parametrize(
-    "case", [c for c in CASES.values() if c.feedback is TIE], ids=lambda c: str(c.row)
-)
-@pytest.mark.parametrize(("mean", "variance"), CAVITIES)
-def test_tie_probability_is_the_expected_probability_of_a_tie(
-    case, mean, variance
-) -> None:
-    value, _, _ = tilted_moments(case, mean, variance)
-    got = case.build().tie_probability(
-        torch.tensor(mean, dtype=torch.float64),
-        torch.tensor(variance, dtype=torch.float64),
-    )
+    likelihood = case.build()
+    ties = case.feedback is TIE
+    probability = likelihood.tie_probability if ties else likelihood.win_probability
+    got = probability(*torch.tensor([mean, variance], dtype=torch.float64))
     assert number(got) == pytest.approx(math.exp(value), rel=1e-8)
 
 

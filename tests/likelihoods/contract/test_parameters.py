@@ -10,9 +10,7 @@ from registry import CASES, ENTRIES, TIE
 from truths.answer_probabilities import number
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
-from botorch_pref.feedback import (
-    Comparisons,
-)
+from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     PairwiseLogitLikelihood,

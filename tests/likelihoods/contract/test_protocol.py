@@ -9,8 +9,7 @@ from registry import CELLS, ENTRIES, SET_CASES
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
-from botorch_pref.likelihoods import PreferenceLikelihood
-from botorch_pref.likelihoods.links import DuelLink
+from botorch_pref.likelihoods import DuelLink, PreferenceLikelihood
 
 DOUBLE = torch.float64
 MEANS = torch.tensor([-12.0, -1.3, 0.0, 0.4, 6.0], dtype=DOUBLE).unsqueeze(-1)

@@ -4,16 +4,10 @@ import torch
 from registry import CASES, FAILED
 from truths.answer_probabilities import PAIR
 
-from botorch_pref.feedback import (
-    Comparisons,
-)
-from botorch_pref.likelihoods import (
-    PairwiseLogitLikelihood,
-)
-from botorch_pref.likelihoods.box_factors import (
-    BoxFactors,
-)
-from botorch_pref.likelihoods.joint_factors import JointFactors, joint_factors
+from botorch_pref.feedback import Comparisons
+from botorch_pref.likelihoods import PairwiseLogitLikelihood
+from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import JointFactors, joint_factors
 
 SECOND_PAIR = torch.tensor([[2, 0]])
 

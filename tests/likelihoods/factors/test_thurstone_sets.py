@@ -5,10 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.likelihoods.box_factors import (
-    choice_factors,
-    ranking_factors,
-)
+from botorch_pref.likelihoods.probit import choice_factors, ranking_factors
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 NUM_POINTS = 12

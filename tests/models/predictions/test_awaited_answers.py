@@ -7,7 +7,7 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_pref.likelihoods.links import ProbitLink
+from botorch_pref.likelihoods import ProbitLink
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior

@@ -1,0 +1,809 @@
+"""Frozen, validated containers of what people say, one for each kind of answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self, cast
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from botorch_pref.errors import FeedbackError
+
+__all__ = [
+    "Choices",
+    "Comparisons",
+    "Feedback",
+    "OrdinalRatings",
+    "Rankings",
+    "Ratings",
+    "Strengths",
+    "Validity",
+    "check_distinct",
+    "check_index_tensor",
+    "check_same_shape",
+]
+
+_PADDING = -1
+# Double precision, in which counts are multiplied, has no larger whole numbers.
+_MOST = 2**53
+
+
+class Feedback(ABC):
+    """A frozen, validated block of answers of one kind.
+
+    Subclasses are frozen dataclasses of tensors whose indices point into the
+    ``datapoints`` of a model. The tensors are copies, of integers as ``long``: what
+    happens later to those that were given changes nothing here.
+
+    Attributes:
+        relative: Whether only differences of utilities are seen.
+        padded: Whether rows of indices may end in -1, for sets of unequal size.
+        wide_fields: Names of the fields with several indices an answer,
+            ``batch_shape x m x k``. Other tensors hold one entry an answer.
+        counted: The fields of answers by the name of the field that says how often each
+            was given. Empty for containers without counts.
+    """
+
+    relative: ClassVar[bool]
+    padded: ClassVar[bool] = False
+    wide_fields: ClassVar[tuple[str, ...]] = ()
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {}
+
+    def __post_init__(self) -> None:
+        """Copies the tensors; subclasses validate them after it."""
+        for name, value in self._fields().items():
+            if isinstance(value, Tensor):
+                kept = value.clone() if _is_not_whole(value) else value.long().clone()
+                object.__setattr__(self, name, kept)
+
+    @property
+    @abstractmethod
+    def index_fields(self) -> tuple[str, ...]:
+        """Names of the fields that hold indices into ``datapoints``."""
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """The batch shape of the answers."""
+        return torch.broadcast_shapes(*self._batch_shapes)
+
+    @property
+    def _batch_shapes(self) -> list[torch.Size]:
+        return [
+            value.shape[: -2 if name in self.wide_fields else -1]
+            for name, value in self._fields().items()
+            if isinstance(value, Tensor)
+        ]
+
+    def _fields(self) -> dict[str, Any]:
+        names = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {field.name: getattr(self, field.name) for field in names}
+
+    @property
+    def tables(self) -> dict[str | None, tuple[str, ...]]:
+        """The fields that were given, by the field of their counts; None for no counts.
+
+        The fields of one table have a row for each answer.
+        """
+        tensors = [n for n, v in self._fields().items() if isinstance(v, Tensor)]
+        tables = self.counted or {None: tuple(tensors)}
+        return {c: names for c, names in tables.items() if names[0] in tensors}
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether some answers have counts."""
+        return any(getattr(self, name) is not None for name in self.counted if name)
+
+    @property
+    def answer_counts(self) -> Tensor:
+        """The counts of all answers, ``batch_shape x m`` long, table by table.
+
+        The answers of comparisons are the pairs and then the ties. One answer with a
+        count is one row of the container, and the sum is how many answers there are.
+        """
+        parts = [self._counts(*table) for table in self.tables.items()]
+        batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
+
+    def _counts(self, name: str | None, fields: tuple[str, ...]) -> Tensor:
+        given = None if name is None else getattr(self, name)
+        if given is not None:
+            return cast("Tensor", given)
+        like: Tensor = getattr(self, fields[0])
+        m = like.shape[-2 if fields[0] in self.wide_fields else -1]
+        return torch.ones(m, dtype=torch.long, device=like.device)
+
+    def _check_counts(self) -> None:
+        """Checks the counts and makes them ``long``; after the fields of answers."""
+        kind = type(self).__name__
+        for name, fields in self.counted.items():
+            counts = getattr(self, str(name))
+            if counts is None:
+                continue
+            label, of = f"{kind}.{name}", getattr(self, fields[0])
+            if of is None:
+                raise FeedbackError(
+                    f"{label} counts {fields[0]}, of which none are given."
+                )
+            counts = _checked_counts(label, counts)
+            shape = of.shape[: -1 if fields[0] in self.wide_fields else None]
+            if counts.shape[-1:] != shape[-1:] or not _broadcast(counts.shape, shape):
+                raise FeedbackError(
+                    f"{label} has shape {tuple(counts.shape)}, but {kind}.{fields[0]} "
+                    f"has answers of shape {tuple(shape)}: one count an answer."
+                )
+            object.__setattr__(self, str(name), counts)
+
+    def take(self, *rows: Tensor) -> Self:
+        """Some of the answers, with their counts.
+
+        Args:
+            rows: For each of :attr:`tables` the places of answers, ``m'`` long, or
+                ``m`` booleans. At least one answer is left in all; a table without any
+                is left out.
+        """
+        taken: dict[str, Any] = {}
+        for (count, names), places in zip(self.tables.items(), rows, strict=True):
+            size = int(places.sum()) if places.dtype == torch.bool else len(places)
+            for name in (*names, *([count] if count else [])):
+                value = getattr(self, name)
+                if value is not None:
+                    wide = (slice(None),) * (name in self.wide_fields)
+                    value = value[(..., places, *wide)] if size else None
+                taken[name] = value
+        return dataclasses.replace(self, **taken)  # type: ignore[type-var]
+
+    def repeated(self, most: int) -> Self:
+        """The same answers without counts, each as many rows as it counts.
+
+        Raises:
+            FeedbackError: There are more than ``most`` rows, or elements of a batch
+                have different counts.
+        """
+        rows, without = [], dict.fromkeys(map(str, self.counted))
+        for table in self.tables.items():
+            counts = self._counts(*table)
+            of_all = counts.reshape(-1, counts.shape[-1])
+            if bool((of_all != of_all[0]).any()):
+                raise FeedbackError(
+                    f"{type(self).__name__}.{table[0]} differs between elements of the "
+                    "batch; this likelihood takes counts that are the same in all."
+                )
+            rows.append(of_all[0])
+        total = sum(int(counts.sum()) for counts in rows)
+        if total > most:
+            raise FeedbackError(
+                f"{type(self).__name__} counts {total} answers, which this likelihood "
+                f"sees one by one: at most {most}. Use one that takes them together, "
+                "such as PlackettLuceLikelihood of choices and rankings, or smaller "
+                "counts."
+            )
+        places = [torch.arange(len(c)).to(c).repeat_interleave(c) for c in rows]
+        return dataclasses.replace(self, **without).take(*places)  # type: ignore[type-var]
+
+    def check_indices(self, num_points: int) -> None:
+        """Checks that every answer is about one of the ``num_points`` datapoints.
+
+        Raises:
+            FeedbackError: An index is negative (and no padding) or not below ``n``.
+        """
+        for name in self.index_fields:
+            indices = getattr(self, name)
+            bad = (indices < (_PADDING if self.padded else 0)) | (indices >= num_points)
+            if where := _first(bad):
+                raise FeedbackError(
+                    f"{type(self).__name__}.{name}{where} is "
+                    f"{int(indices[tuple(where)])}, but there are {num_points} "
+                    f"datapoints: indices go from 0 to {num_points - 1}."
+                )
+
+    def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """The same answers with ``function`` applied to every tensor.
+
+        The block itself is returned where the function gives back every tensor that it
+        is given, as ``lambda t: t.cuda()`` does on the device.
+        """
+        given = {n: v for n, v in self._fields().items() if isinstance(v, Tensor)}
+        fields = {name: function(value) for name, value in given.items()}
+        if all(fields[name] is value for name, value in given.items()):
+            return self
+        return dataclasses.replace(self, **fields)  # type: ignore[type-var]
+
+    def shifted(self, offset: int) -> Self:
+        """The same answers with every index, but no padding, moved by an offset."""
+        return self._moved(lambda indices: indices + offset)
+
+    def reindexed(self, places: Tensor) -> Self:
+        """The same answers about points in other places; padding stays.
+
+        Args:
+            places: ``n`` integers, the new place of each point.
+        """
+        return self._moved(lambda indices: places[indices])
+
+    def _moved(self, place: Callable[[Tensor], Tensor]) -> Self:
+        indices = {name: getattr(self, name) for name in self.index_fields}
+        moved = {n: torch.where(v < 0, v, place(v)) for n, v in indices.items()}
+        return dataclasses.replace(self, **moved)  # type: ignore[type-var]
+
+    def followed_by(self, other: Self) -> Self:
+        """Concatenation of these answers and those of another block.
+
+        Args:
+            other: Of the same kind, about the same ``datapoints``. Batch shapes
+                broadcast; sets of unequal size are padded to the largest.
+
+        Raises:
+            FeedbackError: A block of another kind, batch shapes that do not broadcast,
+                or another scale (``num_levels``).
+        """
+        kind = type(self).__name__
+        if type(other) is not type(self):
+            raise FeedbackError(
+                f"{kind} cannot be followed by {type(other).__name__}; give a model "
+                "both in feedback=[...]."
+            )
+        if not _broadcast(self.batch_shape, other.batch_shape):
+            raise FeedbackError(
+                f"{kind} of batch shape {tuple(self.batch_shape)} cannot be followed "
+                f"by batch shape {tuple(other.batch_shape)}, which does not broadcast "
+                "with it; give both the same, or none."
+            )
+        both = self._fields(), other._fields()
+        for count, fields in self.counted.items():
+            if any(given[str(count)] is not None for given in both):
+                for block, given in zip((self, other), both, strict=True):
+                    there = given[fields[0]] is not None
+                    given[str(count)] = block._counts(count, fields) if there else None
+        joined = {n: self._joined(n, mine, both[1][n]) for n, mine in both[0].items()}
+        return dataclasses.replace(self, **joined)  # type: ignore[type-var]
+
+    def _joined(self, name: str, first: Any, second: Any) -> Any:
+        if first is None or second is None:
+            return second if first is None else first
+        if isinstance(first, Tensor):
+            return _concatenated(first, second, -2 if name in self.wide_fields else -1)
+        if first != second:
+            raise FeedbackError(
+                f"{type(self).__name__}.{name} is {first} in one block and {second} in "
+                "the other; answers on different scales cannot be one block."
+            )
+        return first
+
+
+def _concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:
+    """The answers of one tensor and then those of another, with batches broadcast.
+
+    Along -2 rows of indices are padded with -1 to the longer of the two.
+    """
+    if along == -2:
+        widest = max(first.shape[-1], second.shape[-1])
+        first, second = (
+            pad(rows, (0, widest - rows.shape[-1]), value=_PADDING)
+            for rows in (first, second)
+        )
+    batch = torch.broadcast_shapes(first.shape[:along], second.shape[:along])
+    parts = [rows.expand(*batch, *rows.shape[along:]) for rows in (first, second)]
+    return torch.cat(parts, dim=along)
+
+
+# --- Checks of fields
+
+
+def _first(bad: Tensor) -> list[int]:
+    """The place of the first True; empty where there is none."""
+    return bad.nonzero()[0].tolist() if bool(bad.any()) else []
+
+
+def _broadcast(*shapes: torch.Size) -> bool:
+    try:
+        torch.broadcast_shapes(*shapes)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _is_not_whole(value: Tensor) -> bool:
+    """Whether a tensor is not of an integer dtype."""
+    return value.is_floating_point() or value.is_complex() or value.dtype == torch.bool
+
+
+def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
+    """Checks that a field is a non-empty integer tensor of the right width.
+
+    Args:
+        name: The field in messages, for example ``Comparisons.pairs``.
+        value: What was given.
+        width: The size of the last dimension, or None for a vector of indices.
+
+    Returns:
+        The value as a ``long`` tensor.
+
+    Raises:
+        FeedbackError: It is something else, or has no rows.
+    """
+    shape = "m" if width is None else f"m x {width}"
+    value = _integers(name, value, shape, "indices into datapoints")
+    min_dim = 1 if width is None else 2
+    if value.dim() < min_dim or (width is not None and value.shape[-1] != width):
+        raise FeedbackError(
+            f"{name} has shape {tuple(value.shape)}, expected batch_shape x {shape}."
+        )
+    if value.numel() == 0:
+        raise FeedbackError(f"{name} has no rows; pass None where nothing was said.")
+    return value
+
+
+def check_same_shape(name: str, value: Tensor, expected: torch.Size, of: str) -> None:
+    """Checks that there is one answer for each row of indices.
+
+    Args:
+        name: The field of the answers, for example ``Ratings.ratings``.
+        value: The answers.
+        expected: The shape they must have.
+        of: What that is the shape of, for example ``Ratings.indices``.
+
+    Raises:
+        FeedbackError: The shapes differ.
+    """
+    if value.shape != expected:
+        raise FeedbackError(
+            f"{name} has shape {tuple(value.shape)}, but {of} has "
+            f"{tuple(expected)}: one answer a row."
+        )
+
+
+def check_distinct(name: str, pairs: Tensor) -> None:
+    """Checks that no point is compared with itself.
+
+    Args:
+        name: The field in messages.
+        pairs: ``batch_shape x m x 2``.
+
+    Raises:
+        FeedbackError: Both indices of a row are the same.
+    """
+    if where := _first(pairs[..., 0] == pairs[..., 1]):
+        raise FeedbackError(
+            f"{name}{where} compares point {int(pairs[(*where, 0)])} with itself, "
+            "which says nothing; remove the row. (Two different points with equal "
+            "coordinates are fine.)"
+        )
+
+
+def _integers(name: str, value: object, shape: str, meaning: str) -> Tensor:
+    """Checks that a field is a tensor of integers, and makes it ``long``.
+
+    ``shape`` is without the batch shape, for example ``m x 2``.
+    """
+    if not isinstance(value, Tensor):
+        raise FeedbackError(
+            f"{name} must be a tensor of integers of shape batch_shape x {shape}, got "
+            f"{type(value).__name__}; use torch.tensor(...)."
+        )
+    if _is_not_whole(value):
+        raise FeedbackError(
+            f"{name} holds {meaning} but has dtype {value.dtype}; pass "
+            "integers, for example with .long()."
+        )
+    return value.long()
+
+
+def _checked_counts(name: str, value: object) -> Tensor:
+    """Checks that counts are positive whole numbers, and makes them ``long``."""
+    if not isinstance(value, Tensor) or value.is_complex() or value.dtype == torch.bool:
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise FeedbackError(
+            f"{name} must be a tensor of positive integers, one an answer, got {kind}."
+        )
+    # Negated, so that NaN counts as wrong.
+    bad = ~((value >= 1) & (value <= _MOST) & (value == value.round()))
+    if where := _first(bad):
+        raise FeedbackError(
+            f"{name}{where} is {value[tuple(where)].item()}; a count is how often an "
+            f"answer was given: a whole number from 1 to {_MOST}. Leave out answers "
+            "that nobody gave."
+        )
+    return value.long()
+
+
+def _check_padded_sets(name: str, value: object, noun: str) -> None:
+    """Checks that every row names at least two different items, then padding."""
+    rows = _integers(name, value, "m x k", "indices into datapoints")
+    if rows.dim() < 2:
+        raise FeedbackError(
+            f"{name} has shape {tuple(rows.shape)}, expected batch_shape x m x k, one "
+            f"{noun} a row."
+        )
+    if 0 in rows.shape[:-1]:
+        raise FeedbackError(
+            f"{name} has no rows; leave the block out where nothing was said."
+        )
+    if where := _first(rows < _PADDING):
+        raise FeedbackError(
+            f"{name}{where} is {int(rows[tuple(where)])}, which is no index; pad short "
+            f"{noun}s with {_PADDING} at the end of the row."
+        )
+    if where := _first((rows[..., :-1] == _PADDING) & (rows[..., 1:] != _PADDING)):
+        raise FeedbackError(
+            f"{name}{where} is padding ({_PADDING}) before an item; put the padding at "
+            "the end of the row."
+        )
+    sizes = (rows != _PADDING).sum(-1)
+    if where := _first(sizes < 2):
+        items = "no items" if int(sizes[tuple(where)]) == 0 else "one item"
+        raise FeedbackError(
+            f"{name}{where} has {items}; a {noun} of fewer than two says nothing: "
+            "remove the row."
+        )
+    ordered = rows.sort(-1).values
+    twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != _PADDING)
+    if where := _first(twice):
+        raise FeedbackError(
+            f"{name}{where[:-1]} names point {int(ordered[tuple(where)])} twice in one "
+            f"{noun}; name every item once. (Two different points with equal "
+            "coordinates are fine.)"
+        )
+
+
+def _check_unit_interval(name: str, value: object) -> None:
+    """Checks that a field is a floating point tensor strictly inside (0, 1).
+
+    The ends are refused because a Beta density is 0 or infinite there.
+    """
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise FeedbackError(
+            f"{name} must be a floating point tensor with entries in (0, 1), got "
+            f"{kind}; scale the answers, for example (answer - low) / (high - low)."
+        )
+    # Negated, so that NaN counts as outside.
+    outside = ~((value > 0) & (value < 1))
+    if where := _first(outside):
+        raise FeedbackError(
+            f"{name}{where} is {float(value[tuple(where)])}, not strictly between 0 "
+            f"and 1 ({int(outside.sum())} such answers). "
+            "Remove answers that are not finite; move a scale that includes its ends "
+            "inside with (y (n - 1) + 0.5) / n, y from 0 to 1 and n the number of "
+            "answers (Smithson and Verkuilen 2006)."
+        )
+
+
+# --- Kinds of answers
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons(Feedback):
+    """Duels with a winner, and duels that ended in a tie.
+
+    Repeated answers and answers that contradict each other are legal. The same answer
+    given many times may be one row with a count: the pair ``[0, 1]`` with a count of
+    1,000 says what a thousand rows ``[0, 1]`` say.
+
+    Attributes:
+        pairs: ``batch_shape x m x 2`` integers, winner first; None if all duels were
+            ties.
+        ties: ``batch_shape x t x 2`` integers, in any order; None for no ties. The
+            likelihood then needs a tie threshold.
+        pair_counts: ``batch_shape x m`` integers, how often each pair was answered so;
+            None for once.
+        tie_counts: ``batch_shape x t`` integers, how often each tie was; None for once.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows at all, a point compared with
+            itself, or a count that is not positive.
+    """
+
+    relative = True
+    wide_fields = ("pairs", "ties")
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        "pair_counts": ("pairs",),
+        "tie_counts": ("ties",),
+    }
+
+    pairs: Tensor | None
+    ties: Tensor | None = None
+    _: KW_ONLY
+    pair_counts: Tensor | None = None
+    tie_counts: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        super().__post_init__()
+        if self.pairs is None and self.ties is None:
+            raise FeedbackError(
+                "Comparisons has neither pairs nor ties; leave it out of the feedback."
+            )
+        for name in self.index_fields:
+            label = f"Comparisons.{name}"
+            value = check_index_tensor(label, getattr(self, name), width=2)
+            check_distinct(label, value)
+        self._check_counts()
+        if not _broadcast(*self._batch_shapes):
+            shapes = " and ".join(str(tuple(shape)) for shape in self._batch_shapes)
+            raise FeedbackError(
+                f"Comparisons.pairs and Comparisons.ties have batch shapes {shapes}, "
+                "which do not broadcast; give both the same, or none."
+            )
+
+    @property
+    def index_fields(self) -> tuple[str, ...]:
+        """See base class."""
+        return tuple(n for n in ("pairs", "ties") if getattr(self, n) is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Choices(Feedback):
+    """Sets of items and the best of each.
+
+    Nothing is said about the order of the others. Sets may differ in size.
+
+    Attributes:
+        sets: ``batch_shape x m x k`` integers, at least two different items a row;
+            shorter sets end in -1.
+        chosen: ``batch_shape x m`` integers: which of the datapoints was chosen. An
+            index into ``datapoints``, as in ``sets``, not a place in the set.
+        counts: ``batch_shape x m`` integers, how often each answer was given; None for
+            once.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
+            twice in a set, padding before an item, a choice outside its set, or a
+            count that is not positive.
+    """
+
+    relative = True
+    padded = True
+    index_fields = ("sets", "chosen")
+    wide_fields = ("sets",)
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        "counts": ("sets", "chosen")
+    }
+
+    sets: Tensor
+    chosen: Tensor
+    _: KW_ONLY
+    counts: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        super().__post_init__()
+        _check_padded_sets("Choices.sets", self.sets, "set")
+        _integers("Choices.chosen", self.chosen, "m", "indices into datapoints")
+        of = "Choices.sets without items"
+        check_same_shape("Choices.chosen", self.chosen, self.sets.shape[:-1], of)
+        outside = (self.sets != self.chosen.unsqueeze(-1)).all(-1) | (self.chosen < 0)
+        if where := _first(outside):
+            members = [i for i in self.sets[tuple(where)].tolist() if i >= 0]
+            raise FeedbackError(
+                f"Choices.chosen{where} is {int(self.chosen[tuple(where)])}, which is "
+                f"not in its set {members}; give the index into datapoints, not the "
+                "place in the set, or add the item to the set."
+            )
+        self._check_counts()
+
+    def answers_of_stages(self) -> Tensor:
+        """The answer that each row of :meth:`stages` is of, ``m`` long."""
+        return torch.arange(self.chosen.shape[-1], device=self.chosen.device)
+
+    def stages(self) -> Tensor:
+        """Every set with the chosen item in front.
+
+        The form that ``Rankings.stages`` has too: in each row the first item was chosen
+        from all items of the row.
+
+        Returns:
+            ``batch_shape x m x k`` long: the chosen item, the others in the order of
+            ``sets``, then -1.
+        """
+        others_last = (self.sets != self.chosen.unsqueeze(-1)).long()
+        return self.sets.gather(-1, others_last.argsort(dim=-1, stable=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Rankings(Feedback):
+    """Rankings of items, best first, of equal or different lengths.
+
+    Attributes:
+        orders: ``batch_shape x m x k`` integers, at least two different items a row,
+            best first; shorter rankings end in -1.
+        counts: ``batch_shape x m`` integers, how often each answer was given; None for
+            once.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
+            twice in a ranking, padding before an item, or a count that is not positive.
+    """
+
+    relative = True
+    padded = True
+    index_fields = ("orders",)
+    wide_fields = ("orders",)
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {"counts": ("orders",)}
+
+    orders: Tensor
+    _: KW_ONLY
+    counts: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        super().__post_init__()
+        _check_padded_sets("Rankings.orders", self.orders, "ranking")
+        self._check_counts()
+
+    def stages(self) -> Tensor:
+        r"""The rankings as choices of the best, the second best and so on.
+
+        A ranking :math:`a_1 \succ \dots \succ a_k` breaks into k - 1 stages: choose
+        :math:`a_1` from all, :math:`a_2` from the rest, up to :math:`a_{k-1}` from the
+        last two (Guo et al. 2020, eq. 4).
+
+        Returns:
+            ``batch_shape x s x k`` long, where :math:`s \le m (k - 1)`; in each row the
+            first item was chosen from all items of the row, which ends in -1. A
+            ranking's stages follow each other. A ranking shorter than ``k`` has fewer
+            stages: rows without a stage are left out where no batch has one, else they
+            are -1 throughout. So without batch dimensions there are none.
+        """
+        stages, there = self._padded_stages()
+        return stages[..., there, :]
+
+    def answers_of_stages(self) -> Tensor:
+        """The ranking that each row of :meth:`stages` is of, ``s`` long."""
+        _, there = self._padded_stages()
+        k, m = self.orders.shape[-1], self.orders.shape[-2]
+        answers = torch.arange(m, device=there.device).repeat_interleave(k - 1)
+        return answers[there]
+
+    def _padded_stages(self) -> tuple[Tensor, Tensor]:
+        """The stages of all rankings, and which of them some element of a batch has."""
+        k = self.orders.shape[-1]
+        padded = pad(self.orders, (0, k - 2), value=_PADDING)
+        stages = padded.unfold(-1, k, 1)
+        is_stage = stages[..., 1] != _PADDING
+        stages = stages.masked_fill(~is_stage.unsqueeze(-1), _PADDING).flatten(-3, -2)
+        return stages, is_stage.flatten(-2).unsqueeze(0).flatten(end_dim=-2).any(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Validity(Feedback):
+    """Labels of trials as valid or failed.
+
+    On the shared utility (Benavoli et al. 2021, section 3.2): a valid point has utility
+    above zero, a failed one below.
+
+    Attributes:
+        indices: ``batch_shape x m`` integers.
+        valid: ``batch_shape x m`` booleans.
+
+    Raises:
+        FeedbackError: Wrong type or shape, or no rows.
+    """
+
+    relative = False
+    index_fields = ("indices",)
+
+    indices: Tensor
+    valid: Tensor
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        super().__post_init__()
+        check_index_tensor("Validity.indices", self.indices, width=None)
+        if not isinstance(self.valid, Tensor) or self.valid.dtype != torch.bool:
+            kind = getattr(self.valid, "dtype", type(self.valid).__name__)
+            raise FeedbackError(
+                f"Validity.valid must be a tensor of booleans, got {kind}; "
+                "use for example labels == 1."
+            )
+        shape = self.indices.shape
+        check_same_shape("Validity.valid", self.valid, shape, "Validity.indices")
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalRatings(Feedback):
+    """Ratings of points on a scale of ordered levels.
+
+    Attributes:
+        indices: ``batch_shape x m`` integers.
+        levels: ``batch_shape x m`` integers from 0 to ``num_levels - 1``; higher is
+            better.
+        num_levels: The number of levels of the scale, at least 2, those that nobody
+            used included.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, or a level that the scale lacks.
+    """
+
+    relative = False
+    index_fields = ("indices",)
+
+    indices: Tensor
+    levels: Tensor
+    num_levels: int
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        super().__post_init__()
+        check_index_tensor("OrdinalRatings.indices", self.indices, width=None)
+        levels = _integers("OrdinalRatings.levels", self.levels, "m", "levels")
+        check_same_shape(
+            "OrdinalRatings.levels",
+            levels,
+            self.indices.shape,
+            "OrdinalRatings.indices",
+        )
+        count: object = self.num_levels
+        if not isinstance(count, int) or isinstance(count, bool) or count < 2:
+            raise FeedbackError(
+                f"OrdinalRatings.num_levels is {count!r}; give the number of levels of "
+                "the scale, an integer of at least 2."
+            )
+        if where := _first((levels < 0) | (levels >= count)):
+            raise FeedbackError(
+                f"OrdinalRatings.levels{where} is {int(levels[tuple(where)])}, but "
+                f"there are {count} levels: count them from 0 to {count - 1}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Strengths(Feedback):
+    """Strengths of preference for the first of two items over the second.
+
+    Attributes:
+        pairs: ``batch_shape x m x 2`` integers.
+        strengths: ``batch_shape x m``, strictly between 0 and 1: above 0.5 the first is
+            preferred (the v of Jensen and Nielsen 2014), below 0.5 the second.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, a point compared with itself, or a
+            strength that is not strictly between 0 and 1.
+    """
+
+    relative = True
+    index_fields = ("pairs",)
+    wide_fields = ("pairs",)
+
+    pairs: Tensor
+    strengths: Tensor
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        super().__post_init__()
+        pairs = check_index_tensor("Strengths.pairs", self.pairs, width=2)
+        check_distinct("Strengths.pairs", pairs)
+        _check_unit_interval("Strengths.strengths", self.strengths)
+        of = "Strengths.pairs without its last dimension"
+        check_same_shape("Strengths.strengths", self.strengths, pairs.shape[:-1], of)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings(Feedback):
+    """Ratings of points on a continuous scale from 0 to 1.
+
+    Attributes:
+        indices: ``batch_shape x m`` integers.
+        ratings: ``batch_shape x m``, strictly between 0 and 1; higher is better.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, or a rating that is not strictly
+            between 0 and 1.
+    """
+
+    relative = False
+    index_fields = ("indices",)
+
+    indices: Tensor
+    ratings: Tensor
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        super().__post_init__()
+        check_index_tensor("Ratings.indices", self.indices, width=None)
+        _check_unit_interval("Ratings.ratings", self.ratings)
+        shape = self.indices.shape
+        check_same_shape("Ratings.ratings", self.ratings, shape, "Ratings.indices")

@@ -1,0 +1,121 @@
+"""Sets heard with noise: orthants, closed forms, simulation and symmetry."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+from botorch_pref.numerics.thurstone import (
+    thurstone_choice_log_probability,
+    thurstone_ranking_log_probability,
+)
+
+NOISE = torch.tensor(0.7, dtype=torch.float64)
+
+
+def utilities(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_two_items_are_a_duel() -> None:
+    gap = torch.linspace(-40, 40, 41, dtype=torch.float64)
+    duels = torch.stack([gap, torch.zeros_like(gap)], dim=-1)
+    want = torch.special.log_ndtr(gap / (2 * NOISE).sqrt())
+    choice = thurstone_choice_log_probability(duels, NOISE)[:, 0]
+    torch.testing.assert_close(choice, want, rtol=1e-9, atol=1e-9)
+    ranking = thurstone_ranking_log_probability(duels, NOISE)
+    torch.testing.assert_close(ranking, want, rtol=1e-10, atol=1e-12)
+
+
+def orthant(differences: torch.Tensor, f: torch.Tensor) -> float:
+    """Probability that all differences of what is heard are positive."""
+    covariance = float(NOISE) * (differences @ differences.T)
+    law = multivariate_normal(
+        cov=covariance.numpy(), abseps=1e-10, releps=1e-9, maxpts=10**6
+    )
+    return law.cdf((differences @ f).numpy())
+
+
+@pytest.mark.parametrize("values", [(0.3, -1.0, 0.5), (2.0, 0.0, -0.4, 1.7), (0, 3, 6)])
+def test_sets_and_orders_are_orthants(values) -> None:
+    f = utilities(*values)
+    k, eye = len(values), torch.eye(len(values), dtype=torch.float64)
+    choices = thurstone_choice_log_probability(f, NOISE).exp()
+    for i in range(k if k == 3 else 1):
+        others = [j for j in range(k) if j != i]
+        want = orthant(eye[i] - eye[others], f)
+        assert float(choices[i]) == pytest.approx(want, abs=1e-8)
+    got = thurstone_ranking_log_probability(f, NOISE)
+    # The grid's error is of sixth order in its spacing; scipy's is 1e-9 or so.
+    want = math.log(orthant(eye[:-1] - eye[1:], f))
+    assert float(got) == pytest.approx(want, abs=2e-5)
+
+
+@given(
+    st.lists(st.floats(-5, 5), min_size=2, max_size=40),
+    st.floats(1e-3, 100.0),
+    st.floats(-1e3, 1e3),
+)
+def test_probabilities_sum_to_one_and_only_differences_count(values, noise, shift):
+    noise = torch.tensor(noise, dtype=torch.float64)
+    got = thurstone_choice_log_probability(utilities(*values), noise)
+    assert float(got.exp().sum()) == pytest.approx(1.0, abs=1e-9)
+    shifted = utilities(*(v + shift for v in values))
+    moved = thurstone_choice_log_probability(shifted, noise)
+    # Shifted utilities are rounded in units of the noise.
+    rounding = 1e-12 * (1 + abs(shift)) / math.sqrt(float(noise))
+    peak = float(got.max() - got.min())
+    torch.testing.assert_close(moved, got, rtol=1e-6, atol=1e-9 + rounding * (1 + peak))
+
+
+def test_an_item_far_behind_keeps_its_digits() -> None:
+    """Behind one rival by 60 deviations: the other item does not matter."""
+    far = utilities(-60.0, 0.0, -200.0)
+    got = thurstone_choice_log_probability(far, torch.ones_like(NOISE))
+    want = torch.special.log_ndtr(torch.tensor(-60.0 / math.sqrt(2)).double())
+    assert float(got[0]) == pytest.approx(float(want), rel=1e-9)
+
+
+def test_equal_items_have_equal_chances_and_all_orders_alike() -> None:
+    got = thurstone_choice_log_probability(utilities(*[0.0] * 50), NOISE)
+    want = torch.full_like(got, -math.log(50))
+    torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-11)
+    got = thurstone_ranking_log_probability(utilities(*[0.0] * 10), NOISE)
+    assert float(got) == pytest.approx(-math.lgamma(11), abs=1e-5)
+
+
+def test_all_orders_sum_to_one() -> None:
+    f = utilities(0.3, -1.2, 2.0, 0.1, 0.9)
+    orders = torch.tensor(list(itertools.permutations(range(5))))
+    total = thurstone_ranking_log_probability(f[orders], NOISE).exp().sum()
+    assert float(total) == pytest.approx(1.0, abs=1e-7)
+
+
+def test_backwards_with_all_signs_turned_is_the_same_order() -> None:
+    f = utilities(4.0, 1.5, 1.4, -2.0, 3.0, -5.0)
+    got, turned = (
+        thurstone_ranking_log_probability(g, NOISE) for g in (f, -f.flip(-1))
+    )
+    assert float(got) == pytest.approx(float(turned), abs=2e-5)
+
+
+def test_improbable_orders_do_not_underflow() -> None:
+    worst_first = torch.arange(20, dtype=torch.float64)
+    got = thurstone_ranking_log_probability(worst_first, NOISE)
+    # Heard in one point each item moves by its distance from the mean: a bound from
+    # Laplace's method, near enough to see an underflow or a lost factor.
+    cost = -0.5 * float((worst_first - worst_first.mean()).square().sum() / NOISE)
+    assert cost - 100 < float(got) < cost
+
+
+def test_derivatives_by_finite_differences() -> None:
+    f = utilities(0.4, -0.3, 0.9, 0.0).requires_grad_()
+    noise = NOISE.clone().requires_grad_()
+    assert torch.autograd.gradcheck(thurstone_choice_log_probability, (f, noise))
+    assert torch.autograd.gradcheck(
+        thurstone_ranking_log_probability, (f, noise), eps=1e-5, atol=1e-4
+    )
