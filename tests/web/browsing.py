@@ -15,6 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
@@ -80,15 +81,28 @@ class Visitor:
         driver: Of the browser.
         width: Of the window; a phone's where it is less than 600.
         height: Of the window.
+        sharpness: Pixels of a picture for each of the window's.
+        dark: Whether the person likes dark pages.
     """
 
-    def __init__(self, driver: WebDriver, width: int, height: int = 844) -> None:
+    def __init__(
+        self,
+        driver: WebDriver,
+        width: int,
+        height: int = 844,
+        sharpness: float = 1.0,
+        dark: bool = False,
+    ) -> None:
         self.driver = driver
+        # Of the application, where a test serves one.
+        self.address = ""
         phone = width < 600
         size = {"width": width, "height": height}
-        kind = {"deviceScaleFactor": 1, "mobile": phone}
+        kind = {"deviceScaleFactor": sharpness, "mobile": phone}
         self._cdp("Emulation.setDeviceMetricsOverride", **size, **kind)
         self._cdp("Emulation.setTouchEmulationEnabled", enabled=phone)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._cdp("Emulation.setEmulatedMedia", features=[scheme])
 
     def _cdp(self, command: str, **given: Any) -> Any:
         return self.driver.execute_cdp_cmd(command, given)
@@ -129,9 +143,7 @@ class Visitor:
         kinds = "button, summary, [role=menuitem], [role=radio]"
         found = [
             element
-            for element in self.driver.find_elements(
-                By.CSS_SELECTOR, f"{within} :is({kinds})"
-            )
+            for element in self.all(f"{within} :is({kinds})")
             if element.is_displayed()
             and (element.accessible_name or element.text).startswith(text)
         ]
@@ -158,8 +170,26 @@ class Visitor:
         self.click("Menu")
         self.click(text)
 
+    def enter_name(self, name: str) -> None:
+        self.menu("My name")
+        field = self.driver.switch_to.active_element
+        field.clear()
+        field.send_keys(name, Keys.ENTER)
+        until(lambda: f"You answer as {name} now." in self.text())
+        self.settled()
+
+    def all(self, selector: str) -> list[WebElement]:
+        """What a selector of CSS finds."""
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
     def text(self) -> str:
         return self.driver.find_element(By.TAG_NAME, "body").text
+
+    def is_usable(self) -> None:
+        """All fits, can be tapped, and has a name."""
+        assert self.fits()
+        assert self.small_targets() == []
+        assert self.nameless() == []
 
     def fits(self) -> bool:
         """Whether nothing makes the page scroll sideways."""
