@@ -51,7 +51,7 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
     print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
     # An access log would have the token in it.
     config = uvicorn.Config(app, log_level="warning", access_log=False)
-    # As it was told to: uvicorn has shut everything down, and says again what for.
+    # By then uvicorn has shut everything down; it raises the interrupt once more.
     with suppress(KeyboardInterrupt):
         PageServer(config).run(sockets=[listening])
 
@@ -77,6 +77,9 @@ def _show(given: argparse.Namespace) -> Callable[[dict[str, Any]], Any] | Number
             wrong = f"--unit {given.unit} should be NAME=UNIT, once for each."
             raise BotorchPrefError(wrong)
         return NumberTable(units)
+    if given.unit:
+        wrong = "--unit has no meaning together with --show, which replaces the table."
+        raise BotorchPrefError(wrong)
     # Figures are drawn into files, beside whatever screen there is.
     os.environ.setdefault("MPLBACKEND", "Agg")
     module, _, function = given.show.partition(":")
@@ -110,7 +113,7 @@ def _experiment(
                 ),
                 **options,
             )
-        # There is one already, or it cannot be kept: what follows says which.
+        # Either there is one already, or it cannot be kept: `resume` says which.
         with suppress(StorageError):
             return PreferenceExperiment.create(
                 given.name, parameters=parameters, storage=given.storage

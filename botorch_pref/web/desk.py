@@ -176,7 +176,7 @@ class QuestionDesk:
         self._worker = worker
         self._prepare = prepare
         self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
-        # For whoever comes first.
+        # Questions of nobody in particular: the first who comes gets them.
         self._unowned: deque[Question] = deque()
         for question in experiment.pending:
             owned = question.rater is not None
@@ -377,7 +377,7 @@ class QuestionDesk:
         with self._changed:
             place = self._place(rater)
             asked = [q for place in self._places.values() for q in place.questions]
-            # What nobody in particular was asked is for whoever answers first.
+            # A question of nobody in particular is for the first who answers it.
             if any(q.index == index and q.rater not in (None, rater) for q in asked):
                 raise AnswerConflictError("This question was asked of somebody else.")
             return place
@@ -397,7 +397,7 @@ class QuestionDesk:
         with self._changed:
             for place in self._places.values():
                 place.questions = _without(place.questions, index)
-                # What could not be asked beside this question may be now.
+                # A question that could not be asked beside this one may be now.
                 place.error = None
             self._unowned = _without(self._unowned, index)
             self._put_away_so_far += 1
@@ -416,7 +416,7 @@ class QuestionDesk:
             try:
                 question = self._worker.ask(rater, num_raters)
                 self._prepare(question)
-            # Whoever waits is told; nobody waits for this thread.
+            # The rater who waits is told the reason; nobody waits for this thread.
             except Exception as error:
                 with self._changed:
                     if before == self._put_away_so_far:

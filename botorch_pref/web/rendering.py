@@ -389,7 +389,7 @@ class Presenter:
         for option in question.options:
             try:
                 made.append(contents_of(self._show(option.copy())))
-            # Whatever a user's function raises; what ends a script ends no server.
+            # A user's function may raise anything; sys.exit must not end the server.
             except (Exception, SystemExit) as error:
                 ours = isinstance(error, ExperimentError)
                 reason = f"{error}" if ours else f"{type(error).__name__}: {error}"

@@ -99,12 +99,12 @@ def given_patience(given: Mapping[str, Any]) -> float:
     """Seconds for which a call may wait, at most `PATIENCE`."""
     try:
         patience = float(given.get("patience", PATIENCE))
-    # No float is as large as an integer can be.
+    # An integer may be too large for a float.
     except (TypeError, ValueError, OverflowError) as error:
         raise ExperimentError(
             f"patience is {given['patience']!r}; give seconds."
         ) from error
-    # What is not a number is not less either.
+    # NaN is not less than anything.
     return patience if patience < PATIENCE else PATIENCE
 
 
@@ -280,7 +280,7 @@ class PreferenceService:
         try:
             found = self._asked(rater, self._desk.question(rater, patience=0.0))
             return None if found["question"] is None else found
-        # What was sent is stored; who asks for the question hears what is wrong.
+        # The answer is stored; the call for the next question says what is wrong.
         except BotorchPrefError:
             return None
 

@@ -116,7 +116,7 @@ class ModelProcess:
             [sys.executable, "-c", _COMMAND],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # It finds what this process finds.
+            # It imports from where this process does.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         self._turn = Lock()
@@ -139,7 +139,7 @@ class ModelProcess:
                 self._process.stdin.write(message)
                 self._process.stdin.flush()
                 found, failure, noted = pickle.load(self._process.stdout)
-            # Ended before it was asked, while it answered, or by another thread here.
+            # It ended before the job, during it, or was closed by another thread.
             except (EOFError, OSError, ValueError, pickle.UnpicklingError) as error:
                 raise EOFError("The process that fits models has ended.") from error
         notes += noted
@@ -153,14 +153,14 @@ class ModelProcess:
     def close(self) -> None:
         """Ends the process, whatever it does."""
         self._process.kill()
-        # A job that it has not read is lost; leaving waits for its end.
+        # A job that it has not read is lost; the `with` waits for its end.
         with suppress(BrokenPipeError), self._process:
             pass
 
 
 def work_for_ever() -> None:
     """Does every job that comes, until no more can come."""
-    # What libraries print is no message.
+    # What libraries print must not mix with the replies.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     import torch
@@ -327,7 +327,7 @@ class ModelWorker:
         notes: list[str] = []
         try:
             return run_noted(notes, job) if self._apart else job()
-        # What ends a script ends no server, and no thread that others wait for.
+        # A model that calls sys.exit ends neither the server nor this thread.
         except SystemExit as error:
             raise RuntimeError(f"A model has raised SystemExit: {error}") from error
         finally:

@@ -44,14 +44,12 @@ FLOWERS = [
     RangeParameterConfig(name="petals", parameter_type="int", bounds=(3, 12)),
     RangeParameterConfig(name="warmth", parameter_type="float", bounds=(0, 1)),
 ]
-SHARPNESS = {"page_on_a_phone": 1.5, "page_at_a_desk": 1.0}
-"""Pixels of a picture for each of the window's."""
 
 
 def main() -> None:
     """Takes both, beside this file."""
-    take("page_on_a_phone", "espresso", ESPRESSO, (390, 760), answers=5)
-    take("page_at_a_desk", "flowers", FLOWERS, (1000, 800), answers=7, show=flower())
+    take("page_on_a_phone", "espresso", ESPRESSO, (390, 760), "light", 5)
+    take("page_at_a_desk", "flowers", FLOWERS, (1000, 800), "dark", 7, show=flower())
 
 
 def flower() -> Callable[[dict[str, Any]], Image.Image]:
@@ -71,6 +69,7 @@ def take(
     experiment: str,
     parameters: list[Any],
     window: tuple[int, int],
+    scheme: str,
     answers: int,
     **options: Any,
 ) -> None:
@@ -79,7 +78,12 @@ def take(
         made = PreferenceExperiment.create(
             experiment, parameters=parameters, storage=Path(folder, "t.db"), initial=20
         )
-        one = Visitor(driver, *window, sharpness=SHARPNESS[name], dark=bool(options))
+        one = Visitor(driver, *window)
+        size = {"width": window[0], "height": window[1], "mobile": window[0] < 600}
+        sharp = {**size, "deviceScaleFactor": 1.5}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sharp)
+        colours = {"name": "prefers-color-scheme", "value": scheme}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [colours]})
         with serving(make_app(made, **options)) as address:
             one.visit(address)
             for number in range(answers):

@@ -48,10 +48,11 @@ def browser() -> Iterator[WebDriver]:
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
+def serving(app: Any, port: int = 0) -> Iterator[str]:
     """The address of an application that is served in a thread."""
     with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
         # A browser may come before the thread has begun.
         listening.listen()
         config = uvicorn.Config(app, log_level="warning", ws="none")
@@ -81,28 +82,17 @@ class Visitor:
         driver: Of the browser.
         width: Of the window; a phone's where it is less than 600.
         height: Of the window.
-        sharpness: Pixels of a picture for each of the window's.
-        dark: Whether the person likes dark pages.
     """
 
-    def __init__(
-        self,
-        driver: WebDriver,
-        width: int,
-        height: int = 844,
-        sharpness: float = 1.0,
-        dark: bool = False,
-    ) -> None:
+    def __init__(self, driver: WebDriver, width: int, height: int = 844) -> None:
         self.driver = driver
         # Of the application, where a test serves one.
         self.address = ""
         phone = width < 600
         size = {"width": width, "height": height}
-        kind = {"deviceScaleFactor": sharpness, "mobile": phone}
+        kind = {"deviceScaleFactor": 1, "mobile": phone}
         self._cdp("Emulation.setDeviceMetricsOverride", **size, **kind)
         self._cdp("Emulation.setTouchEmulationEnabled", enabled=phone)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._cdp("Emulation.setEmulatedMedia", features=[scheme])
 
     def _cdp(self, command: str, **given: Any) -> Any:
         return self.driver.execute_cdp_cmd(command, given)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from browsing import Visitor, browser, missing, serving, until
@@ -28,7 +24,6 @@ pytestmark = [
 ]
 PHONE, DESK = (390, 844), (1280, 844)
 TOKEN = "right"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -260,53 +255,23 @@ def test_a_question_that_cannot_be_shown_is_skipped(
 def test_an_answer_outlives_the_server_that_was_to_store_it(
     driver: WebDriver, place: Path
 ) -> None:
-    create(place)
-    clicked = []
-    server, address = started(place, "0")
-    port = re.search(r":(\d+)/", address)[1]  # type: ignore[index]
-    try:
-        one = Visitor(driver, *PHONE)
+    one, clicked = Visitor(driver, *PHONE), []
+    with serving(make_app(create(place))) as address:
         one.visit(address)
         for winner, text in enumerate(("A is better", "B is better")):
             clicked.append(("told", one.answer(text), {"winner": winner}))
         index = one.index()
-        stop(server)
-        one.click("B is better")
-        until(lambda: "No connection" in one.text())
-        # That the answer before was saved is not said beside it.
-        assert one.all(".bp-message")[0].text == ""
-        # As a phone does that puts the page away: nobody clicks again.
-        server, again = started(place, port)
-        assert again == address
+    one.click("B is better")
+    until(lambda: "No connection" in one.text())
+    # That the answer before was saved is not said beside it.
+    assert one.all(".bp-message")[0].text == ""
+    # As a phone does that puts the page away: nobody clicks again.
+    with serving(make_app(stored(place)), urlsplit(address).port or 0):
         one.visit(address)
         until(lambda: one.index() != index)
         clicked.append(("told", index, {"winner": 1}))
         clicked.append(("told", one.answer("A is better"), {"winner": 0}))
-    finally:
-        stop(server)
     assert kept(place) == clicked
-
-
-def started(place: Path, port: str) -> tuple[subprocess.Popen[str], str]:
-    """The command that serves, and the address that it prints."""
-    command = [sys.executable, "-m", "botorch_pref", "serve", str(place)]
-    server = subprocess.Popen(
-        [*command, "--name", "tea", "--port", port],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert server.stdout is not None
-    for line in server.stdout:
-        if line.startswith("questions: "):
-            return server, line.split()[1]
-    raise AssertionError("the command has not said where it serves")
-
-
-def stop(server: subprocess.Popen[str]) -> None:
-    server.send_signal(signal.SIGKILL)
-    server.communicate()
 
 
 LOST = """

@@ -256,6 +256,7 @@ WRONG = [
     ("--size 1", "size"),
     ("--unit leaf", "NAME=UNIT"),
     ("--unit leaf=g", "units of leaf"),
+    ("--unit leaf=g --show json:loads", "--unit"),
     ("--parameter leaf", "NAME=VALUES"),
     ("--parameter leaf=1.2.3:4", "1.2.3"),
     ("--parameter leaf=1:2:3", "1:2:3"),
