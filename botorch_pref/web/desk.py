@@ -49,12 +49,6 @@ def last_answered(experiment: Experiment, rater: str | None) -> int | None:
     return last.question if last is not None and last.rater == rater else None
 
 
-def check_asked(experiment: Experiment, index: int) -> None:
-    """Refuses the number of a question that was never asked."""
-    if index not in experiment.trials:
-        raise ExperimentError(f"There is no question {index} in this experiment.")
-
-
 def is_answered(experiment: Experiment, index: int) -> bool:
     """Whether there is such a question, and it has an answer that stands."""
     trial = experiment.trials.get(index)
@@ -81,7 +75,6 @@ def undo_once(
 
     Returns the question, which has no answer any more; one that was skipped had none.
     """
-    check_asked(experiment.experiment, index)
     question = experiment.question(index)
     trial = experiment.experiment.trials[index]
     taken_back = events_of(trial)[-1].kind in (UNDONE, WITHDRAWN)
@@ -372,8 +365,11 @@ class QuestionDesk:
     # These take the lock.
 
     def _place_of(self, rater: str | None, index: int) -> RaterPlace:
-        """The place of a rater who answers or skips a question that is no other's."""
-        check_asked(self.experiment.experiment, index)
+        """The place of a rater who answers or skips a question that is no other's.
+
+        Raises where there is no such question.
+        """
+        self.experiment.question(index)
         with self._changed:
             place = self._place(rater)
             asked = [q for place in self._places.values() for q in place.questions]

@@ -259,13 +259,11 @@ class PreferenceService:
 
     def media(self, index: int, option: int, part: int) -> Media:
         """A picture, a sound or a film: a part of what is shown of an option."""
-        experiment = self._desk.experiment
-        if index in experiment.experiment.trials:
-            found = self._presenter.contents(experiment.question(index))
-            assert found is not None
-            shown = found[option] if option < len(found) else ()
-            if part < len(shown) and isinstance(media := shown[part], Media):
-                return media
+        found = self._presenter.contents(self._desk.experiment.question(index))
+        assert found is not None
+        shown = found[option] if option < len(found) else ()
+        if part < len(shown) and isinstance(media := shown[part], Media):
+            return media
         raise ExperimentError("There is no such picture, sound or film.")
 
     def _asker(self, given: Mapping[str, Any]) -> str | None:

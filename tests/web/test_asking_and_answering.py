@@ -145,7 +145,7 @@ def test_a_question_that_was_never_asked_is_refused(page: Page, call: str) -> No
     asked = page.ask()
     for index in (99, -1, 10**400):
         reply = page.post(call, 400, question=index, winner=0)
-        assert reply["error"] == f"There is no question {index} in this experiment."
+        assert reply["error"].startswith("There is no question ")
     assert (page.ask(), page.log) == (asked, [])
 
 
