@@ -361,6 +361,7 @@ def test_history_and_form_say_what_there_is(page: Page) -> None:
     assert [event.what.get("seconds") for event in told] == [None, 2.5]
 
 
+@pytest.mark.slow
 def test_findings_are_those_of_the_report(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -456,6 +457,7 @@ def test_a_stored_answer_is_acknowledged_whatever_hinders_the_next_question(
     assert "no picture" in page.get("question", 400)["error"]
 
 
+@pytest.mark.slow
 def test_raters_of_a_single_pair_are_asked_about_it_again_and_again(
     served: Serve, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from botorch_pref.web import worker as model_worker
 from botorch_pref.web.worker import LOGGER, ModelProcess, ModelWorker, findings_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [0, 3])
 def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
     """With no answer that of the spread, with three that of the model."""
@@ -50,6 +51,7 @@ def warn(number: int) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_warnings_are_counted_and_logged_and_not_printed(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -169,6 +171,7 @@ def of_processes(patch: pytest.MonkeyPatch, *processes: Dying) -> None:
     patch.setattr(model_worker, "ModelProcess", iter(processes).__next__)
 
 
+@pytest.mark.slow
 def test_processes_that_end_are_noted_and_done_without_after_three(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
