@@ -208,7 +208,7 @@ class QuestionDesk:
             since = self._place(rater).waiting_since
             return 0.0 if since is None else time.monotonic() - since
 
-    def answer(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
+    def answer(self, rater: str | None, index: Any, said: Mapping[str, Any]) -> None:
         """Stores an answer, by keywords of ``tell``, once however often it arrives.
 
         Raises:
@@ -240,7 +240,7 @@ class QuestionDesk:
                 nameless.heir = place
             self._ask_ahead()
 
-    def skip(self, rater: str | None, index: int) -> None:
+    def skip(self, rater: str | None, index: Any) -> None:
         """Withdraws a question. Skipping it again changes nothing.
 
         Raises:
@@ -271,7 +271,7 @@ class QuestionDesk:
                 return skipped[-1].index
         return last_answered(self.experiment.experiment, rater)
 
-    def undo(self, rater: str | None, index: int | None = None) -> Question:
+    def undo(self, rater: str | None, index: Any = None) -> Question:
         """Takes back what a rater did last, and puts the question on display again.
 
         With the number of that question, once however often the call arrives; by
@@ -364,10 +364,10 @@ class QuestionDesk:
 
     # These take the lock.
 
-    def _place_of(self, rater: str | None, index: int) -> RaterPlace:
+    def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
         """The place of a rater who answers or skips a question that is no other's.
 
-        Raises where there is no such question.
+        Raises where there is no such question, or this is no number of one.
         """
         self.experiment.question(index)
         with self._changed:

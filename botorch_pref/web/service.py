@@ -85,16 +85,6 @@ def given_rater(given: Mapping[str, Any]) -> str | None:
     return " ".join(unicodedata.normalize("NFC", rater).split()) or None
 
 
-def given_index(given: Mapping[str, Any]) -> int:
-    """The number of a question."""
-    index = given.get("question")
-    if not isinstance(index, int) or isinstance(index, bool):
-        raise ExperimentError(
-            f"question is {index!r}; give the number of the question that is answered."
-        )
-    return index
-
-
 def given_patience(given: Mapping[str, Any]) -> float:
     """Seconds for which a call may wait, at most `PATIENCE`."""
     try:
@@ -201,7 +191,7 @@ class PreferenceService:
 
     def answer(self, given: Mapping[str, Any]) -> JSON:
         """Stores an answer, to this ``experiment`` where its name is given."""
-        rater, index = given_rater(given), given_index(given)
+        rater, index = given_rater(given), given.get("question")
         about = given.get("experiment", self.name)
         if about != self.name:
             raise ExperimentError(
@@ -213,15 +203,14 @@ class PreferenceService:
 
     def skip(self, given: Mapping[str, Any]) -> JSON:
         """Withdraws a question that is not to be answered."""
-        rater, index = given_rater(given), given_index(given)
+        rater, index = given_rater(given), given.get("question")
         self._desk.skip(rater, index)
         return {"skipped": index, "next": self._next(rater)}
 
     def undo(self, given: Mapping[str, Any]) -> JSON:
         """Takes back what a rater did last; with the number of that question, once."""
         rater = given_rater(given)
-        named = given.get("question") is not None
-        undone = self._desk.undo(rater, given_index(given) if named else None)
+        undone = self._desk.undo(rater, given.get("question"))
         return self._asked(rater, undone, PATIENCE)
 
     def own(self, given: Mapping[str, Any]) -> JSON:

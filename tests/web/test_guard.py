@@ -43,7 +43,9 @@ def test_nothing_is_served_or_stored_without_the_token(
 WRONG: list[tuple[int, Any, str]] = [
     (400, {"winner": 0}, "question"),
     (400, {"question": "0", "winner": 0}, "question"),
-    (400, {"question": True, "winner": 0}, "question"),
+    (400, {"question": False, "winner": 0}, "question"),
+    (400, {"question": 0.0, "winner": 0}, "question"),
+    (400, {"question": [0], "winner": 0}, "question"),
     (400, {"question": 7, "winner": 0}, "no question 7"),
     (400, {"question": 0}, "says nothing"),
     (400, {"question": 0, "winner": 2}, "winner"),
