@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from botorch_pref import Comparisons, DuelKernel
+from botorch_pref import Comparisons, DuelingEIIG, DuelKernel, EPPreferenceGP
 from botorch_pref.__main__ import main
 from botorch_pref.commands.optimise import _fit
-from botorch_pref.commands.registry import ACQUISITIONS
+from botorch_pref.commands.registry import ACQUISITIONS, IMPROVEMENT_WEIGHT
 from botorch_pref.simulation import RunSettings, make_problem
 
 CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
@@ -169,3 +169,12 @@ def test_a_judge_who_errs_is_not_taken_at_her_word(
     # Laplace's method cannot take anybody at her word.
     assert float(fitted.likelihood.noise) == pytest.approx(noise)
     assert isinstance(fitted.covar_module, DuelKernel)
+
+
+def test_eiig_in_a_loop_has_the_weight_that_was_measured() -> None:
+    X = torch.tensor([[0.1], [0.8]], dtype=torch.double)
+    model = EPPreferenceGP(X, torch.tensor([[0, 1]])).eval()
+    x = torch.tensor([[[0.4]]], dtype=torch.double)
+    expected = DuelingEIIG(model, X[:1], k=IMPROVEMENT_WEIGHT)(x)
+    assert torch.equal(ACQUISITIONS["eiig"](model, X[:1])(x), expected)
+    assert IMPROVEMENT_WEIGHT == 0.2
