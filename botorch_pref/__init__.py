@@ -10,71 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from botorch_pref.acquisition import (
-        ChanceConstrained,
-        DistinctOptions,
-        DuelingBALD,
-        DuelingEIIG,
-        DuelingEUBO,
-        DuelingExploringEIIG,
-        DuelingHBEI,
-        DuelingHBUCB,
-        DuelingKG,
-        DuelingMUC,
-        DuelingTailedEI,
-        DuelingThompson,
-        DuelingUCB,
-        FeasibilityWeighted,
-        HallucinatedModel,
-        champion,
-        champion_index,
-        incumbent,
-        incumbent_index,
-    )
-    from botorch_pref.errors import (
-        BotorchPrefError,
-        ExperimentError,
-        FeedbackError,
-        InferenceWarning,
-        PrecisionError,
-        StorageError,
-        UnsupportedFeedbackError,
-    )
-    from botorch_pref.feedback import (
-        Choices,
-        Comparisons,
-        OrdinalRatings,
-        Rankings,
-        Ratings,
-        Strengths,
-        Validity,
-    )
-    from botorch_pref.likelihoods import (
-        AffineProbitLikelihood,
-        BetaRatingLikelihood,
-        OrdinalProbitLikelihood,
-        PairwiseBetaLikelihood,
-        PairwiseLogitLikelihood,
-        PairwiseProbitLikelihood,
-        PlackettLuceLikelihood,
-    )
-    from botorch_pref.models import (
-        DuelKernel,
-        EPPreferenceGP,
-        FullyBayesianEPPreferenceGP,
-        FullyBayesianLaplacePreferenceGP,
-        LaplacePreferenceGP,
-        PlackettLuceRegression,
-        PreferenceMarginalLogLikelihood,
-        SkewPreferenceGP,
-        VariationalPreferenceGP,
-        choice_probability,
-        log_validity_probability,
-    )
-    from botorch_pref.posteriors import (
-        DuelSampler,
-        SkewNormalPosterior,
-    )
+    # For type checkers; all names that are public are in the list below.
+    from botorch_pref.acquisition import *
+    from botorch_pref.errors import *
+    from botorch_pref.feedback import *
+    from botorch_pref.likelihoods import *
+    from botorch_pref.models import *
+    from botorch_pref.posteriors import *
 
 __version__ = "0.1.0"
 

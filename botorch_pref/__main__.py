@@ -31,17 +31,7 @@ REPLAY = {"replay", "out"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line.
-
-    Args:
-        argv: The arguments; those of the process by default.
-
-    Returns:
-        Exit status: 0, or 2 for input that cannot be used.
-
-    Raises:
-        SystemExit: With status 2, by argparse, for arguments that it refuses.
-    """
+    """Runs the command line; the exit status is 2 for input that cannot be used."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments[:1] == ["serve"]:
         # Imports take seconds: each command makes its own, and serve says so before.
@@ -60,19 +50,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(run: Callable[[T], None], given: T) -> int:
     try:
         run(given)
+        return 0
     except OSError as error:
-        return _said(error)
+        failure: Exception = error
     except Exception as error:
         from botorch_pref.errors import BotorchPrefError
 
         if not isinstance(error, BotorchPrefError):
             raise
-        return _said(error)
-    return 0
-
-
-def _said(error: Exception) -> int:
-    print(f"botorch_pref: error: {error}", file=sys.stderr)
+        failure = error
+    print(f"botorch_pref: error: {failure}", file=sys.stderr)
     return 2
 
 
@@ -87,20 +74,18 @@ def _run(given: dict[str, Any]) -> None:
     from botorch_pref.commands.optimise import optimise, replay
     from botorch_pref.simulation.run_log import RunSettings
 
+    out: Path | None = given.pop("out", None)
     if "replay" in given:
         log: Path = given["replay"]
-        replay(log, given.get("out", log.parent / "replay"))
-        return
-    options = DEFAULTS | given
-    if "data" in given:
-        out = given.get("out", Path("runs", Path(given["data"]).stem))
-        model = given.get("model", DATA_MODEL)
-        explain_choices(given["data"], model, options["seed"], out)
-        return
-    out = options.pop("out", None)
-    settings = RunSettings(random_duels=NUM_RANDOM_DUELS, **options)
-    name = f"{settings.problem}-{settings.model}-{settings.acquisition}-{settings.seed}"
-    optimise(settings, out or Path("runs", name))
+        replay(log, out or log.parent / "replay")
+    elif "data" in given:
+        data, model = given["data"], given.get("model", DATA_MODEL)
+        seed = given.get("seed", DEFAULTS["seed"])
+        explain_choices(data, model, seed, out or Path("runs", Path(data).stem))
+    else:
+        settings = RunSettings(random_duels=NUM_RANDOM_DUELS, **DEFAULTS | given)
+        known = (settings.problem, settings.model, settings.acquisition, settings.seed)
+        optimise(settings, out or Path("runs", "-".join(map(str, known))))
 
 
 def _make_parser() -> argparse.ArgumentParser:

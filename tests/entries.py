@@ -12,10 +12,9 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from botorch_pref.feedback import Feedback
-from botorch_pref.likelihoods import PreferenceLikelihood
+from botorch_pref.likelihoods import Factors, PreferenceLikelihood
 from botorch_pref.likelihoods.box_factors import BoxFactors
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 
 @dataclass(frozen=True)

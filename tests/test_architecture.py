@@ -47,15 +47,11 @@ def test_the_walk_is_the_one_that_runs() -> None:
 
 
 @pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)
-def test_a_model_is_three_classes_of_ours(model_class: type[PreferenceGP]) -> None:
-    ours = [c for c in model_class.__mro__ if c.__module__.startswith("botorch_pref.")]
-    assert len(ours) <= 3, ours
-
-
-@pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)
-def test_a_posterior_after_a_fit_passes_three_files_of_models(
+def test_a_model_is_three_classes_and_a_posterior_passes_three_files_of_models(
     model_class: type[PreferenceGP],
 ) -> None:
+    ours = [c for c in model_class.__mro__ if c.__module__.startswith("botorch_pref.")]
+    assert len(ours) <= 3, ours
     X = torch.tensor([[0.1], [0.8], [0.4]], dtype=torch.double)
     model = model_class(X, torch.tensor([[0, 1], [0, 2]]))
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 from tqdm import tqdm
 
 from botorch_pref.commands.registry import MODELS
@@ -38,15 +38,7 @@ COIN, LINEAR, PAIRWISE = "coin", "Bradley-Terry", "PairwiseGP"
 def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     """Scores models on held-out choices; prints the scores, draws the drivers.
 
-    Args:
-        source: A CSV file (see `load_csv`), or `train`.
-        model_name: Which of our models.
-        seed: Seed of the folds and of every other draw.
-        out: Folder for `drivers.png`; made if needed.
-
-    Raises:
-        BotorchPrefError: If the table cannot be used.
-        OSError: If a file cannot be read or written.
+    The choices are those of a CSV file (see `load_csv`), or of `train`.
     """
     data = load_train() if source == "train" else load_csv(source)
     out.mkdir(parents=True, exist_ok=True)
@@ -63,7 +55,11 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
         _print_scores(title, _score(data, folds, everyone), ours)
         title = f"learning from {FEW} answers outside the fold ({PAIRWISE} is slow)"
         folds = [
-            RankingFold(_draw(fold.train, FEW, generator), fold.test) for fold in folds
+            RankingFold(
+                fold.train[torch.randperm(len(fold.train), generator=generator)[:FEW]],
+                fold.test,
+            )
+            for fold in folds
         ]
     all_models = everyone | {PAIRWISE: predict_with(fit_pairwise_gp)}
     _print_scores(title, _score(data, folds, all_models), ours)
@@ -77,14 +73,10 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     print(f"written: {out / FIGURE_NAME}")
 
 
-def _draw(rows: Tensor, number: int, generator: Generator) -> Tensor:
-    return rows[torch.randperm(len(rows), generator=generator)[:number]]
-
-
 def _score(
     data: ComparisonData, folds: Sequence[RankingFold], predictors: dict[str, Predictor]
 ) -> dict[str, HeldOut]:
-    """Cross-validates each predictor, with a progress bar."""
+    """Cross-validates each predictor."""
     bar = tqdm(predictors.items(), desc="held-out scores", leave=False)
     return {name: cross_validate(data, folds, predictor) for name, predictor in bar}
 

@@ -9,11 +9,7 @@ import torch
 from torch import Generator, Tensor
 from tqdm import tqdm
 
-from botorch_pref.commands.registry import (
-    ACQUISITIONS,
-    distinct,
-    make_fit,
-)
+from botorch_pref.commands.registry import ACQUISITIONS, distinct, make_fit
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import (
     GAIN_TOLERANCE,
@@ -49,16 +45,7 @@ REPLAY_TOLERANCE = 1e-6
 
 
 def optimise(settings: RunSettings, out: Path) -> None:
-    """Runs the duels of some settings; prints each, writes the log and the figure.
-
-    Args:
-        settings: What to run.
-        out: Folder for `run.jsonl` and `run.png`; made if needed.
-
-    Raises:
-        BotorchPrefError: If the settings name an unknown problem or a negative noise.
-        OSError: If the folder cannot be written.
-    """
+    """Runs duels with a simulated judge; prints each, writes the log and the figure."""
     problem = make_problem(settings.problem)
     seeds = torch.randint(2**62, (2,), generator=Generator().manual_seed(settings.seed))
     for_duels, for_judge = (Generator().manual_seed(int(seed)) for seed in seeds)
@@ -75,7 +62,6 @@ def optimise(settings: RunSettings, out: Path) -> None:
 
 
 def _fit(settings: RunSettings) -> Fit:
-    """Fits models for a judge who errs, or does not."""
     return make_fit(settings.model, errs=settings.noise > 0)
 
 
@@ -84,14 +70,6 @@ def replay(log: Path, out: Path) -> None:
 
     The recorded duels and answers are given to a fresh model after each other; its
     probabilities, incumbents and regrets must be those on record.
-
-    Args:
-        log: The `run.jsonl` of a run.
-        out: Folder for the repeated log and figure; made if needed.
-
-    Raises:
-        BotorchPrefError: If the log is not one of ours or its figures do not come out.
-        OSError: If a file cannot be read or written.
     """
     settings, recorded = read_log(log)
     problem = make_problem(settings.problem)

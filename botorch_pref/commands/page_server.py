@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
-import re
 import secrets
 import signal
 import socket
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 from urllib.parse import urlencode
@@ -21,95 +22,36 @@ from urllib.parse import urlencode
 import segno
 import torch
 import uvicorn
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import NumberTable, make_app
 from botorch_pref.web.worker import LOGGER
 
-_BOUNDS = re.compile(r"\s*(-?[\d.]+(?:e-?\d+)?)\s*:\s*(-?[\d.]+(?:e-?\d+)?)\s*", re.I)
-
-
-def given_parameters(given: Sequence[str]) -> list[Any]:
-    """Ax's configurations of parameters.
-
-    Args:
-        given: For each its name, ``=`` and its values: ``14.0:22.0`` are the bounds of
-            real numbers, ``1:3`` those of whole ones, ``a,b,c`` choices without an
-            order.
-
-    Raises:
-        ExperimentError: One of them is neither.
-    """
-    return [_parameter(one) for one in given]
-
-
-def _parameter(given: str) -> Any:
-    from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-
-    name, _, values = given.partition("=")
-    name = name.strip()
-    if not name or not values.strip():
-        raise ExperimentError(
-            f"--parameter {given!r} should be NAME=VALUES, as in 'dose=14.0:22.0' or "
-            "'bean=a,b,c'."
-        )
-    found = _BOUNDS.fullmatch(values)
-    if found is None:
-        if ":" in values and "," not in values:
-            raise ExperimentError(
-                f"--parameter {given!r}: the bounds {values.strip()!r} should be two "
-                "finite numbers, as in '14.0:22.0'; choices have commas between them."
-            )
-        choices = [choice.strip() for choice in values.split(",")]
-        return ChoiceParameterConfig(
-            name=name, parameter_type="str", values=choices, is_ordered=False
-        )
-    whole = all(bound.lstrip("-").isdigit() for bound in found.groups())
-    make = int if whole else float
-    try:
-        lower, upper = map(make, found.groups())
-    except ValueError as error:
-        raise ExperimentError(f"--parameter {given!r}: {error}.") from error
-    return RangeParameterConfig(
-        name=name, parameter_type="int" if whole else "float", bounds=(lower, upper)
-    )
-
-
 EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for every address of this machine."""
 
 
 def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
-    """Serves a page until it is stopped; prints its address.
-
-    Args:
-        given: The arguments of ``serve``.
-        listening: Where to serve; closed at the end.
-
-    Raises:
-        BotorchPrefError: The experiment, its parameters or ``--show`` cannot be used.
-    """
+    """Serves a page until it is stopped; prints its address."""
     torch.set_num_threads(1)
-    experiment = _experiment(given)
+    options: dict[str, Any] = {
+        "show": _show(given),
+        "kinds": None if given.kinds is None else given.kinds.split(","),
+        "size": given.size,
+        "hosts": _own_names(given.host, given.allow_host),
+    }
+    experiment = _experiment(given, options)
     notes = _note_warnings(given.storage, given.name)
     token = _token(given.storage)
-    show = NumberTable(_pairs(given.unit)) if given.show is None else _shown(given.show)
-    kinds = None if given.kinds is None else given.kinds.split(",")
-    app = make_app(
-        experiment,
-        show=show,
-        token=token,
-        kinds=kinds,
-        size=given.size,
-        hosts=_own_names(given.host, given.allow_host),
-    )
+    app = make_app(experiment, token=token, **options)
     _print_address(given.host, listening.getsockname()[1], token)
     print(f"warnings:  {notes}, where models have any, and with the findings")
     print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
     # An access log would have the token in it.
     config = uvicorn.Config(app, log_level="warning", access_log=False)
-    # As it was told to: uvicorn has shut everything down, and says again what for.
+    # By then uvicorn has shut everything down; it raises the interrupt once more.
     with suppress(KeyboardInterrupt):
         PageServer(config).run(sockets=[listening])
 
@@ -122,51 +64,99 @@ class PageServer(uvicorn.Server):
     """
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begins to stop; the next Ctrl-C ends the process as it does any other.
-
-        Args:
-            sig: The signal that came.
-            frame: Where it came.
-        """
+        """Begins to stop; the next Ctrl-C ends the process as it does any other."""
         super().handle_exit(sig, frame)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _experiment(given: argparse.Namespace) -> PreferenceExperiment:
-    """The experiment, made if there is none and its parameters are given."""
-    parameters = given_parameters(given.parameter)
+def _show(given: argparse.Namespace) -> Callable[[dict[str, Any]], Any] | NumberTable:
+    """The user's function of a name such as ``espresso:draw``, or a table."""
+    if given.show is None:
+        units = dict(one.partition("=")[::2] for one in given.unit)
+        if not all(units.values()):
+            wrong = f"--unit {given.unit} should be NAME=UNIT, once for each."
+            raise BotorchPrefError(wrong)
+        return NumberTable(units)
+    if given.unit:
+        wrong = "--unit has no meaning together with --show, which replaces the table."
+        raise BotorchPrefError(wrong)
+    # Figures are drawn into files, beside whatever screen there is.
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    module, _, function = given.show.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Callable[[dict[str, Any]], Any] = getattr(
+            import_module(module), function
+        )
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BotorchPrefError(
+            f"--show {given.show}: {error}; give MODULE:FUNCTION, of a module in this "
+            "folder or installed."
+        ) from error
+    return found
+
+
+def _experiment(
+    given: argparse.Namespace, options: dict[str, Any]
+) -> PreferenceExperiment:
+    """The experiment, made if there is none and its parameters are given.
+
+    Where it cannot be served with these options, nothing is left behind.
+    """
+    parameters = [given_parameter(one) for one in given.parameter]
     if parameters:
-        # There is one already, or it cannot be kept: what follows says which.
+        with TemporaryDirectory() as folder:
+            trial = Path(folder, "trial.db")
+            make_app(
+                PreferenceExperiment.create(
+                    given.name, parameters=parameters, storage=trial
+                ),
+                **options,
+            )
+        # Either there is one already, or it cannot be kept: `resume` says which.
         with suppress(StorageError):
             return PreferenceExperiment.create(
                 given.name, parameters=parameters, storage=given.storage
             )
-    return PreferenceExperiment.resume(
+    experiment = PreferenceExperiment.resume(
         given.name, storage=given.storage, parameters=parameters or None
     )
+    make_app(experiment, **options)
+    return experiment
 
 
-def _pairs(given: Sequence[str]) -> dict[str, str]:
-    found = dict(one.partition("=")[::2] for one in given)
-    if not all(found.values()):
-        raise BotorchPrefError(f"--unit {given} should be NAME=UNIT, once for each.")
-    return found
+def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
+    """Ax's configuration of a parameter, from its name, ``=`` and its values.
 
-
-def _shown(name: str) -> Callable[[dict[str, Any]], Any]:
-    """The user's function of a name such as ``espresso:draw``."""
-    # Figures are drawn into files, beside whatever screen there is.
-    os.environ.setdefault("MPLBACKEND", "Agg")
-    module, _, function = name.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
+    ``14.0:22.0`` are the bounds of real numbers, ``1:3`` those of whole ones, ``a,b,c``
+    choices without an order.
+    """
+    name, _, values = map(str.strip, given.partition("="))
+    if not name or not values:
+        raise ExperimentError(
+            f"--parameter {given!r} should be NAME=VALUES, as in 'dose=14.0:22.0' or "
+            "'bean=a,b,c'."
+        )
+    if ":" not in values or "," in values:
+        choices = [choice.strip() for choice in values.split(",")]
+        return ChoiceParameterConfig(
+            name=name, parameter_type="str", values=choices, is_ordered=False
+        )
+    ends = [end.strip() for end in values.split(":")]
+    whole = all(end.removeprefix("-").isdecimal() for end in ends)
     try:
-        found: Any = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BotorchPrefError(
-            f"--show {name}: {error}; give MODULE:FUNCTION, of a module in this folder "
-            "or installed."
-        ) from error
-    return found
+        lower, upper = map(int if whole else float, ends)
+        finite = math.isfinite(lower) and math.isfinite(upper)
+    except (ValueError, OverflowError):
+        finite = False
+    if not finite:
+        raise ExperimentError(
+            f"--parameter {given!r}: the bounds {values!r} should be two finite "
+            "numbers, as in '14.0:22.0'; choices have commas between them."
+        )
+    return RangeParameterConfig(
+        name=name, parameter_type="int" if whole else "float", bounds=(lower, upper)
+    )
 
 
 def _token(storage: str) -> str:

@@ -1,4 +1,4 @@
-"""Models and acquisition functions as the command line names and makes them."""
+"""Models and acquisition functions of a loop of duels, by name."""
 
 from __future__ import annotations
 
@@ -49,14 +49,12 @@ MODELS: dict[str, type[PreferenceGP]] = {
 }
 """Models of a judge, by name."""
 
-_OPTIONS: dict[str, dict[str, Any]] = {"eiig": {"k": IMPROVEMENT_WEIGHT}}
-"""What a loop of duels chooses otherwise than the class does, by name."""
-
 
 def _ways(entry: RegisteredAcquisition) -> dict[str, MakeAcquisition]:
     """The ways to make an acquisition function, by name."""
+    options: dict[str, Any] = {"k": IMPROVEMENT_WEIGHT} if entry.name == "eiig" else {}
     make: Callable[..., AcquisitionFunction] = partial(
-        entry.acquisition_class, **_OPTIONS.get(entry.name, {})
+        entry.acquisition_class, **options
     )
     reference = entry.reference
     if reference is None:
@@ -78,24 +76,12 @@ ACQUISITIONS: dict[str, MakeAcquisition] = {
 
 
 def distinct(make: MakeAcquisition) -> MakeAcquisition:
-    """A way to make an acquisition function that keeps options apart.
-
-    Args:
-        make: Makes the acquisition function that `DistinctOptions` keeps from options
-            that nobody could tell apart.
-    """
+    """The same acquisition function, kept from options that nobody could tell apart."""
     return lambda model, X_ref: DistinctOptions(make(model, X_ref))
 
 
 def make_fit(name: str, *, errs: bool = False) -> Fit:
-    """The function that fits a model of a name to points and comparisons.
-
-    A tie threshold is learned where there are ties.
-
-    Args:
-        name: One of `MODELS`.
-        errs: Whether the judge errs at times.
-    """
+    """The function that fits one of `MODELS` to a judge who errs at times, or never."""
     model_class = MODELS[name]
     # Laplace's method is far from exact where answers leave little room: with little
     # noise its rules ask the same question again and again (`docs/benchmarks.md`).
@@ -104,11 +90,9 @@ def make_fit(name: str, *, errs: bool = False) -> Fit:
 
 
 def fit_with_noise(model_class: type[PreferenceGP], noise: float) -> Fit:
-    """The function that fits a model with a likelihood whose noise is given.
+    """The function that fits a model whose likelihood has this noise per item.
 
-    Args:
-        model_class: The model.
-        noise: Per presented item.
+    A tie threshold is learned where there are ties.
     """
     make: Callable[..., PreferenceGP] = model_class
     if model_class is SkewPreferenceGP:

@@ -12,18 +12,8 @@ from contextlib import suppress
 
 
 def serve(argv: Sequence[str]) -> None:
-    """Serves the page of an experiment until it is stopped; prints its address.
-
-    Args:
-        argv: The arguments after ``serve``.
-
-    Raises:
-        BotorchPrefError: The experiment, its parameters or ``--show`` cannot be used.
-        OSError: The address is taken.
-        SystemExit: With status 2, by argparse, for arguments that it refuses.
-    """
+    """Serves the page of an experiment until it is stopped; prints its address."""
     given = _make_parser().parse_args(argv)
-    # Whoever has the address of an earlier start may come: they wait for the page.
     with suppress(KeyboardInterrupt), _listening(given.host, given.port) as listening:
         print("Loading the models, which takes some seconds ...", flush=True)
         # What Ax notes in passing, from its import on, is not for who serves a page.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from botorch_pref.web.contents import Markup, NumberTable
+from botorch_pref.web.rendering import Markup, NumberTable
 
 if TYPE_CHECKING:
     from botorch_pref.web.app import make_app

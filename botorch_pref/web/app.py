@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
@@ -25,22 +27,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.contents import Media, NumberTable, Show
-from botorch_pref.web.rendering import AnswerConflictError, AskError
+from botorch_pref.web.desk import AnswerConflictError
+from botorch_pref.web.rendering import STATIC, AskError, Media, NumberTable, Show
 from botorch_pref.web.service import (
-    CALLS,
-    PATIENCE,
+    READS,
+    WRITES,
     PreferenceService,
     given_object,
     given_patience,
 )
-
-STATIC = Path(__file__).parent / "static"
-"""Folder of all of them."""
-
-SCRIPT, STYLE = STATIC / "question.js", STATIC / "question.css"
-PAGE = STATIC / "page.html"
-
 
 MAX_BYTES = 64 * 1024
 """Of the body of a request: an answer has some hundred."""
@@ -61,22 +56,21 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?", re.I | re.A)
+"""A header ``Host``: an address of IPv6 in brackets, or a name, and perhaps a port."""
+
 
 class Guard:
-    """Middleware that lets through what may come, and seals what goes.
+    """Middleware that refuses what may not come, and seals every reply.
 
     Another site can make a name of its own lead to this machine, and its scripts then
     read what is served here as their own (DNS rebinding). So the header ``Host`` must
     be ``localhost``, an address of IP, which nobody can redirect, or a given name.
+    (Starlette's ``TrustedHostMiddleware`` knows names alone.)
 
     The token is looked for in the address (``?token=``) and in the header
-    ``Authorization: Bearer``, and compared in constant time.
-
-    Args:
-        app: What is guarded.
-        token: What a request needs; None if none does.
-        hosts: Names under which browsers may ask for the page.
-        public: Beginnings of paths that need no token and are not counted.
+    ``Authorization: Bearer``, and compared in constant time. Paths that begin with
+    ``public`` need none, and are not counted.
     """
 
     def __init__(
@@ -89,13 +83,7 @@ class Guard:
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles a request as ASGI has it.
-
-        Args:
-            scope: Of the request.
-            receive: Its body.
-            send: Its answer.
-        """
+        """Handles a request as ASGI has it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -105,15 +93,12 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, sealed)
-            return
-        await self._app(scope, receive, sealed)
+        await (self._refusal(scope) or self._app)(scope, receive, sealed)
 
     def _refusal(self, scope: Scope) -> Response | None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        host = Headers(scope=scope).get("host", "")
+        headers = Headers(scope=scope)
+        host = ", ".join(headers.getlist("host"))
         if not self._is_known(host):
             said = (
                 f"This page is not served under the name {host[:100]!r}. Open the "
@@ -124,35 +109,35 @@ class Guard:
         if path.startswith(self._public):
             return None
         if not self._is_allowed(scope):
-            return refused(429, "Too many requests; wait a second.")
-        if not self._has_token(scope):
+            return _refused(path, 429, "Too many requests; wait a second.")
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        if not self._has_token(query, headers.get("authorization", "")):
             said = (
                 "The address has no token, or not that of this experiment; use the one "
                 "that was printed where it is served."
             )
             return _refused(path, 403, said)
-        length = Headers(scope=scope).get("content-length", "0")
-        if not length.isdigit() or int(length) > MAX_BYTES:
-            return refused(413, f"A request has at most {MAX_BYTES} bytes.")
         return None
 
     def _is_known(self, host: str) -> bool:
         """Whether a header ``Host`` names this server."""
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        address, name = found[1], (found[2] or "").lower().removesuffix(".")
+        if name in self._hosts:
+            return True
         try:
-            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-            return name in self._hosts or bool(ip_address(name))
-        # No host at all, or the name of another one.
+            return bool(ip_address(address or name))
         except ValueError:
             return False
 
-    def _has_token(self, scope: Scope) -> bool:
+    def _has_token(self, query: Mapping[str, list[str]], authorization: str) -> bool:
         if self._token is None:
             return True
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        given = query.get("token", [""])[0]
-        scheme, _, bearer = Headers(scope=scope).get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            given = bearer
+        scheme, _, given = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            given = query.get("token", [""])[0]
         return hmac.compare_digest(given.encode(), self._token)
 
     def _is_allowed(self, scope: Scope) -> bool:
@@ -168,28 +153,15 @@ class Guard:
         return allowed
 
 
-def refused(status: int, why: str, **details: Any) -> JSONResponse:
-    """Answer that says in JSON what was wrong.
-
-    Args:
-        status: Of HTTP.
-        why: What was wrong, and what to do.
-        details: What a page needs to know beside it.
-    """
-    return JSONResponse({"error": why, **details}, status)
-
-
 def _refused(path: str, status: int, why: str) -> Response:
     """A refusal for a script, or for a person who looks at it."""
-    api = path.startswith("/api")
-    return refused(status, why) if api else PlainTextResponse(why, status)
+    if path.startswith("/api"):
+        return JSONResponse({"error": why}, status)
+    return PlainTextResponse(why, status)
 
 
 _PAUSE = 0.1
 """Seconds between looks whether a question is there."""
-
-_READS = ("progress", "history", "form", "findings")
-_WRITES = ("answer", "skip", "undo", "own", "claim")
 
 
 def make_app(
@@ -206,8 +178,8 @@ def make_app(
     ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call,
     in JSON, ``GET /api/question``, ``/api/progress``, ``/api/history``, ``/api/form``
     and ``/api/findings``, and ``POST /api/answer``, ``/api/skip``, ``/api/undo``,
-    ``/api/own`` and ``/api/claim``; see `PreferenceService`. ``rater`` is one parameter
-    of each. Errors are ``{"error": ...}``.
+    ``/api/own`` and ``/api/claim``; ``docs/web.md`` says what each sends and gets.
+    ``rater`` is one parameter of each. Errors are ``{"error": ...}``.
 
     Args:
         experiment: Of the process that serves; the questions that are pending come
@@ -225,14 +197,15 @@ def make_app(
             TLS before it; addresses of IP and ``localhost`` always may be used.
 
     Raises:
-        ExperimentError: The model does not take one of the kinds, ``show`` cannot be
-            called, or ``hosts`` is no list of names.
+        ExperimentError: The model does not take one of the kinds, ``size`` is less than
+            two, ``show`` cannot be called or has a unit of no parameter, or ``hosts``
+            is no list of names.
     """
     if isinstance(hosts, str):
         raise ExperimentError(f"hosts is {hosts!r}; give a list of names.")
     suffix = "" if token is None else f"?token={quote(token)}"
 
-    def address(index: int, option: int, part: int, media: Media) -> str:
+    def address(index: int, option: int, part: int, shown: Media) -> str:
         return f"media/{index}/{option}/{part}{suffix}"
 
     service = PreferenceService(experiment, address, show=show, kinds=kinds, size=size)
@@ -243,26 +216,27 @@ def make_app(
         yield
         service.close()
 
-    calls = [
-        Route("/api/question", _question(service)),
-        *(Route(f"/api/{name}", _read(service, name)) for name in _READS),
-        *(
-            Route(f"/api/{name}", _write(service, name), methods=["POST"])
-            for name in _WRITES
-        ),
-    ]
+    reads = {name: partial(_read, service, name) for name in READS}
+    reads["question"] = partial(_question, service)
+    writes = {name: partial(_write, service, name) for name in WRITES}
     return Starlette(
         routes=[
             Route("/", _page),
             Route("/report", _page),
-            Route("/media/{index:int}/{option:int}/{part:int}", _media(service)),
+            Route(
+                "/media/{index:int}/{option:int}/{part:int}", partial(_media, service)
+            ),
             Mount("/static", StaticFiles(directory=STATIC)),
-            *calls,
+            *(Route(f"/api/{name}", call) for name, call in reads.items()),
+            *(
+                Route(f"/api/{name}", call, methods=["POST"])
+                for name, call in writes.items()
+            ),
         ],
         middleware=[Middleware(Guard, token=token, hosts=hosts, public="/static/")],
         exception_handlers={
-            404: _not_found,
-            405: _not_found,
+            BotorchPrefError: _refused_call,
+            HTTPException: _refused_request,
             ClientDisconnect: _left,
             Exception: _failed,
         },
@@ -270,94 +244,68 @@ def make_app(
     )
 
 
-def _read(service: PreferenceService, name: str) -> Callable[..., Any]:
-    async def read(request: Request) -> Response:
-        return await _called(service, name, dict(request.query_params))
-
-    return read
+async def _page(request: Request) -> Response:
+    return FileResponse(STATIC / "page.html")
 
 
-def _question(service: PreferenceService) -> Callable[..., Any]:
+async def _read(service: PreferenceService, name: str, request: Request) -> Response:
+    return await _called(service, name, dict(request.query_params))
+
+
+async def _question(service: PreferenceService, request: Request) -> Response:
     """Waits for a question without a thread: any number of raters may."""
-
-    async def question(request: Request) -> Response:
-        given = dict(request.query_params)
-        try:
-            until = time.monotonic() + given_patience(given, PATIENCE)
-        except ExperimentError as error:
-            return refused(400, str(error))
-        at_once = {**given, "patience": 0}
-        while True:
-            reply = await _called(service, "question", at_once)
-            waiting = reply.status_code == 202
-            if not waiting or time.monotonic() >= until:
-                return reply
-            await asyncio.sleep(_PAUSE)
-
-    return question
+    given: dict[str, Any] = dict(request.query_params)
+    until = time.monotonic() + given_patience(given)
+    while True:
+        reply = await _called(service, "question", {**given, "patience": 0})
+        if reply.status_code == 200 or time.monotonic() >= until:
+            return reply
+        await asyncio.sleep(_PAUSE)
 
 
-def _write(service: PreferenceService, name: str) -> Callable[..., Any]:
-    async def write(request: Request) -> Response:
-        # A form of another site cannot send this type without asking first.
-        kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if kind != "application/json":
-            return refused(415, "Send JSON, as Content-Type: application/json.")
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BYTES:
-                return refused(413, f"A request has at most {MAX_BYTES} bytes.")
-        try:
-            given = given_object(body)
-        except ExperimentError as error:
-            return refused(400, str(error))
-        return await _called(service, name, given)
-
-    return write
+async def _write(service: PreferenceService, name: str, request: Request) -> Response:
+    # A form of another site cannot send this type without asking first.
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind != "application/json":
+        raise HTTPException(415, "Send JSON, as Content-Type: application/json.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise HTTPException(413, f"A request has at most {MAX_BYTES} bytes.")
+    return await _called(service, name, given_object(body))
 
 
 async def _called(
     service: PreferenceService, name: str, given: Mapping[str, Any]
 ) -> Response:
-    try:
-        found = await run_in_threadpool(CALLS[name], service, given)
-    except AnswerConflictError as error:
-        return refused(409, str(error))
-    except AskError as error:
-        return refused(400, str(error), **error.details)
-    except ExperimentError as error:
-        return refused(400, str(error))
-    except BotorchPrefError as error:
-        return refused(503, str(error))
+    found = await run_in_threadpool(getattr(service, name), given)
     return JSONResponse(found, 202 if found.get("question", 0) is None else 200)
 
 
-def _media(service: PreferenceService) -> Callable[..., Any]:
-    async def media(request: Request) -> Response:
-        where = request.path_params
-        try:
-            found = await run_in_threadpool(
-                service.media, where["index"], where["option"], where["part"]
-            )
-        except ExperimentError as error:
-            return refused(404, str(error))
-        if isinstance(found.data, Path):
-            if not found.data.is_file():
-                return refused(404, f"There is no {found.data.name} any more.")
-            return FileResponse(found.data, media_type=found.mime)
+async def _media(service: PreferenceService, request: Request) -> Response:
+    try:
+        found = await run_in_threadpool(service.media, **request.path_params)
+    except ExperimentError as error:
+        raise HTTPException(404, str(error)) from error
+    if isinstance(found.data, bytes):
         return Response(found.data, media_type=found.mime)
-
-    return media
-
-
-async def _page(request: Request) -> Response:
-    return FileResponse(PAGE)
+    if not found.data.is_file():
+        raise HTTPException(404, f"There is no {found.data.name} any more.")
+    return FileResponse(found.data, media_type=found.mime)
 
 
-def _not_found(request: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 404)
-    return refused(status, f"There is no {request.method} {request.url.path} here.")
+def _refused_call(request: Request, error: Exception) -> Response:
+    status = 400 if isinstance(error, ExperimentError) else 503
+    if isinstance(error, AnswerConflictError):
+        status = 409
+    details = error.details if isinstance(error, AskError) else {}
+    return JSONResponse({"error": str(error), **details}, status)
+
+
+def _refused_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
 def _left(request: Request, error: Exception) -> Response:
@@ -366,8 +314,8 @@ def _left(request: Request, error: Exception) -> Response:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    return refused(
-        500,
+    said = (
         "Something failed where this page is served. Whoever runs the experiment finds "
-        "the reason in the terminal there.",
+        "the reason in the terminal there."
     )
+    return JSONResponse({"error": said}, 500)

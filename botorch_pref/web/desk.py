@@ -4,95 +4,108 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any
 
+from ax.core.experiment import Experiment
+
 from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.kept_log import one_at_a_time
+from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event
+from botorch_pref.ax.projection import events_of, standing_event
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
-from botorch_pref.web.rendering import (
-    AnswerConflictError,
-    AnsweredQuestion,
-    answered_questions,
-    check_asked,
-    check_designs,
-    is_answered,
-    last_answered,
-    undo_once,
-    withdraw_unanswered,
-)
-from botorch_pref.web.worker import QuestionSource
+from botorch_pref.web.rendering import check_designs
+from botorch_pref.web.worker import ModelWorker
 
 
-@dataclass
-class RaterPlace:
-    """Place of one rater.
+class AnswerConflictError(ExperimentError):
+    """Answer to a question that has another one, or that is somebody else's.
 
-    Attributes:
-        questions: The one that is on display, and those that follow.
-        skipped: Questions that were skipped since the last answer, the latest last.
-        waiting_since: When the rater began to wait for a question, by a clock that
-            never goes back; None while there is one.
-        error: Why the last one could not be asked; None if it could.
-        heir: The place that took this one over; None while it stands.
+    Also the undoing of an answer that is not the last one any more.
     """
 
-    questions: deque[Question] = field(default_factory=deque)
-    skipped: list[Question] = field(default_factory=list)
-    waiting_since: float | None = None
-    error: Exception | None = None
-    heir: RaterPlace | None = None
 
-    @property
-    def present(self) -> RaterPlace:
-        """The place that stands for this one now."""
-        return self if self.heir is None else self.heir.present
+# --- What the log says
 
-    @property
-    def indices(self) -> list[int]:
-        """The numbers of the questions."""
-        return [question.index for question in self.questions]
 
-    def lacks(self, number: int) -> bool:
-        """Whether a question more is to be asked for it.
+def standing_answers(experiment: Experiment) -> list[Event]:
+    """All answers that stand, the latest first."""
+    found = [standing_event(trial) for trial in list(experiment.trials.values())]
+    return sorted(filter(None, found), key=lambda event: -event.number)
 
-        Args:
-            number: How many there should be.
-        """
-        asked = self.questions or self.waiting_since is not None
-        return self.error is None and len(self.questions) < number and bool(asked)
 
-    def remove(self, index: int) -> None:
-        """Removes a question if it is there.
+def last_answered(experiment: Experiment, rater: str | None) -> int | None:
+    """The number of the question whose answer a rater can undo.
 
-        Args:
-            index: Its number.
-        """
-        self.questions = deque(q for q in self.questions if q.index != index)
+    None if there is none, or if nobody in particular (None) asks and the last answer of
+    all is that of somebody with a name.
+    """
+    answers = standing_answers(experiment)
+    last = next((one for one in answers if rater in (None, one.rater)), None)
+    return last.question if last is not None and last.rater == rater else None
 
-    def bring_back(self, question: Question) -> None:
-        """Puts a question that was answered or skipped on display again.
 
-        Args:
-            question: Without an answer by now.
-        """
-        self.remove(question.index)
-        self.questions.appendleft(question)
-        self.skipped = [one for one in self.skipped if one.index != question.index]
+def is_answered(experiment: Experiment, index: int) -> bool:
+    """Whether there is such a question, and it has an answer that stands."""
+    trial = experiment.trials.get(index)
+    return trial is not None and standing_event(trial) is not None
 
-    def take_over(self, other: RaterPlace) -> None:
-        """Takes all that another place has, and what will come to it.
 
-        Args:
-            other: What is on display there is on display here.
-        """
-        self.questions.extendleft(reversed(other.questions))
-        self.skipped.extend(other.skipped)
-        other.heir = self
+# --- Calls that change the log once, however often they arrive
 
+
+@one_at_a_time
+def withdraw_unanswered(experiment: PreferenceExperiment, index: int) -> bool:
+    """Withdraws a question unless it has an answer by now; whether it did."""
+    if is_answered(experiment.experiment, index):
+        return False
+    experiment.withdraw(index)
+    return True
+
+
+@one_at_a_time
+def undo_once(
+    experiment: PreferenceExperiment, rater: str | None, index: int
+) -> Question:
+    """Undoes the last answer of a rater, unless that has been done by now.
+
+    Returns the question, which has no answer any more; one that was skipped had none.
+    """
+    question = experiment.question(index)
+    trial = experiment.experiment.trials[index]
+    taken_back = events_of(trial)[-1].kind in (UNDONE, WITHDRAWN)
+    if taken_back and question.rater in (None, rater):
+        return question
+    if last_answered(experiment.experiment, rater) != index:
+        raise AnswerConflictError(
+            "You answered or skipped another question after this one, so this answer "
+            "is kept. Undo the later one first."
+        )
+    return experiment.undo(rater=rater)
+
+
+@one_at_a_time
+def ask_once(
+    experiment: PreferenceExperiment,
+    rater: str | None,
+    options: Sequence[Mapping[str, Any]],
+) -> Question:
+    """A question about these options, which is asked unless it is pending already."""
+    # Parameters that nobody chooses may be left out; the order of display is no matter.
+    for pending in experiment.pending:
+        if (pending.rater, len(pending.options)) == (rater, len(options)) and all(
+            any(given.items() <= shown.items() for shown in pending.options)
+            for given in options
+        ):
+            return pending
+    return experiment.ask(options=options, rater=rater)
+
+
+# --- The desk
 
 AHEAD = 1
 """Questions asked for a rater beyond the one on display."""
@@ -101,108 +114,35 @@ MAX_RATERS = 500
 """People who are asked: a name costs two questions, and anybody can make names up."""
 
 
-class RaterPlaces:
-    """Places of all raters, and the questions that are for whoever comes first.
+@dataclass
+class RaterPlace:
+    """Place of one rater."""
 
-    One thread at a time may use it.
+    # The one that is on display, and those that follow.
+    questions: deque[Question] = field(default_factory=deque)
+    # Since the last answer, the latest last.
+    skipped: list[Question] = field(default_factory=list)
+    # By a clock that never goes back; None while there is a question.
+    waiting_since: float | None = None
+    # Why the last question could not be asked.
+    error: Exception | None = None
+    # The place that took this one over.
+    heir: RaterPlace | None = None
 
-    Args:
-        pending: Questions to begin with.
-    """
+    @property
+    def present(self) -> RaterPlace:
+        """The place that stands for this one now."""
+        return self if self.heir is None else self.heir.present
 
-    def __init__(self, pending: Iterable[Question]) -> None:
-        self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
-        self._unowned: deque[Question] = deque()
-        for question in pending:
-            owned = question.rater is not None
-            queue = self._places[question.rater].questions if owned else self._unowned
-            queue.append(question)
+    @property
+    def in_need(self) -> bool:
+        """Whether somebody is asked here, and there are too few questions."""
+        asked = self.questions or self.waiting_since is not None
+        return self.error is None and len(self.questions) < 1 + AHEAD and bool(asked)
 
-    def __len__(self) -> int:
-        """Number of raters."""
-        return len(self._places)
 
-    def of(self, rater: str | None) -> RaterPlace:
-        """The place of a rater, made if there is room.
-
-        Args:
-            rater: Who is asked; None for nobody in particular.
-
-        Raises:
-            ExperimentError: There are `MAX_RATERS` others.
-        """
-        if rater not in self._places and len(self._places) >= MAX_RATERS:
-            raise ExperimentError(
-                f"{MAX_RATERS} people answer already; serve the page again for others."
-            )
-        return self._places[rater]
-
-    def give_unowned(self, place: RaterPlace) -> None:
-        """Gives a place that has no question one that is for whoever comes first.
-
-        Args:
-            place: Of the rater who came.
-        """
-        if not place.questions and self._unowned:
-            place.questions.append(self._unowned.popleft())
-
-    def bring_back(self, place: RaterPlace, question: Question) -> None:
-        """Puts a question that was answered or skipped on display again.
-
-        Args:
-            place: Of who answered or skipped it.
-            question: Without an answer by now.
-        """
-        self._disown(question.index)
-        place.bring_back(question)
-
-    def is_of_another(self, rater: str | None, index: int) -> bool:
-        """Whether a question is asked of another rater by name.
-
-        Args:
-            rater: Who answers it.
-            index: The number of the question.
-        """
-        asked = [q for place in self._places.values() for q in place.questions]
-        # What nobody in particular was asked is for whoever answers first.
-        return any(q.index == index and q.rater not in (None, rater) for q in asked)
-
-    def put_away(self, index: int) -> None:
-        """Takes a question away from everybody.
-
-        Args:
-            index: Its number.
-        """
-        for place in self._places.values():
-            place.remove(index)
-            # What could not be asked beside this question may be now.
-            place.error = None
-        self._disown(index)
-
-    def hand_over(self, rater: str) -> None:
-        """Hands a rater what nobody in particular was asked.
-
-        Args:
-            rater: Whose name is known by now.
-
-        Raises:
-            ExperimentError: There are `MAX_RATERS` others.
-        """
-        place, nameless = self.of(rater), self._places.pop(None, None)
-        if nameless is not None:
-            place.take_over(nameless)
-
-    def in_need(self) -> tuple[str | None, RaterPlace] | None:
-        """The rater who has waited longest, or else one with too few questions."""
-        needy = [one for one in self._places.items() if one[1].lacks(1 + AHEAD)]
-        return min(
-            needy,
-            key=lambda one: (len(one[1].questions), one[1].waiting_since or 0.0),
-            default=None,
-        )
-
-    def _disown(self, index: int) -> None:
-        self._unowned = deque(q for q in self._unowned if q.index != index)
+def _without(questions: deque[Question], index: int) -> deque[Question]:
+    return deque(question for question in questions if question.index != index)
 
 
 _ANSWERED = "This question has an answer already, which is kept."
@@ -211,48 +151,44 @@ _ANSWERED = "This question has an answer already, which is kept."
 class QuestionDesk:
     """Desk of an experiment: one question at a time for each rater.
 
-    Questions are asked ahead in a thread, so that the next one is there at once. What
-    is told is stored before the call returns; telling it again changes nothing.
+    Questions are asked ahead in a thread, so that the next one is there at once. An
+    answer is stored before the call returns; the same answer again changes nothing.
     Threads may use it at once.
 
-    Args:
-        experiment: Whose questions they are. Those that are pending come first.
-        source: Of further ones.
-        prepare: Called with each of them before it is on the desk.
+    Questions that are pending come first. The worker chooses further ones, for each of
+    which ``prepare`` is called before it is on the desk.
     """
 
     def __init__(
         self,
         experiment: PreferenceExperiment,
-        source: QuestionSource,
+        worker: ModelWorker,
         prepare: Callable[[Question], object],
     ) -> None:
         self.experiment = experiment
-        self._source = source
+        self._worker = worker
         self._prepare = prepare
-        self._places = RaterPlaces(experiment.pending)
+        self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
+        # Questions of nobody in particular: the first who comes gets them.
+        self._unowned: deque[Question] = deque()
+        for question in experiment.pending:
+            owned = question.rater is not None
+            queue = self._places[question.rater].questions if owned else self._unowned
+            queue.append(question)
         self._changed = Condition()
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="ask")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
         self._put_away_so_far = 0
 
     def question(self, rater: str | None, patience: float) -> Question | None:
         """The question that a rater is asked now; the same until it is answered.
 
-        Args:
-            rater: Who is asked; None for nobody in particular.
-            patience: How many seconds to wait for it.
-
-        Returns:
-            The question; None if it is still being chosen.
-
-        Raises:
-            BotorchPrefError: None can be asked. The next call tries again.
-            ExperimentError: There are too many others.
+        None if it is still being chosen after ``patience`` seconds. Raises the reason
+        where none can be asked; the next call tries again.
         """
         with self._changed:
-            place = self._places.of(rater)
-            self._places.give_unowned(place)
+            place = self._place(rater)
+            self._give_unowned(place)
             if not place.questions and place.waiting_since is None:
                 place.waiting_since = time.monotonic()
             self._ask_ahead()
@@ -267,31 +203,20 @@ class QuestionDesk:
             return None
 
     def waited(self, rater: str | None) -> float:
-        """Seconds for which a rater has waited for a question.
-
-        Args:
-            rater: Who waits.
-        """
+        """Seconds for which a rater has waited for a question."""
         with self._changed:
-            since = self._places.of(rater).waiting_since
+            since = self._place(rater).waiting_since
             return 0.0 if since is None else time.monotonic() - since
 
-    def answer(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
-        """Stores an answer, once however often it arrives.
-
-        Args:
-            rater: Who answers.
-            index: The number of the question.
-            said: Keywords of ``tell``.
+    def answer(self, rater: str | None, index: Any, said: Mapping[str, Any]) -> None:
+        """Stores an answer, by keywords of ``tell``, once however often it arrives.
 
         Raises:
             AnswerConflictError: The question has another answer, or is another rater's.
-            ExperimentError: This cannot be an answer to it.
-            StorageError: It could not be stored.
         """
         place = self._place_of(rater, index)
         try:
-            self._told(rater, index, said)
+            self._tell(rater, index, said)
         except ExperimentError as error:
             if not is_answered(self.experiment.experiment, index):
                 raise
@@ -304,57 +229,27 @@ class QuestionDesk:
     def claim(self, rater: str) -> None:
         """Hands a rater the questions that were asked before the name was known.
 
-        Whoever has one of them on display without a name may still answer it: the first
-        answer counts.
-
-        Args:
-            rater: Whose page was without a name until now.
-
-        Raises:
-            ExperimentError: There are too many others.
+        Another page that has one of them on display without a name may still answer it:
+        the first answer counts.
         """
         with self._changed:
-            self._places.hand_over(rater)
+            place, nameless = self._place(rater), self._places.pop(None, None)
+            if nameless is not None:
+                place.questions.extendleft(reversed(nameless.questions))
+                place.skipped.extend(nameless.skipped)
+                nameless.heir = place
             self._ask_ahead()
 
-    def _place_of(self, rater: str | None, index: int) -> RaterPlace:
-        """The place of a rater who answers or skips a question that is no other's."""
-        check_asked(self.experiment.experiment, index)
-        with self._changed:
-            place = self._places.of(rater)
-            if self._places.is_of_another(rater, index):
-                raise AnswerConflictError("This question was asked of somebody else.")
-            return place
-
-    def _put_away(self, index: int) -> None:
-        """Takes a question off the desk, and sees to it that others are asked."""
-        with self._changed:
-            self._places.put_away(index)
-            self._put_away_so_far += 1
-            self._ask_ahead()
-
-    def _told(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
-        try:
-            self.experiment.tell(index, rater=rater, **said)
-        except StorageError:
-            # Another process has written, which the experiment has read by now.
-            self.experiment.tell(index, rater=rater, **said)
-
-    def skip(self, rater: str | None, index: int) -> None:
-        """Withdraws a question that a rater does not want to answer.
-
-        Args:
-            rater: Who skips.
-            index: The number of the question. Skipping it again changes nothing.
+    def skip(self, rater: str | None, index: Any) -> None:
+        """Withdraws a question. Skipping it again changes nothing.
 
         Raises:
             AnswerConflictError: The question has an answer, or is another rater's.
-            ExperimentError: There is no such question.
         """
         place = self._place_of(rater, index)
         with self._changed:
             # A page that was open before a restart comes with its question first.
-            self._places.give_unowned(place)
+            self._give_unowned(place)
         skipped = withdraw_unanswered(self.experiment, index)
         with self._changed:
             # Two taps at once skip it once.
@@ -368,36 +263,25 @@ class QuestionDesk:
     def last(self, rater: str | None) -> int | None:
         """The number of the question that a rater answered or skipped last.
 
-        Args:
-            rater: Who undoes it.
-
-        Returns:
-            The number; None if there is none, or if `rater` is None and the last answer
-            of all is that of somebody with a name.
+        See `last_answered` for when it is None.
         """
         with self._changed:
-            skipped = self._places.of(rater).skipped
+            skipped = self._place(rater).skipped
             if skipped:
                 return skipped[-1].index
         return last_answered(self.experiment.experiment, rater)
 
-    def undo(self, rater: str | None, index: int | None = None) -> Question:
-        """Takes back what a rater did last, once however often the call arrives.
+    def undo(self, rater: str | None, index: Any = None) -> Question:
+        """Takes back what a rater did last, and puts the question on display again.
 
-        Args:
-            rater: Who undoes.
-            index: The number of the question that was answered or skipped; the `last`
-                one by default, which is another one when this is asked for again.
-
-        Returns:
-            The question, which is on display again.
+        With the number of that question, once however often the call arrives; by
+        default it is the `last` one, which is another one when this is called again.
 
         Raises:
             AnswerConflictError: The rater has answered another question since.
-            ExperimentError: The rater has answered and skipped nothing.
         """
         with self._changed:
-            place = self._places.of(rater)
+            place = self._place(rater)
         index = self.last(rater) if index is None else index
         if index is None:
             raise ExperimentError(
@@ -405,30 +289,19 @@ class QuestionDesk:
                 "is undone under that name."
             )
         question = undo_once(self.experiment, rater, index)
-        with self._changed:
-            self._places.bring_back(place.present, question)
-            self._changed.notify_all()
+        self._display(place, question)
         return question
 
     def ask_own(
         self, rater: str | None, options: Sequence[Mapping[str, Any]]
     ) -> Question:
-        """A question about designs of a rater's own, which is on display at once.
-
-        Args:
-            rater: Whose designs they are.
-            options: Parameters of each, by name.
-
-        Raises:
-            ExperimentError: The search space has no such designs, or two of them look
-                the same.
-        """
+        """A question about designs of a rater's own, which is on display at once."""
         with self._changed:
-            place = self._places.of(rater)
+            place = self._place(rater)
         experiment = self.experiment.experiment
         check_designs(experiment.search_space, options)
         try:
-            question = self.experiment.ask(options=options, rater=rater)
+            question = ask_once(self.experiment, rater, options)
         except ExperimentError as error:
             if Catalogue.of(experiment) is None:
                 raise
@@ -436,44 +309,110 @@ class QuestionDesk:
                 "One of these designs is not in the catalogue. Choose values that are "
                 "together in one of its rows."
             ) from error
-        with self._changed:
-            place.present.questions.appendleft(question)
-            self._changed.notify_all()
+        self._display(place, question)
         return question
 
-    def answers(self) -> list[AnsweredQuestion]:
+    def answers(self) -> list[Event]:
         """All answers that stand, the latest first."""
-        return answered_questions(self.experiment.experiment)
+        return standing_answers(self.experiment.experiment)
 
     def close(self) -> None:
-        """Asks no more; what is chosen by another process is given up."""
+        """Asks no more; what the process of models is choosing is given up."""
         with self._changed:
             self._closing = True
-        self._source.close()
-        self._worker.shutdown(cancel_futures=True)
+        self._worker.close()
+        self._thread.shutdown(cancel_futures=True)
+
+    def _tell(self, rater: str | None, index: int, said: Mapping[str, Any]) -> None:
+        try:
+            self.experiment.tell(index, rater=rater, **said)
+        except StorageError:
+            # Another process has written, which the experiment has read by now.
+            self.experiment.tell(index, rater=rater, **said)
+
+    # The lock is held by all that call what follows.
+
+    def _place(self, rater: str | None) -> RaterPlace:
+        """The place of a rater, made if there is room."""
+        if rater not in self._places and len(self._places) >= MAX_RATERS:
+            raise ExperimentError(
+                f"{MAX_RATERS} people answer already; serve the page again for others."
+            )
+        return self._places[rater]
+
+    def _give_unowned(self, place: RaterPlace) -> None:
+        """Gives a place that has no question one that is for whoever comes first."""
+        if not place.questions and self._unowned:
+            place.questions.append(self._unowned.popleft())
 
     def _ask_ahead(self) -> None:
-        """Sets the worker to work, if there is any; the lock is held."""
+        """Sets the thread to work, if there is work."""
         self._changed.notify_all()
         idle = not self._at_work and not self._closing
-        if idle and self._places.in_need() is not None:
+        if idle and self._in_need() is not None:
             self._at_work = True
-            self._worker.submit(self._ask)
+            self._thread.submit(self._ask)
+
+    def _in_need(self) -> tuple[str | None, RaterPlace] | None:
+        """The rater who has waited longest, or else one with too few questions."""
+        needy = [one for one in self._places.items() if one[1].in_need]
+        return min(
+            needy,
+            key=lambda one: (len(one[1].questions), one[1].waiting_since or 0.0),
+            default=None,
+        )
+
+    # These take the lock.
+
+    def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
+        """The place of a rater who answers or skips a question that is no other's.
+
+        Raises where there is no such question, or this is no number of one.
+        """
+        self.experiment.question(index)
+        with self._changed:
+            place = self._place(rater)
+            asked = [q for place in self._places.values() for q in place.questions]
+            # A question of nobody in particular is for the first who answers it.
+            if any(q.index == index and q.rater not in (None, rater) for q in asked):
+                raise AnswerConflictError("This question was asked of somebody else.")
+            return place
+
+    def _display(self, place: RaterPlace, question: Question) -> None:
+        """Puts a question without an answer on display."""
+        with self._changed:
+            place, index = place.present, question.index
+            self._unowned = _without(self._unowned, index)
+            place.questions = _without(place.questions, index)
+            place.questions.appendleft(question)
+            place.skipped = [one for one in place.skipped if one.index != index]
+            self._changed.notify_all()
+
+    def _put_away(self, index: int) -> None:
+        """Takes a question off the desk, and sees to it that others are asked."""
+        with self._changed:
+            for place in self._places.values():
+                place.questions = _without(place.questions, index)
+                # A question that could not be asked beside this one may be now.
+                place.error = None
+            self._unowned = _without(self._unowned, index)
+            self._put_away_so_far += 1
+            self._ask_ahead()
 
     def _ask(self) -> None:
-        """Asks until every rater has enough, in the worker's thread."""
+        """Asks until every rater has enough, in the thread."""
         while True:
             with self._changed:
-                found = self._places.in_need()
+                found = self._in_need()
                 if found is None or self._closing:
                     self._at_work = False
                     return
-                before = self._put_away_so_far
+                before, num_raters = self._put_away_so_far, len(self._places)
             rater, place = found
             try:
-                question = self._source.ask(rater, len(self._places))
+                question = self._worker.ask(rater, num_raters)
                 self._prepare(question)
-            # Whoever waits is told; nobody waits for this thread.
+            # The rater who waits is told the reason; nobody waits for this thread.
             except Exception as error:
                 with self._changed:
                     if before == self._put_away_so_far:

@@ -1,42 +1,44 @@
-"""Questions and answers in terms of JSON."""
+"""What a page shows and offers: options, a form of designs, kinds of answers."""
 
 from __future__ import annotations
 
+import base64
+import io
+import math
+import mimetypes
+import re
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from ax.core.batch_trial import BatchTrial
-from ax.core.experiment import Experiment
-from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
+from ax.core.parameter import (
+    ChoiceParameter,
+    FixedParameter,
+    Parameter,
+    ParameterType,
+    RangeParameter,
+)
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 
-from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answers import check_taken, checked_answer
-from botorch_pref.ax.kept_log import one_at_a_time
-from botorch_pref.ax.log import UNDONE, WITHDRAWN
-from botorch_pref.ax.projection import events_of, standing_event
 from botorch_pref.errors import ExperimentError
-from botorch_pref.web.contents import (
-    Content,
-    Contents,
-    Media,
-    Presenter,
-    Text,
-    named_unit,
-    step,
-    written,
-)
+from botorch_pref.web.worker import JSON, LOGGER
+
+STATIC = Path(__file__).parent / "static"
+"""Folder of the page, and of the script and the style that the widget has too."""
 
 
 class AskError(ExperimentError):
     """Error with a remedy for the page to offer.
 
-    Args:
-        why: What is wrong.
-        details: For the page: ``question``, the number of the one that can be skipped,
-            or ``needs``, what it lacks.
+    ``details`` tells it: ``question``, the number of the one that can be skipped, or
+    ``needs``, what it lacks.
     """
 
     def __init__(self, why: str, **details: Any) -> None:
@@ -44,41 +46,377 @@ class AskError(ExperimentError):
         self.details = details
 
 
-class AnswerConflictError(ExperimentError):
-    """Answer to a question that has another one, or that is somebody else's.
+# --- Contents of an option
 
-    Also the undoing of an answer that is not the last one any more.
+
+class Markup(str):
+    """HTML that is shown as it is; any other text is escaped.
+
+    ``markupsafe.Markup`` and objects with ``_repr_html_`` do as well. Scripts, inline
+    styles and anything from other hosts stay without effect on the page.
     """
 
+    __slots__ = ()
 
-Field = dict[str, Any]
+    def __html__(self) -> str:
+        """The markup, as template engines ask for it."""
+        return str(self)
 
 
-def design_form(space: SearchSpace, units: dict[str, str]) -> list[Field]:
-    """Fields of a search space, one for each parameter that can be chosen.
+@dataclass(frozen=True)
+class Media:
+    """A picture, a sound or a film: its type, such as ``image/png``, bytes or file."""
+
+    mime: str
+    data: bytes | Path
+
+
+Content = JSON | Media
+"""A text, markup or a table as the page takes it, or media, which need an address."""
+
+Contents = tuple[Content, ...]
+"""What is shown of one option, from top to bottom."""
+
+_BEGINNINGS: tuple[tuple[bytes, int, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
+    (b"\xff\xd8\xff", 0, "image/jpeg"),
+    (b"GIF8", 0, "image/gif"),
+    (b"WEBP", 8, "image/webp"),
+    (b"WAVE", 8, "audio/wav"),
+    (b"ID3", 0, "audio/mpeg"),
+    (b"\xff\xfb", 0, "audio/mpeg"),
+    (b"fLaC", 0, "audio/flac"),
+    (b"OggS", 0, "audio/ogg"),
+    (b"ftyp", 4, "video/mp4"),
+    (b"\x1aE\xdf\xa3", 0, "video/webm"),
+    (b"<svg", 0, "image/svg+xml"),
+    (b"<?xml", 0, "image/svg+xml"),
+)
+"""How the bytes of each type begin, and from where."""
+
+_REPRESENTATIONS = {
+    "_repr_png_": "image/png",
+    "_repr_jpeg_": "image/jpeg",
+    "_repr_svg_": "image/svg+xml",
+}
+"""Methods by which a notebook draws an object, and what they return."""
+
+
+def contents_of(value: Any) -> Contents:
+    """Contents that stand for what a user's function returned, see `make_app`."""
+    if isinstance(value, list | tuple):
+        return tuple(content for part in value for content in contents_of(part))
+    if hasattr(value, "__html__"):
+        return (_markup(value.__html__()),)
+    if isinstance(value, str):
+        return (text_content(value),)
+    if isinstance(value, bytes | bytearray):
+        return (Media(_type_of(bytes(value)), bytes(value)),)
+    if isinstance(value, Path):
+        return (_file(value),)
+    if hasattr(value, "savefig"):
+        stream = io.BytesIO()
+        value.savefig(stream, format="png", bbox_inches="tight", dpi=160)
+        return (Media("image/png", stream.getvalue()),)
+    return (_as_in_a_notebook(value),)
+
+
+def text_content(text: str) -> JSON:
+    """Plain text, which a browser never reads as markup."""
+    return {"type": "text", "text": text}
+
+
+def _markup(html: Any) -> JSON:
+    return {"type": "markup", "html": str(html)}
+
+
+def _type_of(data: bytes) -> str:
+    for beginning, start, mime in _BEGINNINGS:
+        if data[start : start + len(beginning)] == beginning:
+            return mime
+    raise ExperimentError(
+        f"show returned {len(data)} bytes that begin with {data[:8]!r}, which are no "
+        "known type of picture, sound or film; return the pathlib.Path of a file with "
+        "the suffix of its type."
+    )
+
+
+def _file(path: Path) -> Media:
+    mime = mimetypes.guess_type(path.name)[0] or ""
+    if mime.partition("/")[0] not in ("image", "audio", "video"):
+        raise ExperimentError(
+            f"show returned the path {str(path)!r}, which by its suffix is no picture, "
+            "sound or film."
+        )
+    if not path.is_file():
+        raise ExperimentError(f"show returned the path {str(path)!r}: no such file.")
+    return Media(mime, path)
+
+
+def _as_in_a_notebook(value: Any) -> Content:
+    for name, mime in _REPRESENTATIONS.items():
+        drawn = getattr(value, name, lambda: None)()
+        if drawn is not None:
+            return Media(mime, drawn if isinstance(drawn, bytes) else drawn.encode())
+    html = getattr(value, "_repr_html_", lambda: None)()
+    if html is not None:
+        return _markup(html)
+    raise ExperimentError(
+        f"show returned {type(value).__name__}, which is neither text, markup, a "
+        "picture, a sound nor a film."
+    )
+
+
+# --- Tables of numbers
+
+_UNIT = re.compile(r"(.*\S)\s*(?:\(([^()]+)\)|\[([^\[\]]+)\])")
+"""A name that ends in its unit, as in "dose (g)" and "dose [g]"."""
+
+_STEPS = 1000
+"""A number is written so finely that its bounds are about so many steps apart."""
+
+
+class NumberTable:
+    """Table of parameters, which options are shown as by default.
+
+    Parameters that are fixed are left out. A name that ends in its unit, as "dose (g)"
+    does, gives it; others may be given.
 
     Args:
-        space: Ax's.
         units: By name of the parameter.
 
-    Returns:
-        For each its ``name``, ``label``, ``unit`` and ``type``: ``number`` with
-        ``lower``, ``upper`` and ``step``, or ``choice`` with ``values``.
+    Raises:
+        ExperimentError: A unit of no parameter, as soon as the experiment is known.
     """
+
+    def __init__(self, units: Mapping[str, str] | None = None) -> None:
+        self.units = dict(units or {})
+
+
+def number_tables(
+    space: SearchSpace, options: Sequence[Mapping[str, Any]], units: Mapping[str, str]
+) -> list[Contents]:
+    """The table of each option of a question."""
+    columns = [
+        _column(parameter, [option[parameter.name] for option in options], units)
+        for parameter in space.parameters.values()
+        if not isinstance(parameter, FixedParameter)
+    ]
+    rows = zip(*columns, strict=True)
+    return [({"type": "table", "rows": list(row)},) for row in rows]
+
+
+def _column(
+    parameter: Parameter, values: Sequence[Any], units: Mapping[str, str]
+) -> list[JSON]:
+    """The row of one parameter in the table of each option.
+
+    Beside what is written: whether the options differ; ``place``, how far along its
+    range the value lies; ``rank``, 1 for the largest and -1 for the smallest one.
+    """
+    name, unit = named_unit(parameter.name)
+    texts = [written(parameter, value) for value in values]
+    differs = len(set(texts)) > 1
+    ranks = [0] * len(texts)
+    if differs and isinstance(parameter, RangeParameter):
+        ranks = [(v == max(values)) - (v == min(values)) for v in values]
+    return [
+        {
+            "name": name,
+            "value": text,
+            "unit": units.get(parameter.name, unit),
+            "differs": differs,
+            "place": _place(parameter, value),
+            "rank": rank,
+        }
+        for text, value, rank in zip(texts, values, ranks, strict=True)
+    ]
+
+
+def named_unit(name: str) -> tuple[str, str]:
+    """The name of a parameter without the unit at its end, and the unit.
+
+    Underscores stand for blanks.
+    """
+    found = _UNIT.fullmatch(name)
+    if found is None:
+        return name.replace("_", " "), ""
+    return found[1].replace("_", " "), found[2] or found[3]
+
+
+def written(parameter: Parameter, value: Any) -> str:
+    """A value as fine as the bounds of its parameter need."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, float) or not isinstance(parameter, RangeParameter):
+        return str(value)
+    # On a log scale, as far as to the next value that is about e times as large.
+    width = value if parameter.log_scale else parameter.upper - parameter.lower
+    return f"{value:.{_decimals(width)}f}"
+
+
+def step(parameter: RangeParameter) -> float:
+    """The last decimal of a real parameter's values as they are written."""
+    lower = parameter.lower
+    width = lower if parameter.log_scale else parameter.upper - lower
+    return float(10.0 ** -_decimals(width))
+
+
+def _decimals(width: float) -> int:
+    """Decimals of numbers of which about `_STEPS` lie within a width."""
+    return max(0, math.ceil(math.log10(_STEPS / width)) - 1)
+
+
+def _place(parameter: Parameter, value: Any) -> float | None:
+    if not isinstance(parameter, RangeParameter):
+        return None
+    lower, upper = parameter.lower, parameter.upper
+    if parameter.log_scale:
+        lower, upper, value = math.log(lower), math.log(upper), math.log(value)
+    return float((value - lower) / (upper - lower))
+
+
+# --- The presenter
+
+Show = Callable[[Design], Any]
+"""A user's function, from the parameters of an option to what is shown of it; of a
+catalogue, the option has the id of its row as ``id``."""
+
+MediaAddress = Callable[[int, int, int, Media], str]
+"""Where a browser finds a part of an option of a question, by their numbers."""
+
+_KEPT = 128
+"""Questions whose contents are kept, so that pictures are not drawn twice."""
+
+
+class Presenter:
+    """Shows options by a user's function or as tables of numbers.
+
+    One thread calls the function, for one option after the other: nothing else waits
+    for it, and it need not be made for several threads.
+    """
+
+    def __init__(
+        self, space: SearchSpace, show: Show | NumberTable | None, address: MediaAddress
+    ) -> None:
+        show = NumberTable() if show is None else show
+        units = show.units if isinstance(show, NumberTable) else {}
+        if unknown := sorted(units.keys() - space.parameters.keys()):
+            raise ExperimentError(
+                f"There are units of {', '.join(unknown)}; the parameters are "
+                f"{', '.join(space.parameters)}."
+            )
+        if not isinstance(show, NumberTable) and not callable(show):
+            raise ExperimentError(
+                f"show is {show!r}; give a function of the parameters of an option."
+            )
+        self._space = space
+        self._show = show
+        self._address = address
+        self._kept: OrderedDict[int, Future[list[Contents]]] = OrderedDict()
+        self._lock = Lock()
+        # Drawing by pyplot, say, is not for several threads.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="show")
+
+    def prepare(self, question: Question) -> Future[list[Contents]]:
+        """Contents of each option, in the making."""
+        with self._lock:
+            found = self._kept.get(question.index)
+            if found is None:
+                found = self._thread.submit(self._made, question)
+                self._kept[question.index] = found
+            self._kept.move_to_end(question.index)
+            self._forget()
+            return found
+
+    def contents(
+        self, question: Question, patience: float | None = None
+    ) -> list[Contents] | None:
+        """Contents of each option; None if they are not made in so many seconds.
+
+        Raises where the user's function failed, or returned what cannot be shown; the
+        next call tries again.
+        """
+        made = self.prepare(question)
+        try:
+            return made.result(patience)
+        except TimeoutError:
+            return None
+        except Exception:
+            with self._lock:
+                if self._kept.get(question.index) is made:
+                    del self._kept[question.index]
+            raise
+
+    def shown(
+        self, question: Question, patience: float | None = None
+    ) -> list[list[JSON]] | None:
+        """The `contents` as the page takes them."""
+        contents = self.contents(question, patience)
+        if contents is None:
+            return None
+        return [
+            [
+                self._media(question.index, option, part, content)
+                if isinstance(content, Media)
+                else content
+                for part, content in enumerate(parts)
+            ]
+            for option, parts in enumerate(contents)
+        ]
+
+    def close(self) -> None:
+        """Draws no more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _media(self, index: int, option: int, part: int, media: Media) -> JSON:
+        place = self._address(index, option, part, media)
+        return {"type": media.mime.partition("/")[0], "src": place}
+
+    def _forget(self) -> None:
+        """Forgets what was not asked for longest, but nothing that is in the making.
+
+        Calls that wait for that would have it drawn anew, over and over.
+        """
+        made = [index for index, one in self._kept.items() if one.done()]
+        for index in made[: max(0, len(self._kept) - _KEPT)]:
+            del self._kept[index]
+
+    def _made(self, question: Question) -> list[Contents]:
+        if isinstance(self._show, NumberTable):
+            return number_tables(self._space, question.options, self._show.units)
+        made = []
+        for option in question.options:
+            try:
+                made.append(contents_of(self._show(option.copy())))
+            # A user's function may raise anything; sys.exit must not end the server.
+            except (Exception, SystemExit) as error:
+                ours = isinstance(error, ExperimentError)
+                reason = f"{error}" if ours else f"{type(error).__name__}: {error}"
+                LOGGER.warning("show failed for %s: %s", option, reason)
+                raise ExperimentError(
+                    "This question cannot be shown. Skip it, and tell whoever runs the "
+                    f"experiment the reason: {reason}"
+                ) from error
+        return made
+
+
+def data_address(media: Media) -> str:
+    """Address that holds the bytes itself."""
+    data = media.data.read_bytes() if isinstance(media.data, Path) else media.data
+    return f"data:{media.mime};base64,{base64.b64encode(data).decode()}"
+
+
+# --- Designs of one's own
+
+
+def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
+    """Fields of a search space, one for each parameter that can be chosen."""
     return [_field(parameter, units) for parameter in _chosen(space)]
 
 
 def check_designs(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
-    """Checks designs that were entered, in the words of the form.
-
-    Args:
-        space: Ax's.
-        designs: The values of each by the name of the parameter; those that nobody
-            chooses are checked elsewhere.
-
-    Raises:
-        ExperimentError: A value is missing, or cannot be; or two designs look the same.
-    """
+    """Checks designs that were entered, in the words of the form."""
     for design in designs:
         for parameter in _chosen(space):
             if parameter.name not in design:
@@ -86,11 +424,11 @@ def check_designs(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> N
             _check_value(parameter, design[parameter.name])
         for constraint in space.parameter_constraints:
             _check_together(constraint, design)
-    looks = [
+    looks = {
         tuple(written(one, design[one.name]) for one in _chosen(space))
         for design in designs
-    ]
-    if len(set(looks)) < len(looks):
+    }
+    if len(looks) < len(designs):
         raise ExperimentError(
             "Two of these designs look the same. Change a value of one, so that they "
             "can be told apart."
@@ -109,6 +447,24 @@ def _label(name: str) -> str:
     return named_unit(name)[0]
 
 
+def _field(
+    parameter: RangeParameter | ChoiceParameter, units: Mapping[str, str]
+) -> JSON:
+    label, unit = named_unit(parameter.name)
+    unit = units.get(parameter.name, unit)
+    field: JSON = {"name": parameter.name, "label": label, "unit": unit}
+    if isinstance(parameter, ChoiceParameter):
+        return field | {"type": "choice", "values": list(parameter.values)}
+    whole = parameter.parameter_type is ParameterType.INT
+    return field | {
+        "type": "number",
+        "lower": parameter.lower,
+        "upper": parameter.upper,
+        "step": 1 if whole else step(parameter),
+        "log": parameter.log_scale,
+    }
+
+
 def _check_value(parameter: RangeParameter | ChoiceParameter, value: Any) -> None:
     label = _label(parameter.name)
     if isinstance(parameter, ChoiceParameter):
@@ -116,12 +472,12 @@ def _check_value(parameter: RangeParameter | ChoiceParameter, value: Any) -> Non
             allowed = " or ".join(written(parameter, one) for one in parameter.values)
             raise ExperimentError(f"The value of {label} has to be {allowed}.")
         return
-    lower, upper = (f"{end:g}" for end in (parameter.lower, parameter.upper))
-    allowed = f"The value of {label} has to be a number from {lower} to {upper}."
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ExperimentError(allowed)
-    if not parameter.lower <= value <= parameter.upper:
-        raise ExperimentError(allowed)
+    lower, upper = parameter.lower, parameter.upper
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not lower <= value <= upper:
+        raise ExperimentError(
+            f"The value of {label} has to be a number from {lower:g} to {upper:g}."
+        )
     if parameter.parameter_type is ParameterType.INT and value != int(value):
         raise ExperimentError(f"The value of {label} has to be a whole number.")
 
@@ -133,60 +489,32 @@ def _check_together(constraint: ParameterConstraint, design: Mapping[str, Any]) 
         {name: float(design[name]) for name in weights}
     ):
         return
-    ordered = sorted(weights.items(), key=lambda one: (one[1] < 0, one[0]))
-    terms = [
-        ("" if abs(weight) == 1.0 else f"{abs(weight):g} times ") + _label(name)
-        for name, weight in ordered
-    ]
-    signs = ["- " if weight < 0 else "+ " for _, weight in ordered]
-    total = " ".join(map("".join, zip(signs, terms, strict=True))).removeprefix("+ ")
+    total = ""
+    for name, weight in sorted(weights.items(), key=lambda one: (one[1] < 0, one[0])):
+        times = "" if abs(weight) == 1.0 else f"{abs(weight):g} times "
+        total += (" - " if weight < 0 else " + ") + times + _label(name)
     limit = "" if constraint.is_equality else "at most "
     raise ExperimentError(
-        f"These values do not go together: {total} has to be {limit}"
-        f"{constraint.bound:g}."
+        f"These values do not go together: {total[1:].removeprefix('+ ')} has to be "
+        f"{limit}{constraint.bound:g}."
     )
 
 
-def _field(parameter: RangeParameter | ChoiceParameter, units: dict[str, str]) -> Field:
-    label, unit = named_unit(parameter.name)
-    field: Field = {
-        "name": parameter.name,
-        "label": label,
-        "unit": units.get(parameter.name, unit),
-    }
-    if isinstance(parameter, RangeParameter):
-        whole = parameter.parameter_type is ParameterType.INT
-        return field | {
-            "type": "number",
-            "lower": parameter.lower,
-            "upper": parameter.upper,
-            "step": 1 if whole else step(parameter),
-            "log": parameter.log_scale,
-        }
-    return field | {"type": "choice", "values": list(parameter.values)}
-
-
-_OF_TWO: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
-_OF_MORE: dict[str, Any] = {"best": 0}
+# --- Kinds of answers
 
 
 def offered_kinds(
     experiment: PreferenceExperiment, size: int, kinds: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """Keywords of ``tell`` that the model of an experiment takes.
+    """Keywords of ``tell`` that the model takes of questions of so many options.
 
-    Args:
-        experiment: Whose model it is.
-        size: How many options a question shows.
-        kinds: Those that are wanted; None for all that the model takes.
-
-    Raises:
-        ExperimentError: The model does not take one that is wanted, there is no such
-            kind, or none of them compares the options or judges each of them.
+    Raises where the model does not take one of those that are wanted (``kinds``), there
+    is no such kind, or none of them compares the options or judges each of them.
     """
     examples = _examples(size, experiment.num_levels)
+    refusals = {kind: _refusal(experiment, examples, kind, size) for kind in examples}
     if kinds is None:
-        return tuple(k for k in examples if _refusal(experiment, k, size) is None)
+        return tuple(kind for kind, refusal in refusals.items() if refusal is None)
     if isinstance(kinds, str):
         raise ExperimentError(f"kinds is {kinds!r}; give a list of kinds of answers.")
     for kind in kinds:
@@ -195,7 +523,7 @@ def offered_kinds(
                 f"kinds names {kind!r}; of {size} options one can say "
                 f"{', '.join(examples)}."
             )
-        if (refusal := _refusal(experiment, kind, size)) is not None:
+        if (refusal := refusals[kind]) is not None:
             raise refusal
     chosen = tuple(kind for kind in examples if kind in kinds)
     if not set(chosen) - {"cannot_compare", "invalid"}:
@@ -208,272 +536,21 @@ def offered_kinds(
 
 def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
     """One answer of each kind that can be given about so many options."""
-    compared = _OF_TWO if size == 2 else _OF_MORE | {"ranking": [*range(size)]}
+    of_two: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
+    compared = of_two if size == 2 else {"best": 0, "ranking": [*range(size)]}
     levels = {} if num_levels is None else {"levels": [0] * size}
     judged = {"invalid": [0], "ratings": [0.5] * size} | levels
     return {**compared, "cannot_compare": True, **judged}
 
 
 def _refusal(
-    experiment: PreferenceExperiment, kind: str, size: int
+    experiment: PreferenceExperiment, examples: Mapping[str, Any], kind: str, size: int
 ) -> ExperimentError | None:
     """Refusal of a kind of answer by the model; None if it takes it."""
     levels = experiment.num_levels
-    said = {kind: _examples(size, levels)[kind]}
     try:
-        answer = checked_answer(size, levels, **said)
+        answer = checked_answer(size, levels, **{kind: examples[kind]})
         check_taken(experiment.settings, answer, size, levels)
     except ExperimentError as error:
         return error
     return None
-
-
-@dataclass(frozen=True)
-class AnsweredQuestion:
-    """Question with the answer that stands.
-
-    Attributes:
-        question: What was asked.
-        said: The answer, by keyword of ``tell``.
-        rater: Who answered; None for nobody in particular.
-        time: In UTC, ISO 8601.
-        number: The place of the answer in the log.
-    """
-
-    question: Question
-    said: dict[str, Any]
-    rater: str | None
-    time: str
-    number: int
-
-
-def answered_questions(experiment: Experiment) -> list[AnsweredQuestion]:
-    """All answers that stand, the latest first.
-
-    Args:
-        experiment: Ax's.
-    """
-    found = []
-    for trial in list(experiment.trials.values()):
-        event = standing_event(trial)
-        if event is not None:
-            assert isinstance(trial, BatchTrial)
-            question, rater = Question.of_trial(trial), event.what.get("rater")
-            found.append(
-                AnsweredQuestion(question, event.said, rater, event.time, event.number)
-            )
-    return sorted(found, key=lambda answered: -answered.number)
-
-
-def last_answered(experiment: Experiment, rater: str | None) -> int | None:
-    """The number of the question whose answer a rater can undo.
-
-    Args:
-        experiment: Ax's.
-        rater: Who answered it.
-
-    Returns:
-        The number; None if there is none, or if `rater` is None and the last answer of
-        all is that of somebody with a name.
-    """
-    answers = answered_questions(experiment)
-    last = next((one for one in answers if rater in (None, one.rater)), None)
-    return last.question.index if last is not None and last.rater == rater else None
-
-
-def check_asked(experiment: Experiment, index: int) -> None:
-    """Checks that a question has been asked.
-
-    Args:
-        experiment: Ax's.
-        index: The number of the question.
-
-    Raises:
-        ExperimentError: It has not.
-    """
-    if index not in experiment.trials:
-        raise ExperimentError(f"There is no question {index} in this experiment.")
-
-
-def is_answered(experiment: Experiment, index: int) -> bool:
-    """Whether a question has an answer that stands.
-
-    Args:
-        experiment: Ax's.
-        index: The number of the question, or any other number.
-    """
-    trial = experiment.trials.get(index)
-    return trial is not None and standing_event(trial) is not None
-
-
-@one_at_a_time
-def withdraw_unanswered(experiment: PreferenceExperiment, index: int) -> bool:
-    """Withdraws a question, unless somebody has answered it by now.
-
-    Args:
-        experiment: Whose question it is.
-        index: The number of the question.
-
-    Returns:
-        Whether it is withdrawn.
-    """
-    if is_answered(experiment.experiment, index):
-        return False
-    experiment.withdraw(index)
-    return True
-
-
-@one_at_a_time
-def undo_once(
-    experiment: PreferenceExperiment, rater: str | None, index: int
-) -> Question:
-    """Undoes the last answer of a rater, unless that has been done by now.
-
-    Args:
-        experiment: Whose answer it is.
-        rater: Who answered.
-        index: The number of the question.
-
-    Returns:
-        The question, which has no answer any more. One that was skipped had none.
-
-    Raises:
-        AnswerConflictError: The rater has answered another question since.
-        ExperimentError: There is no such question.
-    """
-    check_asked(experiment.experiment, index)
-    question = experiment.question(index)
-    trial = experiment.experiment.trials[index]
-    taken_back = events_of(trial)[-1].kind in (UNDONE, WITHDRAWN)
-    if taken_back and question.rater in (None, rater):
-        return question
-    if last_answered(experiment.experiment, rater) != index:
-        raise AnswerConflictError(
-            "You answered or skipped another question after this one, so this answer "
-            "is kept. Undo the later one first."
-        )
-    return experiment.undo(rater=rater)
-
-
-JSON = dict[str, Any]
-MediaAddress = Callable[[int, int, int, Media], str]
-"""Address of a part of an option of a question, by their numbers."""
-
-_AT_ONCE = 0.05
-"""Seconds for which also those wait who wait for nothing."""
-
-
-class QuestionRenderer:
-    """Renderer of the questions of an experiment, and of the answers to them.
-
-    Args:
-        experiment: Whose questions they are.
-        presenter: Of what is shown of an option.
-        address: Where a browser finds media.
-        kinds: Keywords of ``tell`` that are offered, by the number of options; for
-            other numbers all that the model takes.
-    """
-
-    def __init__(
-        self,
-        experiment: PreferenceExperiment,
-        presenter: Presenter,
-        address: MediaAddress,
-        kinds: Mapping[int, tuple[str, ...]],
-    ) -> None:
-        self._experiment = experiment
-        self._presenter = presenter
-        self._address = address
-        self._kinds = dict(kinds)
-        self._name = experiment.experiment.name
-        self._num_levels = experiment.num_levels
-
-    def asked(self, question: Question, patience: float) -> JSON | None:
-        """A question as the page takes it.
-
-        Args:
-            question: Of the experiment.
-            patience: How many seconds to wait for what is shown of its options.
-
-        Returns:
-            The question; None while that is in the making.
-
-        Raises:
-            AskError: It cannot be shown.
-        """
-        try:
-            # What is made in no time at all is awaited.
-            contents = self._presenter.contents(question, max(patience, _AT_ONCE))
-        except ExperimentError as error:
-            raise AskError(str(error), question=question.index) from error
-        if contents is None:
-            return None
-        size = len(question.options)
-        if size not in self._kinds:
-            self._kinds[size] = offered_kinds(self._experiment, size)
-        return {
-            "question": question.index,
-            "experiment": self._name,
-            "options": list(question.options),
-            "shown": self._shown(question, contents),
-            "kinds": self._kinds[size],
-            "levels": self._num_levels,
-        }
-
-    def answered(self, answered: AnsweredQuestion) -> JSON:
-        """An answer as the page takes it.
-
-        Args:
-            answered: Of the experiment. Where its options cannot be shown any more, the
-                reason is.
-        """
-        question = answered.question
-        try:
-            contents = self._contents(question)
-        except ExperimentError as error:
-            contents = [(Text(str(error)),)] * len(question.options)
-        return {
-            "question": question.index,
-            "options": list(question.options),
-            "shown": self._shown(question, contents),
-            "said": answered.said,
-            "time": answered.time,
-        }
-
-    def media(self, question: Question, option: int, part: int) -> Media | None:
-        """A picture, a sound or a film of a question; None if there is no such thing.
-
-        Args:
-            question: Of the experiment.
-            option: The place of the option.
-            part: The place of the part in what is shown of it.
-
-        Raises:
-            ExperimentError: It cannot be shown any more.
-        """
-        contents = self._contents(question)
-        if option >= len(contents) or part >= len(contents[option]):
-            return None
-        found = contents[option][part]
-        return found if isinstance(found, Media) else None
-
-    def close(self) -> None:
-        """Draws no more."""
-        self._presenter.close()
-
-    def _contents(self, question: Question) -> list[Contents]:
-        """Contents of a question, however long it takes."""
-        contents = self._presenter.contents(question)
-        assert contents is not None
-        return contents
-
-    def _shown(self, question: Question, contents: list[Contents]) -> list[list[JSON]]:
-        def part(option: int, place: int, content: Content) -> JSON:
-            return content.to_json(
-                lambda media: self._address(question.index, option, place, media)
-            )
-
-        return [
-            [part(option, place, content) for place, content in enumerate(shown)]
-            for option, shown in enumerate(contents)
-        ]

@@ -10,10 +10,15 @@ import traitlets
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.app import SCRIPT, STYLE
-from botorch_pref.web.contents import Media, NumberTable, Show, data_address
-from botorch_pref.web.rendering import AskError
-from botorch_pref.web.service import CALLS, PreferenceService
+from botorch_pref.web.rendering import (
+    STATIC,
+    AskError,
+    Media,
+    NumberTable,
+    Show,
+    data_address,
+)
+from botorch_pref.web.service import READS, WRITES, PreferenceService
 
 
 class QuestionWidget(anywidget.AnyWidget):
@@ -26,8 +31,8 @@ class QuestionWidget(anywidget.AnyWidget):
         show: See `make_app`.
     """
 
-    _esm = SCRIPT
-    _css = STYLE
+    _esm = STATIC / "question.js"
+    _css = STATIC / "question.css"
     name = traitlets.Unicode().tag(sync=True)
 
     def __init__(
@@ -53,10 +58,11 @@ class QuestionWidget(anywidget.AnyWidget):
     def _answer(self, message: dict[str, Any]) -> None:
         reply: dict[str, Any] = {"id": message.get("id")}
         try:
-            call = CALLS.get(message.get("call", ""))
-            if call is None:
-                raise ExperimentError(f"There is no call {message.get('call')!r}.")
-            reply["found"] = call(self._service, dict(message.get("given") or {}))
+            call = message.get("call")
+            if call not in READS + WRITES:
+                raise ExperimentError(f"There is no call {call!r}.")
+            given = dict(message.get("given") or {})
+            reply["found"] = getattr(self._service, call)(given)
         except AskError as error:
             reply |= {"error": str(error), **error.details}
         except BotorchPrefError as error:

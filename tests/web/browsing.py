@@ -15,6 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 
@@ -47,10 +48,11 @@ def browser() -> Iterator[WebDriver]:
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
+def serving(app: Any, port: int = 0) -> Iterator[str]:
     """The address of an application that is served in a thread."""
     with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
         # A browser may come before the thread has begun.
         listening.listen()
         config = uvicorn.Config(app, log_level="warning", ws="none")
@@ -84,6 +86,8 @@ class Visitor:
 
     def __init__(self, driver: WebDriver, width: int, height: int = 844) -> None:
         self.driver = driver
+        # Of the application, where a test serves one.
+        self.address = ""
         phone = width < 600
         size = {"width": width, "height": height}
         kind = {"deviceScaleFactor": 1, "mobile": phone}
@@ -129,9 +133,7 @@ class Visitor:
         kinds = "button, summary, [role=menuitem], [role=radio]"
         found = [
             element
-            for element in self.driver.find_elements(
-                By.CSS_SELECTOR, f"{within} :is({kinds})"
-            )
+            for element in self.all(f"{within} :is({kinds})")
             if element.is_displayed()
             and (element.accessible_name or element.text).startswith(text)
         ]
@@ -158,8 +160,26 @@ class Visitor:
         self.click("Menu")
         self.click(text)
 
+    def enter_name(self, name: str) -> None:
+        self.menu("My name")
+        field = self.driver.switch_to.active_element
+        field.clear()
+        field.send_keys(name, Keys.ENTER)
+        until(lambda: f"You answer as {name} now." in self.text())
+        self.settled()
+
+    def all(self, selector: str) -> list[WebElement]:
+        """What a selector of CSS finds."""
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
     def text(self) -> str:
         return self.driver.find_element(By.TAG_NAME, "body").text
+
+    def is_usable(self) -> None:
+        """All fits, can be tapped, and has a name."""
+        assert self.fits()
+        assert self.small_targets() == []
+        assert self.nameless() == []
 
     def fits(self) -> bool:
         """Whether nothing makes the page scroll sideways."""

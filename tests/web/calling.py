@@ -1,21 +1,58 @@
-"""Calls of a page, without a browser."""
+"""A page without a browser: its calls, and the experiment behind them."""
 
 import json
 from typing import Any
 
 from starlette.testclient import TestClient
+from tea import log
+
+from botorch_pref.ax import PreferenceExperiment
+
+KIND = {"Content-Type": "application/json"}
 
 
-def ask(client: TestClient, rater: str | None = None) -> dict[str, Any]:
-    given = {} if rater is None else {"rater": rater}
-    reply = client.get("/api/question", params=given)
-    assert reply.status_code == 200, reply.text
-    return reply.json()
+class Page:
+    """Somebody's page.
 
+    Args:
+        client: Of the application.
+        experiment: Whose questions it asks.
+    """
 
-def post(client: TestClient, call: str, status: int = 200, **given: Any) -> Any:
-    kind = {"Content-Type": "application/json"}
-    # Halves of characters too, as a script may send them.
-    reply = client.post(f"/api/{call}", content=json.dumps(given), headers=kind)
-    assert reply.status_code == status, reply.text
-    return reply.json()
+    def __init__(self, client: TestClient, experiment: PreferenceExperiment) -> None:
+        self.client = client
+        self.experiment = experiment
+
+    def get(self, call: str, status: int = 200, **given: Any) -> Any:
+        reply = self.client.get(f"/api/{call}", params=given)
+        assert reply.status_code == status, reply.text
+        return reply.json()
+
+    def post(self, call: str, status: int = 200, **given: Any) -> Any:
+        # Halves of characters too, as a script may send them.
+        return self.send(call, json.dumps(given), status)
+
+    def send(self, call: str, body: Any, status: int) -> Any:
+        """Posts a body as it is."""
+        reply = self.client.post(f"/api/{call}", content=body, headers=KIND)
+        assert reply.status_code == status, reply.text
+        return reply.json()
+
+    def ask(self, rater: str | None = None) -> dict[str, Any]:
+        """The question that a rater is asked."""
+        return self.get("question", **({} if rater is None else {"rater": rater}))
+
+    def answer(self, rater: str | None = None, **said: Any) -> int:
+        """Answers the question on display; its number."""
+        index = self.ask(rater)["question"]
+        self.post("answer", question=index, rater=rater, **(said or {"winner": 0}))
+        return index
+
+    @property
+    def log(self) -> list[tuple[str, int, dict[str, Any]]]:
+        return log(self.experiment)
+
+    @property
+    def happened(self) -> list[str]:
+        """The kinds of what happened, in order."""
+        return [kind for kind, *_ in self.log]

@@ -14,6 +14,7 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
     import ax.api.client  # noqa: F401
 
+from calling import Page
 from tea import create
 
 from botorch_pref.ax import PreferenceExperiment
@@ -47,12 +48,18 @@ def experiment(tmp_path: Path) -> PreferenceExperiment:
 
 
 @pytest.fixture
-def served() -> Iterator[Callable[..., TestClient]]:
-    """Clients of applications, which are shut down after the test."""
+def served() -> Iterator[Callable[..., Page]]:
+    """Pages of applications, which are shut down after the test."""
     with ExitStack() as stack:
 
-        def serve(experiment: PreferenceExperiment, **options: Any) -> TestClient:
-            app = make_app(experiment, **options)
-            return stack.enter_context(TestClient(app, "http://localhost"))
+        def serve(experiment: PreferenceExperiment, **options: Any) -> Page:
+            client = TestClient(make_app(experiment, **options), "http://localhost")
+            return Page(stack.enter_context(client), experiment)
 
         yield serve
+
+
+@pytest.fixture
+def page(experiment: PreferenceExperiment, served: Callable[..., Page]) -> Page:
+    """The page of a new experiment, kept in `tea.db`."""
+    return served(experiment)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from browsing import Visitor, browser, missing, serving, until
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
-from selenium.webdriver.support.ui import WebDriverWait
 from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
@@ -27,9 +22,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(missing() is not None, reason=f"{missing()}"),
 ]
-PHONE, DESK = 390, 1280
+PHONE, DESK = (390, 844), (1280, 844)
 TOKEN = "right"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -38,81 +32,104 @@ def driver() -> Iterator[WebDriver]:
         yield driver
 
 
-def kept(experiment: PreferenceExperiment) -> list[tuple[str, int, dict[str, Any]]]:
-    """What happened, of nobody in particular."""
+Open = Callable[..., Visitor]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where the experiment is kept."""
+    return tmp_path / "tea.db"
+
+
+@pytest.fixture
+def visit(driver: WebDriver, place: Path) -> Iterator[Open]:
+    """Somebody before the page of an experiment, which is a new one by default."""
+    with ExitStack() as stack:
+
+        def visit(
+            experiment: PreferenceExperiment | None = None,
+            window: tuple[int, int] = PHONE,
+            query: str = "",
+            **options: Any,
+        ) -> Visitor:
+            app = make_app(experiment or create(place), **options)
+            one = Visitor(driver, *window)
+            # Of servers that are gone.
+            one.complaints()
+            one.address = stack.enter_context(serving(app))
+            one.visit(f"{one.address}/{query}")
+            return one
+
+        yield visit
+
+
+def kept(place: Path) -> list[tuple[str, int, dict[str, Any]]]:
+    """What happened, of nobody in particular, as another process finds it."""
     return [
         (kind, index, {k: v for k, v in said.items() if k != "rater"})
-        for kind, index, said in log(experiment)
+        for kind, index, said in log(stored(place))
     ]
 
 
-def test_a_phone_answers_twelve_questions_by_clicks(
-    driver: WebDriver, tmp_path: Path
-) -> None:
-    place = tmp_path / "tea.db"
-    experiment = create(place)
+def test_a_phone_answers_twelve_questions_by_clicks(visit: Open, place: Path) -> None:
     clicked: list[tuple[str, int, dict[str, Any]]] = []
 
     def told(index: int, **said: Any) -> None:
         clicked.append(("told", index, said))
 
-    with serving(make_app(experiment, token=TOKEN)) as address:
-        one = Visitor(driver, PHONE)
-        one.visit(f"{address}/?token={TOKEN}")
-        assert one.fits()
-        assert one.small_targets() == []
-        assert one.nameless() == []
-        told(one.answer("A is better"), winner=0)
-        told(one.answer("B is better"), winner=1)
-        told(one.answer("No difference"), tie=True)
-        told(one.answer("Cannot compare"), cannot_compare=True)
-        # A reload in the middle changes nothing.
-        before = one.index()
-        one.reload()
-        assert one.index() == before
-        told(one.answer("B is better"), winner=1)
-        # A tap anywhere on a card is a tap on its button.
-        cards = one.driver.find_elements(By.CSS_SELECTOR, ".bp-letter")
-        told(one.leave(cards[0].click), winner=0)
-        # Undone, and answered anew.
-        last = clicked[-1][1]
-        one.leave(lambda: one.click("Undo"))
-        assert one.index() == last
-        clicked.append(("undone", last, {}))
-        told(one.answer("B is better"), winner=1)
-        clicked.append(("withdrawn", one.answer("Skip"), {}))
-        # All that is beside a choice.
-        one.click("Say more")
-        assert one.fits()
-        assert one.small_targets() == []
-        assert one.nameless() == []
-        one.click("A failed")
-        told(one.answer("Save this without a choice"), invalid=[0])
-        one.click("Say more")
-        scale = one.driver.find_elements(By.CSS_SELECTOR, ".bp-more [role=radio]")
-        scale[4].click()
-        scale[5].click()
-        told(one.answer("A is better"), winner=0, levels=[4, 0])
-        one.click("Say more")
-        slider = one.driver.find_element(By.CSS_SELECTOR, "[aria-label^='How much']")
-        slider.send_keys(Keys.HOME)
-        told(one.answer("Save"), strength=0.99)
-        own = own_design(one)
-        told(one.answer("A is better" if own == 0 else "B is better"), winner=own)
-        one.menu("My answers")
-        until(lambda: "A is much better" in one.text())
-        assert one.fits()
-        one.click("Close")
-        told(one.answer("B is better"), winner=1)
-        assert one.complaints() == []
-    assert kept(stored(place)) == clicked
+    one = visit(query=f"?token={TOKEN}", token=TOKEN)
+    one.is_usable()
+    told(one.answer("A is better"), winner=0)
+    told(one.answer("B is better"), winner=1)
+    told(one.answer("No difference"), tie=True)
+    told(one.answer("Cannot compare"), cannot_compare=True)
+    # A reload in the middle changes nothing.
+    before = one.index()
+    one.reload()
+    assert one.index() == before
+    told(one.answer("B is better"), winner=1)
+    # A tap anywhere on a card is a tap on its button.
+    told(one.leave(one.all(".bp-letter")[0].click), winner=0)
+    # Undone, and answered anew.
+    last = clicked[-1][1]
+    one.leave(lambda: one.click("Undo"))
+    assert one.index() == last
+    clicked.append(("undone", last, {}))
+    told(one.answer("B is better"), winner=1)
+    clicked.append(("withdrawn", one.answer("Skip"), {}))
+    # All that is beside a choice.
+    one.click("Say more")
+    one.is_usable()
+    one.click("A failed")
+    # With one that failed there is nothing to compare.
+    for text in ("A is better", "B is better", "No difference"):
+        assert not one.button(text).is_enabled()
+    assert [save.is_enabled() for save in one.all(".bp-save")] == [False, True]
+    told(one.answer("Save this without a choice"), invalid=[0])
+    one.click("Say more")
+    scale = one.all(".bp-more [role=radio]")
+    scale[4].click()
+    scale[5].click()
+    told(one.answer("A is better"), winner=0, levels=[4, 0])
+    one.click("Say more")
+    one.all("[aria-label^='How much']")[0].send_keys(Keys.HOME)
+    told(one.answer("Save"), strength=0.99)
+    own = own_design(one)
+    told(one.answer("A is better" if own == 0 else "B is better"), winner=own)
+    one.menu("My answers")
+    until(lambda: "A is much better" in one.text())
+    assert one.fits()
+    one.click("Close")
+    told(one.answer("B is better"), winner=1)
+    assert one.complaints() == []
+    assert kept(place) == clicked
     assert sum(kind == "told" for kind, *_ in clicked) == 12
+    experiment = stored(place)
     told_events = [e for e in events(experiment.experiment) if e.kind == "told"]
     assert all(event.what["seconds"] > 0 for event in told_events)
     # The parameters that were typed in are those of the option that won.
-    index = clicked[-2][1]
-    asked = stored(place).experiment.trials[index].arms
-    assert [arm.parameters["cups"] for arm in asked].count(4) >= 1
+    options = experiment.question(clicked[-2][1]).options
+    assert (options[own]["cups"], options[own]["leaf (g)"]) == (4, 8.75)
 
 
 def own_design(one: Visitor) -> int:
@@ -120,27 +137,23 @@ def own_design(one: Visitor) -> int:
 
     def edit() -> None:
         one.menu("My own design")
-        field = (By.CSS_SELECTOR, "dialog input[name=cups]")
-        (cups,) = until(lambda: one.driver.find_elements(*field))
+        (cups,) = until(lambda: one.all("dialog input[name=cups]"))
         cups.clear()
         cups.send_keys("4")
-        leaf = one.driver.find_element(By.CSS_SELECTOR, "dialog input[name='leaf (g)']")
+        (leaf,) = one.all("dialog input[name='leaf (g)']")
         leaf.clear()
         leaf.send_keys("8.75")
-        assert one.fits()
-        assert one.small_targets() == []
-        assert one.nameless() == []
-        one.click("Compare")
+        one.is_usable()
+        # A double tap.
+        script = "arguments[0].click(); arguments[0].click();"
+        one.driver.execute_script(script, one.button("Compare", within="dialog form"))
 
     one.leave(edit)
-    values = one.driver.find_elements(By.CSS_SELECTOR, "tr:first-child .bp-value")
+    values = one.all("tr:first-child .bp-value")
     return [value.text for value in values].index("8.75")
 
 
-def test_a_desk_answers_twelve_questions_by_keys(
-    driver: WebDriver, tmp_path: Path
-) -> None:
-    place = tmp_path / "tea.db"
+def test_a_desk_answers_twelve_questions_by_keys(visit: Open, place: Path) -> None:
     keys: list[tuple[str, dict[str, Any]]] = [
         (Keys.ARROW_LEFT, {"winner": 0}),
         (Keys.ARROW_RIGHT, {"winner": 1}),
@@ -150,26 +163,26 @@ def test_a_desk_answers_twelve_questions_by_keys(
         ("c", {"cannot_compare": True}),
     ] * 2
     pressed: list[tuple[str, int, dict[str, Any]]] = []
-    with serving(make_app(create(place))) as address:
-        one = Visitor(driver, DESK)
-        one.visit(address)
-        for key, said in keys:
-            pressed.append(("told", one.press(key), said))
-            focused = one.driver.switch_to.active_element
-            assert focused.text == "Which do you prefer?"
-        one.press("u")
-        pressed.append(("undone", pressed[-1][1], {}))
-        # From the question the focus goes to the first choice, then to the second.
-        choices = one.driver.find_elements(By.CSS_SELECTOR, ".bp-choose")
-        for choice in choices:
-            driver.switch_to.active_element.send_keys(Keys.TAB)
-            assert driver.switch_to.active_element == choice
-        assert one.fits()
-        assert one.nameless() == []
-        chosen = one.leave(lambda: choices[1].send_keys(Keys.ENTER))
-        pressed.append(("told", chosen, {"winner": 1}))
-        assert one.complaints() == []
-    assert kept(stored(place)) == pressed
+    one = visit(window=DESK)
+    # There is nothing to undo before the first answer.
+    assert not one.button("Undo").is_enabled()
+    one.all("body")[0].send_keys("u")
+    for key, said in keys:
+        pressed.append(("told", one.press(key), said))
+        assert one.driver.switch_to.active_element.text == "Which do you prefer?"
+        assert one.button("Undo").is_enabled()
+    one.press("u")
+    pressed.append(("undone", pressed[-1][1], {}))
+    # From the question the focus goes to the first choice, then to the second.
+    choices = one.all(".bp-choose")
+    for choice in choices:
+        one.driver.switch_to.active_element.send_keys(Keys.TAB)
+        assert one.driver.switch_to.active_element == choice
+    one.is_usable()
+    chosen = one.leave(lambda: choices[1].send_keys(Keys.ENTER))
+    pressed.append(("told", chosen, {"winner": 1}))
+    assert one.complaints() == []
+    assert kept(place) == pressed
 
 
 ASLEEP = """
@@ -180,38 +193,32 @@ ASLEEP = """
 
 
 def test_two_raters_and_two_tabs_lose_and_double_nothing(
-    driver: WebDriver, tmp_path: Path
+    driver: WebDriver, visit: Open, place: Path
 ) -> None:
-    place = tmp_path / "tea.db"
-    with serving(make_app(create(place))) as address:
-        one = Visitor(driver, PHONE)
-        first = driver.current_window_handle
-        one.visit(f"{address}/?rater=ann")
-        ann = one.index()
-        driver.execute_script(ASLEEP)
-        driver.switch_to.new_window("tab")
-        one = Visitor(driver, PHONE)
-        one.visit(address)
-        nameless = one.index()
-        one.menu("My name")
-        name = driver.switch_to.active_element
-        name.send_keys("bob", Keys.ENTER)
-        until(lambda: "bob" in one.text())
-        bob = one.index()
-        # What was on display without a name is so with it.
-        assert bob == nameless != ann
-        assert one.answer("B is better") == bob
-        # Her question, in a second tab of hers: the first answer counts.
-        one.visit(f"{address}/?rater=ann")
-        assert one.index() == ann
-        assert one.answer("A is better") == ann
-        following = one.index()
-        driver.close()
-        driver.switch_to.window(first)
-        one = Visitor(driver, PHONE)
-        assert one.answer("B is better") == ann
-        assert one.index() == following
-        assert "had an answer already" in one.text()
+    first = driver.current_window_handle
+    one = visit(query="?rater=ann")
+    ann, address = one.index(), one.address
+    driver.execute_script(ASLEEP)
+    driver.switch_to.new_window("tab")
+    one = Visitor(driver, *PHONE)
+    one.visit(address)
+    nameless = one.index()
+    one.enter_name("bob")
+    bob = one.index()
+    # What was on display without a name is so with it.
+    assert bob == nameless != ann
+    assert one.answer("B is better") == bob
+    # Her question, in a second tab of hers: the first answer counts.
+    one.visit(f"{address}/?rater=ann")
+    assert one.index() == ann
+    assert one.answer("A is better") == ann
+    following = one.index()
+    driver.close()
+    driver.switch_to.window(first)
+    one = Visitor(driver, *PHONE)
+    assert one.answer("B is better") == ann
+    assert one.index() == following
+    assert "had an answer already" in one.text()
     assert log(stored(place)) == [
         ("told", bob, {"winner": 1, "rater": "bob"}),
         ("told", ann, {"winner": 0, "rater": "ann"}),
@@ -219,9 +226,9 @@ def test_two_raters_and_two_tabs_lose_and_double_nothing(
 
 
 def test_a_question_that_cannot_be_shown_is_skipped(
-    driver: WebDriver, tmp_path: Path
+    driver: WebDriver, place: Path
 ) -> None:
-    experiment = create(tmp_path / "tea.db")
+    experiment = create(place)
     first = experiment.ask()
 
     def show(option: dict[str, Any]) -> str:
@@ -229,7 +236,7 @@ def test_a_question_that_cannot_be_shown_is_skipped(
 
     with serving(make_app(experiment, show=show)) as address:
         driver.get(address)
-        one = Visitor(driver, PHONE)
+        one = Visitor(driver, *PHONE)
         until(lambda: "KeyError: 'colour'" in one.text())
         assert one.small_targets() == []
         one.click("Skip this question")
@@ -242,58 +249,29 @@ def test_a_question_that_cannot_be_shown_is_skipped(
         name.clear()
         name.send_keys("ann", Keys.ENTER)
         assert one.index() != first.index
-    assert kept(experiment) == [("withdrawn", first.index, {})]
+    assert kept(place) == [("withdrawn", first.index, {})]
 
 
 def test_an_answer_outlives_the_server_that_was_to_store_it(
-    driver: WebDriver, tmp_path: Path
+    driver: WebDriver, place: Path
 ) -> None:
-    place = tmp_path / "tea.db"
-    create(place)
-    clicked = []
-    server, address = started(place, "0")
-    port = re.search(r":(\d+)/", address)[1]  # type: ignore[index]
-    try:
-        one = Visitor(driver, PHONE)
+    one, clicked = Visitor(driver, *PHONE), []
+    with serving(make_app(create(place))) as address:
         one.visit(address)
         for winner, text in enumerate(("A is better", "B is better")):
             clicked.append(("told", one.answer(text), {"winner": winner}))
         index = one.index()
-        stop(server)
-        one.click("B is better")
-        until(lambda: "No connection" in one.text())
-        # As a phone does that puts the page away: nobody clicks again.
-        server, again = started(place, port)
-        assert again == address
+    one.click("B is better")
+    until(lambda: "No connection" in one.text())
+    # That the answer before was saved is not said beside it.
+    assert one.all(".bp-message")[0].text == ""
+    # As a phone does that puts the page away: nobody clicks again.
+    with serving(make_app(stored(place)), urlsplit(address).port or 0):
         one.visit(address)
         until(lambda: one.index() != index)
         clicked.append(("told", index, {"winner": 1}))
         clicked.append(("told", one.answer("A is better"), {"winner": 0}))
-    finally:
-        stop(server)
-    assert kept(stored(place)) == clicked
-
-
-def started(place: Path, port: str) -> tuple[subprocess.Popen[str], str]:
-    """The command that serves, and the address that it prints."""
-    command = [sys.executable, "-m", "botorch_pref", "serve", str(place)]
-    server = subprocess.Popen(
-        [*command, "--name", "tea", "--port", port],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert server.stdout is not None
-    for line in server.stdout:
-        if line.startswith("questions: "):
-            return server, line.split()[1]
-    raise AssertionError("the command has not said where it serves")
-
-
-def stop(server: subprocess.Popen[str]) -> None:
-    server.send_signal(signal.SIGKILL)
-    server.communicate()
+    assert kept(place) == clicked
 
 
 LOST = """
@@ -309,22 +287,19 @@ LOST = """
 
 
 def test_an_undo_whose_reply_is_lost_undoes_one_answer_when_it_is_tapped_again(
-    driver: WebDriver, tmp_path: Path
+    visit: Open, place: Path
 ) -> None:
-    place = tmp_path / "tea.db"
-    with serving(make_app(create(place))) as address:
-        one = Visitor(driver, PHONE)
-        one.visit(address)
-        first, last = one.answer("A is better"), one.answer("B is better")
-        driver.execute_script(LOST)
-        one.click("Undo")
-        until(lambda: "No connection" in one.text())
-        one.leave(lambda: one.click("Undo"))
-        assert one.index() == last
-        again = one.answer("A is better")
+    one = visit()
+    first, last = one.answer("A is better"), one.answer("B is better")
+    one.driver.execute_script(LOST)
+    one.click("Undo")
+    until(lambda: "No connection" in one.text())
+    one.leave(lambda: one.click("Undo"))
+    assert one.index() == last
+    again = one.answer("A is better")
     told = [("told", first, {"winner": 0}), ("told", last, {"winner": 1})]
     redone = [("undone", last, {}), ("told", again, {"winner": 0})]
-    assert kept(stored(place)) == told + redone
+    assert kept(place) == told + redone
 
 
 TEXT = "<img src=x onerror=\"document.title='run'\"> & <b>leaf</b>"
@@ -335,41 +310,27 @@ MARKED = Markup(
 )
 
 
-def test_what_is_shown_is_text_and_what_is_marked_runs_nothing(
-    driver: WebDriver, tmp_path: Path
-) -> None:
-    app = make_app(create(tmp_path / "tea.db"), show=lambda option: [TEXT, MARKED])
-    with serving(app) as address:
-        one = Visitor(driver, DESK)
-        # Of servers that are gone.
-        one.complaints()
-        one.visit(address)
-        texts = one.driver.find_elements(By.CSS_SELECTOR, ".bp-text")
-        assert [text.text for text in texts] == [TEXT, TEXT]
-        marked = one.driver.find_elements(By.CSS_SELECTOR, ".bp-markup em")
-        assert [element.text for element in marked] == ["marked", "marked"]
-        driver.execute_script(
-            "arguments[0].dispatchEvent(new Event('click'))", marked[0]
-        )
-        assert one.driver.title == "tea"
-        refused = one.complaints()
-        assert any("https://example.org" in line for line in refused)
-        assert [line for line in refused if "Content Security" not in line] == []
+def test_what_is_shown_is_text_and_what_is_marked_runs_nothing(visit: Open) -> None:
+    one = visit(window=DESK, show=lambda option: [TEXT, MARKED])
+    assert [text.text for text in one.all(".bp-text")] == [TEXT, TEXT]
+    marked = one.all(".bp-markup em")
+    assert [element.text for element in marked] == ["marked", "marked"]
+    click = "arguments[0].dispatchEvent(new Event('click'))"
+    one.driver.execute_script(click, marked[0])
+    assert one.driver.title == "tea"
+    refused = one.complaints()
+    assert any("https://example.org" in line for line in refused)
+    assert [line for line in refused if "Content Security" not in line] == []
 
 
-def test_a_ranking_is_tapped_in_order(driver: WebDriver, tmp_path: Path) -> None:
-    place = tmp_path / "tea.db"
-    app = make_app(create(place), size=3, kinds=["best", "ranking"])
-    with serving(app) as address:
-        one = Visitor(driver, PHONE)
-        one.visit(address)
-        assert one.fits()
-        assert one.small_targets() == []
-        one.click("Rank them all")
-        one.click("C is next")
-        ranked = one.answer("A is next")
-        best = one.answer("B is the best")
-    assert kept(stored(place)) == [
+def test_a_ranking_is_tapped_in_order(visit: Open, place: Path) -> None:
+    one = visit(size=3, kinds=["best", "ranking"])
+    one.is_usable()
+    one.click("Rank them all")
+    one.click("C is next")
+    ranked = one.answer("A is next")
+    best = one.answer("B is the best")
+    assert kept(place) == [
         ("told", ranked, {"ranking": [2, 0, 1]}),
         ("told", best, {"best": 1}),
     ]
@@ -401,16 +362,13 @@ WIDGET = """
 """
 
 
-def test_the_widget_is_the_same_component(driver: WebDriver, tmp_path: Path) -> None:
+def test_the_widget_is_the_same_component(visit: Open, place: Path) -> None:
     """Messages of a notebook's model are handed to the page's calls here."""
-    place = tmp_path / "tea.db"
-    with serving(make_app(create(place))) as address:
-        one = Visitor(driver, DESK)
-        one.visit(address)
-        assert driver.execute_async_script(WIDGET)
-        answered = one.answer("B is better")
-        until(lambda: "Saved: B is better" in one.text())
-    assert kept(stored(place)) == [("told", answered, {"winner": 1})]
+    one = visit(window=DESK)
+    assert one.driver.execute_async_script(WIDGET)
+    answered = one.answer("B is better")
+    until(lambda: "Saved: B is better" in one.text())
+    assert kept(place) == [("told", answered, {"winner": 1})]
 
 
 COVERED = """
@@ -433,65 +391,34 @@ COVERED = """
 @pytest.mark.parametrize(
     "size", [(390, 844), (360, 640), (768, 1024), (1440, 900)], ids=str
 )
-def test_nothing_lies_over_a_button(
-    driver: WebDriver, tmp_path: Path, size: tuple[int, int]
-) -> None:
+def test_nothing_lies_over_a_button(visit: Open, size: tuple[int, int]) -> None:
     # Options that are higher than the window.
-    app = make_app(create(tmp_path / "tea.db"), show=lambda option: "leaf\n" * 50)
-    with serving(app) as address:
-        one = Visitor(driver, *size)
-        one.visit(address)
-        for text in ("A is better", "No difference", "Skip"):
-            one.answer(text)
-            said = "Skipped" if text == "Skip" else "Saved"
-            assert said in one.text()
-            assert driver.execute_script(COVERED) == []
-            assert one.fits()
-        one.leave(lambda: one.click("Undo"))
-        assert "Undone" in one.text()
-        assert driver.execute_script(COVERED) == []
+    one = visit(window=size, show=lambda option: "leaf\n" * 50)
+    for text in ("A is better", "No difference", "Skip"):
+        one.answer(text)
+        assert ("Skipped" if text == "Skip" else "Saved") in one.text()
+        assert one.driver.execute_script(COVERED) == []
+        assert one.fits()
+    one.leave(lambda: one.click("Undo"))
+    assert "Undone" in one.text()
+    assert one.driver.execute_script(COVERED) == []
 
 
-def test_the_way_back_from_the_findings_is_not_cut_off(
-    driver: WebDriver, tmp_path: Path
-) -> None:
-    with serving(make_app(create(tmp_path / "tea.db"))) as address:
-        Visitor(driver, 360, 640)
-        driver.get(f"{address}/report")
-        back = WebDriverWait(driver, 20).until(
-            lambda _: driver.find_element(By.CSS_SELECTOR, "a.bp-chip")
-        )
-        widths = "return [arguments[0].scrollWidth, arguments[0].clientWidth]"
-        needed, given = driver.execute_script(widths, back)
-        assert needed <= given
+def test_the_way_back_from_the_findings_is_not_cut_off(visit: Open) -> None:
+    one = visit(window=(360, 640))
+    one.driver.get(f"{one.address}/report")
+    (back,) = until(lambda: one.all("a.bp-chip"))
+    widths = "return [arguments[0].scrollWidth, arguments[0].clientWidth]"
+    needed, given = one.driver.execute_script(widths, back)
+    assert needed <= given
 
 
-def test_there_is_nothing_to_undo_before_the_first_answer(
-    driver: WebDriver, tmp_path: Path
-) -> None:
-    place = tmp_path / "tea.db"
-    with serving(make_app(create(place))) as address:
-        one = Visitor(driver, PHONE)
-        one.visit(address)
-        assert not one.button("Undo").is_enabled()
-        driver.find_element(By.TAG_NAME, "body").send_keys("u")
-        answered = one.answer("A is better")
-        assert one.button("Undo").is_enabled()
-        one.leave(lambda: one.click("Undo"))
-        assert not one.button("Undo").is_enabled()
-    assert [kind for kind, *_ in kept(stored(place))] == ["told", "undone"]
-    assert answered == 0
-
-
-def test_a_double_tap_answers_one_question(driver: WebDriver, tmp_path: Path) -> None:
-    place = tmp_path / "tea.db"
-    with serving(make_app(create(place))) as address:
-        one = Visitor(driver, PHONE)
-        one.visit(address)
-        for _ in range(3):
-            # The second tap comes as soon as another question is there.
-            one.leave(lambda: driver.execute_script(DOUBLE_TAP))
-    assert [kind for kind, *_ in kept(stored(place))] == ["told"] * 3
+def test_a_double_tap_answers_one_question(visit: Open, place: Path) -> None:
+    one = visit()
+    for _ in range(3):
+        # The second tap comes as soon as another question is there.
+        one.leave(lambda: one.driver.execute_script(DOUBLE_TAP))
+    assert [kind for kind, *_ in kept(place)] == ["told"] * 3
 
 
 DOUBLE_TAP = """
@@ -507,95 +434,68 @@ DOUBLE_TAP = """
 """
 
 
-def test_a_tap_beside_the_menu_answers_nothing(
-    driver: WebDriver, tmp_path: Path
-) -> None:
-    place = tmp_path / "tea.db"
-    with serving(make_app(create(place))) as address:
-        one = Visitor(driver, PHONE)
-        one.visit(address)
-        one.click("Menu")
-        one.click("A is better")
-        assert not driver.find_element(By.CSS_SELECTOR, ".bp-menu").is_displayed()
-        assert kept(stored(place)) == []
-        one.answer("B is better")
-    assert [said for _, _, said in kept(stored(place))] == [{"winner": 1}]
+def test_a_tap_beside_the_menu_answers_nothing(visit: Open, place: Path) -> None:
+    one = visit()
+    one.click("Menu")
+    one.click("A is better")
+    assert not one.all(".bp-menu")[0].is_displayed()
+    assert kept(place) == []
+    one.answer("B is better")
+    assert [said for _, _, said in kept(place)] == [{"winner": 1}]
 
 
 def test_a_design_of_ones_own_opens_as_one_that_can_be_compared(
-    driver: WebDriver, tmp_path: Path
+    visit: Open, place: Path
 ) -> None:
-    experiment = create(tmp_path / "tea.db")
+    experiment = create(place)
     first = experiment.ask(options=[{**OWN[0], "leaf (g)": 4.00123}, OWN[1]])
-    with serving(make_app(experiment)) as address:
-        one = Visitor(driver, PHONE)
-        one.visit(address)
+    one, start = visit(experiment), "dialog [aria-label='Start from']"
 
-        start = "dialog [aria-label='Start from']"
+    def compare() -> None:
+        one.menu("My own design")
+        until(lambda: one.all("dialog .bp-save:enabled"))
+        # From A there is nothing to compare until something is changed.
+        one.click("A", within=start)
+        assert not one.button("Compare").is_enabled()
+        assert "This is A as it is" in one.text()
+        (leaf,) = one.all("dialog [name='leaf (g)']")
+        # Below what is shown.
+        leaf.send_keys(".001")
+        assert not one.button("Compare").is_enabled()
+        leaf.send_keys(Keys.BACKSPACE * 5)
+        one.click("Compare")
+        until(lambda: "has to be a number from 1 to 9." in one.text())
+        one.click("between", within=start)
+        assert one.button("Compare").is_enabled()
+        one.click("Compare")
 
-        def compare() -> None:
-            one.menu("My own design")
-            ready = (By.CSS_SELECTOR, "dialog .bp-save:enabled")
-            until(lambda: driver.find_elements(*ready))
-            # From A there is nothing to compare until something is changed.
-            one.click("A", within=start)
-            assert not one.button("Compare").is_enabled()
-            assert "This is A as it is" in one.text()
-            leaf = driver.find_element(By.CSS_SELECTOR, "dialog [name='leaf (g)']")
-            # Below what is shown.
-            leaf.send_keys(".001")
-            assert not one.button("Compare").is_enabled()
-            leaf.send_keys(Keys.BACKSPACE * 5)
-            one.click("Compare")
-            until(lambda: "has to be a number from 1 to 9." in one.text())
-            one.click("between", within=start)
-            assert one.button("Compare").is_enabled()
-            one.click("Compare")
-
-        one.leave(compare)
+    one.leave(compare)
     # One was asked ahead. What was not changed is what it was, below what is shown too.
     others = [one.options for one in experiment.pending if one.index != first.index]
     (options,) = [options for options in others if first.options[0] in options]
     assert {**OWN[1], "leaf (g)": 4.5} in options
 
 
-def test_answers_under_another_name_stay_within_reach(
-    driver: WebDriver, tmp_path: Path
-) -> None:
-    place = tmp_path / "tea.db"
-    with serving(make_app(create(place))) as address:
-        one = Visitor(driver, PHONE)
-        one.visit(address)
-
-        def enter(name: str) -> None:
-            one.menu("My name")
-            field = driver.switch_to.active_element
-            field.clear()
-            field.send_keys(name, Keys.ENTER)
-            until(lambda: f"You answer as {name} now." in one.text())
-            one.settled()
-
-        enter("Ann")
-        assert "stays under My answers" not in one.text()
-        first = one.answer("A is better")
-        enter("Bob")
-        assert "What you answered as Ann stays under My answers." in one.text()
-        one.menu("My answers")
-        until(lambda: "No answer so far." in one.text())
-        one.click("as Ann")
-        until(lambda: f"{first + 1}. A is better" in one.text())
-        assert one.fits()
-        assert one.small_targets() == []
-        one.click("Close")
-        # Back under the first name, over a reload, the answer can be undone.
-        one.reload()
-        one.menu("My name")
-        one.click("Ann", within="dialog")
-        until(lambda: "You answer as Ann now." in one.text())
-        one.settled()
-        one.leave(lambda: one.click("Undo"))
-        assert one.index() == first
-    assert [(kind, index) for kind, index, _ in kept(stored(place))] == [
-        ("told", first),
-        ("undone", first),
-    ]
+def test_answers_under_another_name_stay_within_reach(visit: Open, place: Path) -> None:
+    one = visit()
+    one.enter_name("Ann")
+    assert "stays under My answers" not in one.text()
+    first = one.answer("A is better")
+    one.enter_name("Bob")
+    assert "What you answered as Ann stays under My answers." in one.text()
+    assert one.fits()
+    one.menu("My answers")
+    until(lambda: "No answer so far." in one.text())
+    one.click("as Ann")
+    until(lambda: f"{first + 1}. A is better" in one.text())
+    one.is_usable()
+    one.click("Close")
+    # Back under the first name, over a reload, the answer can be undone.
+    one.reload()
+    one.menu("My name")
+    one.click("Ann", within="dialog")
+    until(lambda: "You answer as Ann now." in one.text())
+    one.settled()
+    one.leave(lambda: one.click("Undo"))
+    assert one.index() == first
+    assert kept(place) == [("told", first, {"winner": 0}), ("undone", first, {})]

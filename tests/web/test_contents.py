@@ -11,7 +11,7 @@ from PIL import Image
 
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web import Markup
-from botorch_pref.web.contents import Html, Media, Text, contents_of, data_address
+from botorch_pref.web.rendering import Media, contents_of, data_address
 
 
 def png(width: int = 2) -> bytes:
@@ -21,44 +21,43 @@ def png(width: int = 2) -> bytes:
 
 
 def size(media: Any) -> tuple[int, int]:
-    with Image.open(io.BytesIO(media.bytes)) as image:
+    data = media.data if isinstance(media.data, bytes) else media.data.read_bytes()
+    with Image.open(io.BytesIO(data)) as image:
         return image.size
 
 
 def test_text_stays_text_and_marked_markup_markup() -> None:
     text = "<b>not bold</b>"
-    assert contents_of(text) == (Text(text),)
-    assert contents_of(Markup(text)) == (Html(text),)
-    assert contents_of(SimpleNamespace(_repr_html_=lambda: text)) == (Html(text),)
+    marked = {"type": "markup", "html": text}
+    assert contents_of(text) == ({"type": "text", "text": text},)
+    assert contents_of(Markup(text)) == (marked,)
+    assert contents_of(SimpleNamespace(_repr_html_=lambda: text)) == (marked,)
     # Joining a text to marked markup marks nothing.
-    assert contents_of(Markup("<i>") + text) == (Text("<i><b>not bold</b>"),)
+    joined = {"type": "text", "text": f"<i>{text}"}
+    assert contents_of(Markup("<i>") + text) == (joined,)
 
 
-@pytest.mark.parametrize(
-    ("data", "mime"),
-    [
-        (png(), "image/png"),
-        (b"\xff\xd8\xff\xe0rest", "image/jpeg"),
-        (b"GIF89a", "image/gif"),
-        (b"RIFF....WEBPVP8", "image/webp"),
-        (b"RIFF....WAVEfmt", "audio/wav"),
-        (b"ID3\x04", "audio/mpeg"),
-        (b"OggS", "audio/ogg"),
-        (b"fLaC", "audio/flac"),
-        (b"....ftypisom", "video/mp4"),
-        (b"\x1aE\xdf\xa3", "video/webm"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
-        (b"<?xml version='1.0'?><svg/>", "image/svg+xml"),
-    ],
-)
-def test_bytes_are_known_by_how_they_begin(data: bytes, mime: str) -> None:
-    (found,) = contents_of(data)
-    assert found == Media(mime, data)
-    assert found.to_json(lambda media: "here") == {
-        "type": mime.partition("/")[0],
-        "src": "here",
-    }
-    assert data_address(found).startswith(f"data:{mime};base64,")
+BYTES = [
+    (png(), "image/png"),
+    (b"\xff\xd8\xff\xe0rest", "image/jpeg"),
+    (b"GIF89a", "image/gif"),
+    (b"RIFF....WEBPVP8", "image/webp"),
+    (b"RIFF....WAVEfmt", "audio/wav"),
+    (b"ID3\x04", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"....ftypisom", "video/mp4"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
+    (b"<?xml version='1.0'?><svg/>", "image/svg+xml"),
+]
+
+
+def test_bytes_are_known_by_how_they_begin() -> None:
+    for data, mime in BYTES:
+        (found,) = contents_of(data)
+        assert found == Media(mime, data)
+        assert data_address(found).startswith(f"data:{mime};base64,")
 
 
 def test_pictures_and_figures_are_drawn(tmp_path: Path) -> None:
@@ -77,20 +76,17 @@ def test_pictures_and_figures_are_drawn(tmp_path: Path) -> None:
 
 def test_a_list_is_shown_from_top_to_bottom() -> None:
     found = contents_of(["above", (png(), "below")])
-    assert [type(content) for content in found] == [Text, Media, Text]
+    assert [type(content) for content in found] == [dict, Media, dict]
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
+def test_what_cannot_be_shown_says_so() -> None:
+    for value, said in [
         (b"what is this", "no known type"),
         (Path("tea.txt"), "by its suffix"),
         (Path("absent.png"), "no such file"),
         (None, "NoneType"),
         (3.5, "float"),
         ({"leaf": 2}, "dict"),
-    ],
-)
-def test_what_cannot_be_shown_says_so(value: Any, said: str) -> None:
-    with pytest.raises(ExperimentError, match=said):
-        contents_of(value)
+    ]:
+        with pytest.raises(ExperimentError, match=said):
+            contents_of(value)

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from tea import OWN, create, log, stored
 
+import botorch_pref
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.web import QuestionWidget
+
+STATIC = Path(botorch_pref.__file__).parent / "web" / "static"
 
 
 class Script:
@@ -57,37 +60,29 @@ def test_questions_are_asked_answered_and_undone(
     ]
 
 
-@pytest.mark.parametrize(
-    ("call", "given", "said"),
-    [
-        ("answer", {"question": 0, "winner": 7}, "winner"),
-        ("answer", {"winner": 0}, "question"),
-        ("erase", {}, "no call"),
-        ("question", {"patience": 10**400}, "patience"),
-        ("own", {"options": [OWN[0], {**OWN[1], "cups": 10**400}]}, "cups"),
-        ("own", {"options": [OWN[0], {**OWN[1], "leaf (g)": -(10**400)}]}, "leaf"),
-    ],
-)
 def test_a_wrong_call_gets_a_reason(
-    widget: QuestionWidget,
-    monkeypatch: pytest.MonkeyPatch,
-    call: str,
-    given: dict[str, Any],
-    said: str,
+    widget: QuestionWidget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script(widget, monkeypatch)
     script.call("question")
-    assert said in script.call(call, **given)["error"]
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("answer", {"question": 0, "winner": 7}, "winner"),
+        ("answer", {"winner": 0}, "question"),
+        ("erase", {}, "no call"),
+        ("close", {}, "no call"),
+        ("question", {"patience": 10**400}, "patience"),
+        ("own", {"options": [OWN[0], {**OWN[1], "cups": 10**400}]}, "cups"),
+        ("own", {"options": [OWN[0], {**OWN[1], "leaf (g)": -(10**400)}]}, "leaf"),
+    ]
+    for call, given, said in wrong:
+        assert said in script.call(call, **given)["error"]
 
 
 def test_the_script_and_the_style_are_those_of_the_page(
-    experiment: PreferenceExperiment,
+    widget: QuestionWidget,
 ) -> None:
-    folder = Path(create.__code__.co_filename).parents[2] / "botorch_pref/web/static"
-    widget = QuestionWidget(experiment)
     for name, content in (("question.js", widget._esm), ("question.css", widget._css)):
-        assert str(content) == (folder / name).read_text(encoding="utf-8")
-    widget.close()
+        assert str(content) == (STATIC / name).read_text(encoding="utf-8")
 
 
 def test_a_widget_fits_its_models_in_the_notebook_and_hides_no_warning(
@@ -105,7 +100,7 @@ def test_a_widget_fits_its_models_in_the_notebook_and_hides_no_warning(
     widget = QuestionWidget(experiment)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        widget._service.desk._source.ask(None, num_raters=2)
+        widget._service._worker.ask(None, num_raters=2)
     assert [str(one.message) for one in caught] == ["did not converge"]
     assert widget._service._worker._process is None
     widget.close()

@@ -16,14 +16,31 @@ from urllib.parse import urlsplit
 import pytest
 import uvicorn
 from starlette.testclient import TestClient
-from tea import create, log, stored
+from tea import create, stored
 
 from botorch_pref.__main__ import main
-from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.commands.page_server import given_parameters
-from botorch_pref.web.worker import ModelNotes
+from botorch_pref.commands.page_server import given_parameter
+from botorch_pref.web.worker import LOGGER
 
 LOADING = "Loading the models, which takes some seconds ..."
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def interpreter(folder: Path, *given: str) -> subprocess.CompletedProcess[str]:
+    """What another interpreter does with these arguments, in a folder."""
+    return subprocess.run(
+        [sys.executable, *given],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=ENVIRONMENT,
+        check=False,
+    )
+
+
+def not_run(server: uvicorn.Server, sockets: list[Any]) -> None:
+    for one in sockets:
+        one.close()
 
 
 @pytest.fixture
@@ -33,8 +50,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def run(server: uvicorn.Server, sockets: list[Any]) -> None:
         found.append(server.config.app)
-        for one in sockets:
-            one.close()
+        not_run(server, sockets)
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
     return found
@@ -56,28 +72,13 @@ def test_parameters_make_an_experiment_and_find_it_again(
     assert space["cups"].parameter_type.name == "INT"
     assert space["kind"].values == ["a", "b"]
     question = experiment.ask()
+    experiment.tell(experiment.ask(), winner=0)
     first, second = (address(capsys), serve(place, *options) or address(capsys))
     # The token of an open page is good after a restart.
     assert first.partition("token")[2] == second.partition("token")[2]
     assert stored(place).pending == [question]
     assert serve(place, "--parameter=cups=1:5") == 2
     assert len(served) == 2
-
-
-@pytest.mark.slow
-def test_nothing_is_said_beside_the_reason(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "botorch_pref", "serve", "tea.db"]
-    found = subprocess.run(
-        [*command, "--name", "tea"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        check=False,
-    )
-    (line,) = found.stderr.splitlines()
-    assert line.startswith("botorch_pref: error: There is no file")
-    assert found.stdout.splitlines() == [LOADING]
 
 
 FIRST_IMPORT = """
@@ -95,41 +96,18 @@ runpy.run_module("botorch_pref", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(
-    ("more", "said"), [(["--port=0"], LOADING), (["--help"], "usage: python -m")]
-)
-def test_it_speaks_before_it_imports_what_takes_long(
-    tmp_path: Path, more: list[str], said: str
-) -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", FIRST_IMPORT, *more],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        check=False,
-    )
+def test_it_speaks_before_it_imports_what_takes_long(tmp_path: Path) -> None:
+    found = interpreter(tmp_path, "-c", FIRST_IMPORT, "--port=0")
     first, *_, last = found.stdout.splitlines()
-    assert first.startswith(said)
-    assert last.startswith("importing") == (said == LOADING)
-    assert found.stderr == ""
-
-
-def test_a_port_that_is_taken_is_said_before_anything_is_imported(
-    tmp_path: Path,
-) -> None:
+    assert (first, last.partition(" ")[0], found.stderr) == (LOADING, "importing", "")
+    found = interpreter(tmp_path, "-c", FIRST_IMPORT, "--help")
+    assert found.stdout.startswith("usage: python -m")
+    assert ("importing" in found.stdout, found.stderr) == (False, "")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        found = subprocess.run(
-            [sys.executable, "-c", FIRST_IMPORT, f"--port={port}"],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-            check=False,
-        )
+        found = interpreter(tmp_path, "-c", FIRST_IMPORT, f"--port={port}")
     assert (found.stdout, found.returncode) == ("", 2)
     assert f"127.0.0.1:{port} cannot be had" in found.stderr
 
@@ -163,8 +141,7 @@ def test_stopping_it_is_no_error(
     create(tmp_path / "tea.db")
 
     def run(server: uvicorn.Server, sockets: list[Any]) -> None:
-        for one in sockets:
-            one.close()
+        not_run(server, sockets)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
@@ -185,7 +162,7 @@ def test_a_second_interrupt_ends_it_at_once_and_in_silence(tmp_path: Path) -> No
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=ENVIRONMENT,
     ) as server:
         assert server.stdout is not None
         try:
@@ -229,15 +206,18 @@ def test_what_is_left_to_do_when_it_has_stopped_is_interrupted_in_silence(
         signal.signal(signal.SIGINT, before)
 
 
-def test_warnings_of_models_go_to_a_file_beside_the_storage(
+def test_the_token_and_warnings_of_models_are_files_beside_the_storage(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     create(tmp_path / "tea.db")
     assert serve(tmp_path / "tea.db") == 0
+    token = tmp_path / "tea.db.token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert len(token.read_text()) >= 22
     log_file = tmp_path / "tea.db.log"
     assert f"warnings:  {log_file}" in capsys.readouterr().out
     assert not log_file.exists()
-    ModelNotes().add(["InferenceWarning: did not converge"])
+    LOGGER.warning("InferenceWarning: did not converge")
     assert log_file.read_text().endswith("InferenceWarning: did not converge\n")
     assert capsys.readouterr().err == ""
 
@@ -249,14 +229,6 @@ def address(capsys: pytest.CaptureFixture[str]) -> str:
         if line.startswith("questions: http://127.0.0.1:")
     ]
     return line
-
-
-def test_the_token_is_for_its_owner_alone(tmp_path: Path, served: list[Any]) -> None:
-    create(tmp_path / "tea.db")
-    assert serve(tmp_path / "tea.db") == 0
-    path = tmp_path / "tea.db.token"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert len(path.read_text()) >= 22
 
 
 def test_the_users_function_shows_options(
@@ -275,59 +247,53 @@ def test_the_users_function_shows_options(
     assert question["kinds"] == ["winner", "tie"]
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--port", "99999"], "127.0.0.1:99999 cannot be had"),
-        (["--show", "no_such_module:draw"], "no_such_module"),
-        (["--show", "json:draw"], "json"),
-        (["--show", "draw"], "MODULE:FUNCTION"),
-        (["--kinds", "beauty"], "beauty"),
-        (["--unit", "leaf"], "NAME=UNIT"),
-        (["--parameter", "leaf"], "NAME=VALUES"),
-        (["--parameter", "leaf=1.2.3:4"], "1.2.3"),
-        (["--parameter", "leaf=nan:1.0"], "two finite numbers"),
-        (["--parameter", "leaf=0:inf"], "two finite numbers"),
-        (["--parameter", "leaf=0.0:1e999"], "finite"),
-    ],
-)
-def test_what_cannot_be_served_is_one_line_and_exit_status_two(
-    tmp_path: Path,
-    served: list[Any],
-    capsys: pytest.CaptureFixture[str],
-    more: list[str],
-    said: str,
+WRONG = [
+    ("--port 99999", "127.0.0.1:99999 cannot be had"),
+    ("--show no_such_module:draw", "no_such_module"),
+    ("--show json:draw", "json"),
+    ("--show draw", "MODULE:FUNCTION"),
+    ("--kinds beauty", "beauty"),
+    ("--size 1", "size"),
+    ("--unit leaf", "NAME=UNIT"),
+    ("--unit leaf=g", "units of leaf"),
+    ("--unit leaf=g --show json:loads", "--unit"),
+    ("--parameter leaf", "NAME=VALUES"),
+    ("--parameter leaf=1.2.3:4", "1.2.3"),
+    ("--parameter leaf=1:2:3", "1:2:3"),
+    ("--parameter leaf=nan:1.0", "two finite numbers"),
+    ("--parameter leaf=0:inf", "two finite numbers"),
+    ("--parameter leaf=0.0:1e999", "finite"),
+]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_cannot_be_served_is_one_line_and_leaves_nothing_behind(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str], there: bool
 ) -> None:
-    create(tmp_path / "tea.db")
+    place = tmp_path / "tea.db"
+    if there:
+        create(place)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     capsys.readouterr()
-    assert serve(tmp_path / "tea.db", *more) == 2
-    line = capsys.readouterr().err.strip()
-    assert line.startswith("botorch_pref: error: ")
-    assert said in line
-    assert "\n" not in line
+    for more, said in WRONG:
+        new = [] if there else ["--parameter", "cups=1:4"]
+        assert serve(place, *new, *more.split()) == 2, more
+        line = capsys.readouterr().err.strip()
+        assert line.startswith("botorch_pref: error: ")
+        assert said in line, more
+        assert "\n" not in line
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before, more
     assert served == []
-
-
-def test_an_experiment_that_is_not_there_is_not_made_up(
-    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert serve(tmp_path / "tea.db") == 2
-    assert "tea.db" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+    if not there:
+        # An experiment is not made up either.
+        assert serve(place) == 2
+        assert "tea.db" in capsys.readouterr().err
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
-    whole, real, small = given_parameters(["a=-3:3", "b=0:1.0", "c=1e-4:0.5"])
+    given = ["a=-3:3", "b=0:1.0", "c=1e-4:0.5"]
+    whole, real, small = map(given_parameter, given)
     assert (whole.parameter_type, whole.bounds) == ("int", (-3, 3))
     assert (real.parameter_type, real.bounds) == ("float", (0, 1))
     assert small.bounds == (1e-4, 0.5)
-
-
-def test_experiments_of_the_command_are_like_any_other(
-    tmp_path: Path, served: list[Any]
-) -> None:
-    place = tmp_path / "tea.db"
-    assert serve(place, "--parameter=cups=1:4") == 0
-    experiment = PreferenceExperiment.resume("tea", storage=place)
-    experiment.tell(experiment.ask(), winner=0)
-    assert [kind for kind, *_ in log(stored(place))] == ["told"]

@@ -1,22 +1,29 @@
 """Options as the page is told to show them."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 from ax.core.parameter import ParameterType, RangeParameter
-from starlette.testclient import TestClient
+from calling import Page
 from tea import OWN, create
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web import NumberTable, make_app
-from botorch_pref.web import contents as presenter
-from botorch_pref.web.contents import named_unit, step, written
+from botorch_pref.web import rendering as presenter
+from botorch_pref.web.rendering import (
+    named_unit,
+    number_tables,
+    offered_kinds,
+    step,
+    written,
+)
 
-Serve = Callable[..., TestClient]
+Serve = Callable[..., Page]
 
 
 def number(lower: float, upper: float, log_scale: bool = False) -> RangeParameter:
@@ -28,70 +35,50 @@ def test_tables_have_units_and_mark_what_differs(
 ) -> None:
     space = experiment.experiment.search_space
     three = [*OWN, {**OWN[1], "leaf (g)": 9.0, "minutes": 32.0}]
-    tables = NumberTable({"minutes": "min"}).tables(space, three)
-    rows = [{row.name: row for row in contents[0].rows} for contents in tables]
+    tables = number_tables(space, three, {"minutes": "min"})
+    rows = [{row["name"]: row for row in contents[0]["rows"]} for contents in tables]
     assert list(rows[0]) == ["leaf", "minutes", "cups", "kind"]
-    assert [row["leaf"].value for row in rows] == ["4.00", "5.00", "9.00"]
-    assert {row["leaf"].unit for row in rows} == {"g"}
-    assert {row["minutes"].unit for row in rows} == {"min"}
-    assert [row["leaf"].rank for row in rows] == [-1, 0, 1]
-    assert [row["leaf"].place for row in rows] == [3 / 8, 4 / 8, 1]
+    assert [row["leaf"]["value"] for row in rows] == ["4.00", "5.00", "9.00"]
+    assert {row["leaf"]["unit"] for row in rows} == {"g"}
+    assert {row["minutes"]["unit"] for row in rows} == {"min"}
+    assert [row["leaf"]["rank"] for row in rows] == [-1, 0, 1]
+    assert [row["leaf"]["place"] for row in rows] == [3 / 8, 4 / 8, 1]
     # Of 0.5 to 32, on a log scale.
-    assert [row["minutes"].place for row in rows][::2] == pytest.approx(
+    assert [row["minutes"]["place"] for row in rows][::2] == pytest.approx(
         [0.43083, 1], abs=1e-5
     )
-    assert [row["cups"].differs for row in rows] == [False] * 3
-    assert [row["kind"].value for row in rows] == ["green", "oolong", "oolong"]
-    assert [row["kind"].place for row in rows] == [None] * 3
+    assert [row["cups"]["differs"] for row in rows] == [False] * 3
+    assert [row["kind"]["value"] for row in rows] == ["green", "oolong", "oolong"]
+    assert [row["kind"]["place"] for row in rows] == [None] * 3
 
 
-@pytest.mark.parametrize(
-    ("bounds", "value", "text"),
-    [
-        ((14, 22), 18.123456, "18.12"),
-        ((0, 1), 0.5, "0.50"),
-        ((0, 0.01), 0.00512345, "0.0051"),
-        ((0, 100_000), 51234.5, "51234"),
-    ],
-)
-def test_numbers_are_as_fine_as_their_bounds_need(
-    bounds: tuple[float, float], value: float, text: str
-) -> None:
+def test_numbers_are_as_fine_as_their_bounds_need() -> None:
     """The last decimal is a hundredth to a thousandth of what lies between them."""
-    parameter = number(*bounds)
-    assert written(parameter, value) == text
-    apart = (bounds[1] - bounds[0]) / step(parameter)
-    assert apart <= 1000 or step(parameter) == 1
-    assert apart >= 100 or value == 51234.5
-
-
-def test_numbers_on_a_log_scale_have_digits_where_they_are_small() -> None:
+    for lower, upper, value, text in [
+        (14, 22, 18.123456, "18.12"),
+        (0, 1, 0.5, "0.50"),
+        (0, 0.01, 0.00512345, "0.0051"),
+        (0, 100_000, 51234.5, "51234"),
+    ]:
+        parameter = number(lower, upper)
+        assert written(parameter, value) == text
+        apart = (upper - lower) / step(parameter)
+        assert 100 <= apart <= 1000 or step(parameter) == 1, text
     parameter = number(1e-4, 10, log_scale=True)
-    assert [written(parameter, v) for v in (0.00012345, 1.2345, 9.876)] == [
-        "0.000123",
-        "1.23",
-        "9.88",
+    texts = [written(parameter, v) for v in (0.00012345, 1.2345, 9.876)]
+    assert texts == ["0.000123", "1.23", "9.88"]
+
+
+def test_a_name_may_end_in_its_unit(experiment: PreferenceExperiment) -> None:
+    names = ["dose (g)", "dose [m/s]", "brew_time", "(g)"]
+    assert [*map(named_unit, names)] == [
+        ("dose", "g"),
+        ("dose", "m/s"),
+        ("brew time", ""),
+        ("(g)", ""),
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("dose (g)", ("dose", "g")),
-        ("dose [m/s]", ("dose", "m/s")),
-        ("brew_time", ("brew time", "")),
-        ("(g)", ("(g)", "")),
-    ],
-)
-def test_a_name_may_end_in_its_unit(name: str, shown: tuple[str, str]) -> None:
-    assert named_unit(name) == shown
-
-
-def test_a_unit_of_no_parameter_is_refused(
-    experiment: PreferenceExperiment, served: Serve
-) -> None:
-    client = served(experiment, show=NumberTable({"dose": "g"}))
-    assert "units of dose" in client.get("/api/question").json()["error"]
+    with pytest.raises(ExperimentError, match="units of dose"):
+        make_app(experiment, show=NumberTable({"dose": "g"}))
 
 
 def test_media_come_from_addresses_of_their_own(
@@ -103,14 +90,14 @@ def test_media_come_from_addresses_of_their_own(
     def show(option: dict[str, Any]) -> list[Any]:
         return ["text", f"GIF89a {option['cups']}".encode(), path]
 
-    client = served(experiment, show=show, token="right&strange")
+    client = served(experiment, show=show, token="right&strange").client
     bearer = {"Authorization": "Bearer right&strange"}
     question = client.get("/api/question", headers=bearer).json()
     for option, shown in zip(question["options"], question["shown"], strict=True):
         text, given, file = shown
         assert text == {"type": "text", "text": "text"}
         reply = client.get(f"/{given['src']}")
-        assert reply.headers["content-type"] == "image/gif"
+        assert (given["type"], reply.headers["content-type"]) == ("image", "image/gif")
         assert reply.content == f"GIF89a {option['cups']}".encode()
         assert client.get(f"/{file['src']}").content == b"GIF89a of a file"
         assert client.get("/" + given["src"].partition("?")[0]).status_code == 403
@@ -120,35 +107,28 @@ def test_media_come_from_addresses_of_their_own(
         assert client.get(f"/media/{absent}", headers=bearer).status_code == 404
 
 
-def test_a_function_that_fails_says_so_and_the_log_says_for_which_option(
-    experiment: PreferenceExperiment, served: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = served(experiment, show=lambda option: option["dose"])
-    said = client.get("/api/question").json()["error"]
-    assert "Skip it" in said
-    assert said.endswith("the reason: KeyError: 'dose'")
-    assert f"show failed for {experiment.pending[0].options[0]}" in caplog.text
-
-
 def test_a_question_that_cannot_be_shown_can_be_skipped(
-    experiment: PreferenceExperiment, served: Serve
+    experiment: PreferenceExperiment, served: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     def show(option: dict[str, Any]) -> str:
         if option in asked.options and not mended:
-            raise SystemExit("a script's end")
+            raise failures.pop(0)
         return "a cup"
 
+    failures = [KeyError("dose"), SystemExit("a script's end")]
     asked, mended = experiment.ask(), False
-    client = served(experiment, show=show)
-    reply = client.get("/api/question")
-    assert (reply.status_code, reply.json()["question"]) == (400, 0)
-    assert "SystemExit: a script's end" in reply.json()["error"]
+    page = served(experiment, show=show)
     # It is tried again each time.
+    for reason in ("KeyError: 'dose'", "SystemExit: a script's end"):
+        refused = page.get("question", 400)
+        assert refused["question"] == 0
+        assert "Skip it" in refused["error"]
+        assert refused["error"].endswith(f"the reason: {reason}")
+        assert f"show failed for {asked.options[0]}: {reason}" in caplog.text
     mended = True
-    assert client.get("/api/question").status_code == 200
-    reply = client.post("/api/skip", json={"question": 0})
-    assert reply.json()["skipped"] == 0
-    assert client.get("/api/question").json()["question"] != 0
+    assert page.ask()["question"] == 0
+    assert page.post("skip", question=0)["skipped"] == 0
+    assert page.ask()["question"] != 0
 
 
 def test_a_function_that_takes_long_holds_up_no_answer_and_is_called_once_ahead(
@@ -164,15 +144,15 @@ def test_a_function_that_takes_long_holds_up_no_answer_and_is_called_once_ahead(
         return "a cup"
 
     asked = experiment.ask()
-    client = served(experiment, show=show)
-    first = client.get("/api/question").json()
+    page = served(experiment, show=show)
+    first = page.ask()
     # The second is drawn while the first is on display, of which all still works.
     assert begun.wait(60)
-    reply = client.post("/api/answer", json={"question": 0, "winner": 0})
-    assert reply.json() == {"stored": 0, "next": None}
-    assert client.get("/api/question?patience=0").status_code == 202
+    reply = page.post("answer", question=0, winner=0)
+    assert reply == {"stored": 0, "next": None}
+    page.get("question", 202, patience=0)
     free.set()
-    second = client.get("/api/question").json()
+    second = page.ask()
     assert (first["question"], second["question"]) == (0, 1)
     assert [option for option in calls if option in second["options"]] == list(
         second["options"]
@@ -189,14 +169,11 @@ def test_an_option_that_cannot_be_shown_any_more_leaves_the_others_in_the_histor
             raise OSError("disk is gone")
         return "a cup"
 
-    client = served(experiment, show=show)
-    assert client.get("/api/question").json()["question"] == 0
-    client.post("/api/answer", json={"question": 0, "winner": 0})
-    (answer,) = client.get("/api/history").json()["answers"]
-    assert [part[0]["text"].endswith("disk is gone") for part in answer["shown"]] == [
-        True,
-        True,
-    ]
+    page = served(experiment, show=show)
+    page.answer()
+    (answer,) = page.get("history")["answers"]
+    texts = [part[0]["text"] for part in answer["shown"]]
+    assert [text.endswith("disk is gone") for text in texts] == [True, True]
 
 
 KINDS = {"winner", "tie", "strength", "cannot_compare", "invalid", "ratings"}
@@ -212,67 +189,44 @@ KINDS = {"winner", "tie", "strength", "cannot_compare", "invalid", "ratings"}
     ],
 )
 def test_offered_kinds_are_those_that_tell_takes(
-    tmp_path: Path,
-    served: Serve,
-    model: str,
-    size: int,
-    levels: int | None,
-    kinds: set[str] | None,
+    tmp_path: Path, model: str, size: int, levels: int | None, kinds: set[str] | None
 ) -> None:
     experiment = create(tmp_path / "tea.db", model=model, num_levels=levels)
-    client = served(experiment, size=size)
-    offered = client.get("/api/question").json()["kinds"]
-    said = {
-        "winner": 0,
-        "tie": True,
-        "strength": 0.7,
-        "best": 0,
-        "ranking": [*range(size)],
+    judged = {
         "cannot_compare": True,
         "invalid": [0],
         "ratings": [0.5] * size,
         "levels": [0] * size,
     }
+    # A pair has no best one but its winner, more than two no winner but the best.
+    compared: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
+    if size > 2:
+        compared = {"best": 0, "ranking": [*range(size)]}
     taken = set()
-    for kind, answer in said.items():
-        # A pair has no best one but its winner, more than two no winner but the best.
-        if kind in (
-            {"best", "ranking"} if size == 2 else {"winner", "tie", "strength"}
-        ):
-            continue
-        question = experiment.ask(size)
-        try:
-            experiment.tell(question, **{kind: answer})
-        except ExperimentError:
-            continue
-        taken.add(kind)
-    assert set(offered) == taken
+    for kind, answer in (judged | compared).items():
+        with suppress(ExperimentError):
+            experiment.tell(experiment.ask(size), **{kind: answer})
+            taken.add(kind)
+    assert set(offered_kinds(experiment, size)) == taken
     assert kinds is None or taken == kinds
 
 
-@pytest.mark.parametrize(
-    ("kinds", "said"),
-    [
+def test_only_the_kinds_that_are_wanted_are_offered(
+    tmp_path: Path, served: Serve
+) -> None:
+    experiment = create(tmp_path / "tea.db", num_levels=None)
+    wrong: list[tuple[Any, str]] = [
         (["winner", "beauty"], "beauty"),
         (["best"], "best"),
         ("winner", "list of kinds"),
         (["cannot_compare"], "nothing can be preferred"),
         (["winner", "levels"], "levels"),
-    ],
-)
-def test_kinds_that_cannot_be_offered_are_refused(
-    tmp_path: Path, kinds: Any, said: str
-) -> None:
-    experiment = create(tmp_path / "tea.db", num_levels=None)
-    with pytest.raises(ExperimentError, match=said):
-        make_app(experiment, kinds=kinds)
-
-
-def test_only_the_kinds_that_are_wanted_are_offered(
-    experiment: PreferenceExperiment, served: Serve
-) -> None:
-    client = served(experiment, kinds=["tie", "winner"])
-    assert client.get("/api/question").json()["kinds"] == ["winner", "tie"]
+    ]
+    for kinds, said in wrong:
+        with pytest.raises(ExperimentError, match=said):
+            make_app(experiment, kinds=kinds)
+    page = served(experiment, kinds=["tie", "winner"])
+    assert page.ask()["kinds"] == ["winner", "tie"]
 
 
 def test_what_is_being_drawn_is_not_drawn_again_however_many_wait(
@@ -286,7 +240,9 @@ def test_what_is_being_drawn_is_not_drawn_again_however_many_wait(
         return "a cup"
 
     monkeypatch.setattr(presenter, "_KEPT", 1)
-    drawing = presenter.Presenter(experiment.experiment.search_space, slow)
+    drawing = presenter.Presenter(
+        experiment.experiment.search_space, slow, lambda *part: ""
+    )
     questions = [experiment.ask() for _ in range(2)]
     for question in questions * 2:
         assert drawing.contents(question, patience=0.0) is None

@@ -484,6 +484,8 @@ class QuestionView {
     this.failed = new Set();
     this.values = { ratings: {}, levels: {} };
     this.order = null;
+    // What compares options: of use while two of them can be judged.
+    this.compares = [];
     this.watch.restart();
     this.#counts();
     this.#settle();
@@ -496,9 +498,10 @@ class QuestionView {
     const beside = make("div", { class: "bp-beside" });
     const button = (text, key, act, more = "") =>
       make("button", { type: "button", class: `bp-quiet ${more}`, "aria-keyshortcuts": key, onclick: act }, text, make("kbd", { "aria-hidden": "true" }, key));
-    if (kinds.has("tie")) beside.append(button("No difference", "=", () => this.answer({ tie: true }), "bp-says"));
+    if (kinds.has("tie")) this.compares.push(button("No difference", "=", () => this.answer({ tie: true }), "bp-says"));
+    if (kinds.has("ranking")) this.compares.push(button("Rank them all", "R", () => this.#rank(), "bp-says"));
+    beside.append(...this.compares);
     if (kinds.has("cannot_compare")) beside.append(button("Cannot compare", "C", () => this.answer({ cannot_compare: true }), "bp-says"));
-    if (kinds.has("ranking")) beside.append(button("Rank them all", "R", () => this.#rank(), "bp-says"));
     this.undoButton = button("Undo", "U", () => this.undo());
     this.undoButton.disabled = this.last === null;
     const back = make("div", { class: "bp-back" }, this.undoButton, button("Skip", "S", () => this.skip()));
@@ -607,6 +610,7 @@ class QuestionView {
     // To the left, where A is, means that A is better.
     const strength = () => (50 - Number(slider.value)) / 100;
     const save = make("button", { type: "button", class: "bp-save", onclick: () => this.answer({ strength: strength() }) }, "Save");
+    this.compares.push(save);
     slider.addEventListener("input", () => {
       words.textContent = strengthWords(strength());
       slider.setAttribute("aria-valuetext", words.textContent);
@@ -650,7 +654,9 @@ class QuestionView {
       const failed = this.failed.has(place);
       button.setAttribute("aria-pressed", `${failed}`);
       this.cards[place].classList.toggle("bp-failed", failed);
-      this.cards[place].querySelector(".bp-choose").disabled = failed;
+      const few = this.#judgeable().length < 2;
+      for (const one of this.compares) one.disabled = few;
+      this.cards.forEach((card, at) => { card.querySelector(".bp-choose").disabled = few || this.failed.has(at); });
       this.#canSave();
     } }, `${letter(place)} failed`);
     return button;
@@ -674,6 +680,7 @@ class QuestionView {
 
   async answer(said) {
     if (this.busy || !this.asked) return;
+    if ((said.tie || said.strength !== undefined) && this.#judgeable().length < 2) return;
     this.busy = true;
     const extras = said.cannot_compare ? {} : this.#extras();
     const note = this.note?.value.trim() || undefined;
@@ -781,6 +788,8 @@ class QuestionView {
   #warn(words) {
     // The message is at the top, and the button that was tapped may be at the end.
     if (words && this.alert.hidden && this.page) scrollTo({ top: 0 });
+    // What was saved before it is no news beside what is not saved now.
+    if (words) this.message.textContent = "";
     if (this.alert.textContent !== words) this.alert.textContent = words;
     this.alert.hidden = !words;
   }
@@ -959,12 +968,16 @@ class QuestionView {
       hint.textContent = save.disabled ? `This is ${letters[against.chosen()]} as it is. Change a value to compare it.` : "";
     };
     const problem = make("p", { class: "bp-problem", role: "alert", hidden: true });
+    const reversed = Math.random() < 0.5;
     const form = make("form", { class: "bp-form", novalidate: true, onsubmit: async (event) => {
       event.preventDefault();
+      if (save.disabled) return;
+      // A second tap sends nothing.
+      save.disabled = true;
       const own = Object.fromEntries(inputs.map((input) => [input.name, input.get()]));
       problem.hidden = true;
       const pair = [own, options[against.chosen()]];
-      if (Math.random() < 0.5) pair.reverse();
+      if (reversed) pair.reverse();
       try {
         const asked = await this.call("own", { options: pair });
         dialog.close();
@@ -972,6 +985,7 @@ class QuestionView {
         if (asked.question === null) await this.load();
         else this.show(asked);
       } catch (error) {
+        save.disabled = false;
         problem.textContent = error.message;
         problem.hidden = false;
       }
