@@ -485,7 +485,7 @@ _NEGLIGIBLE = 1e-4
 
 @torch.no_grad()
 def lost_digits(
-    solver: SiteSolver, posterior: SitePosterior, balance: Balance
+    solver: SiteSolver, posterior: SitePosterior, balance: Balance, eps: float
 ) -> float:
     r"""Rounding errors of a posterior at the worst row, in posterior deviations.
 
@@ -512,17 +512,18 @@ def lost_digits(
         solver: Of prior and rows.
         posterior: Conditioned on the answers.
         balance: Of the sites' shifts with the prior.
+        eps: The rounding unit of the prior and of predictions.
 
     Returns:
         It, or an upper bound where that is negligible.
     """
-    eps, prior = torch.finfo(posterior.tau.dtype).eps, solver.variance
+    prior = solver.variance
     tau = posterior.tau.clamp_min(0.0)
     sharpest = solver.squares.adjoint(tau).amax(-1, keepdim=True)
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
     left = posterior.variance().maximum(solver.rounding_given(tau))
     blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
-    of_means = _rounding_of_means(solver, balance) / (left + blur).sqrt()
+    of_means = _rounding_of_means(solver, balance, eps) / (left + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
     means = float(torch.where(prior > 0, of_means, 0.0).max())
     # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
@@ -534,12 +535,11 @@ def lost_digits(
     return max(means, eps * float(torch.where(solver.resolved, lost, 0.0).max()))
 
 
-def _rounding_of_means(solver: SiteSolver, balance: Balance) -> Tensor:
+def _rounding_of_means(solver: SiteSolver, balance: Balance, eps: float) -> Tensor:
     """Rounding errors of the rows' means as they are predicted, ``batch_shape x m``."""
     missed = solver.predict(balance.forces, balance.weights) - balance.moved
     sums = (solver.covar.abs() @ balance.weights.abs().unsqueeze(-1)).squeeze(-1)
     rows = SparseDesign(
         solver.rows.indices, solver.rows.coefficients.abs(), solver.rows.num_points
     )
-    eps = torch.finfo(sums.dtype).eps
     return missed.abs().maximum(eps * rows.apply(sums))

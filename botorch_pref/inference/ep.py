@@ -15,7 +15,6 @@ is taken back and shortened.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,7 +40,7 @@ from botorch_pref.inference.gaussian import (
     covariance_form,
     with_gradient_of,
 )
-from botorch_pref.inference.solution import Sites, UtilityPrior, WarmStart
+from botorch_pref.inference.solution import Sites, UtilityPrior, WarmStart, in_double
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, ScalarFactors, TiltedSlopes
 from botorch_pref.posteriors.gaussian import Moments
@@ -626,15 +625,18 @@ def expectation_propagation(
 
     Returns:
         The result; ``converged`` says whether all tilted moments match those of the
-        posterior to 1e-7 standard deviations (3e-4 in single precision). The error of
-        the evidence is of second order in that.
+        posterior to 1e-7 standard deviations. The error of the evidence is of second
+        order in that.
     """
-    tolerance = max(_TOLERANCE, math.sqrt(torch.finfo(covar.dtype).eps))
+    eps = torch.finfo(covar.dtype).eps
+    covar, mean, factors, initial_sites = in_double(
+        (covar, mean, factors, initial_sites)
+    )
     with torch.no_grad():
         solver = choose_solver(covar, factors.rows, factors.noise)
         prior = factors.rows.apply(mean)
         first = first_state(solver, prior, factors, initial_sites)
-        state, iterations = _iterate(solver, prior, factors, first, tolerance)
+        state, iterations = _iterate(solver, prior, factors, first, _TOLERANCE)
         state = _with_known_rows(solver, prior, factors, state)
         tau, nu = state.sites.chunk(2, dim=-1)
     weights = state.balance.weights
@@ -650,10 +652,10 @@ def expectation_propagation(
         site_shift=nu,
         factor=state.posterior,
         site_map=MomentMatching(factors, solver.resolved, state.variance),
-        converged=bool((state.residual <= tolerance).all()),
+        converged=bool((state.residual <= _TOLERANCE).all()),
         iterations=iterations,
         residual=float(state.residual.max()),
-        rounding=lost_digits(solver, state.posterior, state.balance),
+        rounding=lost_digits(solver, state.posterior, state.balance, eps),
     )
 
 
@@ -689,7 +691,5 @@ class ExpectationPropagation(Engine):
         """
         if moments is None:
             return super().initial_sites(factors)
-        scalar = cast("ScalarFactors", factors)
-        return Sites(
-            *assumed_density_sites(scalar, moments.means[0], moments.covariance)
-        )
+        given = in_double((factors, moments.means[0], moments.covariance))
+        return Sites(*assumed_density_sites(*given))

@@ -266,7 +266,7 @@ class GaussianTangent:
     """
 
     def __init__(self, mean: Tensor, result: GaussianResult) -> None:
-        factor, rows = result.factor, result.site_map.rows
+        factor, rows, mean = result.factor, result.site_map.rows, mean.double()
         self.weights, self.precision = result.weights, factor.precision()
         self.tau, self.nu = factor.tau, result.site_shift
         self.influence = factor.influence()
@@ -276,14 +276,15 @@ class GaussianTangent:
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
-        return self.with_sites(covar, mean)[0]
+        change, _ = self.with_sites(covar.double(), mean.double())
+        return TermsChange(*(part.to(covar) for part in change))
 
     def with_sites(self, covar: Tensor, mean: Tensor) -> tuple[TermsChange, SiteChange]:
         """The change of the posterior and that of its sites.
 
         Args:
-            covar: ``K``, ``batch_shape x n x n``, with its graph.
-            mean: ``m``, ``batch_shape x n``, with its graph.
+            covar: ``K``, ``batch_shape x n x n``, with its graph, in double precision.
+            mean: ``m``, ``batch_shape x n``, likewise.
         """
         covar, mean = covar - covar.detach(), mean - mean.detach()
         s, precision = self.influence, self.precision
@@ -317,17 +318,18 @@ class GaussianSolution(Solution[PosteriorTerms]):
     @property
     def log_evidence(self) -> Tensor:
         """See base class."""
-        return self.result.log_evidence
+        return self.result.log_evidence.to(self.prior.covar)
 
     @cached_property
     def terms(self) -> PosteriorTerms:
         """See base class."""
-        result = self.result
+        result, like = self.result, self.prior.covar
+        widening = result.factor.widening()
         return PosteriorTerms(
             self.prior.points,
-            result.weights.unsqueeze(-1),
-            result.factor.root(),
-            result.factor.widening(),
+            result.weights.unsqueeze(-1).to(like),
+            result.factor.root().to(like),
+            None if widening is None else widening.to(like),
         )
 
     @property

@@ -46,11 +46,12 @@ from botorch_pref.inference.gaussian import (
     covariance_form,
     with_gradient_of,
 )
-from botorch_pref.inference.solution import UtilityPrior, WarmStart
+from botorch_pref.inference.solution import UtilityPrior, WarmStart, in_double
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 
 _MAX_ITERATIONS = 100
+_TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
 # Roundings of the sum that terms far larger than it may leave in it.
@@ -239,7 +240,10 @@ def laplace(
         The result; ``converged`` says whether the last Newton step, in posterior
         standard deviations, was below the square root of the precision of the dtype.
     """
-    tolerance = math.sqrt(torch.finfo(covar.dtype).eps)
+    eps = torch.finfo(covar.dtype).eps
+    covar, mean, factors, initial_sites = in_double(
+        (covar, mean, factors, initial_sites)
+    )
     rows = factors.rows
     with torch.no_grad():
         solver = choose_solver(covar, rows)
@@ -253,7 +257,7 @@ def laplace(
             shift = torch.addcmul(nu, before.tau, prior, value=-1.0)
             opposed, moved, _ = before.respond(solver.gather(shift))
         point, posterior, residual, iterations = _find_mode(
-            log_posterior, log_posterior.at(opposed, moved), tolerance
+            log_posterior, log_posterior.at(opposed, moved), _TOLERANCE
         )
         z = point.z
         shift = torch.addcmul(point.log_prob.first, posterior.tau, z - prior)
@@ -270,10 +274,10 @@ def laplace(
         site_shift=point.log_prob.first + posterior.tau * z,
         factor=posterior,
         site_map=ModeCurvature(factors),
-        converged=bool((residual <= tolerance).all()),
+        converged=bool((residual <= _TOLERANCE).all()),
         iterations=iterations,
         residual=float(residual.max()),
-        rounding=lost_digits(solver, posterior, balance),
+        rounding=lost_digits(solver, posterior, balance, eps),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -18,6 +19,28 @@ from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg.covariance import batched_product, dense_covariance, join_rows
 from botorch_pref.linalg.sparse_design import SparseDesign, row_groups, stack_rows
 from botorch_pref.posteriors.gaussian import Moments, WeightDraws, WeightedMoments
+
+
+def in_double(value: Any) -> Any:
+    """The same with every number in double precision, in which engines compute.
+
+    Single precision has too few digits for answers that are more precise than the
+    prior. Whoever gives it gets it back, with gradients.
+
+    Args:
+        value: A tensor, factors, or a container of such.
+    """
+    if isinstance(value, Tensor):
+        return value.double() if value.is_floating_point() else value
+    if isinstance(value, tuple | list):
+        parts = [in_double(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if not isinstance(value, Factors) and not is_dataclass(value):
+        return value
+    twin = copy(value)
+    for name, part in vars(value).items():
+        object.__setattr__(twin, name, in_double(part))
+    return twin
 
 
 class UtilityPrior(NamedTuple):

@@ -21,7 +21,6 @@ ascent is that of :mod:`botorch_pref.inference.variational`.
 from __future__ import annotations
 
 import itertools
-import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ from botorch_pref.inference.gaussian import (
     covariance_form,
     with_gradient_of,
 )
-from botorch_pref.inference.solution import UtilityPrior, WarmStart
+from botorch_pref.inference.solution import UtilityPrior, WarmStart, in_double
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.inference.variational_bounds import Bound, bound_of
 from botorch_pref.likelihoods.factors import Factors
@@ -258,12 +257,11 @@ def last_step(
         bound: The lower bound of the likelihood.
         parameters: Where to start, ``batch_shape x num_parameters``.
     """
-    tolerance = max(_TOLERANCE, math.sqrt(torch.finfo(prior.dtype).eps))
-    steps = ascend(solver, prior, bound, parameters, tolerance)
+    steps = ascend(solver, prior, bound, parameters, _TOLERANCE)
     numbered = enumerate(itertools.islice(steps, _MAX_ITERATIONS), start=1)
     # A deque of one keeps no other factor alive.
     ((iterations, step),) = deque(numbered, maxlen=1)
-    return step, iterations, bool((step.residual <= tolerance).all())
+    return step, iterations, bool((step.residual <= _TOLERANCE).all())
 
 
 class _PointConditioner:
@@ -356,12 +354,15 @@ def variational(
 
     Returns:
         The result, with the lower bound as its evidence; ``converged`` says whether one
-        more turn would move the Gaussian by at most 1e-7 standard deviations (3e-4 in
-        single precision).
+        more turn would move the Gaussian by at most 1e-7 standard deviations.
 
     Raises:
         UnsupportedFeedbackError: Factors of another kind.
     """
+    eps = torch.finfo(covar.dtype).eps
+    covar, mean, factors, initial_sites = in_double(
+        (covar, mean, factors, initial_sites)
+    )
     with torch.no_grad():
         bound = bound_of(factors)
         rows = bound.rows
@@ -390,7 +391,7 @@ def variational(
         converged=converged,
         iterations=iterations,
         residual=float(step.residual.max()),
-        rounding=lost_digits(solver.rows_solver, step.factor, balance),
+        rounding=lost_digits(solver.rows_solver, step.factor, balance, eps),
     )
 
 

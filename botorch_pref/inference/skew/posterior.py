@@ -316,14 +316,15 @@ class SkewTangent:
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
-        q = self._gaussian
-        change, sites = q.with_sites(covar, mean)
+        q, like = self._gaussian, covar
+        covar = covar.double()
+        change, sites = q.with_sites(covar, mean.double())
         covar = covar - covar.detach()
         tau = sites.precision.unsqueeze(-1)
         pulled = (self._shared + q.precision) @ (covar @ self._from_mean)
         spread = pulled + q.influence.mT @ (tau * self._offset)
         shared = -self._shared @ covar @ self._shared
-        return TermsChange(change.weights - 0.5 * spread, shared)
+        return TermsChange((change.weights - 0.5 * spread).to(like), shared.to(like))
 
 
 class GHKUpdate(NamedTuple):

@@ -28,6 +28,7 @@ from botorch_pref.inference.solution import (
     Solution,
     UtilityPrior,
     WarmStart,
+    in_double,
 )
 from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
@@ -119,22 +120,23 @@ class SkewSolution(Solution[PosteriorTerms]):
         """See base class; estimated from draws with ``exact_evidence``."""
         if not self.settings.exact_evidence:
             return self.approximation.log_evidence
-        return exact_log_evidence(
-            self.prior.covar,
-            self.prior.mean,
-            self.factors,
+        evidence = exact_log_evidence(
+            *self._given,
             self.approximation.result,
             self.sampled,
             self.settings.generator(self.prior.mean),
         )
+        return evidence.to(self.prior.covar)
+
+    @property
+    def _given(self) -> tuple[Tensor, Tensor, BoxFactors | MergedBoxFactors]:
+        return in_double((self.prior.covar, self.prior.mean, self.factors))
 
     @cached_property
     def sampled(self) -> SkewResult:
         """Draws of chains of their own."""
         return skew_gaussian(
-            self.prior.covar,
-            self.prior.mean,
-            self.factors,
+            *self._given,
             self.approximation.result,
             self.settings.num_draws,
             self.settings.generator(self.prior.mean),
@@ -145,15 +147,14 @@ class SkewSolution(Solution[PosteriorTerms]):
         """The draws that prediction uses: continued ones where there are enough."""
         if self.found is not None or self.start is None or self.start.draws is None:
             return self.sampled
-        return skew_mixture(
-            self.prior.covar, self.prior.mean, self.factors, *self.start.draws
-        )
+        return skew_mixture(*self._given, *self.start.draws)
 
     @cached_property
     def terms(self) -> PosteriorTerms:
         """See base class."""
-        mixture = self.mixture
-        return PosteriorTerms(self.prior.points, mixture.weights, mixture.factor.root())
+        mixture, like = self.mixture, self.prior.covar
+        weights, root = mixture.weights.to(like), mixture.factor.root().to(like)
+        return PosteriorTerms(self.prior.points, weights, root)
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class.
@@ -196,7 +197,8 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     def tangent(self, mean: Tensor) -> SkewTangent:
         """See base class."""
-        return SkewTangent(self.factors, mean, self.approximation.result, self.mixture)
+        mean, factors = in_double((mean, self.factors))
+        return SkewTangent(factors, mean, self.approximation.result, self.mixture)
 
     def warm_start(self, further: FurtherAnswers | None = None) -> SkewStart:
         """See base class; with draws that go on, where moments are known."""
@@ -217,15 +219,10 @@ class SkewSolution(Solution[PosteriorTerms]):
             return start
         continued = start.continued + 1
         generator = self.settings.generator(self.prior.mean, offset=continued)
-        draws = continue_draws(
-            self.mixture,
-            self.factors.variance,
-            further.moments.means,
-            further.moments.covariance,
-            further.factors,
-            further.sources,
-            generator,
-        )
+        moments = further.moments
+        known = in_double((moments.means, moments.covariance, further.factors))
+        noise = self.factors.variance.double()
+        draws = continue_draws(self.mixture, noise, *known, further.sources, generator)
         return replace(start, draws=draws, continued=continued)
 
 
