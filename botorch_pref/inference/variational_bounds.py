@@ -1,16 +1,11 @@
 r"""Lower bounds of logistic and softmax factors that are Gaussian in the utilities.
 
-Lower bounds of likelihoods that are Gaussian in the utilities.
-
 A bound of parameters ``b`` is a site on each of its rows ``z = A f`` and an intercept,
 
 .. math:: \log p(y \mid z) \ge c(b) + \nu(b)' z - \tfrac12 z' T(b) z .
 
-Symbols and equations are those of Guo et al. (2020).
-
-Quadratic lower bounds of logistic and softmax probabilities.
-
-With :math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)` and the intercept
+Symbols and equations are those of Guo et al. (2020). With
+:math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)` and the intercept
 :math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, for every
 :math:`\xi` (Jaakkola and Jordan 1997)
 
@@ -65,12 +60,7 @@ class Bound(ABC):
     def best(self, mean: Tensor, variance: Tensor) -> Tensor:
         """The parameters with the largest expected bound: step (16b).
 
-        Args:
-            mean: Of the rows, ``batch_shape x m``.
-            variance: Of the rows, ``batch_shape x m``, nonnegative.
-
-        Returns:
-            ``batch_shape x num_parameters``.
+        Given means and variances of the rows, ``batch_shape x m``.
         """
 
     @abstractmethod
@@ -88,15 +78,9 @@ class Bound(ABC):
         r"""Minus the Hessian of the best expected bound in the mean utilities.
 
         With the best parameters for every mean. It is
-        :math:`A' \mathrm{diag}(c) A - V'V`, where V couples the items of a set.
-
-        Args:
-            parameters: The best ones for the moments, ``batch_shape x num_parameters``.
-            mean: Of the rows, ``batch_shape x m``.
-            variance: Of the rows, ``batch_shape x m``, nonnegative.
-
-        Returns:
-            ``c``, ``batch_shape x m``, nonnegative, and ``V``; None for zero.
+        :math:`A' \mathrm{diag}(c) A - V'V`, where ``c`` is nonnegative and ``V``, None
+        for zero, couples the items of a set. The parameters are the best for the
+        moments.
         """
 
     def expected(self, parameters: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -107,14 +91,7 @@ class Bound(ABC):
 
 
 def bound_curvature(xi: Tensor) -> Tensor:
-    r""":math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0.
-
-    Args:
-        xi: Any shape.
-
-    Returns:
-        In (0, 1/8], same shape.
-    """
+    r""":math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0."""
     # The first term that 1/8 leaves out is -xi^2 / 96.
     flat = xi.abs() < math.sqrt(torch.finfo(xi.dtype).eps)
     safe = torch.where(flat, 1.0, xi)
@@ -122,14 +99,7 @@ def bound_curvature(xi: Tensor) -> Tensor:
 
 
 def bound_intercept(xi: Tensor) -> Tensor:
-    r""":math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, even.
-
-    Args:
-        xi: Any shape.
-
-    Returns:
-        At most ``-log 2``, same shape.
-    """
+    r""":math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, even."""
     xi = xi.abs()
     return logsigmoid(xi) - 0.5 * xi + bound_curvature(xi) * xi.square()
 
@@ -142,14 +112,7 @@ def profile_curvature(distance: Tensor, variance: Tensor) -> Tensor:
 
     .. math::
         \frac{s}{\xi^2} \, 2 \lambda(\xi)
-        + \frac{x^2}{\xi^2} \, \tfrac14 \mathrm{sech}^2(\xi / 2).
-
-    Args:
-        distance: ``x``, any shape.
-        variance: ``s``, nonnegative, broadcastable with ``distance``.
-
-    Returns:
-        In (0, 1/4], of the broadcast shape.
+        + \frac{x^2}{\xi^2} \, \tfrac14 \mathrm{sech}^2(\xi / 2) \in (0, 1/4].
     """
     square = variance + distance.square()
     positive = square > 0
@@ -330,11 +293,7 @@ class BouchardBound(Bound):
 
 
 class JointBound(Bound):
-    """Several bounds, one under another.
-
-    Args:
-        blocks: At least one.
-    """
+    """Several bounds, one under another."""
 
     def __init__(self, blocks: Sequence[Bound]) -> None:
         self._blocks = blocks
@@ -419,14 +378,7 @@ def stage_bound(
 
 @singledispatch
 def bound_of(factors: Factors) -> Bound:
-    """The lower bound of some factors.
-
-    Args:
-        factors: Logistic or softmax factors, or both.
-
-    Raises:
-        UnsupportedFeedbackError: Factors of another kind.
-    """
+    """The lower bound of logistic or softmax factors, or of both."""
     raise UnsupportedFeedbackError(
         f"{type(factors).__name__} has no Gaussian lower bound here; use Laplace or EP."
     )

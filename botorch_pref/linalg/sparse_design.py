@@ -84,6 +84,13 @@ class SparseDesign:
         index = index.unflatten(-1, self.indices.shape[-2:])
         return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
+    def dense(self) -> Tensor:
+        """``A`` itself, ``batch_shape x m x n``."""
+        like = self.coefficients
+        return self.apply_matrix(
+            torch.eye(self.num_points, dtype=like.dtype, device=like.device)
+        )
+
     def apply(self, values: Tensor) -> Tensor:
         """Product ``A values`` of the map and values.
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from truths.engines import laplace, variational
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import weight_space as laplace_module
-from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.variational import variational
 from botorch_pref.inference.weight_space import laplace_weights, variational_weights
 from botorch_pref.likelihoods.logit import PlackettLuceFactors
 

@@ -10,7 +10,15 @@ import torch
 from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
-from botorch_pref.inference.engine import Engine
+from botorch_pref.inference.engine import (
+    Engine,
+    FurtherAnswers,
+    PosteriorTerms,
+    Solution,
+    UtilityPrior,
+    WarmStart,
+    in_double,
+)
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.inference.skew.posterior import (
@@ -21,14 +29,6 @@ from botorch_pref.inference.skew.posterior import (
     exact_log_evidence,
     skew_gaussian,
     skew_mixture,
-)
-from botorch_pref.inference.solution import (
-    FurtherAnswers,
-    PosteriorTerms,
-    Solution,
-    UtilityPrior,
-    WarmStart,
-    in_double,
 )
 from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
@@ -122,7 +122,7 @@ class SkewSolution(Solution[PosteriorTerms]):
             return self.approximation.log_evidence
         evidence = exact_log_evidence(
             *self._given,
-            self.approximation.result,
+            self.approximation,
             self.sampled,
             self.settings.generator(self.prior.mean),
         )
@@ -137,7 +137,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         """Draws of chains of their own."""
         return skew_gaussian(
             *self._given,
-            self.approximation.result,
+            self.approximation,
             self.settings.num_draws,
             self.settings.generator(self.prior.mean),
         )
@@ -198,7 +198,7 @@ class SkewSolution(Solution[PosteriorTerms]):
     def tangent(self, mean: Tensor) -> SkewTangent:
         """See base class."""
         mean, factors = in_double((mean, self.factors))
-        return SkewTangent(factors, mean, self.approximation.result, self.mixture)
+        return SkewTangent(factors, mean, self.approximation, self.mixture)
 
     def warm_start(self, further: FurtherAnswers | None = None) -> SkewStart:
         """See base class; with draws that go on, where moments are known."""
@@ -220,9 +220,19 @@ class SkewSolution(Solution[PosteriorTerms]):
         continued = start.continued + 1
         generator = self.settings.generator(self.prior.mean, offset=continued)
         moments = further.moments
-        known = in_double((moments.means, moments.covariance, further.factors))
+        means, covariance, factors = in_double(
+            (moments.means, moments.covariance, further.factors)
+        )
         noise = self.factors.variance.double()
-        draws = continue_draws(self.mixture, noise, *known, further.sources, generator)
+        draws = continue_draws(
+            self.mixture,
+            noise,
+            means,
+            covariance,
+            factors,
+            further.sources,
+            generator,
+        )
         return replace(start, draws=draws, continued=continued)
 
 

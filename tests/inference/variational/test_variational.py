@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.functional import logsigmoid
+from truths.engines import laplace, variational
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
 from botorch_pref.inference import variational as bound_ascent
 from botorch_pref.inference import variational as variational_module
-from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.variational import ascend, variational
+from botorch_pref.inference.variational import ascend
 from botorch_pref.inference.variational_bounds import bound_of
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
@@ -189,7 +189,7 @@ def test_the_bound_never_falls(blocks, scale) -> None:
     prior = bound.rows.apply(MEAN)
     # A poor start, so that there is a way to go.
     start = torch.full((bound.num_parameters,), 3.0, dtype=DOUBLE)
-    steps = list(ascend(solver, prior, bound, start, 1e-9))
+    steps = list(ascend(solver, prior, bound, start))
     values = torch.stack([step.value for step in steps])
     # Means of rows are differences of numbers as large as their prior variances.
     size = 20 * (1 + values.abs().max()) + solver.variance.max()
@@ -249,7 +249,7 @@ def test_duplicates_and_warm_starts() -> None:
     covar = covariance(points=POINTS[[0, 1, 1, 3]])
     factors = factors_of(ANSWERS["all"])
     cold = variational(covar, MEAN, factors)
-    warm = variational(covar, MEAN, factors, (cold.site_precision, cold.site_shift))
+    warm = variational(covar, MEAN, factors, cold.sites)
     assert cold.converged
     assert warm.iterations == 1
     torch.testing.assert_close(warm.log_evidence, cold.log_evidence)
