@@ -87,13 +87,12 @@ def log_det(cholesky: Tensor) -> Tensor:
 
 
 class Balance(NamedTuple):
-    r"""Balance of site shifts ``s`` with the prior, columns side by side.
+    r"""Balance of site shifts ``s`` with the prior, ``k`` columns side by side.
 
     Attributes:
         forces: :math:`a = (I + T C)^{-1} s = s - T \Sigma s`, ``batch_shape x m x k``.
         moved: :math:`\Sigma s`, ``batch_shape x m x k``.
-        weights: :math:`A' a` of the points, ``batch_shape x n x k``, to more digits
-            than the sum of the forces has.
+        weights: :math:`A' a` of the points, to more digits than the sum of forces has.
         energy: :math:`a' C a`, ``batch_shape x k``, a sum of squares.
     """
 
@@ -110,11 +109,9 @@ class Balance(NamedTuple):
 class Response(NamedTuple):
     """The response of prior and sites to a pull, in the space of the solver.
 
-    Attributes:
-        opposed: The pull of the prior against it, ``batch_shape x k``.
-        moved: The movement, ``batch_shape x k``, by which the prior pulls so.
-        decrement: The squared length of the movement in posterior standard deviations,
-            ``batch_shape``: the pull times what it moves.
+    ``moved`` is the movement and ``opposed`` the pull of the prior against it, both
+    ``batch_shape x k``. The ``decrement``, the pull times what it moves, is the squared
+    length of the movement in posterior standard deviations.
     """
 
     opposed: Tensor
@@ -187,10 +184,7 @@ class SitePosterior(ABC):
         r"""Variances over those of the cavities, ``batch_shape x m``.
 
         The diagonal of :math:`I - T \Sigma = (I + T C)^{-1}`: one minus the leverage of
-        an answer.
-
-        Args:
-            variance: That of :meth:`variance`.
+        an answer. ``variance`` is that of :meth:`variance`.
         """
         return 1 - self.tau * variance
 
@@ -308,14 +302,9 @@ class SiteSolver(ABC):
 class NegativeSites(SitePosterior):
     """The posterior of sites with precisions of either sign.
 
-    Args:
-        base: Conditioned on the non-negative part of ``tau``.
-        solver: Of prior and rows.
-        tau: Precisions, ``batch_shape x m``.
-
-    Attributes:
-        proper: ``batch_shape``, whether there is a posterior. Where there is none, the
-            factor is that of the non-negative precisions alone, and ``tau`` says so.
+    ``proper``, ``batch_shape``, says whether there is a posterior. Where there is none,
+    the factor is that of the non-negative precisions alone, and ``tau`` says so.
+    ``base`` is conditioned on these.
     """
 
     def __init__(self, base: SitePosterior, solver: SiteSolver, tau: Tensor) -> None:

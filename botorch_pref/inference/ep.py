@@ -106,23 +106,11 @@ class MomentMatching(ImplicitSiteMap):
 class EPState:
     """Sites with their posterior, its cavities and the slopes of tilted factors.
 
-    Those of rows are ``batch_shape x m``.
-
-    Attributes:
-        sites: ``batch_shape x 2 m``.
-        posterior: Conditioned on the precisions.
-        mean: Posterior means of the rows.
-        balance: Of the sites' shifts with the prior.
-        variance: Of the rows, no less than its rounding error.
-        cavity_ratio: Variances over cavity variances.
-        cavity_mean: Means of the cavities.
-        cavity_variance: Variances of the cavities.
-        slopes: Of the factors' log partitions in the cavity means.
-        moving: ``batch_shape x 2 m``, False for sites of rows that the prior knows
-            exactly; None where there are no such rows.
-        proper: ``batch_shape``, whether posterior and cavities are Gaussian; else no
-            moments.
-        is_proper: Whether they are in every element of the batch.
+    Sites are ``batch_shape x 2 m``, numbers of rows ``batch_shape x m``. ``moving`` is
+    False for sites of rows that the prior knows exactly, and None where there are no
+    such rows. ``proper``, ``batch_shape``, says whether posterior and cavities are
+    Gaussian; else there are no moments. Variances are no less than their rounding
+    error.
     """
 
     sites: Tensor

@@ -114,10 +114,8 @@ class SiteMap(ABC):
     def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """Tangent of the sites where they are a fixed point.
 
-        Args:
-            factor: Conditioned on the sites' precisions.
-            mean: Posterior means of the rows ``z``, ``batch_shape x m``.
-            nu: The sites' shifts, ``batch_shape x m``.
+        There the rows ``z`` have these posterior means, and the sites these shifts
+        ``nu``, each ``batch_shape x m``.
         """
 
     def evidence_pull(self, factor: SitePosterior, mean: Tensor) -> Tensor | float:
@@ -129,13 +127,9 @@ class SiteMap(ABC):
 
 
 class SiteDerivatives(NamedTuple):
-    """Derivatives of sites in what they are made of, ``batch_shape x 2 m x 2 m``.
+    """Derivatives of sites, ``batch_shape x 2 m x 2 m``, in moments and former sites.
 
-    Rows are precisions before shifts.
-
-    Attributes:
-        moments: In means before variances.
-        sites: In the sites that were there before; None for zero.
+    Precisions come before shifts, means before variances; None stands for zero.
     """
 
     moments: Tensor
@@ -149,13 +143,7 @@ class ImplicitSiteMap(SiteMap):
     def derivatives(
         self, mean: Tensor, variance: Tensor, sites: Tensor
     ) -> SiteDerivatives:
-        """Derivatives of the sites in the moments and in the former sites.
-
-        Args:
-            mean: Posterior means of the rows, ``batch_shape x m``.
-            variance: Their variances, ``batch_shape x m``.
-            sites: Precisions before shifts, ``batch_shape x 2 m``.
-        """
+        """Derivatives of the sites in the moments of the rows and in former sites."""
 
     def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """See base class: solves ``2 m`` equations, once."""
@@ -304,19 +292,10 @@ class GaussianSolution(Solution[PosteriorTerms]):
 
 
 class GaussianTangent:
-    r"""The tangent of a Gaussian posterior.
+    """The tangent of a Gaussian posterior, in the symbols of this module.
 
-    Args:
-        mean: Prior mean of the points, ``batch_shape x n``.
-        solution: The posterior.
-
-    Attributes:
-        weights: ``w``, ``batch_shape x n``.
-        precision: ``M``, ``batch_shape x n x n``.
-        tau: Site precisions, ``batch_shape x m``.
-        nu: Site shifts, ``batch_shape x m``.
-        influence: ``S``, ``batch_shape x m x n``.
-        rows_mean: :math:`\mu`, ``batch_shape x m``.
+    ``mean`` is the prior mean of the points; ``influence`` is ``S`` and ``precision``
+    is ``M``.
     """
 
     def __init__(self, mean: Tensor, solution: GaussianSolution) -> None:
@@ -333,12 +312,7 @@ class GaussianTangent:
         return TermsChange(*(part.to(covar) for part in change))
 
     def with_sites(self, covar: Tensor, mean: Tensor) -> tuple[TermsChange, SiteChange]:
-        """The change of the posterior and that of its sites, in double precision.
-
-        Args:
-            covar: ``K``, ``batch_shape x n x n``, with its graph.
-            mean: ``m``, ``batch_shape x n``, with its graph.
-        """
+        """The change of the posterior and that of its sites, in double precision."""
         covar, mean = covar - covar.detach(), mean - mean.detach()
         s, precision = self.influence, self.precision
         moved = mean.unsqueeze(-1) + covar @ self.weights.unsqueeze(-1)

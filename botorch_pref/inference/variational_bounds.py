@@ -125,13 +125,9 @@ def profile_curvature(distance: Tensor, variance: Tensor) -> Tensor:
 class JaakkolaJordanBound(Bound):
     r"""Jaakkola and Jordan's bound, with a parameter :math:`\zeta` for each pair.
 
-    Wins and losses of a pair have the same bound but for its linear term.
-
-    Args:
-        rows: Differences, winner minus loser.
-        wins: How often the winner won, ``batch_shape x m``; 0 where a row stands for
-            nothing.
-        losses: How often it lost, ``batch_shape x m``.
+    Rows are differences, of which the first won ``wins`` and lost ``losses`` times,
+    both zero where a row stands for nothing. Their bound differs in its linear term
+    alone.
     """
 
     def __init__(self, rows: SparseDesign, wins: Tensor, losses: Tensor) -> None:
@@ -164,12 +160,7 @@ _MAX_STEPS = 100
 class BouchardBound(Bound):
     r"""Bouchard's bound: :math:`\xi` for each item and :math:`\alpha` for each set.
 
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-        num_points: ``n``.
-        like: A tensor whose dtype and device the rows take.
-        counts: How often each set was chosen from so, ``batch_shape x L``; None for
-            once.
+    Arguments are those of :func:`stage_bound`.
     """
 
     def __init__(

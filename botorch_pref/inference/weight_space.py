@@ -65,11 +65,7 @@ def precision_cholesky(precision: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class WeightSolution(Solution[WeightPosterior]):
-    """A Gaussian posterior of the weights of linear utilities.
-
-    Attributes:
-        posterior: The numbers.
-    """
+    """A Gaussian posterior of the weights of linear utilities."""
 
     posterior: WeightPosterior
 
@@ -108,11 +104,7 @@ class WeightSolution(Solution[WeightPosterior]):
 
 @dataclass(frozen=True)
 class WeightEngine:
-    """A method of inference over weights.
-
-    Attributes:
-        find: From features, stages, the prior's precision and counts to the posterior.
-    """
+    """A method of inference over weights; ``find`` takes what :meth:`solve` does."""
 
     find: Callable[[Tensor, Tensor, Tensor, Tensor | None], WeightPosterior]
 

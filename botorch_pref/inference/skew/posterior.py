@@ -25,9 +25,9 @@ In the symbols of :mod:`botorch_pref.inference.gaussian`, and with
 Given a few answers more, draws of boxed rows ``v`` stay draws of what the earlier
 answers leave open. The rows ``v'`` of further answers are Gaussian given them, and kept
 to a box: a draw counts as much as it expected that box, and goes on with a draw from
-it. For one further row this is a draw of a component in proportion to its probability of the answer, followed by a
-draw of a truncated Gaussian; for more, the probability of their box is built up row by
-row (Geweke 1991; Hajivassiliou and McFadden 1998).
+it. For one further row this is a draw of a component in proportion to its probability
+of the answer, followed by a draw of a truncated Gaussian; for more, the probability of
+their box is built up row by row (Geweke 1991; Hajivassiliou and McFadden 1998).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _BRIDGE_ITERATIONS = 30
 
 @dataclass(frozen=True)
 class SkewResult:
-    r"""Draws that make a unified skew-normal posterior a mixture of Gaussians.
+    """Draws that make a unified skew-normal posterior a mixture of Gaussians.
 
     Attributes:
         weights: ``w``, ``batch_shape x n x num_draws``: component means are
@@ -67,8 +67,8 @@ class SkewResult:
             stratified one.
         factor: ``factor.root()`` is ``Q`` of the shared covariance.
         truncated: Draws of ``v``, ``num_draws x batch_shape x m``, in the same order.
-        latent: Draws of ``z = A f(X)`` and the sampler's diagnostics. Of draws that go
-            on from earlier ones, those of the chains that these come from.
+        latent: Draws of ``z = A f(X)``; of draws that go on from earlier ones, those of
+            the chains that these come from.
         effective_sample_size: ``batch_shape``, of the mean of the worst row.
     """
 
@@ -289,12 +289,9 @@ class SkewTangent:
 
 
 class GHKUpdate(NamedTuple):
-    """Draws given all answers.
+    """``S`` draws given all answers: the earlier draw of each, and its further rows.
 
-    Attributes:
-        chosen: ``S x batch_shape`` long, the earlier draw that each continues.
-        further: ``S x batch_shape x p``, the further rows.
-        share: ``batch_shape``, the effective number of earlier draws over ``S``.
+    ``share``, ``batch_shape``, is the effective number of earlier draws over ``S``.
     """
 
     chosen: Tensor
@@ -309,18 +306,12 @@ def ghk_update(
     upper: Tensor,
     generator: torch.Generator,
 ) -> GHKUpdate:
-    """Continues draws with the rows of further answers.
+    """Continues draws with the rows of further answers; all keep equal weight.
 
-    Elements of a batch share random numbers, so that none depends on the others. The
-    draws that are returned have equal weight.
-
-    Args:
-        means: Of the further rows given each earlier draw, ``S x batch_shape x p``.
-        covariance: Of the further rows given any, noise included,
-            ``batch_shape x p x p``.
-        lower: Ends of the box, ``batch_shape x p``, ``-inf`` for none.
-        upper: The other ends, ``inf`` for none.
-        generator: The source of randomness.
+    Of these rows, ``means``, ``S x batch_shape x p``, are those given each earlier draw
+    and ``covariance``, noise included, is that given any; ``lower`` and ``upper`` are
+    the ends of their box. Elements of a batch share random numbers, so that none
+    depends on the others.
     """
     root = torch.linalg.cholesky(covariance)
     scale = root.diagonal(dim1=-2, dim2=-1)
@@ -400,18 +391,10 @@ def continue_draws(
 ) -> ContinuedDraws:
     """Draws given all answers, from the posterior given the earlier ones.
 
-    Where further answers join earlier ones about the same row, the mean of what was
-    heard is that of both, weighted by their precisions.
-
-    Args:
-        earlier: The posterior.
-        noise: Of the earlier rows, ``batch_shape x m``.
-        means: Of utilities at the points of the further answers, given each draw,
-            ``S x batch_shape x n``.
-        covariance: Around them, ``batch_shape x n x n``.
-        factors: The further answers, on rows of these points.
-        sources: Where all rows go; complete.
-        generator: The source of randomness.
+    ``noise`` is that of the earlier rows. Given each earlier draw, utilities at the
+    points of the further answers have ``means``, ``S x batch_shape x n``, and around
+    them this ``covariance``. Where further answers join earlier ones about the same
+    row, the mean of what was heard is that of both, weighted by their precisions.
     """
     batch = torch.broadcast_shapes(
         sources.batch_shape,

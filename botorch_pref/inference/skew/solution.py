@@ -41,10 +41,8 @@ from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 class SkewStart(WarmStart):
     """A start of expectation propagation, and draws that go on from earlier ones.
 
-    Attributes:
-        draws: Given all answers, under the hyper-parameters of the earlier solution;
-            None where there are none.
-        continued: How many times draws went on since those of chains.
+    The draws are given all answers, under the hyper-parameters of the earlier solution;
+    ``continued`` counts how many times they went on since those of chains.
     """
 
     draws: ContinuedDraws | None = None
@@ -57,13 +55,10 @@ class SkewStart(WarmStart):
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """Settings of the draws.
+    """Settings of the draws: how many, and the seed of their generator.
 
-    Attributes:
-        num_draws: How many there are.
-        seed: Of their generator.
-        exact_evidence: Whether the evidence is estimated from them instead of by
-            expectation propagation.
+    ``exact_evidence`` says whether the evidence is estimated from them instead of by
+    expectation propagation.
     """
 
     num_draws: int
@@ -71,21 +66,12 @@ class SamplingSettings:
     exact_evidence: bool
 
     def __post_init__(self) -> None:
-        """Validates the fields.
-
-        Raises:
-            FeedbackError: The number of draws or the seed is none.
-        """
+        """Validates the fields; raises a ``FeedbackError``."""
         check_count("num_draws", self.num_draws, at_least=1)
         check_count("seed", self.seed, at_least=0)
 
     def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
-        """A new source of randomness.
-
-        Args:
-            like: A tensor on the device of the generator.
-            offset: Added to the seed, for numbers that others have not used.
-        """
+        """A new source of randomness, of a seed that ``offset`` makes another one."""
         return torch.Generator(device=like.device).manual_seed(self.seed + offset)
 
 
@@ -93,12 +79,8 @@ class SamplingSettings:
 class SkewSolution(Solution[PosteriorTerms]):
     """A unified skew-normal posterior, sampled at first use.
 
-    Attributes:
-        settings: Of the draws.
-        prior: What it was found from.
-        factors: The boxed factors that it was found from.
-        found: The solution of expectation propagation, where it is known already.
-        start: With draws that make both it and chains unnecessary, if it is not known.
+    ``found`` is the solution of expectation propagation, where it is known already;
+    where it is not, ``start`` has draws that make both it and chains unnecessary.
     """
 
     settings: SamplingSettings
