@@ -311,70 +311,6 @@ def test_engines_are_near_the_exact_moments(blocks) -> None:
         assert float((ratio - 1).abs().max()) < tolerance
 
 
-def sequential_ep_on_v(covar, mean, factors, sweeps=400):
-    """EP one site at a time on the truncated v, with covariance A K A' + R.
-
-    The note of Takeno et al. (2023) with its signs corrected, for intervals.
-    """
-    a = factors.rows.apply_matrix(torch.eye(len(mean), dtype=mean.dtype))
-    noise = factors.variance
-    gamma = a @ covar @ a.mT + torch.diag(noise)
-    prior_mean = a @ mean
-    precision = torch.linalg.inv(gamma)
-    m = len(prior_mean)
-    tau, nu = torch.zeros(m).double(), torch.zeros(m).double()
-    for _ in range(sweeps):
-        before = tau.clone()
-        for i in range(m):
-            sigma = torch.linalg.inv(precision + torch.diag(tau))
-            mu = sigma @ (precision @ prior_mean + nu)
-            s = 1 / (1 / sigma[i, i] - tau[i])
-            c = s * (mu[i] / sigma[i, i] - nu[i])
-            low, high = (
-                (float(b[i]) - float(c)) / math.sqrt(s)
-                for b in (factors.lower, factors.upper)
-            )
-            t_mean, t_variance = truncated_moments(low, high)
-            t_mean, t_variance = c + math.sqrt(s) * t_mean, s * t_variance
-            tau[i] = 1 / t_variance - 1 / s
-            nu[i] = t_mean / t_variance - c / s
-        if float((tau - before).abs().max()) < 1e-13 * float(tau.max()):
-            break
-    sigma = torch.linalg.inv(precision + torch.diag(tau))
-    mu = sigma @ (precision @ prior_mean + nu)
-    gain = covar @ a.mT @ precision
-    return mean + gain @ (mu - prior_mean), covar - gain @ (gamma - sigma) @ gain.mT
-
-
-def truncated_moments(low, high):
-    """Mean and variance of a standard normal in an interval near the middle."""
-    density = [
-        math.exp(-0.5 * b * b) / math.sqrt(2 * math.pi) if math.isfinite(b) else 0.0
-        for b in (low, high)
-    ]
-    # Upper tail function, for intervals on either side.
-    tail = [0.5 * math.erfc(b / math.sqrt(2)) for b in (low, high)]
-    mass = tail[0] - tail[1]
-    mean = (density[0] - density[1]) / mass
-    edges = [
-        b * d if math.isfinite(b) else 0.0
-        for b, d in zip((low, high), density, strict=True)
-    ]
-    return mean, 1 + (edges[0] - edges[1]) / mass - mean**2
-
-
-@pytest.mark.parametrize("problem", [wins, ties, mixed])
-@pytest.mark.parametrize("noise", [0.02, 1.0])
-def test_ep_on_rows_is_ep_on_truncated_v_site_by_site(problem, noise) -> None:
-    arguments = problem(noise=noise).detached()
-    result = expectation_propagation(*arguments)
-    mean, covariance = sequential_ep_on_v(*arguments)
-    got = posterior(*arguments[:2], result)
-    # The documented residual, 1e-6 deviations, and the digits lost to inverses.
-    torch.testing.assert_close(got[0], mean, rtol=0, atol=2e-5)
-    torch.testing.assert_close(got[1], covariance, rtol=0, atol=2e-5)
-
-
 @each_problem
 def test_tilted_moments_match_those_of_the_posterior(problem) -> None:
     covar, mean, factors = problem().detached()
@@ -510,48 +446,6 @@ def test_duplicates_count_once(problem, engine) -> None:
     torch.testing.assert_close(got[0][3], got[0][0], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [10.0, 100.0])
-@pytest.mark.parametrize("kind", [PairwiseProbitLikelihood, PairwiseLogitLikelihood])
-def test_one_pair_answered_a_thousand_times(kind, scale) -> None:
-    """The mode of a thousand equal answers solves 1000 (log p)'(z) = z / C."""
-    pairs = torch.tensor([[0, 1]]).expand(1_000, 2)
-    build = Problem((kind, Comparisons(pairs)), scale=scale, far=0.0)
-    if kind is PairwiseProbitLikelihood:
-        build.likelihoods[0] = PairwiseProbitLikelihood().double()
-    covar, mean, factors = build.detached()
-    c = float(covar[0, 0] - 2 * covar[0, 1] + covar[1, 1])
-
-    def log_likelihood(z):
-        if kind is PairwiseLogitLikelihood:
-            return torch.nn.functional.logsigmoid(z)
-        return torch.special.log_ndtr(z / math.sqrt(2))
-
-    def slope(z):
-        at = torch.tensor(z, dtype=torch.float64, requires_grad=True)
-        (first,) = torch.autograd.grad(log_likelihood(at), at)
-        return 1_000 * float(first) - z / c
-
-    mode = optimize.brentq(slope, 1e-3, 20.0, xtol=1e-13)
-    got, _ = posterior(covar, mean, laplace(covar, mean, factors))
-    assert float(got[0] - got[1]) == pytest.approx(mode, rel=1e-6)
-
-    result = expectation_propagation(covar, mean, factors)
-    got, covariance = posterior(covar, mean, result)
-    assert result.converged
-    # One site has the moments of all thousand, which are those of the posterior.
-    z = torch.linspace(1e-3, 10 * math.sqrt(c), 200_001, dtype=torch.float64)
-    log_density = 1_000 * log_likelihood(z) - 0.5 * z.square() / c
-    weight = torch.softmax(log_density, 0)
-    want = float(weight @ z)
-    variance = float(weight @ (z - want).square())
-    assert float(got[0] - got[1]) == pytest.approx(want, rel=1e-6)
-    spread = covariance[0, 0] - 2 * covariance[0, 1] + covariance[1, 1]
-    assert float(spread) == pytest.approx(variance, rel=1e-5)
-    evidence = float(torch.logsumexp(log_density, 0)) + math.log(float(z[1] - z[0]))
-    evidence -= 0.5 * math.log(2 * math.pi * c)
-    assert float(result.log_evidence) == pytest.approx(evidence, abs=1e-6)
-
-
 def gradient_problems():
     for name, make in PROBLEMS.items():
         for label, settings in {
@@ -664,55 +558,6 @@ def test_a_warm_start_ends_at_the_same_place(problem, engine) -> None:
         moved.log_evidence, fresh.log_evidence, rtol=1e-9, atol=1e-9
     )
     torch.testing.assert_close(moved.weights, fresh.weights, rtol=1e-4, atol=1e-5)
-
-
-def test_rejection_sampling_from_the_prior_agrees_with_ep() -> None:
-    """Draw utilities and answers; keep draws whose answers are those given."""
-    build = Problem(
-        (PairwiseProbitLikelihood, Comparisons(PAIRS[:2], TIES[:1])),
-        (AffineProbitLikelihood, Validity(torch.tensor([1]), torch.tensor([False]))),
-        noise=0.5,
-    )
-    covar, mean, factors = build.detached()
-    generator = torch.Generator().manual_seed(0)
-    count = 400_000
-    root = torch.linalg.cholesky(covar)
-    f = mean + torch.randn(count, 5, generator=generator, dtype=root.dtype) @ root.mT
-    heard = math.sqrt(0.5) * torch.randn(
-        3, count, 2, generator=generator, dtype=root.dtype
-    )
-    keep = torch.ones(count, dtype=torch.bool)
-    for noise, (winner, loser) in zip(heard[:2], PAIRS[:2].tolist(), strict=True):
-        keep &= f[:, winner] + noise[:, 0] - f[:, loser] - noise[:, 1] > 0.4
-    a, b = TIES[0].tolist()
-    keep &= (f[:, a] + heard[2, :, 0] - f[:, b] - heard[2, :, 1]).abs() < 0.4
-    alone = math.sqrt(0.5) * torch.randn(count, generator=generator, dtype=root.dtype)
-    keep &= f[:, 1] + alone < 0
-    accepted = int(keep.sum())
-    kept = f[keep]
-    result = expectation_propagation(covar, mean, factors)
-    got_mean, got_covariance = posterior(covar, mean, result)
-    deviation = kept.std(0)
-    # Four standard errors of the draws, and EP's own 0.01 deviations.
-    error = 4 / math.sqrt(accepted) + 0.01
-    assert float(((got_mean - kept.mean(0)) / deviation).abs().max()) < error
-    ratio = got_covariance.diagonal().sqrt() / deviation
-    assert float((ratio - 1).abs().max()) < error
-    log_error = 4 * math.sqrt((1 - accepted / count) / accepted) + 0.01
-    assert float(result.log_evidence) == pytest.approx(
-        math.log(accepted / count), abs=log_error
-    )
-
-
-def test_contradictory_answers_cancel() -> None:
-    """One win each way of points with equal prior means says nothing of the sign."""
-    pairs = torch.tensor([[0, 1], [1, 0]])
-    for kind, engine in itertools.product(
-        (PairwiseProbitLikelihood, PairwiseLogitLikelihood), ENGINES.values()
-    ):
-        covar, mean, factors = Problem((kind, Comparisons(pairs)), far=0.0).detached()
-        got_mean, _ = posterior(covar, mean, engine(covar, mean, factors))
-        torch.testing.assert_close(got_mean, mean, rtol=0, atol=1e-6)
 
 
 def test_sites_too_precise_to_start_from_are_left() -> None:

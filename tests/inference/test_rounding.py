@@ -194,50 +194,6 @@ def test_the_order_of_contradictory_answers_is_one_of_rounding(by, ratio, seed) 
     assert stated <= 1e-7 + 1000 * torch.finfo(torch.float64).eps * ratio
 
 
-THOUSANDS = {
-    "ep, probit": (expectation_propagation, 1.0),
-    "laplace, probit": (laplace, 1.0),
-    "laplace, logit": (laplace, None),
-    "variational, logit": (variational, None),
-}
-
-
-@pytest.mark.parametrize("name", THOUSANDS)
-@pytest.mark.parametrize("scale", [1.0, 30.0, 3e3])
-def test_thousands_of_answers_in_single_precision(name, scale) -> None:
-    """As many wins as losses of one pair, and wins of another."""
-    engine, noise = THOUSANDS[name]
-    pairs = torch.tensor([[0, 1], [1, 0], [1, 2]]).repeat(1000, 1)
-    x = torch.tensor([[0.1], [0.5], [0.8]])
-    covar = scale * torch.exp(-0.5 * (x - x.mT).square())
-    found = {}
-    for dtype in (torch.float64, torch.float32):
-        given = covar.to(dtype)
-        rows = pair_rows(pairs, 3, given)
-        if noise is None:
-            factors = LogitFactors(rows)
-        else:
-            zeros = torch.zeros(3000, dtype=dtype)
-            factors = BoxFactors(rows, zeros + noise, zeros, zeros + torch.inf)
-        found[dtype] = engine(given, torch.zeros(3, dtype=dtype), factors)
-    single, double = found[torch.float32], found[torch.float64]
-    known = single.converged and single.rounding <= 1e-2
-    assert known == (scale <= 30)
-    if not known:
-        return
-    got, want = (
-        pair_rows(pairs[:3], 3, covar.double()).apply(covar.double() @ w.double())
-        for w in (single.weights, double.weights)
-    )
-    deviations = double.factor.variance()[:3].sqrt()
-    stated = single.residual + single.rounding
-    assert float(((got - want).abs() / deviations).max()) <= 10 * stated
-    assert float(single.log_evidence) < 0
-    eps = torch.finfo(torch.float32).eps
-    gap = abs(float(single.log_evidence) - float(double.log_evidence))
-    assert gap <= 100 * eps * abs(float(double.log_evidence)) + 10 * stated
-
-
 @each_dtype
 @pytest.mark.parametrize("ratio", [1e2, 1e4, 1e6, 2e7])
 def test_the_evidence_of_one_win_is_that_at_the_mode_itself(dtype, ratio) -> None:
