@@ -21,15 +21,6 @@ def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
     return values.expand(*batch, *values.shape[-2:]).gather(-2, index)
 
 
-def _sums_like(values: Tensor, *shape: int) -> Tensor:
-    """Zeros to add thousands of values to, one by one, without adding up rounding.
-
-    Sums of thousands in single precision lose four of its seven digits, all in one
-    direction where the values are equal.
-    """
-    return values.new_zeros(*shape, dtype=torch.float64)
-
-
 @dataclass(frozen=True)
 class SparseDesign:
     """Rows of :math:`A` in :math:`z = A f(X)`, each with at most ``w`` non-zeros.
@@ -107,26 +98,19 @@ class SparseDesign:
 
     def adjoint(self, values: Tensor) -> Tensor:
         """``A' values`` for ``batch_shape x m``."""
-        terms = (self.coefficients * values.unsqueeze(-1)).flatten(-2)
-        batch = joint_shape(terms.shape[:-1], self.indices.shape[:-2])
-        out = _sums_like(values, *batch, self.num_points)
-        index, terms = self.indices.flatten(-2), terms.double()
-        if index.dim() == 1:
-            return out.index_add_(-1, index, terms).to(values.dtype)
-        index, terms = index.expand(*batch, -1), terms.expand(*batch, -1)
-        return out.scatter_add_(-1, index, terms).to(values.dtype)
+        return self.adjoint_matrix(values.unsqueeze(-1)).squeeze(-1)
 
     def adjoint_matrix(self, values: Tensor) -> Tensor:
         """``A' values`` for ``batch_shape x m x k``."""
         batch = joint_shape(values.shape[:-2], self.indices.shape[:-2])
-        out = _sums_like(values, *batch, self.num_points, values.shape[-1])
+        out = values.new_zeros(*batch, self.num_points, values.shape[-1])
         for index, coefficient in self._terms:
-            term = (coefficient.unsqueeze(-1) * values).double().expand(*batch, -1, -1)
+            term = (coefficient.unsqueeze(-1) * values).expand(*batch, -1, -1)
             if index.dim() == 1:
                 out.index_add_(-2, index, term)
             else:
                 out.scatter_add_(-2, index.unsqueeze(-1).expand(term.shape), term)
-        return out.to(values.dtype)
+        return out
 
     def congruence(self, matrix: Tensor) -> Tensor:
         """``A M A'``, the covariance of the rows when ``M`` is that of the points."""
@@ -144,10 +128,9 @@ class SparseDesign:
         where = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
         c = self.coefficients
         values = precisions[..., None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
-        out = _sums_like(values, *batch, n * n)
-        values = values.double().expand(*batch, *values.shape[-3:]).flatten(-3)
+        values = values.expand(*batch, *values.shape[-3:]).flatten(-3)
         where = where.expand(*batch, *where.shape[-3:]).flatten(-3)
-        sums = out.scatter_add(-1, where, values).to(precisions.dtype)
+        sums = values.new_zeros(*batch, n * n).scatter_add(-1, where, values)
         return sums.unflatten(-1, (n, n))
 
 

@@ -202,10 +202,9 @@ def test_the_bound_never_falls(blocks, scale) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scale", [0.5, 4.0])
-def test_newton_steps_that_lower_the_bound_are_not_taken(scale, monkeypatch) -> None:
+def test_newton_steps_that_lower_the_bound_are_not_taken(monkeypatch) -> None:
     """With steps in the wrong direction what is left is algorithm 1."""
-    covar, factors = covariance(scale), factors_of(ANSWERS["all"])
+    covar, factors = covariance(), factors_of(ANSWERS["all"])
     want = variational(covar, MEAN, factors)
     right = variational_module._PointConditioner.newton_step
     monkeypatch.setattr(
