@@ -41,7 +41,7 @@ from botorch_pref.likelihoods.logit import (
     in_some_element,
     stage_items,
 )
-from botorch_pref.linalg.covariance import joint_shape
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, stack_rows
 
 
@@ -319,24 +319,21 @@ class JointBound(Bound):
         )
         results = [block.curvature(p, m, v) for block, p, m, v in parts]
         groups = [group for _, group in results if group is not None]
-        return _join([c for c, _ in results]), stack_rows(groups) if groups else None
+        return join_rows([c for c, _ in results]), stack_rows(
+            groups
+        ) if groups else None
 
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """See base class."""
         parts = zip(self._blocks, self._parts(parameters), strict=True)
         tau, nu = zip(*(block.sites(part) for block, part in parts), strict=True)
-        return _join(tau), _join(nu)
+        return join_rows(tau), join_rows(nu)
 
     def intercept(self, parameters: Tensor) -> Tensor:
         """See base class."""
         parts = zip(self._blocks, self._parts(parameters), strict=True)
         values = [block.intercept(part) for block, part in parts]
         return torch.stack(torch.broadcast_tensors(*values)).sum(0)
-
-
-def _join(parts: Sequence[Tensor]) -> Tensor:
-    batch = joint_shape(*(part.shape[:-1] for part in parts))
-    return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
 
 def stage_bound(

@@ -53,28 +53,6 @@ class SkewStart(WarmStart):
         return replace(self, draws=None)
 
 
-@dataclass(frozen=True)
-class SamplingSettings:
-    """Settings of the draws: how many, and the seed of their generator.
-
-    ``exact_evidence`` says whether the evidence is estimated from them instead of by
-    expectation propagation.
-    """
-
-    num_draws: int
-    seed: int
-    exact_evidence: bool
-
-    def __post_init__(self) -> None:
-        """Validates the fields; raises a ``FeedbackError``."""
-        check_count("num_draws", self.num_draws, at_least=1)
-        check_count("seed", self.seed, at_least=0)
-
-    def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
-        """A new source of randomness, of a seed that ``offset`` makes another one."""
-        return torch.Generator(device=like.device).manual_seed(self.seed + offset)
-
-
 @dataclass(frozen=True, eq=False)
 class SkewSolution(Solution[PosteriorTerms]):
     """A unified skew-normal posterior, sampled at first use.
@@ -83,7 +61,7 @@ class SkewSolution(Solution[PosteriorTerms]):
     where it is not, ``start`` has draws that make both it and chains unnecessary.
     """
 
-    settings: SamplingSettings
+    engine: UnifiedSkewNormal
     prior: UtilityPrior
     factors: BoxFactors | MergedBoxFactors
     found: GaussianSolution | None
@@ -100,13 +78,13 @@ class SkewSolution(Solution[PosteriorTerms]):
     @cached_property
     def log_evidence(self) -> Tensor:
         """See base class; estimated from draws with ``exact_evidence``."""
-        if not self.settings.exact_evidence:
+        if not self.engine.exact_evidence:
             return self.approximation.log_evidence
         evidence = exact_log_evidence(
             *self._given,
             self.approximation,
             self.sampled,
-            self.settings.generator(self.prior.mean),
+            self.engine.generator(self.prior.mean),
         )
         return evidence.to(self.prior.covar)
 
@@ -120,8 +98,8 @@ class SkewSolution(Solution[PosteriorTerms]):
         return skew_gaussian(
             *self._given,
             self.approximation,
-            self.settings.num_draws,
-            self.settings.generator(self.prior.mean),
+            self.engine.num_draws,
+            self.engine.generator(self.prior.mean),
         )
 
     @cached_property
@@ -153,7 +131,7 @@ class SkewSolution(Solution[PosteriorTerms]):
             "r_hat": float(latent.r_hat.max()),
             "effective_sample_size": float(size.min()),
             "acceptance_rate": float(latent.acceptance_rate.min()),
-            "num_draws": self.settings.num_draws,
+            "num_draws": self.engine.num_draws,
         }
 
     @property
@@ -161,7 +139,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         """See base class."""
         failures = () if self.found is None else self.found.failures
         known = vars(self)
-        if self.settings.exact_evidence and "log_evidence" in known:
+        if self.engine.exact_evidence and "log_evidence" in known:
             failures += self.evidence_failures(self.log_evidence)
         if "mixture" in known:
             failures += self.weight_failures(self.mixture.weights)
@@ -172,7 +150,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         text = (
             f"did not converge: R-hat is {float(sampled.latent.r_hat.max()):.3f} and "
             f"the smallest effective sample size {size:.0f} of "
-            f"{self.settings.num_draws} draws. Its means and variances are less exact "
+            f"{self.engine.num_draws} draws. Its means and variances are less exact "
             "than they claim."
         )
         return (*failures, text)
@@ -200,7 +178,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         if not further.sources.complete:
             return start
         continued = start.continued + 1
-        generator = self.settings.generator(self.prior.mean, offset=continued)
+        generator = self.engine.generator(self.prior.mean, offset=continued)
         moments = further.moments
         means, covariance, factors = in_double(
             (moments.means, moments.covariance, further.factors)
@@ -231,6 +209,9 @@ class UnifiedSkewNormal(Engine):
             neither read nor changed.
         exact_evidence: Whether the evidence is exact up to sampling error instead of
             that of expectation propagation.
+
+    Raises:
+        FeedbackError: The number of draws or the seed is none.
     """
 
     takes: ClassVar = frozenset({BoxFactors})
@@ -238,7 +219,10 @@ class UnifiedSkewNormal(Engine):
     def __init__(
         self, num_draws: int = 1024, seed: int = 0, exact_evidence: bool = False
     ) -> None:
-        self.settings = SamplingSettings(num_draws, seed, exact_evidence)
+        check_count("num_draws", num_draws, at_least=1)
+        check_count("seed", seed, at_least=0)
+        self.num_draws, self.seed = num_draws, seed
+        self.exact_evidence = exact_evidence
 
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
@@ -256,7 +240,11 @@ class UnifiedSkewNormal(Engine):
             found = None
         else:
             found, own = ExpectationPropagation().solve(prior, boxes), None
-        return SkewSolution(self.settings, prior, boxes, found, own)
+        return SkewSolution(self, prior, boxes, found, own)
+
+    def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
+        """A new source of randomness, of a seed that ``offset`` makes another one."""
+        return torch.Generator(device=like.device).manual_seed(self.seed + offset)
 
     def _goes_on(self, start: SkewStart) -> bool:
         """Whether there are draws, and enough of them."""
@@ -264,7 +252,7 @@ class UnifiedSkewNormal(Engine):
             return False
         # A batch is sampled as a whole, so what its elements have left is averaged.
         size = float(start.draws.effective_sample_size.mean())
-        return size >= _LEAST_SHARE * self.settings.num_draws
+        return size >= _LEAST_SHARE * self.num_draws
 
     def posterior(self, moments: Moments) -> Posterior:
         """See base class: a mixture over the draws."""
