@@ -60,6 +60,16 @@ class UtilityPrior(NamedTuple):
     mean: Tensor
     covar: Tensor
 
+    def in_double(self) -> UtilityPrior:
+        """The same in double precision, with a covariance that is symmetric.
+
+        Kernels in single precision are symmetric to rounding in single precision alone.
+        """
+        if self.covar.dtype == torch.float64:
+            return self
+        points, mean, covar = in_double(tuple(self))
+        return UtilityPrior(points, mean, 0.5 * (covar + covar.mT))
+
     def check_finite(self) -> None:
         """Raises a ``PrecisionError`` where a mean or a covariance is not finite."""
         for name, part in (("mean", self.mean), ("covariance", self.covar)):

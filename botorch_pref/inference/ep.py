@@ -546,7 +546,8 @@ class ExpectationPropagation(Engine):
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> GaussianSolution:
         """See base class."""
-        (_, mean, covar), given, start = in_double((prior, factors, start))
+        _, mean, covar = prior.in_double()
+        given, start = in_double((factors, start))
         own = cast("ScalarFactors", given)
         with torch.no_grad():
             solver = choose_solver(covar, own.rows, own.noise)

@@ -240,12 +240,12 @@ class GaussianSolution(Solution[PosteriorTerms]):
         :math:`\frac{\epsilon}{2} \sum_{ij} |(w + 2q) w' - W|_{ij} |K|_{ij}`, the sum of
         what rounding of each entry does to first order, ``batch_shape``.
         """
-        given, mean = self.prior.covar, self.prior.mean.double()
+        eps = torch.finfo(self.prior.covar.dtype).eps
+        _, mean, covar = self.prior.in_double()
         pull = self.site_map.evidence_pull(self.factor, self.row_means(mean))
         left = (self.weights + 2 * pull).unsqueeze(-1)
         slope = left * self.weights.unsqueeze(-2) - self.factor.precision()
-        of_entries = (slope.abs() * given.double().abs()).sum((-2, -1))
-        return 0.5 * torch.finfo(given.dtype).eps * of_entries
+        return 0.5 * eps * (slope * covar).abs().sum((-2, -1))
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class; with ``rounding`` and ``evidence_rounding``."""

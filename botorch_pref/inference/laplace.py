@@ -245,7 +245,8 @@ class Laplace(Engine):
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> GaussianSolution:
         """See base class."""
-        (_, mean, covar), factors, start = in_double((prior, factors, start))
+        _, mean, covar = prior.in_double()
+        factors, start = in_double((factors, start))
         with torch.no_grad():
             solver = choose_solver(covar, factors.rows)
             log_posterior = _LogPosterior(solver, factors.rows.apply(mean), factors)

@@ -306,7 +306,8 @@ class VariationalBound(Engine):
         Raises:
             UnsupportedFeedbackError: Factors of another kind.
         """
-        (_, mean, covar), factors, start = in_double((prior, factors, start))
+        _, mean, covar = prior.in_double()
+        factors, start = in_double((factors, start))
         with torch.no_grad():
             bound = bound_of(factors)
             solver = _PointConditioner(covar, bound.rows)

@@ -33,7 +33,6 @@ from botorch_pref import (
     Strengths,
     VariationalPreferenceGP,
 )
-from botorch_pref.inference import UtilityPrior
 from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.models.preference_gp import PreferenceGP
 
@@ -128,7 +127,7 @@ def assert_as_in_double(
     the prior, in whose rounding it states its error.
     """
     prior, known = model.prior(), model.diagnostics()
-    double = UtilityPrior(*(part.double() for part in prior))
+    double = prior.in_double()
     factors = problem.model(cells, torch.float64).factors()
     truth = model.engine.solve(double, factors)
     assert isinstance(truth, GaussianSolution)

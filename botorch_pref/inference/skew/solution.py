@@ -90,7 +90,8 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     @property
     def _given(self) -> tuple[Tensor, Tensor, BoxFactors | MergedBoxFactors]:
-        return in_double((self.prior.covar, self.prior.mean, self.factors))
+        _, mean, covar = self.prior.in_double()
+        return covar, mean, in_double(self.factors)
 
     @cached_property
     def sampled(self) -> SkewResult:
