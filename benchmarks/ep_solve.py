@@ -24,8 +24,11 @@ from synthetic_problems import NOISES, ComparisonProblem, synthetic_comparisons
 from torch import Tensor
 
 from botorch_pref import Comparisons, PairwiseProbitLikelihood
-from botorch_pref.inference.ep import expectation_propagation
-from botorch_pref.inference.gaussian import GaussianResult
+from botorch_pref.inference import (
+    ExpectationPropagation,
+    GaussianSolution,
+    UtilityPrior,
+)
 
 ACCURACY_SIZE = 200
 STORED_PEER_SECONDS = {100: 0.11, 200: 0.36}
@@ -41,7 +44,7 @@ except ImportError:
     _orthants_MVN_EP_jit = None
 
 
-def our_solve(problem: ComparisonProblem) -> Callable[[], GaussianResult]:
+def our_solve(problem: ComparisonProblem) -> Callable[[], GaussianSolution]:
     """Our EP from empty sites, without its gradient.
 
     Args:
@@ -51,10 +54,12 @@ def our_solve(problem: ComparisonProblem) -> Callable[[], GaussianResult]:
     mean = covar.new_zeros(len(covar))
     likelihood = PairwiseProbitLikelihood(problem.noise).to(covar)
     factors = likelihood.factors(Comparisons(problem.pairs), len(covar))
-    return torch.no_grad()(lambda: expectation_propagation(covar, mean, factors))
+    prior = UtilityPrior(mean.unsqueeze(-1), mean, covar)
+    engine = ExpectationPropagation()
+    return torch.no_grad()(lambda: engine.solve(prior, factors))
 
 
-def our_moments(problem: ComparisonProblem, result: GaussianResult) -> UtilityMixture:
+def our_moments(problem: ComparisonProblem, result: GaussianSolution) -> UtilityMixture:
     """Our Gaussian of the utilities at the training points.
 
     Args:

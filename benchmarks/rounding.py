@@ -19,12 +19,11 @@ import torch
 from report import print_table, start
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.ep import expectation_propagation
-from botorch_pref.inference.laplace import laplace
 
 # The truth is that of the tests.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from truths import precise_answers
+from truths.engines import expectation_propagation, laplace
 
 RATIOS = {
     torch.float64: (1e0, 1e2, 1e4, 1e6, 1e7, 1e8),

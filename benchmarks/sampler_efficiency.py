@@ -22,8 +22,11 @@ from torch import Tensor
 from truth import exact_hamiltonian, gibbs
 
 from botorch_pref import SkewPreferenceGP
-from botorch_pref.inference.ep import expectation_propagation
-from botorch_pref.inference.gaussian import GaussianResult
+from botorch_pref.inference import (
+    ExpectationPropagation,
+    GaussianSolution,
+    UtilityPrior,
+)
 from botorch_pref.inference.skew.evidence import box_log_ratio
 from botorch_pref.inference.skew.sampler import sample_latent
 from botorch_pref.likelihoods.box_factors import BoxFactors
@@ -115,13 +118,14 @@ def ours_per_second(problem: ComparisonProblem) -> tuple[float, float, float, in
     """
     covar, factors = problem.point_covariance(), boxes(problem)
     mean = covar.new_zeros(len(covar))
+    prior = UtilityPrior(mean.unsqueeze(-1), mean, covar)
 
-    def solve() -> GaussianResult:
-        return expectation_propagation(covar, mean, factors)
+    def solve() -> GaussianSolution:
+        return ExpectationPropagation().solve(prior, factors)
 
     approximation = solve()
     ep_seconds = min(seconds(solve) for _ in range(REPEATS))
-    tau, nu = approximation.site_precision, approximation.site_shift
+    tau, nu = approximation.sites
     bounds = (factors.variance, factors.lower, factors.upper)
     effective, elapsed = 0.0, 0.0
     for seed in range(REPEATS):

@@ -1,11 +1,7 @@
 """Engines: posteriors and evidences of utilities, on tensors and never on models."""
 
-from botorch_pref.inference.engine import Engine
-from botorch_pref.inference.ep import ExpectationPropagation
-from botorch_pref.inference.gaussian import GaussianSolution
-from botorch_pref.inference.laplace import Laplace
-from botorch_pref.inference.skew.solution import UnifiedSkewNormal
-from botorch_pref.inference.solution import (
+from botorch_pref.inference.engine import (
+    Engine,
     FurtherAnswers,
     PosteriorTangent,
     PosteriorTerms,
@@ -15,6 +11,10 @@ from botorch_pref.inference.solution import (
     UtilityPrior,
     WarmStart,
 )
+from botorch_pref.inference.ep import ExpectationPropagation
+from botorch_pref.inference.gaussian import GaussianSolution
+from botorch_pref.inference.laplace import Laplace
+from botorch_pref.inference.skew.solution import UnifiedSkewNormal
 from botorch_pref.inference.variational import VariationalBound
 
 __all__ = [

@@ -1,12 +1,9 @@
-r"""Gaussian conditioning on sites: the protocol, and sites of negative precision.
+r"""Gaussian conditioning on sites of any sign, and the digits that it loses.
 
-Gaussian conditioning on sites, in the smaller of rows and points.
-
-Symbols: ``K`` (n x n) prior covariance of the utilities ``f``, ``A`` (m x n) sparse
-rows, ``C = A K A' + N`` prior covariance of ``u = A (f - mean) + e``, where ``e`` with
-the block-diagonal covariance ``N`` is noise that rows of one answer share, sites
-:math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)``, non-negative here (for others
-see :mod:`botorch_pref.inference.conditioning`). Then
+``K`` (n x n) is the prior covariance of the utilities ``f``, ``A`` (m x n) sparse rows,
+and ``C = A K A' + N`` the prior covariance of ``u = A (f - mean) + e``, where ``e``,
+with the block-diagonal covariance ``N``, is noise that rows of one answer share. Sites
+:math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)`` give
 
 .. math::
     \Sigma = (C^{-1} + T)^{-1}, \qquad E[u] = \Sigma \nu, \qquad
@@ -24,13 +21,9 @@ precise than the prior, it is of two numbers that agree in all their digits, and
 left is multiplied by :math:`(C T)^2`. Neither are the weights ``w = A' a`` of points
 with many answers a sum of their forces: where a thousand answers contradict each other,
 the sum is smaller than the rounding of its terms. They are solved for as they are, in
-the smaller space: see :class:`SiteSolver`.
-
-Neither ``K`` nor ``C`` is ever inverted, so duplicate points, repeated answers and
-answers that contradict each other are ordinary input. See Rasmussen and Williams
-(2006), section 3.4.3 and algorithm 3.5, for the row space.
-
-Conditioning on sites some of whose precisions are negative.
+the smaller space: see :class:`SiteSolver`. Nothing is ever inverted, so duplicate
+points, repeated answers and contradictions are ordinary input (Rasmussen and Williams
+2006, section 3.4.3 and algorithm 3.5, for the row space).
 
 A factor that is not log-concave may say that a row is *less* certain than its
 neighbours make it. With :math:`T = T_1 - E T_2 E'`, where ``T1`` and ``T2`` are
@@ -94,13 +87,12 @@ def log_det(cholesky: Tensor) -> Tensor:
 
 
 class Balance(NamedTuple):
-    r"""Balance of site shifts ``s`` with the prior, columns side by side.
+    r"""Balance of site shifts ``s`` with the prior, ``k`` columns side by side.
 
     Attributes:
         forces: :math:`a = (I + T C)^{-1} s = s - T \Sigma s`, ``batch_shape x m x k``.
         moved: :math:`\Sigma s`, ``batch_shape x m x k``.
-        weights: :math:`A' a` of the points, ``batch_shape x n x k``, to more digits
-            than the sum of the forces has.
+        weights: :math:`A' a` of the points, to more digits than the sum of forces has.
         energy: :math:`a' C a`, ``batch_shape x k``, a sum of squares.
     """
 
@@ -115,13 +107,11 @@ class Balance(NamedTuple):
 
 
 class Response(NamedTuple):
-    r"""The response of prior and sites to a pull, in the space of the solver.
+    """The response of prior and sites to a pull, in the space of the solver.
 
-    Attributes:
-        opposed: The pull of the prior against it, ``batch_shape x k``.
-        moved: The movement, ``batch_shape x k``, by which the prior pulls so.
-        decrement: The squared length of the movement in posterior standard deviations,
-            ``batch_shape``: the pull times what it moves.
+    ``moved`` is the movement and ``opposed`` the pull of the prior against it, both
+    ``batch_shape x k``. The ``decrement``, the pull times what it moves, is the squared
+    length of the movement in posterior standard deviations.
     """
 
     opposed: Tensor
@@ -130,12 +120,17 @@ class Response(NamedTuple):
 
 
 class SitePosterior(ABC):
-    """The posterior of one choice of site precisions: one Cholesky, reused.
+    """The posterior of one choice of site precisions: one factorisation, reused.
+
+    Five methods are to be written; others may be, where they can be computed faster or
+    to more digits.
 
     Attributes:
+        rows: ``A``.
         tau: The precisions, ``batch_shape x m``.
     """
 
+    rows: SparseDesign
     tau: Tensor
 
     @property
@@ -143,25 +138,28 @@ class SitePosterior(ABC):
     def log_det(self) -> Tensor:
         """``log |B|``, ``batch_shape``."""
 
-    @property
-    @abstractmethod
-    def batch_shape(self) -> torch.Size:
-        """The batch shape of prior and sites."""
-
     @abstractmethod
     def solve(self, shifts: Tensor) -> Balance:
-        """Forces of sites, and the means of the rows, to the digits that there are.
+        """Forces of sites, and the means of the rows, for ``batch_shape x m x k``."""
 
-        Args:
-            shifts: ``batch_shape x m x k``, a column a set of shifts.
-        """
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The diagonal of ``Sigma``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def root(self) -> Tensor:
+        """``Q`` with ``A' W A = Q Q' - P P'``, ``batch_shape x n x r``."""
+
+    @abstractmethod
+    def row_root(self) -> Tensor:
+        """``H`` with ``Sigma = H H'``, ``batch_shape x m x k``."""
+
+    def widening(self) -> Tensor | None:
+        """``P`` of :meth:`root`, ``batch_shape x n x k``; None for zero."""
+        return None
 
     def respond(self, pull: Tensor) -> Response:
-        r"""The response to one pull: Newton's step where it is out of balance.
-
-        Args:
-            pull: In the space of the solver, ``batch_shape x k``.
-        """
+        """The response to a pull in the space of the solver: Newton's step."""
         found = self.solve(pull.unsqueeze(-1)).of_column()
         return Response(found.forces, found.moved, (pull * found.moved).sum(-1))
 
@@ -169,76 +167,52 @@ class SitePosterior(ABC):
         """``Sigma values``, both ``batch_shape x m x k``."""
         return self.solve(values).moved
 
-    @abstractmethod
+    def mean(self, nu: Tensor) -> Tensor:
+        """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
+        return self.covariance_times(nu.unsqueeze(-1)).squeeze(-1)
+
+    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
+        """``E[u]``, ``batch_shape x m``, and its energy, ``batch_shape``."""
+        found = self.solve(nu.unsqueeze(-1)).of_column()
+        return found.moved, found.energy
+
+    def weights(self, targets: Tensor) -> Tensor:
+        """``A' W t`` for values ``t`` of ``u`` with noise ``1 / tau``, as columns."""
+        return self.solve(self.tau.unsqueeze(-1) * targets).weights
+
+    def cavity_ratio(self, variance: Tensor) -> Tensor:
+        r"""Variances over those of the cavities, ``batch_shape x m``.
+
+        The diagonal of :math:`I - T \Sigma = (I + T C)^{-1}`: one minus the leverage of
+        an answer. ``variance`` is that of :meth:`variance`.
+        """
+        return 1 - self.tau * variance
+
     def influence(self) -> Tensor:
         r"""``(I - Sigma T) A``, the influence of prior means, ``batch_shape x m x n``.
 
         Of a change of the prior means of the points, it is what answers leave of it in
         the posterior means of the rows.
         """
+        tau = self.tau.unsqueeze(-1)
+        values = self.rows.dense()
+        forces, moved, *_ = self.solve(tau * values)
+        # The difference where it keeps its digits.
+        precise = tau * self.variance().unsqueeze(-1) > 0.5
+        return torch.where(
+            precise, forces / torch.where(precise, tau, 1.0), values - moved
+        )
 
-    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
-        """``E[u]``, ``batch_shape x m``, and its energy, ``batch_shape``.
-
-        Args:
-            nu: Site shifts, ``batch_shape x m``.
-        """
-        found = self.solve(nu.unsqueeze(-1)).of_column()
-        return found.moved, found.energy
-
-    def mean(self, nu: Tensor) -> Tensor:
-        """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
-        return self.covariance_times(nu.unsqueeze(-1)).squeeze(-1)
-
-    @abstractmethod
-    def variance(self) -> Tensor:
-        """The diagonal of ``Sigma``, ``batch_shape x m``."""
-
-    @abstractmethod
-    def cavity_ratio(self) -> Tensor:
-        r"""Variances over those of the cavities, ``batch_shape x m``.
-
-        The diagonal of :math:`I - T \Sigma = (I + T C)^{-1}`: one minus the leverage of
-        an answer.
-        """
-
-    @abstractmethod
-    def weights(self, targets: Tensor) -> Tensor:
-        """``A' W t`` for values ``t`` of ``u`` seen with noise ``1 / tau``.
-
-        Args:
-            targets: ``batch_shape x m x k``, a column a set of values.
-
-        Returns:
-            ``batch_shape x n x k``.
-        """
-
-    @abstractmethod
-    def root(self) -> Tensor:
-        """``Q`` with ``A' W A = Q Q'``, ``batch_shape x n x r``."""
-
-    @abstractmethod
     def precision(self) -> Tensor:
         """``A' W A``, ``batch_shape x n x n``."""
+        q, p = self.root(), self.widening()
+        return q @ q.mT if p is None else q @ q.mT - p @ p.mT
 
-    @abstractmethod
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """The diagonal blocks of ``W`` where rows share noise.
-
-        Args:
-            noise: The blocks.
-
-        Returns:
-            ``batch_shape x num_blocks x k x k``.
-        """
-
-    @abstractmethod
-    def row_root(self) -> Tensor:
-        """``H`` with ``Sigma = H H'``, ``batch_shape x m x k``."""
-
-    def widening(self) -> Tensor | None:
-        """``P`` with ``A' W A = Q Q' - P P'``, ``batch_shape x n x k``; None for 0."""
-        return None
+        """The blocks, ``k x k``, of ``W = T - T Sigma T`` where rows share noise."""
+        t = self.tau.unsqueeze(-1)
+        spread = noise.take(t * self.row_root())
+        return torch.diag_embed(noise.take(t).squeeze(-1)) - spread @ spread.mT
 
 
 class SiteSolver(ABC):
@@ -259,6 +233,19 @@ class SiteSolver(ABC):
         self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
     ) -> None:
         self.covar, self.rows, self.noise = covar, rows, noise
+
+    @abstractmethod
+    def factor(self, tau: Tensor) -> SitePosterior:
+        """Conditions on sites of precisions ``tau``, ``batch_shape x m``, positive."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The diagonal of ``C``, ``batch_shape x m``."""
+
+    @abstractmethod
+    def moved_by(self, pull: Tensor) -> Tensor:
+        """Movement of the space by a pull under the prior, ``batch_shape x k``."""
 
     @cached_property
     def rounding(self) -> Tensor:
@@ -282,11 +269,7 @@ class SiteSolver(ABC):
         return SparseDesign(rows.indices, rows.coefficients.square(), rows.num_points)
 
     def rounding_given(self, tau: Tensor) -> Tensor:
-        """The rounding error of posterior row variances, ``batch_shape x m``.
-
-        Args:
-            tau: Site precisions, ``batch_shape x m``.
-        """
+        """The rounding error of row variances given sites, ``batch_shape x m``."""
         eps = torch.finfo(tau.dtype).eps
         return self.rounding.minimum(_ROUNDING * eps / tau.abs())
 
@@ -300,42 +283,16 @@ class SiteSolver(ABC):
         """Whether it does so for every row."""
         return bool(self.resolved.all())
 
-    @abstractmethod
-    def factor(self, tau: Tensor) -> SitePosterior:
-        """Conditions on sites of precision ``tau``: ``batch_shape x m``."""
-
-    @property
-    @abstractmethod
-    def variance(self) -> Tensor:
-        """The diagonal of ``C``, ``batch_shape x m``."""
-
-    @abstractmethod
-    def prior_times(self, values: Tensor) -> Tensor:
-        """``C values``, both ``batch_shape x m x k``."""
-
     def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
-        """``C a`` as predictions make it: of weights of points, ``batch_shape x m``.
-
-        Args:
-            forces: ``a``, ``batch_shape x m``.
-            weights: ``A' a``, ``batch_shape x n``.
-        """
+        """``C a`` as predictions make it, of weights of points, ``batch_shape x m``."""
         rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
         if self.noise is None:
             return rows
         return rows + self.noise.times(forces.unsqueeze(-1)).squeeze(-1)
 
-    def covariance_times(self, values: Tensor) -> Tensor:
-        """``C values``, both ``batch_shape x m``."""
-        return self.prior_times(values.unsqueeze(-1)).squeeze(-1)
-
     def gather(self, forces: Tensor) -> Tensor:
         """Pull in the space by forces of the rows, ``batch_shape x m``."""
         return forces
-
-    def moved_by(self, pull: Tensor) -> Tensor:
-        """Movement of the space by a pull under the prior, ``batch_shape x k``."""
-        return self.covariance_times(pull)
 
     def rows_of(self, moved: Tensor) -> Tensor:
         """Movement of the rows, ``batch_shape x m``, by that of the space."""
@@ -345,37 +302,24 @@ class SiteSolver(ABC):
 class NegativeSites(SitePosterior):
     """The posterior of sites with precisions of either sign.
 
-    Args:
-        base: Conditioned on the non-negative part of ``tau``.
-        solver: Of prior and rows.
-        tau: Precisions, ``batch_shape x m``.
-
-    Attributes:
-        proper: ``batch_shape``, whether there is a posterior. Where there is none, the
-            factor is that of the non-negative precisions alone, and ``tau`` says so.
+    ``proper``, ``batch_shape``, says whether there is a posterior. Where there is none,
+    the factor is that of the non-negative precisions alone, and ``tau`` says so.
+    ``base`` is conditioned on these.
     """
 
-    proper: Tensor
-
     def __init__(self, base: SitePosterior, solver: SiteSolver, tau: Tensor) -> None:
-        self._base, self._solver = base, solver
+        self._base, self._solver, self.rows = base, solver, solver.rows
         where = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
         scale = (-tau[..., where]).clamp_min(0.0).sqrt()
-        columns = torch.zeros(
-            *tau.shape, len(where), dtype=tau.dtype, device=tau.device
-        )
+        columns = tau.new_zeros(*tau.shape, len(where))
         columns[..., where, torch.arange(len(where))] = scale
         forces, narrow, weights, _ = base.solve(columns)
-        cholesky, info = torch.linalg.cholesky_ex(
-            torch.eye(len(where), dtype=tau.dtype, device=tau.device)
-            - columns.mT @ narrow
-        )
+        cholesky, info = torch.linalg.cholesky_ex(plus_identity(-columns.mT @ narrow))
         self.proper = info == 0
         keep = self.proper.unsqueeze(-1)
         self.tau = torch.where(keep, tau, tau.clamp_min(0.0))
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
-        log_det = 2.0 * torch.where(keep, diagonal, 1.0).log().sum(-1)
-        self._log_det = log_det
+        self._log_det = 2.0 * torch.where(keep, diagonal, 1.0).log().sum(-1)
         parts = torch.cat([narrow, forces, columns, weights], dim=-2).mT
         parts = torch.linalg.solve_triangular(cholesky, parts, upper=False).mT
         parts = torch.where(keep.unsqueeze(-1), parts, 0.0)
@@ -388,11 +332,6 @@ class NegativeSites(SitePosterior):
     def log_det(self) -> Tensor:
         """See base class."""
         return self._base.log_det + self._log_det
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self._log_det.shape
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class."""
@@ -420,20 +359,18 @@ class NegativeSites(SitePosterior):
 
     def variance(self) -> Tensor:
         """See base class."""
-        return self._base.variance() + self._rows_widening.square().sum(-1)
+        return self._own + self._rows_widening.square().sum(-1)
 
-    def cavity_ratio(self) -> Tensor:
+    @cached_property
+    def _own(self) -> Tensor:
+        return self._base.variance()
+
+    def cavity_ratio(self, variance: Tensor) -> Tensor:
         """See base class."""
         widened = self.tau * self._rows_widening.square().sum(-1)
         # Of the rows that are widened the base knows no precision.
-        own = self._base.cavity_ratio() - self._base.variance() * (
-            self.tau.clamp_max(0.0)
-        )
-        return own - widened
-
-    def weights(self, targets: Tensor) -> Tensor:
-        """See base class."""
-        return self.solve(self.tau.unsqueeze(-1) * targets).weights
+        own = self._own * self.tau.clamp_max(0.0)
+        return self._base.cavity_ratio(self._own) - own - widened
 
     def root(self) -> Tensor:
         """``Q`` of the non-negative precisions; :meth:`widening` is the rest."""
@@ -445,8 +382,7 @@ class NegativeSites(SitePosterior):
 
     def precision(self) -> Tensor:
         """See base class."""
-        p = self.widening()
-        return self._base.precision() - p @ p.mT
+        return self._base.precision() - self._widening @ self._widening.mT
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""
@@ -461,20 +397,13 @@ class NegativeSites(SitePosterior):
 def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
     """The posterior of sites whose precisions may have either sign.
 
-    Costs what non-negative precisions cost where all are.
-
-    Args:
-        solver: Of prior and rows.
-        tau: Precisions, ``batch_shape x m``.
-
-    Returns:
-        It, and for each element of the batch whether it is proper; where it is not,
-        the negative precisions are left out.
+    And for each element of the batch whether it is proper; where it is not, the
+    negative precisions are left out. Costs what non-negative precisions cost where all
+    are.
     """
     if not bool((tau < 0).any()):
         base = solver.factor(tau)
-        proper = torch.ones(base.batch_shape, dtype=torch.bool, device=tau.device)
-        return base, proper
+        return base, torch.ones_like(base.log_det, dtype=torch.bool)
     widened = NegativeSites(solver.factor(tau.clamp_min(0.0)), solver, tau)
     return widened, widened.proper
 
@@ -485,11 +414,11 @@ _NEGLIGIBLE = 1e-4
 
 @torch.no_grad()
 def lost_digits(
-    solver: SiteSolver, posterior: SitePosterior, balance: Balance
+    solver: SiteSolver, posterior: SitePosterior, balance: Balance, eps: float
 ) -> float:
     r"""Rounding errors of a posterior at the worst row, in posterior deviations.
 
-    The largest of three.
+    The largest of three, or an upper bound where that is negligible.
 
     .. math::
         \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}
@@ -512,17 +441,15 @@ def lost_digits(
         solver: Of prior and rows.
         posterior: Conditioned on the answers.
         balance: Of the sites' shifts with the prior.
-
-    Returns:
-        It, or an upper bound where that is negligible.
+        eps: The rounding unit in which the prior was given and predictions are made.
     """
-    eps, prior = torch.finfo(posterior.tau.dtype).eps, solver.variance
+    prior = solver.variance
     tau = posterior.tau.clamp_min(0.0)
     sharpest = solver.squares.adjoint(tau).amax(-1, keepdim=True)
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
     left = posterior.variance().maximum(solver.rounding_given(tau))
     blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
-    of_means = _rounding_of_means(solver, balance) / (left + blur).sqrt()
+    of_means = _rounding_of_means(solver, balance, eps) / (left + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
     means = float(torch.where(prior > 0, of_means, 0.0).max())
     # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
@@ -534,12 +461,11 @@ def lost_digits(
     return max(means, eps * float(torch.where(solver.resolved, lost, 0.0).max()))
 
 
-def _rounding_of_means(solver: SiteSolver, balance: Balance) -> Tensor:
+def _rounding_of_means(solver: SiteSolver, balance: Balance, eps: float) -> Tensor:
     """Rounding errors of the rows' means as they are predicted, ``batch_shape x m``."""
     missed = solver.predict(balance.forces, balance.weights) - balance.moved
     sums = (solver.covar.abs() @ balance.weights.abs().unsqueeze(-1)).squeeze(-1)
     rows = SparseDesign(
         solver.rows.indices, solver.rows.coefficients.abs(), solver.rows.num_points
     )
-    eps = torch.finfo(sums.dtype).eps
     return missed.abs().maximum(eps * rows.apply(sums))

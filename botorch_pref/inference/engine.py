@@ -1,28 +1,412 @@
-"""The protocol of engines, and the cache of what one found."""
+"""Engines: what one is given, what it finds, and the cache of what it found."""
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from copy import copy
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from botorch.posteriors.posterior import Posterior
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from torch import Tensor
 
-from botorch_pref.inference.solution import (
-    FurtherAnswers,
-    PosteriorTangent,
-    PosteriorTerms,
-    Sites,
-    Solution,
-    UtilityPrior,
-    WarmStart,
-)
+from botorch_pref.errors import BotorchPrefError, InferenceWarning, PrecisionError
 from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.linalg.sparse_design import SparseDesign
-from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
+from botorch_pref.linalg.covariance import batched_product, dense_covariance, join_rows
+from botorch_pref.linalg.sparse_design import SparseDesign, row_groups, stack_rows
+from botorch_pref.posteriors.gaussian import (
+    Moments,
+    WeightDraws,
+    WeightedMoments,
+    gaussian_posterior,
+)
+
+
+def in_double(value: Any) -> Any:
+    """The same with every number in double precision, in which engines compute.
+
+    Single precision has too few digits for answers that are more precise than the
+    prior. Solutions are given back in the precision of their prior, with gradients.
+    """
+    if isinstance(value, Tensor):
+        return value.double() if value.is_floating_point() else value
+    if isinstance(value, tuple | list):
+        parts = [in_double(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if not isinstance(value, Factors) and not is_dataclass(value):
+        return value
+    twin = copy(value)
+    for name, part in vars(value).items():
+        object.__setattr__(twin, name, in_double(part))
+    return twin
+
+
+class UtilityPrior(NamedTuple):
+    """The Gaussian prior of utilities at some points.
+
+    Attributes:
+        points: ``X``, ``batch_shape x n x d``, transformed.
+        mean: ``m``, ``batch_shape x n``.
+        covar: ``K``, ``batch_shape x n x n``.
+    """
+
+    points: Tensor
+    mean: Tensor
+    covar: Tensor
+
+    def in_double(self) -> UtilityPrior:
+        """The same in double precision, with a covariance that is symmetric.
+
+        Kernels in single precision are symmetric to rounding in single precision alone.
+        """
+        if self.covar.dtype == torch.float64:
+            return self
+        points, mean, covar = in_double(tuple(self))
+        return UtilityPrior(points, mean, 0.5 * (covar + covar.mT))
+
+    def check_finite(self) -> None:
+        """Raises a ``PrecisionError`` where a mean or a covariance is not finite."""
+        for name, part in (("mean", self.mean), ("covariance", self.covar)):
+            if not bool(part.isfinite().all()):
+                raise PrecisionError(
+                    f"The prior {name} of utilities is not finite: look for NaN among "
+                    "the hyper-parameters, or what the mean and the kernel return."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorTerms:
+    r"""Weights and roots that give the posterior of utilities anywhere.
+
+    With :math:`k = K(x, X)` the mean is :math:`m(x) + k w` and the covariance
+    :math:`K_{**} - (k Q)(k Q)^T + (k P)(k P)^T`.
+
+    Attributes:
+        points: ``X``, ``batch_shape x n x d``, transformed.
+        weights: ``w``, ``batch_shape x n x s``, one column a draw; ``s = 1`` for a
+            Gaussian.
+        root: ``Q``, ``batch_shape x n x r``.
+        widening: ``P``, ``batch_shape x n x p``, where answers of factors that are not
+            log-concave make the posterior wider; mostly None.
+        precision_change: ``dM``, ``batch_shape x n x n``, zero in value: carries the
+            derivatives of ``Q Q' - P P'``; None where there are none.
+    """
+
+    points: Tensor
+    weights: Tensor
+    root: Tensor
+    widening: Tensor | None = None
+    precision_change: Tensor | None = None
+
+    @cached_property
+    def draws(self) -> WeightDraws:
+        """The weights as draws, with their mean and spread."""
+        return WeightDraws(self.weights)
+
+
+class TermsChange(NamedTuple):
+    """A change of a posterior, zero in value where it only carries derivatives.
+
+    Attributes:
+        weights: ``dw``, ``batch_shape x n x s``.
+        precision: ``dM``, ``batch_shape x n x n``.
+    """
+
+    weights: Tensor
+    precision: Tensor
+
+
+class PosteriorTangent(Protocol):
+    """Tangent of a posterior: its first-order change with the prior."""
+
+    def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
+        """The derivative of the posterior, as a function that is zero in value.
+
+        Args:
+            covar: ``K``, ``batch_shape x n x n``, with its graph.
+            mean: ``m``, ``batch_shape x n``, with its graph.
+        """
+
+
+class Sites(NamedTuple):
+    r"""Gaussian sites :math:`\exp(\nu_i z_i - \tau_i z_i^2 / 2)` of rows of utilities.
+
+    Attributes:
+        precision: :math:`\tau`, ``batch_shape x m``.
+        shift: :math:`\nu`, ``batch_shape x m``.
+    """
+
+    precision: Tensor
+    shift: Tensor
+
+
+class FurtherAnswers(NamedTuple):
+    """Answers that join those of a solution.
+
+    Attributes:
+        factors: Of the further answers, about their own points.
+        sources: Where their rows and those of the earlier answers go.
+        moments: Of utilities at their points under the solution; None where it is no
+            longer at hand.
+    """
+
+    factors: Factors
+    sources: RowSources
+    moments: Moments | None = None
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """A start of an engine other than the prior.
+
+    Attributes:
+        sites: Of an earlier solution.
+    """
+
+    sites: Sites
+
+    def at_other_parameters(self) -> Self:
+        """The part that holds where hyper-parameters have changed."""
+        return self
+
+    def followed_by(self, sources: RowSources, further: Sites) -> Self:
+        """The start of all answers, from the starts of earlier and of further ones."""
+        before = self.sites
+        precision = carry_rows(sources, before.precision, further.precision, False)
+        shift = carry_rows(sources, before.shift, further.shift, True)
+        return replace(self, sites=Sites(precision, shift))
+
+
+class RowSources(NamedTuple):
+    """The places of ``m`` earlier and ``m'`` further rows among the ``m''`` of all.
+
+    ``places``, ``batch_shape x (m + m')``, is ``m''`` where a row has none, and
+    ``sign`` is -1 where the row that is there has the other sign. ``complete`` says
+    whether every row has a place, and every place a row.
+    """
+
+    places: Tensor
+    sign: Tensor
+    num_rows: int
+    batch_shape: torch.Size
+    complete: bool
+
+
+def row_sources(
+    before: SparseDesign,
+    further: SparseDesign,
+    after: SparseDesign,
+    kinds: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> RowSources:
+    """The places of rows: equal ones go to one, others keep their order.
+
+    Args:
+        before: Rows of the earlier answers, about all points.
+        further: Rows of the further answers, about all points.
+        after: Rows of all answers, about all points.
+        kinds: Labels of the rows of each; rows of different labels are not equal.
+    """
+    all_rows = stack_rows([before, further, after])
+    label = None if kinds is None else torch.cat(kinds)
+    found = row_groups(all_rows, label)
+    total, count = all_rows.num_rows, before.num_rows + further.num_rows
+    if found is None:
+        group = torch.arange(total, device=after.indices.device)
+        sign = torch.ones_like(group)
+    else:
+        group, sign = found.group, found.sign
+    mine, there = group[..., :count].contiguous(), group[..., count:]
+    ordered, order = there.sort(dim=-1, stable=True)
+    start, end = (
+        torch.searchsorted(ordered.contiguous(), mine, right=right)
+        for right in (False, True)
+    )
+    # Rows that are not one stay in their order.
+    place = start + _rank(mine).minimum((end - start - 1).clamp_min(0))
+    place = order.gather(-1, place.clamp_max(after.num_rows - 1))
+    places = torch.where(end > start, place, after.num_rows)
+    full = torch.cat([sign[..., count:], sign[..., :1]], dim=-1)
+    taken = torch.zeros_like(full, dtype=torch.long)
+    taken = taken.scatter_add(-1, places, torch.ones_like(places))
+    return RowSources(
+        places=places,
+        sign=(sign[..., :count] * full.gather(-1, places)).to(after.coefficients),
+        num_rows=after.num_rows,
+        batch_shape=after.indices.shape[:-2],
+        complete=not bool(taken[..., -1].any()) and bool((taken[..., :-1] > 0).all()),
+    )
+
+
+def _rank(values: Tensor) -> Tensor:
+    """The number of equal values before each, along the last dimension."""
+    ordered, order = values.sort(dim=-1, stable=True)
+    ordered = ordered.contiguous()
+    places = torch.arange(values.shape[-1], device=values.device).expand_as(order)
+    rank = places - torch.searchsorted(ordered, ordered)
+    return torch.empty_like(order).scatter(-1, order, rank)
+
+
+def carry_rows(
+    sources: RowSources, before: Tensor, further: Tensor, signed: bool
+) -> Tensor:
+    """Values of earlier and of further rows, added up in those of all.
+
+    They change sign with their row where ``signed``; rows that come from none are zero.
+    """
+    values = join_rows([before, further])
+    values = values * sources.sign if signed else values
+    batch = torch.broadcast_shapes(values.shape[:-1], sources.batch_shape)
+    out = values.new_zeros(*batch, sources.num_rows + 1)
+    index = sources.places.expand(*batch, -1)
+    return out.scatter_add(-1, index, values.expand(*batch, -1))[..., :-1]
+
+
+def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
+    """``K(x, X)``, ``batch_shape x q x n``.
+
+    Without model batches all t-batches go through the kernel as one matrix: fifty times
+    less memory than the copies of ``X`` that a batched call makes.
+    """
+    if points.dim() == 2 and not kernel.batch_shape:
+        flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
+        return flat.reshape(*x.shape[:-1], points.shape[-2])
+    return dense_covariance(kernel, x, points)
+
+
+def predict(
+    mean: Mean, kernel: Kernel, terms: PosteriorTerms | None, x: Tensor
+) -> Moments:
+    """Means and covariance of utilities at ``x``, ``batch_shape x q x d``.
+
+    The formula is that of :class:`PosteriorTerms`; without terms it is the prior.
+    """
+    prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
+    if terms is None:
+        return Moments(prior_mean.unsqueeze(0), prior_covariance)
+    k = _cross_covariance(kernel, x, terms.points)
+    explained = batched_product(k, terms.root)
+    covariance = prior_covariance - explained @ explained.mT
+    if terms.widening is not None:
+        widened = batched_product(k, terms.widening)
+        covariance = covariance + widened @ widened.mT
+    if terms.precision_change is not None:
+        covariance = covariance - k @ terms.precision_change @ k.mT
+    if terms.weights.shape[-1] > 1:
+        return WeightedMoments(prior_mean, k, terms.draws, covariance)
+    shift = batched_product(k, terms.weights).movedim(-1, 0)
+    return Moments(prior_mean + shift, covariance)
+
+
+TermsT = TypeVar("TermsT", covariant=True)
+
+
+class Solution(ABC, Generic[TermsT]):
+    """A posterior of utilities, as one engine found it from one prior and its factors.
+
+    Immutable: other hyper-parameters or other answers have another solution. What is
+    expensive and not always wanted is computed when it is asked for, once.
+    """
+
+    @property
+    @abstractmethod
+    def log_evidence(self) -> Tensor:
+        """The log evidence, or the engine's approximation of it, ``batch_shape``.
+
+        Its gradient in everything that the engine was given is exact, of first order.
+        """
+
+    @property
+    @abstractmethod
+    def terms(self) -> TermsT:
+        """The part that prediction needs, such as :class:`.PosteriorTerms`."""
+
+    @abstractmethod
+    def diagnostics(self) -> dict[str, Any]:
+        """Diagnostics of the engine.
+
+        Returns:
+            ``converged``, ``iterations``, ``residual`` (in posterior standard
+            deviations) and ``log_evidence``; more where the engine knows more.
+        """
+
+    @staticmethod
+    def evidence_failures(log_evidence: Tensor) -> tuple[str, ...]:
+        """A sentence on an evidence that is no number; nothing where it is one."""
+        if bool(log_evidence.isfinite().all()):
+            return ()
+        found = [float(value) for value in log_evidence.detach().flatten()[:3]]
+        text = (
+            f"did not converge: the log evidence is {found}, not finite. Check for "
+            "extreme hyper-parameters, or use double precision."
+        )
+        return (text,)
+
+    @staticmethod
+    def weight_failures(weights: Tensor) -> tuple[str, ...]:
+        """A sentence on weights that are no numbers; nothing where all are."""
+        if bool(weights.isfinite().all()):
+            return ()
+        text = (
+            "did not converge: the posterior is not finite. Check for extreme "
+            "hyper-parameters, or use double precision."
+        )
+        return (text,)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Sentences on all that did not converge, of what was computed so far."""
+        return ()
+
+    def tangent(self, mean: Tensor) -> PosteriorTangent:
+        """The solution's change with its prior, to first order.
+
+        Args:
+            mean: Prior mean of the points, ``batch_shape x n``.
+
+        Raises:
+            BotorchPrefError: The engine knows no derivatives in the points.
+        """
+        raise BotorchPrefError(
+            f"{type(self).__name__} has no derivatives in the points that answers are "
+            "about, which look-ahead wants; detach them, or take another engine."
+        )
+
+    def warm_start(self, further: FurtherAnswers | None = None) -> WarmStart | None:
+        """The engine's next start: with other parameters, or with more answers.
+
+        Args:
+            further: Answers that join those of the solution.
+
+        Returns:
+            None where the engine always starts anew.
+        """
+        return None
+
+    def warn(self, owner: str) -> None:
+        """Warns of what did not converge.
+
+        Args:
+            owner: Who gives the solution, to begin the sentence with.
+
+        Warns:
+            InferenceWarning: Once for each of :attr:`failures`.
+        """
+        for failure in self.failures:
+            warnings.warn(f"{owner} {failure}", InferenceWarning, stacklevel=3)
+
+
+def check_solution(engine: object, found: object) -> None:
+    """Raises a ``TypeError`` where an engine's ``solve`` returned no solution."""
+    if not isinstance(found, Solution):
+        raise TypeError(
+            f"{type(engine).__name__}.solve returned {found!r}; return a Solution."
+        )
 
 
 class Engine(ABC):
@@ -51,27 +435,15 @@ class Engine(ABC):
         """
 
     def accepts(self, factors: type[Factors]) -> bool:
-        """Whether the engine takes a kind of factors.
-
-        Args:
-            factors: A class.
-        """
+        """Whether the engine takes a class of factors."""
         return any(issubclass(factors, kind) for kind in self.takes)
 
     def posterior(self, moments: Moments) -> Posterior:
-        """Moments as a posterior of BoTorch's: a Gaussian.
-
-        Args:
-            moments: Of utilities, or of linear combinations of them.
-        """
+        """Moments of utilities as a posterior of BoTorch's: a Gaussian."""
         return gaussian_posterior(moments)
 
     def site_rows(self, factors: Factors) -> SparseDesign:
-        """The rows of utilities that have the engine's sites.
-
-        Args:
-            factors: Of all answers.
-        """
+        """The rows of utilities that have the engine's sites."""
         return factors.rows
 
     def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
@@ -91,15 +463,9 @@ SolutionT = TypeVar("SolutionT", bound=Solution[Any])
 
 
 class SolutionCache(Generic[SolutionT]):
-    """The last solution of a model for its present data.
+    """The last solution of a model for its present data, and where the next one starts.
 
-    Args:
-        start: Where the engine starts.
-        state: What that was found for.
-
-    Attributes:
-        solution: None before there is one.
-        tangent: Of the solution; None before it is wanted.
+    ``state`` is what the solution was found for; its tangent is found when wanted.
     """
 
     def __init__(
@@ -115,9 +481,7 @@ class SolutionCache(Generic[SolutionT]):
     ) -> SolutionT:
         """The solution for a state, found anew where it was found for another.
 
-        Args:
-            state: Hyper-parameters, and what an input transform has learned.
-            solve: Finds a solution from a start, or from the prior.
+        The state is that of hyper-parameters, and of what an input transform learned.
         """
         unchanged = self._is_of(state)
         if self.solution is not None and unchanged:
@@ -142,9 +506,6 @@ class SolutionCache(Generic[SolutionT]):
 
         They are recorded anew each time, at the cost of no solution: nothing that is
         cached has a graph, and every call can be differentiated once.
-
-        Args:
-            prior: That of the solution, with a graph.
         """
         solution: Any = self.solution
         if self.tangent is None:
@@ -166,11 +527,8 @@ class SolutionCache(Generic[SolutionT]):
     ) -> Self:
         """The cache of a model with further answers: where its engine starts.
 
-        Args:
-            engine: Of the model.
-            further: The answers that join.
-            moments: Of utilities at their points under the solution; None where the
-                hyper-parameters may have changed since.
+        ``moments`` gives those of utilities at their points under the solution; it is
+        None where hyper-parameters may have changed since.
         """
         if moments is None or self.solution is None:
             first = engine.initial_sites(further.factors)

@@ -15,7 +15,6 @@ is taken back and shortened.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,16 +31,20 @@ from botorch_pref.inference.conditioning import (
     lost_digits,
     site_posterior,
 )
-from botorch_pref.inference.engine import Engine
+from botorch_pref.inference.engine import (
+    Engine,
+    Sites,
+    UtilityPrior,
+    WarmStart,
+    in_double,
+)
 from botorch_pref.inference.gaussian import (
-    GaussianResult,
     GaussianSolution,
     ImplicitSiteMap,
     SiteDerivatives,
     covariance_form,
     with_gradient_of,
 )
-from botorch_pref.inference.solution import Sites, UtilityPrior, WarmStart
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, ScalarFactors, TiltedSlopes
 from botorch_pref.posteriors.gaussian import Moments
@@ -50,15 +53,9 @@ from botorch_pref.posteriors.gaussian import Moments
 def matching_sites(
     cavity_mean: Tensor, variance: Tensor, slopes: TiltedSlopes
 ) -> Tensor:
-    """Sites, precisions before shifts, that give cavities the tilted moments.
+    """Sites that give cavities the tilted moments, ``batch_shape x 2 m``.
 
-    Args:
-        cavity_mean: ``batch_shape x m``.
-        variance: Of the cavities, ``batch_shape x m``.
-        slopes: Of the factors' log partitions in the cavity means.
-
-    Returns:
-        ``batch_shape x 2 m``.
+    Here and below, sites of ``m`` rows are their precisions before their shifts.
     """
     first, second, shrink = slopes
     shift = torch.addcmul(first, second, cavity_mean, value=-1.0)
@@ -68,10 +65,8 @@ def matching_sites(
 class MomentMatching(ImplicitSiteMap):
     """The sites of expectation propagation.
 
-    Args:
-        factors: One for each row.
-        resolved: ``batch_shape x m``, False for rows whose sites stay.
-        variance: Of the rows, ``batch_shape x m``, no less than its rounding error.
+    Those of rows that are not resolved stay. ``variance`` is that of the rows, no less
+    than its rounding error.
     """
 
     def __init__(
@@ -111,28 +106,16 @@ class MomentMatching(ImplicitSiteMap):
 class EPState:
     """Sites with their posterior, its cavities and the slopes of tilted factors.
 
-    Attributes:
-        sites: Precisions before shifts, ``batch_shape x 2 m``.
-        posterior: Conditioned on the precisions.
-        mean: Posterior means of the rows, ``batch_shape x m``.
-        force: Of the sites at these means, ``batch_shape x m``.
-        balance: Of the sites' shifts with the prior, of which the force is a part.
-        variance: Of the rows, ``batch_shape x m``, no less than its rounding error.
-        cavity_ratio: Variances over cavity variances, ``batch_shape x m``.
-        cavity_mean: ``batch_shape x m``.
-        cavity_variance: ``batch_shape x m``.
-        slopes: Of the factors' log partitions in the cavity means.
-        moving: ``batch_shape x 2 m``, False for sites of rows that the prior knows
-            exactly; None where there are no such rows.
-        proper: ``batch_shape``, whether posterior and cavities are Gaussian; else no
-            moments.
-        is_proper: Whether they are in every element of the batch.
+    Sites are ``batch_shape x 2 m``, numbers of rows ``batch_shape x m``. ``moving`` is
+    False for sites of rows that the prior knows exactly, and None where there are no
+    such rows. ``proper``, ``batch_shape``, says whether posterior and cavities are
+    Gaussian; else there are no moments. Variances are no less than their rounding
+    error.
     """
 
     sites: Tensor
     posterior: SitePosterior
     mean: Tensor
-    force: Tensor
     balance: Balance
     variance: Tensor
     cavity_ratio: Tensor
@@ -142,6 +125,11 @@ class EPState:
     moving: Tensor | None
     proper: Tensor
     is_proper: bool
+
+    @property
+    def force(self) -> Tensor:
+        """Of the sites at the posterior means, ``batch_shape x m``."""
+        return self.balance.forces
 
     @cached_property
     def mismatch(self) -> Tensor:
@@ -208,18 +196,11 @@ class EPState:
 def ep_state(
     solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
 ) -> EPState:
-    """The state of some sites.
-
-    Args:
-        solver: Of prior and rows.
-        prior: Prior mean of the rows, ``batch_shape x m``.
-        factors: One for each row.
-        sites: Precisions before shifts, ``batch_shape x 2 m``.
-    """
+    """The state of some sites; ``prior`` is the prior mean of the rows."""
     tau, nu = sites.chunk(2, dim=-1)
     posterior, proper = site_posterior(solver, tau)
     variance = torch.maximum(posterior.variance(), solver.rounding_given(tau))
-    left, moving = posterior.cavity_ratio(), None
+    left, moving = posterior.cavity_ratio(variance), None
     if not solver.resolves_all:
         # What is left of the variance of a row may be less than the rounding of it.
         variance = torch.where(solver.resolved, variance, solver.rounding)
@@ -239,7 +220,6 @@ def ep_state(
         sites=sites,
         posterior=posterior,
         mean=mean,
-        force=force,
         balance=balance,
         variance=variance,
         cavity_ratio=left,
@@ -289,17 +269,9 @@ def first_state(
     solver: SiteSolver,
     prior: Tensor,
     factors: ScalarFactors,
-    initial_sites: tuple[Tensor, Tensor] | None,
+    initial_sites: Sites | None,
 ) -> EPState:
-    """State at the initial sites, if they leave a posterior; else at the prior's.
-
-    Args:
-        solver: Of prior and rows.
-        prior: Prior mean of the rows, ``batch_shape x m``.
-        factors: One for each row.
-        initial_sites: Precisions and shifts, each ``batch_shape x m``; None for the
-            sites that the prior alone suggests.
-    """
+    """State at the initial sites, if they leave a posterior; else at the prior's."""
     if initial_sites is not None:
         # They may be so precise, beside a prior that is so wide, that they do not.
         with suppress(PrecisionError):
@@ -311,17 +283,8 @@ def first_state(
 
 def assumed_density_sites(
     factors: ScalarFactors, mean: Tensor, covariance: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Sites that give a Gaussian the moments that it has after each answer by itself.
-
-    Args:
-        factors: m factors on rows of the n points.
-        mean: Of utilities before the answers, ``batch_shape x n``.
-        covariance: ``batch_shape x n x n``.
-
-    Returns:
-        Precisions and shifts, each ``batch_shape x m``.
-    """
+) -> Sites:
+    """Sites that give utilities the moments that they have after each answer alone."""
     rows = factors.rows
     row_mean = rows.apply(mean)
     variance = rows.congruence(covariance).diagonal(dim1=-2, dim2=-1)
@@ -331,8 +294,7 @@ def assumed_density_sites(
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     row_mean = row_mean.expand_as(variance)
     slopes = factors.tilted_slopes(row_mean, variance)
-    precision, shift = matching_sites(row_mean, variance, slopes).chunk(2, dim=-1)
-    return precision, shift
+    return Sites(*matching_sites(row_mean, variance, slopes).chunk(2, dim=-1))
 
 
 _MEMORY = 4
@@ -354,16 +316,10 @@ class AndersonMemory:
         self._df: list[Tensor] = []
 
     def extrapolate(self, x: Tensor, residual: Tensor, scale: Tensor) -> Tensor:
-        """Remembers one more evaluation and proposes the next iterate.
+        """Remembers one more residual at ``x`` and proposes the next iterate.
 
-        Args:
-            x: The iterate, ``batch_shape x k``.
-            residual: ``g(x) - x``, ``batch_shape x k``.
-            scale: The diagonal of ``D``, which makes residuals comparable,
-                ``batch_shape x k``.
-
-        Returns:
-            ``batch_shape x k``; ``g(x)`` while nothing is known.
+        That is ``g(x)`` while nothing is known. All are ``batch_shape x k``; ``scale``
+        is the diagonal of ``D``, which makes residuals comparable.
         """
         image, last = x + residual, self._last
         self._last = image, residual
@@ -386,10 +342,6 @@ def _solve_normal(normal: Tensor, target: Tensor) -> Tensor:
     so that differences that repeat others count little. Where all sites but two or
     three are equal the differences span fewer directions than there are, and rounding
     may leave no factor all the same.
-
-    Args:
-        normal: ``batch_shape x k x k``, positive semi-definite.
-        target: ``batch_shape x k x 1``.
     """
     known = torch.finfo(normal.dtype)
     diagonal = normal.diagonal(dim1=-2, dim2=-1)
@@ -408,11 +360,7 @@ _MIN_DAMPING = 2.0**-20
 
 
 class Damping:
-    """Share of a step that each element of a batch takes.
-
-    Args:
-        state: The first.
-    """
+    """Share of a step that each element of a batch takes."""
 
     def __init__(self, state: EPState) -> None:
         self._factor = torch.ones_like(state.mismatch)
@@ -420,16 +368,10 @@ class Damping:
         self._is_needed = not state.is_proper
 
     def next_sites(self, state: EPState, memory: AndersonMemory) -> Tensor:
-        """The next sites: accelerated where that pays and keeps precisions positive.
+        """The next sites: accelerated where that pays, else damped.
 
-        Else damped.
-
-        Args:
-            state: The present one.
-            memory: Of earlier ones; takes in this one.
-
-        Returns:
-            ``batch_shape x 2 m``.
+        They are damped where acceleration makes precisions negative. The memory takes
+        in the present state.
         """
         accelerated = memory.extrapolate(state.sites, state.step, state.scale)
         tau = accelerated.chunk(2, dim=-1)[0]
@@ -441,12 +383,7 @@ class Damping:
         return torch.where((self._calm & proper).unsqueeze(-1), accelerated, damped)
 
     def judge(self, calm: Tensor, everywhere: bool) -> None:
-        """Halves the steps of elements that were not calm, doubles those that were.
-
-        Args:
-            calm: ``batch_shape``.
-            everywhere: Whether all are.
-        """
+        """Halves the steps of elements that were not calm, doubles those that were."""
         if everywhere and not self._is_needed:
             return
         grown, halved = (2 * self._factor).clamp_max(1.0), 0.5 * self._factor
@@ -454,11 +391,7 @@ class Damping:
         self._is_needed = not everywhere or bool((self._factor < 1).any())
 
     def ends(self, reached: Tensor) -> bool:
-        """Whether all have reached the tolerance, or steps too short to lead there.
-
-        Args:
-            reached: ``batch_shape``.
-        """
+        """Whether all have reached the tolerance, or steps too short to lead there."""
         if self._is_needed:
             reached = reached | (self._factor < _MIN_DAMPING)
         return bool(reached.all())
@@ -495,11 +428,7 @@ def _try_state(
 
 
 def _iterate(
-    solver: SiteSolver,
-    prior: Tensor,
-    factors: ScalarFactors,
-    state: EPState,
-    tolerance: float,
+    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, state: EPState
 ) -> tuple[EPState, int]:
     """Parallel sweeps until tilted and posterior moments agree.
 
@@ -511,10 +440,10 @@ def _iterate(
     damping, memory, iterations = Damping(state), AndersonMemory(), 1
     best, least = state.sites, state.mismatch
     while iterations < _MAX_SWEEPS:
-        reached = state.mismatch <= tolerance
+        reached = state.mismatch <= _TOLERANCE
         some_may_have = bool(reached.any())
         if some_may_have:
-            reached = state.residual <= tolerance
+            reached = state.residual <= _TOLERANCE
         if damping.ends(reached):
             break
         sites = damping.next_sites(state, memory)
@@ -543,7 +472,7 @@ def _iterate(
             least = torch.where(better, state.mismatch, least)
         iterations += 1
     # Of two that would do, the one that reached the tolerance in all respects stays.
-    worse = (state.mismatch > least) & (state.residual > tolerance)
+    worse = (state.mismatch > least) & (state.residual > _TOLERANCE)
     if bool(worse.any()):
         sites = torch.where(worse.unsqueeze(-1), best, state.sites)
         state = ep_state(solver, prior, factors, sites)
@@ -563,11 +492,7 @@ def _log_evidence(state: EPState, tilted: Tensor) -> Tensor:
         - \tfrac12 a' C a - \tfrac12 \log |B|,
 
     whose terms are not large where sites are precise, and in which an error of a force
-    cancels to first order.
-
-    Args:
-        state: At the fixed point.
-        tilted: Log partitions of the factors under the cavities, ``batch_shape x m``.
+    cancels to first order. ``tilted`` are the :math:`\log Z_i`.
     """
     own = state.cavity_variance * state.force.square()
     each = tilted + 0.5 * (own - state.cavity_ratio.log())
@@ -608,57 +533,12 @@ def _surrogate(
     return form + 0.5 * (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
 
 
-def expectation_propagation(
-    covar: Tensor,
-    mean: Tensor,
-    factors: ScalarFactors,
-    initial_sites: tuple[Tensor, Tensor] | None = None,
-) -> GaussianResult:
-    """The EP posterior and evidence of utilities given answers.
-
-    Args:
-        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
-        mean: Prior mean, ``batch_shape x n``.
-        factors: m factors on rows of the n points.
-        initial_sites: Precisions and shifts to start from, each ``batch_shape x m``;
-            none start at the sites that the prior alone suggests. The fixed point does
-            not depend on them, its cost does.
-
-    Returns:
-        The result; ``converged`` says whether all tilted moments match those of the
-        posterior to 1e-7 standard deviations (3e-4 in single precision). The error of
-        the evidence is of second order in that.
-    """
-    tolerance = max(_TOLERANCE, math.sqrt(torch.finfo(covar.dtype).eps))
-    with torch.no_grad():
-        solver = choose_solver(covar, factors.rows, factors.noise)
-        prior = factors.rows.apply(mean)
-        first = first_state(solver, prior, factors, initial_sites)
-        state, iterations = _iterate(solver, prior, factors, first, tolerance)
-        state = _with_known_rows(solver, prior, factors, state)
-        tau, nu = state.sites.chunk(2, dim=-1)
-    weights = state.balance.weights
-    # With the graph of the likelihood's parameters, where one is wanted.
-    tilted = factors.log_partition(state.cavity_mean, state.cavity_variance).value
-    value = _log_evidence(state, tilted.detach())
-    return GaussianResult(
-        weights=weights,
-        log_evidence=with_gradient_of(
-            value, lambda: _surrogate(covar, mean, factors, state, weights, tilted)
-        ),
-        site_precision=tau,
-        site_shift=nu,
-        factor=state.posterior,
-        site_map=MomentMatching(factors, solver.resolved, state.variance),
-        converged=bool((state.residual <= tolerance).all()),
-        iterations=iterations,
-        residual=float(state.residual.max()),
-        rounding=lost_digits(solver, state.posterior, state.balance),
-    )
-
-
 class ExpectationPropagation(Engine):
-    """The engine of :func:`expectation_propagation`."""
+    """Expectation propagation.
+
+    A solution has converged where all tilted moments match those of the posterior to
+    1e-7 standard deviations. The error of the evidence is of second order in that.
+    """
 
     takes: ClassVar[frozenset[type[Any]]] = frozenset({ScalarFactors})
 
@@ -666,30 +546,45 @@ class ExpectationPropagation(Engine):
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> GaussianSolution:
         """See base class."""
-        result = expectation_propagation(
-            prior.covar,
-            prior.mean,
-            cast("ScalarFactors", factors),
-            None if start is None else start.sites,
+        _, mean, covar = prior.in_double()
+        given, start = in_double((factors, start))
+        own = cast("ScalarFactors", given)
+        with torch.no_grad():
+            solver = choose_solver(covar, own.rows, own.noise)
+            before = own.rows.apply(mean)
+            known = None if start is None else start.sites
+            first = first_state(solver, before, own, known)
+            state, iterations = _iterate(solver, before, own, first)
+            state = _with_known_rows(solver, before, own, state)
+        weights, eps = state.balance.weights, torch.finfo(prior.covar.dtype).eps
+        # With the graph of the likelihood's parameters, where one is wanted.
+        tilted = own.log_partition(state.cavity_mean, state.cavity_variance).value
+        return GaussianSolution(
+            engine=self,
+            prior=prior,
+            evidence=with_gradient_of(
+                _log_evidence(state, tilted.detach()),
+                lambda: _surrogate(covar, mean, own, state, weights, tilted),
+            ),
+            weights=weights,
+            sites=Sites(*state.sites.chunk(2, dim=-1)),
+            factor=state.posterior,
+            site_map=MomentMatching(own, solver.resolved, state.variance),
+            converged=bool((state.residual <= _TOLERANCE).all()),
+            iterations=iterations,
+            residual=float(state.residual.max()),
+            rounding=lost_digits(solver, state.posterior, state.balance, eps),
         )
-        return GaussianSolution(self, prior, result)
 
     @torch.no_grad()
     def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
-        """Initial sites of further answers: as each by itself would make them.
+        """See base class: as each answer by itself would make them.
 
         From there instead of from empty sites the sweeps end one to ten earlier: an
         empty site's first step is the only one at first, and the reactions to it look
         as if it had been too long.
-
-        Args:
-            factors: Of the further answers, about their own points.
-            moments: Of utilities at these points given the earlier answers; None for
-                empty sites.
         """
         if moments is None:
             return super().initial_sites(factors)
-        scalar = cast("ScalarFactors", factors)
-        return Sites(
-            *assumed_density_sites(scalar, moments.means[0], moments.covariance)
-        )
+        given = in_double((factors, moments.means[0], moments.covariance))
+        return assumed_density_sites(*given)

@@ -1,7 +1,5 @@
 r"""Solutions of engines with Gaussian sites, and how they move with their prior.
 
-Tangents of sites: how those of an engine move with the prior, to first order.
-
 At its solution an engine's sites :math:`s = (\tau, \nu)` are a fixed point
 :math:`s = G(\mu, v, s)` of the posterior means :math:`\mu` and variances ``v`` of the
 rows ``z``, which depend on the prior and on the sites,
@@ -14,8 +12,6 @@ where :math:`\partial` is the change that the prior makes while the sites stay. 
 for the change of the sites is implicit differentiation: nothing of the way to the
 solution is recorded.
 
-The tangent of a Gaussian posterior: how it moves with its prior, to first order.
-
 Utilities anywhere have the mean :math:`m(x) + k w` and the covariance
 :math:`K_{**} - k M k'` with ``M = A' W A``. With :math:`S = (I - \Sigma T) A`, the
 influence of the prior on the posterior means of the rows, a change of the prior moves
@@ -24,7 +20,6 @@ the moments of the rows, while sites stay, by
 .. math::
     \partial \mu = S (dm + dK w), \qquad \partial v = \mathrm{diag}(S \, dK S'),
 
-which moves the sites as :mod:`botorch_pref.inference.gaussian` says,
 and together
 
 .. math::
@@ -42,14 +37,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import SitePosterior, plus_identity
-from botorch_pref.inference.engine import Engine
-from botorch_pref.inference.solution import (
+from botorch_pref.inference.engine import (
+    Engine,
     FurtherAnswers,
     PosteriorTerms,
     Sites,
@@ -62,18 +57,12 @@ from botorch_pref.linalg.sparse_design import SparseDesign
 
 
 def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
-    """``value`` with the first derivatives of ``surrogate``.
+    """``value`` with the first derivatives of ``surrogate``, both ``batch_shape``.
 
     At an optimum or a fixed point the derivative of the evidence in the
     hyper-parameters is known in closed form (implicit differentiation), so that nothing
-    that led there has to be recorded: it enters as the derivative of a linear form.
-
-    Args:
-        value: ``batch_shape``, detached.
-        surrogate: Makes a tensor of ``batch_shape``; called where gradients are wanted.
-
-    Returns:
-        ``batch_shape``.
+    that led there has to be recorded: it enters as the derivative of a linear form,
+    which is made where gradients are wanted.
     """
     if not torch.is_grad_enabled():
         return value
@@ -84,16 +73,9 @@ def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
 def covariance_form(
     left: Tensor, right: Tensor, precision: Tensor, covar: Tensor
 ) -> Tensor:
-    r"""The form :math:`\frac12 \langle l r' - W, dK \rangle` in ``K``.
+    r"""The form :math:`\frac12 \langle l r' - W, dK \rangle` in ``K``, ``batch_shape``.
 
-    Args:
-        left: ``l``, ``batch_shape x n``.
-        right: ``r``, ``batch_shape x n``.
-        precision: ``W``, ``batch_shape x n x n``.
-        covar: ``K``, ``batch_shape x n x n``, with its graph.
-
-    Returns:
-        ``batch_shape``.
+    Vectors are ``batch_shape x n``, matrices ``batch_shape x n x n``.
     """
     with torch.no_grad():
         outer = left.unsqueeze(-1), right.unsqueeze(-2)
@@ -103,42 +85,20 @@ def covariance_form(
 
 
 class SiteChange(NamedTuple):
-    r"""A change of sites.
+    r"""A change of sites: of their precisions, and how it pulls at the row means.
 
     Attributes:
         precision: :math:`d\tau`, ``batch_shape x m``.
-        force: :math:`d\nu - \mu \circ d\tau`, ``batch_shape x m``: how it pulls at the
-            posterior means of the rows.
+        force: :math:`d\nu - \mu \circ d\tau`, ``batch_shape x m``.
     """
 
     precision: Tensor
     force: Tensor
 
 
-class SiteTangent(Protocol):
-    """The protocol of tangents of sites."""
-
-    def __call__(self, of_mean: Tensor, of_variance: Tensor) -> SiteChange:
-        """Change of the sites, differentiable in the arguments.
-
-        Args:
-            of_mean: The change of row means that the prior makes while sites stay,
-                ``batch_shape x m``.
-            of_variance: That of row variances, ``batch_shape x m``.
-        """
-
-
-@dataclass(frozen=True)
-class _LinearTangent:
-    """Sites that move by a matrix, ``batch_shape x 2 m x 2 m``."""
-
-    change: Tensor
-    mean: Tensor
-
-    def __call__(self, of_mean: Tensor, of_variance: Tensor) -> SiteChange:
-        moved = torch.cat([of_mean, of_variance], dim=-1).unsqueeze(-1)
-        tau, nu = (self.change @ moved).squeeze(-1).chunk(2, dim=-1)
-        return SiteChange(tau, nu - self.mean * tau)
+SiteTangent = Callable[[Tensor, Tensor], SiteChange]
+"""From the changes of the means and variances of rows that the prior makes while sites
+stay, each ``batch_shape x m``, to the change of the sites."""
 
 
 class SiteMap(ABC):
@@ -154,21 +114,22 @@ class SiteMap(ABC):
     def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """Tangent of the sites where they are a fixed point.
 
-        Args:
-            factor: Conditioned on the sites' precisions.
-            mean: Posterior means of the rows ``z``, ``batch_shape x m``.
-            nu: The sites' shifts, ``batch_shape x m``.
+        There the rows ``z`` have these posterior means, and the sites these shifts
+        ``nu``, each ``batch_shape x m``.
         """
+
+    def evidence_pull(self, factor: SitePosterior, mean: Tensor) -> Tensor | float:
+        r"""``q`` with :math:`d \log Z = \frac12 \langle (w + 2q) w' - W, dK \rangle`.
+
+        Zero where the evidence is stationary in the sites; else ``batch_shape x n``.
+        """
+        return 0.0
 
 
 class SiteDerivatives(NamedTuple):
-    """Derivatives of sites in what they are made of, ``batch_shape x 2 m x 2 m``.
+    """Derivatives of sites, ``batch_shape x 2 m x 2 m``, in moments and former sites.
 
-    Rows are precisions before shifts.
-
-    Attributes:
-        moments: In means before variances.
-        sites: In the sites that were there before; None for zero.
+    Precisions come before shifts, means before variances; None stands for zero.
     """
 
     moments: Tensor
@@ -182,13 +143,7 @@ class ImplicitSiteMap(SiteMap):
     def derivatives(
         self, mean: Tensor, variance: Tensor, sites: Tensor
     ) -> SiteDerivatives:
-        """Derivatives of the sites in the moments and in the former sites.
-
-        Args:
-            mean: Posterior means of the rows, ``batch_shape x m``.
-            variance: Their variances, ``batch_shape x m``.
-            sites: Precisions before shifts, ``batch_shape x 2 m``.
-        """
+        """Derivatives of the sites in the moments of the rows and in former sites."""
 
     def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
         """See base class: solves ``2 m`` equations, once."""
@@ -197,35 +152,43 @@ class ImplicitSiteMap(SiteMap):
         covariance = factor.covariance_times(eye)
         sites = torch.cat(torch.broadcast_tensors(factor.tau, nu), dim=-1)
         d = self.derivatives(mean, factor.variance(), sites)
-        feedback = _to_moments(d.moments, covariance, mean)
+        # By way of the moments, which the sites move.
+        in_mean, in_variance = d.moments.chunk(2, dim=-1)
+        by_shift = in_mean @ covariance
+        by_precision = -by_shift * mean.unsqueeze(-2)
+        by_precision = by_precision - in_variance @ covariance.square()
+        feedback = torch.cat([by_precision, by_shift], dim=-1)
         if d.sites is not None:
             feedback = feedback + d.sites
         change = torch.linalg.solve(plus_identity(-feedback), d.moments)
-        return _LinearTangent(change, mean)
+
+        def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
+            both = torch.cat([of_mean, of_variance], dim=-1).unsqueeze(-1)
+            tau, shift = (change @ both).squeeze(-1).chunk(2, dim=-1)
+            return SiteChange(tau, shift - mean * tau)
+
+        return moved
 
 
-def _to_moments(derivatives: Tensor, covariance: Tensor, mean: Tensor) -> Tensor:
-    """Derivatives in sites by way of the moments, ``batch_shape x 2 m x 2 m``."""
-    in_mean, in_variance = derivatives.chunk(2, dim=-1)
-    by_shift = in_mean @ covariance
-    by_precision = -by_shift * mean.unsqueeze(-2) - in_variance @ covariance.square()
-    return torch.cat([by_precision, by_shift], dim=-1)
+# In posterior standard deviations, of which a hundredth is never missed.
+_MOST_ROUNDING = 1e-2
 
 
-@dataclass(frozen=True)
-class GaussianResult:
-    r"""A Gaussian posterior, its evidence, and what the engine knows of itself.
+@dataclass(frozen=True, eq=False)
+class GaussianSolution(Solution[PosteriorTerms]):
+    r"""A Gaussian posterior, in terms of sites on rows of utilities.
 
-    The posterior of utilities anywhere is :math:`m(x) + K(x, X) w` with covariance
-    :math:`K_{**} - (K(x, X) Q)(K(x, X) Q)^T`, and :math:`(K(x, X) P)(K(x, X) P)^T` more
-    where sites have negative precisions.
+    All numbers are in double precision; evidence and terms are given in that of the
+    prior.
 
     Attributes:
-        weights: ``w``, ``batch_shape x n``.
-        log_evidence: ``batch_shape``; carries the exact gradient in everything that the
-            engine was given (kernel, mean and likelihood parameters), of first order.
-        site_precision: ``tau``, ``batch_shape x m``, of sites on ``z = A f(X)``.
-        site_shift: ``nu``, ``batch_shape x m``.
+        engine: What found it.
+        prior: What it was found from.
+        evidence: Its log evidence, ``batch_shape``; carries the exact gradient in
+            everything that the engine was given (kernel, mean and likelihood
+            parameters), of first order.
+        weights: ``w``, ``batch_shape x n``: see :class:`.PosteriorTerms`.
+        sites: On ``z = A f(X)``, where the engine may start again.
         factor: The conditioned rows; ``factor.root()`` is ``Q``, ``factor.widening()``
             is ``P``.
         site_map: What makes the sites of the moments of the rows.
@@ -237,10 +200,11 @@ class GaussianResult:
             the same unit: see :func:`.lost_digits`.
     """
 
+    engine: Engine
+    prior: UtilityPrior
+    evidence: Tensor
     weights: Tensor
-    log_evidence: Tensor
-    site_precision: Tensor
-    site_shift: Tensor
+    sites: Sites
     factor: SitePosterior
     site_map: SiteMap
     converged: bool
@@ -248,43 +212,107 @@ class GaussianResult:
     residual: float
     rounding: float
 
+    @property
+    def log_evidence(self) -> Tensor:
+        """See base class."""
+        return self.evidence.to(self.prior.covar)
+
+    @cached_property
+    def terms(self) -> PosteriorTerms:
+        """See base class."""
+        like, widening = self.prior.covar, self.factor.widening()
+        return PosteriorTerms(
+            self.prior.points,
+            self.weights.unsqueeze(-1).to(like),
+            self.factor.root().to(like),
+            None if widening is None else widening.to(like),
+        )
+
+    def row_means(self, mean: Tensor) -> Tensor:
+        """Posterior means of the rows, ``batch_shape x m``, of prior ones of points."""
+        prior = self.site_map.rows.apply(mean)
+        return prior + self.factor.mean(self.sites.shift - self.factor.tau * prior)
+
+    @torch.no_grad()
+    def evidence_rounding(self) -> Tensor:
+        r"""How far rounding of the prior covariance may move the evidence, in nats.
+
+        :math:`\frac{\epsilon}{2} \sum_{ij} |(w + 2q) w' - W|_{ij} |K|_{ij}`, the sum of
+        what rounding of each entry does to first order, ``batch_shape``.
+        """
+        eps = torch.finfo(self.prior.covar.dtype).eps
+        _, mean, covar = self.prior.in_double()
+        pull = self.site_map.evidence_pull(self.factor, self.row_means(mean))
+        left = (self.weights + 2 * pull).unsqueeze(-1)
+        slope = left * self.weights.unsqueeze(-2) - self.factor.precision()
+        return 0.5 * eps * (slope * covar).abs().sum((-2, -1))
+
+    def diagnostics(self) -> dict[str, Any]:
+        """See base class; with ``rounding`` and ``evidence_rounding``."""
+        return {
+            "converged": not self.failures,
+            "iterations": self.iterations,
+            "residual": self.residual,
+            "rounding": self.rounding,
+            "log_evidence": self.log_evidence.detach(),
+            "evidence_rounding": self.evidence_rounding(),
+        }
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """See base class."""
+        text = (
+            f"did not converge: after {self.iterations} iterations the residual is "
+            f"{self.residual:.1e} posterior standard deviations. Check for extreme "
+            "noise or output scale."
+        )
+        stopped = () if self.converged else (text,)
+        lost = (
+            "did not converge: its digits are gone. Answers are so precise beside the "
+            f"prior that rounding in {self.prior.covar.dtype} may move the posterior "
+            f"by {self.rounding:.1e} posterior standard deviations. Use double "
+            "precision, a larger noise or a smaller output scale."
+        )
+        rounded = () if self.rounding <= _MOST_ROUNDING else (lost,)
+        finite = self.evidence_failures(self.log_evidence)
+        finite = finite or self.weight_failures(self.weights)
+        return stopped + rounded + finite
+
+    def tangent(self, mean: Tensor) -> GaussianTangent:
+        """See base class."""
+        return GaussianTangent(mean, self)
+
+    def warm_start(self, further: FurtherAnswers | None = None) -> WarmStart:
+        """See base class."""
+        start = WarmStart(self.sites)
+        if further is None:
+            return start
+        first = self.engine.initial_sites(further.factors, further.moments)
+        return start.followed_by(further.sources, first)
+
 
 class GaussianTangent:
-    r"""The tangent of a Gaussian posterior.
+    """The tangent of a Gaussian posterior, in the symbols of this module.
 
-    Args:
-        mean: Prior mean of the points, ``batch_shape x n``.
-        result: The solution.
-
-    Attributes:
-        weights: ``w``, ``batch_shape x n``.
-        precision: ``M``, ``batch_shape x n x n``.
-        tau: Site precisions, ``batch_shape x m``.
-        nu: Site shifts, ``batch_shape x m``.
-        influence: ``S``, ``batch_shape x m x n``.
-        rows_mean: :math:`\mu`, ``batch_shape x m``.
+    ``mean`` is the prior mean of the points; ``influence`` is ``S`` and ``precision``
+    is ``M``.
     """
 
-    def __init__(self, mean: Tensor, result: GaussianResult) -> None:
-        factor, rows = result.factor, result.site_map.rows
-        self.weights, self.precision = result.weights, factor.precision()
-        self.tau, self.nu = factor.tau, result.site_shift
+    def __init__(self, mean: Tensor, solution: GaussianSolution) -> None:
+        factor = solution.factor
+        self.weights, self.precision = solution.weights, factor.precision()
+        self.tau, self.nu = factor.tau, solution.sites.shift
         self.influence = factor.influence()
-        prior = rows.apply(mean)
-        self.rows_mean = prior + factor.mean(self.nu - self.tau * prior)
-        self._site_tangent = result.site_map.tangent(factor, self.rows_mean, self.nu)
+        self.rows_mean = solution.row_means(mean.double())
+        self._site_tangent = solution.site_map.tangent(factor, self.rows_mean, self.nu)
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
-        return self.with_sites(covar, mean)[0]
+        change, _ = self.with_sites(covar.double(), mean.double())
+        return TermsChange(*(part.to(covar) for part in change))
 
     def with_sites(self, covar: Tensor, mean: Tensor) -> tuple[TermsChange, SiteChange]:
-        """The change of the posterior and that of its sites.
-
-        Args:
-            covar: ``K``, ``batch_shape x n x n``, with its graph.
-            mean: ``m``, ``batch_shape x n``, with its graph.
-        """
+        """The change of the posterior and that of its sites, in double precision."""
         covar, mean = covar - covar.detach(), mean - mean.detach()
         s, precision = self.influence, self.precision
         moved = mean.unsqueeze(-1) + covar @ self.weights.unsqueeze(-1)
@@ -294,86 +322,3 @@ class GaussianTangent:
         spread = s.mT @ (sites.precision.unsqueeze(-1) * s)
         change = TermsChange(weights, spread - precision @ covar @ precision)
         return change, sites
-
-
-# In posterior standard deviations, of which a hundredth is never missed.
-_MOST_ROUNDING = 1e-2
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianSolution(Solution[PosteriorTerms]):
-    """A Gaussian posterior, in terms of sites on rows of utilities.
-
-    Attributes:
-        engine: What found it.
-        prior: What it was found from.
-        result: The numbers.
-    """
-
-    engine: Engine
-    prior: UtilityPrior
-    result: GaussianResult
-
-    @property
-    def log_evidence(self) -> Tensor:
-        """See base class."""
-        return self.result.log_evidence
-
-    @cached_property
-    def terms(self) -> PosteriorTerms:
-        """See base class."""
-        result = self.result
-        return PosteriorTerms(
-            self.prior.points,
-            result.weights.unsqueeze(-1),
-            result.factor.root(),
-            result.factor.widening(),
-        )
-
-    @property
-    def sites(self) -> Sites:
-        """The sites, where the engine may start again."""
-        return Sites(self.result.site_precision, self.result.site_shift)
-
-    def diagnostics(self) -> dict[str, Any]:
-        """See base class."""
-        return {
-            "converged": not self.failures,
-            "iterations": self.result.iterations,
-            "residual": self.result.residual,
-            "rounding": self.result.rounding,
-            "log_evidence": self.log_evidence.detach(),
-        }
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """See base class."""
-        known = self.result
-        text = (
-            f"did not converge: after {known.iterations} iterations the residual is "
-            f"{known.residual:.1e} posterior standard deviations. Check for extreme "
-            "noise or output scale."
-        )
-        stopped = () if known.converged else (text,)
-        lost = (
-            "did not converge: its digits are gone. Answers are so precise beside the "
-            f"prior that rounding in {self.prior.covar.dtype} may move the posterior "
-            f"by {known.rounding:.1e} posterior standard deviations. Use double "
-            "precision, a larger noise or a smaller output scale."
-        )
-        rounded = () if known.rounding <= _MOST_ROUNDING else (lost,)
-        finite = self.evidence_failures(self.log_evidence)
-        finite = finite or self.weight_failures(known.weights)
-        return stopped + rounded + finite
-
-    def tangent(self, mean: Tensor) -> GaussianTangent:
-        """See base class."""
-        return GaussianTangent(mean, self.result)
-
-    def warm_start(self, further: FurtherAnswers | None = None) -> WarmStart:
-        """See base class."""
-        start = WarmStart(self.sites)
-        if further is None:
-            return start
-        first = self.engine.initial_sites(further.factors, further.moments)
-        return start.followed_by(further.sources, first)

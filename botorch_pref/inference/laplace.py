@@ -30,15 +30,21 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import (
+    Balance,
     Response,
     SitePosterior,
     SiteSolver,
     lost_digits,
     site_posterior,
 )
-from botorch_pref.inference.engine import Engine
+from botorch_pref.inference.engine import (
+    Engine,
+    Sites,
+    UtilityPrior,
+    WarmStart,
+    in_double,
+)
 from botorch_pref.inference.gaussian import (
-    GaussianResult,
     GaussianSolution,
     SiteChange,
     SiteMap,
@@ -46,11 +52,11 @@ from botorch_pref.inference.gaussian import (
     covariance_form,
     with_gradient_of,
 )
-from botorch_pref.inference.solution import UtilityPrior, WarmStart
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 
 _MAX_ITERATIONS = 100
+_TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
 # Roundings of the sum that terms far larger than it may leave in it.
@@ -65,13 +71,9 @@ _SHORT = 1e-6
 class _Point:
     """Utilities at which the log posterior is known up to a constant.
 
-    Attributes:
-        opposed: The pull of the prior in the solver's space, ``batch_shape x k``.
-        moved: The movement by which it pulls so, ``batch_shape x k``.
-        z: Rows, ``batch_shape x m``.
-        log_prob: Of the factors there.
-        pull: Of the factors beyond that of the prior, ``batch_shape x k``.
-        value: The log posterior, ``batch_shape``.
+    ``opposed`` is the pull of the prior in the solver's space, ``moved`` the movement
+    by which it pulls so, and ``pull`` that of the factors beyond it, each
+    ``batch_shape x k``; ``z`` are the rows and ``value`` is the log posterior.
     """
 
     opposed: Tensor
@@ -84,13 +86,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class _LogPosterior:
-    """The log posterior of utilities.
-
-    Attributes:
-        solver: Of prior and rows.
-        prior: Prior mean of the rows, ``batch_shape x m``.
-        factors: Of the rows.
-    """
+    """The log posterior of utilities; ``prior`` is the prior mean of the rows."""
 
     solver: SiteSolver
     prior: Tensor
@@ -103,6 +99,16 @@ class _LogPosterior:
         value = log_prob.value.sum(-1) - 0.5 * (opposed * moved).sum(-1)
         pull = self.solver.gather(log_prob.first) - opposed
         return _Point(opposed, moved, z, log_prob, pull, value)
+
+    def first(self, start: WarmStart | None) -> _Point:
+        """The mean under the sites of an earlier solution, or the prior mean."""
+        if start is None:
+            rows = torch.zeros_like(self.solver.variance + self.prior)
+            opposed = self.solver.gather(rows)
+            return self.at(opposed, opposed)
+        before, _ = site_posterior(self.solver, start.sites.precision)
+        shift = torch.addcmul(start.sites.shift, before.tau, self.prior, value=-1.0)
+        return self.at(*before.respond(self.solver.gather(shift))[:2])
 
 
 def _line_search(posterior: _LogPosterior, start: _Point, step: Response) -> _Point:
@@ -133,7 +139,7 @@ def _line_search(posterior: _LogPosterior, start: _Point, step: Response) -> _Po
 
 
 def _find_mode(
-    log_posterior: _LogPosterior, point: _Point, tolerance: float
+    log_posterior: _LogPosterior, point: _Point
 ) -> tuple[_Point, SitePosterior, Tensor, int]:
     """Mode, and the length of the last step: infinite where it is no mode."""
     before, iterations = torch.full_like(point.value, torch.inf), 0
@@ -146,15 +152,23 @@ def _find_mode(
         residual = step.decrement.abs().sqrt()
         # The evidence is not stationary in the mode, and its slope grows with the ratio
         # of output scale to noise: steps go on until they are nothing or only rounding.
-        stalled = (before <= tolerance) & (residual >= 0.5 * before)
+        stalled = (before <= _TOLERANCE) & (residual >= 0.5 * before)
         settled = settled | stalled | (residual <= _SETTLED)
-        settled = settled & (residual <= tolerance)
+        settled = settled & (residual <= _TOLERANCE)
         if iterations == _MAX_ITERATIONS or bool(settled.all()):
             residual = torch.where(proper, residual, torch.inf)
             return point, posterior, residual, iterations
         point = _line_search(log_posterior, point, step)
         before = residual
         iterations += 1
+
+
+def _pull_at_mode(
+    factors: Factors, z: Tensor, variance: Tensor, posterior: SitePosterior
+) -> Balance:
+    """The balance of the derivative of the log determinant in the mode."""
+    s = factors.curvature_gradient(z, 0.5 * variance)
+    return posterior.solve(s.unsqueeze(-1)).of_column()
 
 
 def _surrogate(
@@ -177,10 +191,8 @@ def _surrogate(
         + (\Sigma s)_i \partial \log p_i \big] d\theta.
     """
     with torch.no_grad():
-        variance = posterior.variance()
-        s = factors.curvature_gradient(z, 0.5 * variance)
-        _, moved, q, _ = posterior.solve(s.unsqueeze(-1)).of_column()
-        precision = posterior.precision()
+        variance, precision = posterior.variance(), posterior.precision()
+        _, moved, q, _ = _pull_at_mode(factors, z, variance, posterior)
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
     return (
@@ -190,98 +202,37 @@ def _surrogate(
     )
 
 
-@dataclass(frozen=True)
-class _CurvatureTangent:
-    """The change of sites that touch the log likelihood at the mode as that moves.
-
-    They do not pull at it: it moves as if they stayed.
-    """
-
-    factors: Factors
-    mode: Tensor
-
-    def __call__(self, of_mean: Tensor, of_variance: Tensor) -> SiteChange:
-        second = self.factors.log_prob(self.mode + of_mean).second
-        return SiteChange(second.detach() - second, torch.zeros_like(second))
-
-
 class ModeCurvature(SiteMap):
-    """The sites of Laplace: curvature and slope of the factors at the mode.
-
-    Args:
-        factors: Of the rows.
-    """
+    """The sites of Laplace: curvature and slope of the factors at the mode."""
 
     def __init__(self, factors: Factors) -> None:
         self._factors, self.rows = factors, factors.rows
 
     def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
+        """See base class.
+
+        Sites touch the log likelihood at the mode as that moves, and do not pull at it:
+        it moves as if they stayed.
+        """
+
+        def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
+            second = self._factors.log_prob(mean + of_mean).second
+            return SiteChange(second.detach() - second, torch.zeros_like(second))
+
+        return moved
+
+    def evidence_pull(self, factor: SitePosterior, mean: Tensor) -> Tensor:
         """See base class."""
-        return _CurvatureTangent(self._factors, mean)
-
-
-def laplace(
-    covar: Tensor,
-    mean: Tensor,
-    factors: Factors,
-    initial_sites: tuple[Tensor, Tensor] | None = None,
-) -> GaussianResult:
-    """The Laplace posterior and evidence of utilities given answers.
-
-    Args:
-        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
-        mean: Prior mean, ``batch_shape x n``.
-        factors: m factors on rows of the n points.
-        initial_sites: Precisions and shifts of an earlier solution to start from, each
-            ``batch_shape x m``; none start at the prior mean.
-
-    Returns:
-        The result; ``converged`` says whether the last Newton step, in posterior
-        standard deviations, was below the square root of the precision of the dtype.
-    """
-    tolerance = math.sqrt(torch.finfo(covar.dtype).eps)
-    rows = factors.rows
-    with torch.no_grad():
-        solver = choose_solver(covar, rows)
-        prior = rows.apply(mean)
-        batch = torch.broadcast_shapes(covar.shape[:-2], prior.shape[:-1])
-        log_posterior = _LogPosterior(solver, prior, factors)
-        opposed = moved = solver.gather(covar.new_zeros(*batch, rows.num_rows))
-        if initial_sites is not None:
-            tau, nu = initial_sites
-            before, _ = site_posterior(solver, tau)
-            shift = torch.addcmul(nu, before.tau, prior, value=-1.0)
-            opposed, moved, _ = before.respond(solver.gather(shift))
-        point, posterior, residual, iterations = _find_mode(
-            log_posterior, log_posterior.at(opposed, moved), tolerance
-        )
-        z = point.z
-        shift = torch.addcmul(point.log_prob.first, posterior.tau, z - prior)
-        balance = posterior.solve(shift.unsqueeze(-1)).of_column()
-        weights = balance.weights
-        value = point.value - 0.5 * posterior.log_det
-    return GaussianResult(
-        weights=weights,
-        log_evidence=with_gradient_of(
-            value,
-            lambda: _surrogate(covar, mean, factors, z, posterior, weights),
-        ),
-        site_precision=posterior.tau,
-        site_shift=point.log_prob.first + posterior.tau * z,
-        factor=posterior,
-        site_map=ModeCurvature(factors),
-        converged=bool((residual <= tolerance).all()),
-        iterations=iterations,
-        residual=float(residual.max()),
-        rounding=lost_digits(solver, posterior, balance),
-    )
+        return _pull_at_mode(self._factors, mean, factor.variance(), factor).weights
 
 
 class Laplace(Engine):
-    """The engine of :func:`laplace`.
+    """Laplace's approximation of posterior and evidence.
 
     It takes factors of every kind, but not those whose rows share noise: the mode of
-    such noise and of the utilities together is no mode of the utilities.
+    such noise and of the utilities together is no mode of the utilities. A solution has
+    converged where the last Newton step is shorter than 1.5e-8 posterior standard
+    deviations.
     """
 
     takes: ClassVar[frozenset[type[Any]]] = frozenset({Factors})
@@ -294,7 +245,31 @@ class Laplace(Engine):
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> GaussianSolution:
         """See base class."""
-        sites = None if start is None else start.sites
+        _, mean, covar = prior.in_double()
+        factors, start = in_double((factors, start))
+        with torch.no_grad():
+            solver = choose_solver(covar, factors.rows)
+            log_posterior = _LogPosterior(solver, factors.rows.apply(mean), factors)
+            first = log_posterior.first(start)
+            point, posterior, residual, iterations = _find_mode(log_posterior, first)
+            z, before = point.z, log_posterior.prior
+            shift = torch.addcmul(point.log_prob.first, posterior.tau, z - before)
+            balance = posterior.solve(shift.unsqueeze(-1)).of_column()
+            value = point.value - 0.5 * posterior.log_det
+        weights = balance.weights
+        eps = torch.finfo(prior.covar.dtype).eps
         return GaussianSolution(
-            self, prior, laplace(prior.covar, prior.mean, factors, sites)
+            engine=self,
+            prior=prior,
+            evidence=with_gradient_of(
+                value, lambda: _surrogate(covar, mean, factors, z, posterior, weights)
+            ),
+            weights=weights,
+            sites=Sites(posterior.tau, point.log_prob.first + posterior.tau * z),
+            factor=posterior,
+            site_map=ModeCurvature(factors),
+            converged=bool((residual <= _TOLERANCE).all()),
+            iterations=iterations,
+            residual=float(residual.max()),
+            rounding=lost_digits(solver, posterior, balance, eps),
         )

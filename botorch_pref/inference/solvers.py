@@ -1,8 +1,7 @@
 r"""Solvers of Gaussian conditioning, in the space of rows or of points.
 
-The rows are :math:`u = A (f - m) + e` with ``e ~ N(0, N)``, ``N`` block-diagonal with
-a small block for each answer. Given sites of precision ``T`` the noise integrates out
-of each block,
+Where rows outnumber points, noise ``e ~ N(0, N)`` that rows of one answer share
+integrates out of each block first. Given sites of precision ``T``,
 
 .. math::
     P = (N + T^{-1})^{-1}, \qquad Q = (I + N T)^{-1} = I - N P, \qquad
@@ -16,13 +15,13 @@ and leaves utilities with the sites :math:`P` on :math:`A f`, so that
     \log |B| = \log |I + N T| + \log |I + K A' P A| .
 
 The cost is that of points cubed plus answers times the cube of their size: 5,000
-rankings of ten items are as cheap as comparisons.
+rankings of ten items are as cheap as comparisons. Without such noise ``P`` is ``T``,
+``Q`` is ``I`` and ``M`` is zero.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from functools import cached_property
 
 import torch
@@ -40,87 +39,6 @@ from botorch_pref.inference.conditioning import (
 from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign
 
-# Posterior deviations by which weights may be off without being refined.
-_NEGLIGIBLE = 1e-9
-_SLOWEST, _MAX_TURNS = 0.1, 6
-
-
-def _num_turns(largest: float, eps: float) -> int:
-    """Number of refinements wanted at a largest eigenvalue of ``C T``."""
-    if not eps * largest * math.sqrt(max(largest, 0.0)) > _NEGLIGIBLE:
-        return 0
-    if eps * largest > _SLOWEST:
-        return _MAX_TURNS
-    return math.ceil(math.log(largest) / -math.log(eps * largest))
-
-
-class RefinedPosterior(SitePosterior):
-    r"""Conditioning whose weights of points are refined until that gains no more.
-
-    The sites leave utilities with a pull ``b`` of each point and with the precision
-    ``G`` between points. Their weights :math:`w = (I + G K)^{-1} b` are refined from
-    :math:`b - G \Sigma_f b` by the residual :math:`r = b - G K w - w`: each turn
-    multiplies the error by about the rounding unit times the largest eigenvalue of
-    ``C T``. Forces of thousands of answers that contradict each other are summed in
-    ``b``, before there is anything to solve for, and rounding of the sum moves means
-    by a few roundings of themselves.
-
-    Args:
-        solver: Of prior and rows.
-        tau: Precisions, ``batch_shape x m``.
-        gram: ``G``, ``batch_shape x n x n``.
-        root: ``R`` with ``K = R R'``, ``batch_shape x n x n``.
-    """
-
-    def __init__(
-        self, solver: SiteSolver, tau: Tensor, gram: Tensor, root: Tensor
-    ) -> None:
-        self._solver, self.tau, self._gram = solver, tau, gram
-        self._cholesky = site_cholesky(plus_identity(root.mT @ gram @ root))
-        # H with Sigma_f = H' H.
-        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
-        self._turns = _num_turns(
-            float((tau * solver.variance).sum(-1).amax()), torch.finfo(tau.dtype).eps
-        )
-
-    @abstractmethod
-    def covariance_times(self, values: Tensor) -> Tensor:
-        """See base class; without a difference of large numbers."""
-
-    def _white(self, pull: Tensor) -> Tensor:
-        """Movement ``v`` of white utilities ``f = R v``, ``batch_shape x n x k``."""
-        half = self._half @ pull
-        return torch.linalg.solve_triangular(self._cholesky.mT, half, upper=True)
-
-    def _weights(self, pull: Tensor) -> Tensor:
-        """``w`` for pulls ``b``, both ``batch_shape x n x k``."""
-        weights = pull - self._gram @ (self._half.mT @ (self._half @ pull))
-        for _ in range(self._turns):
-            left = pull - self._gram @ (self._solver.covar @ weights) - weights
-            change = self._gram @ (self._half.mT @ (self._half @ left))
-            weights = weights + left - change
-        return weights
-
-    def _points_influence(self) -> Tensor:
-        """``(I + K G)^-1``, ``batch_shape x n x n``."""
-        eye = torch.eye(self._gram.shape[-1], dtype=self.tau.dtype)
-        return self._weights(eye.to(self.tau.device)).mT
-
-    def cavity_ratio(self) -> Tensor:
-        """See base class."""
-        return 1 - self.tau * self.variance()
-
-    def weights(self, targets: Tensor) -> Tensor:
-        """See base class."""
-        return self.solve(self.tau.unsqueeze(-1) * targets).weights
-
-
-def _conditioned_root(root: Tensor, scale: Tensor) -> Tensor:
-    """``H = S L^-T`` with ``L L' = I + S' T S``, for ``C = S S'``."""
-    scaled = scale.unsqueeze(-1) * root
-    cholesky = site_cholesky(plus_identity(scaled.mT @ scaled))
-    return torch.linalg.solve_triangular(cholesky, root.mT, upper=False).mT
-
 
 class _RowFactor(SitePosterior):
     r"""Conditioned rows, each in the form that keeps its digits.
@@ -132,7 +50,7 @@ class _RowFactor(SitePosterior):
     """
 
     def __init__(self, rows: SparseDesign, covar: Tensor, tau: Tensor) -> None:
-        self._rows, self._covar, self.tau = rows, covar, tau
+        self.rows, self._covar, self.tau = rows, covar, tau
         self._scale = tau.sqrt()
         # C T^(1/2): its transpose is what LAPACK takes without a copy.
         self._scaled = covar * self._scale.unsqueeze(-2)
@@ -147,11 +65,6 @@ class _RowFactor(SitePosterior):
     def log_det(self) -> Tensor:
         """See base class."""
         return log_det(self._cholesky)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self._cholesky.shape[:-2]
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class."""
@@ -169,7 +82,7 @@ class _RowFactor(SitePosterior):
         return self._balance(forces, moved)
 
     def _balance(self, forces: Tensor, moved: Tensor) -> Balance:
-        weights = self._rows.adjoint_matrix(forces)
+        weights = self.rows.adjoint_matrix(forces)
         return Balance(forces, moved, weights, (forces * moved).sum(-2))
 
     @cached_property
@@ -192,32 +105,15 @@ class _RowFactor(SitePosterior):
         """See base class."""
         return self._variances[0]
 
-    def cavity_ratio(self) -> Tensor:
-        """See base class."""
+    def cavity_ratio(self, variance: Tensor) -> Tensor:
+        """See base class; without a difference where sites are precise."""
         return self._variances[1]
-
-    def weights(self, targets: Tensor) -> Tensor:
-        """See base class."""
-        scale = self._scale.unsqueeze(-1)
-        inner = torch.cholesky_solve(scale * targets, self._cholesky)
-        return self._rows.adjoint_matrix(scale * inner)
-
-    def influence(self) -> Tensor:
-        """See base class."""
-        rows, tau = self._rows, self.tau.unsqueeze(-1)
-        eye = torch.eye(rows.num_points, dtype=tau.dtype, device=tau.device)
-        values = rows.apply_matrix(eye)
-        forces, moved, *_ = self.solve(tau * values)
-        # The difference where it keeps its digits.
-        precise = tau * self.variance().unsqueeze(-1) > 0.5
-        safe = torch.where(precise, tau, 1.0)
-        return torch.where(precise, forces / safe, values - moved)
 
     def root(self) -> Tensor:
         """See base class."""
         scale = torch.diag_embed(self._scale)
         y = torch.linalg.solve_triangular(self._cholesky, scale, upper=False)
-        return self._rows.adjoint_matrix(y.mT)
+        return self.rows.adjoint_matrix(y.mT)
 
     def _row_precision(self) -> Tensor:
         inverse = torch.cholesky_inverse(self._cholesky)
@@ -225,15 +121,18 @@ class _RowFactor(SitePosterior):
 
     def precision(self) -> Tensor:
         """See base class."""
-        return self._rows.adjoint_congruence(self._row_precision())
+        return self.rows.adjoint_congruence(self._row_precision())
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""
         return noise.take_square(self._row_precision())
 
     def row_root(self) -> Tensor:
-        """See base class."""
-        return _conditioned_root(psd_root(self._covar), self._scale)
+        """See base class: ``S L^-T`` with ``L L' = I + S' T S``, for ``C = S S'``."""
+        root = psd_root(self._covar)
+        scaled = self._scale.unsqueeze(-1) * root
+        cholesky = site_cholesky(plus_identity(scaled.mT @ scaled))
+        return torch.linalg.solve_triangular(cholesky, root.mT, upper=False).mT
 
 
 class RowSolver(SiteSolver):
@@ -243,9 +142,8 @@ class RowSolver(SiteSolver):
         self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
     ) -> None:
         super().__init__(covar, rows, noise)
-        self._covar = rows.congruence(covar)
-        if noise is not None:
-            self._covar = self._covar + noise.dense()
+        own = rows.congruence(covar)
+        self._covar = own if noise is None else own + noise.dense()
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""
@@ -256,35 +154,128 @@ class RowSolver(SiteSolver):
         """See base class."""
         return self._covar.diagonal(dim1=-2, dim2=-1)
 
-    def prior_times(self, values: Tensor) -> Tensor:
+    def moved_by(self, pull: Tensor) -> Tensor:
         """See base class."""
-        return self._covar @ values
+        return (self._covar @ pull.unsqueeze(-1)).squeeze(-1)
 
 
-class _PointFactor(RefinedPosterior):
-    _solver: PointSolver
+# Posterior deviations by which weights may be off without being refined.
+_NEGLIGIBLE = 1e-9
+_SLOWEST, _MAX_TURNS = 0.1, 6
+
+
+def _num_turns(largest: float, eps: float) -> int:
+    """Number of refinements wanted at a largest eigenvalue of ``C T``."""
+    if not eps * largest * math.sqrt(max(largest, 0.0)) > _NEGLIGIBLE:
+        return 0
+    if eps * largest > _SLOWEST:
+        return _MAX_TURNS
+    return math.ceil(math.log(largest) / -math.log(eps * largest))
+
+
+class _OwnNoise:
+    """The noise of each answer conditioned on its sites: ``P``, ``N P`` and ``M``."""
+
+    def __init__(self, noise: NoiseBlocks, tau: Tensor) -> None:
+        self._blocks = noise
+        self._tau = tau.unsqueeze(-1)
+        scale = noise.take(self._tau).sqrt()
+        inner = site_cholesky(plus_identity(scale * noise.covariance * scale.mT))
+        half = torch.linalg.solve_triangular(
+            inner, torch.diag_embed(scale.squeeze(-1)), upper=False
+        )
+        self.precision = half.mT @ half
+        self._np = noise.covariance @ self.precision
+        self.covariance = noise.covariance - self._np @ noise.covariance
+        self.log_det = log_det(inner).sum(-1)
+
+    def oppose(self, values: Tensor) -> Tensor:
+        """``P values`` of rows."""
+        inner = self.precision @ self._blocks.take(values)
+        return self._blocks.put(inner, self._tau * values)
+
+    def soften(self, values: Tensor, transposed: bool = False) -> Tensor:
+        """``Q values`` of rows, or ``Q' values``."""
+        taken = self._blocks.take(values)
+        product = self._np.mT @ taken if transposed else self._np @ taken
+        return self._blocks.put(taken - product, values)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """``M values`` of rows."""
+        inner = self.covariance @ self._blocks.take(values)
+        return self._blocks.put(inner, torch.zeros_like(values))
+
+    def root(self) -> Tensor:
+        """``H`` with ``M = H H'``, in which each block has columns of its own."""
+        noise = self._blocks
+        own, t = psd_root(noise.covariance), noise.take(self._tau)
+        inner = site_cholesky(plus_identity(own.mT @ (t * own)))
+        own = torch.linalg.solve_triangular(inner, own.mT, upper=False).mT
+        blocks, _, k = own.shape[-3:]
+        columns = torch.eye(blocks, dtype=own.dtype, device=own.device)
+        wide = (own.unsqueeze(-2) * columns.view(blocks, 1, blocks, 1)).flatten(-2)
+        zeros = wide.new_zeros(*wide.shape[:-3], noise.num_rows, blocks * k)
+        return noise.put(wide, zeros)
+
+
+class _PointFactor(SitePosterior):
+    r"""Conditioning whose weights of points are refined until that gains no more.
+
+    The sites leave utilities with a pull ``b`` of each point and with the precision
+    ``G`` between points. Their weights :math:`w = (I + G K)^{-1} b` are refined from
+    :math:`b - G \Sigma_f b` by the residual :math:`r = b - G K w - w`: each turn
+    multiplies the error by about the rounding unit times the largest eigenvalue of
+    ``C T``. Forces of thousands of answers that contradict each other are summed in
+    ``b``, before there is anything to solve for, and rounding of the sum moves means
+    by a few roundings of themselves.
+    """
 
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:
-        self._rows = solver.rows
-        super().__init__(solver, tau, self._rows.gram(tau), solver.root)
+        self._solver, self.rows, self.tau = solver, solver.rows, tau
+        self._own = None if solver.noise is None else _OwnNoise(solver.noise, tau)
+        if self._own is None:
+            self._gram = self.rows.gram(tau)
+        else:
+            seen = self._own.oppose(solver.dense_rows)
+            self._gram = self.rows.adjoint_matrix(seen)
+        root = solver.root
+        self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
+        # H with Sigma_f = H' H.
+        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
+        self._turns = _num_turns(
+            float((tau * solver.variance).sum(-1).amax()), torch.finfo(tau.dtype).eps
+        )
 
     @property
     def log_det(self) -> Tensor:
         """See base class."""
-        return log_det(self._cholesky)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self._cholesky.shape[:-2]
+        own = log_det(self._cholesky)
+        return own if self._own is None else own + self._own.log_det
 
     def solve(self, shifts: Tensor) -> Balance:
-        """See base class."""
-        pull = self._rows.adjoint_matrix(shifts)
-        white = self._white(pull)
-        moved = self._rows.apply_matrix(self._solver.root @ white)
-        forces = shifts - self.tau.unsqueeze(-1) * moved
-        return Balance(forces, moved, self._weights(pull), white.square().sum(-2))
+        """See base class: ``a = Q' s - P A f`` and ``Sigma s = Q A f + M s``."""
+        own, noise = self._own, self._solver.noise
+        heard = shifts if own is None else own.soften(shifts, transposed=True)
+        pull = self.rows.adjoint_matrix(heard)
+        half = self._half @ pull
+        white = torch.linalg.solve_triangular(self._cholesky.mT, half, upper=True)
+        seen = self.rows.apply_matrix(self._solver.root @ white)
+        energy, weights = white.square().sum(-2), self._weights(pull)
+        if own is None or noise is None:
+            forces = shifts - self.tau.unsqueeze(-1) * seen
+            return Balance(forces, seen, weights, energy)
+        forces = heard - own.oppose(seen)
+        energy = energy + (forces * noise.times(forces)).sum(-2)
+        return Balance(forces, own.soften(seen) + own.spread(shifts), weights, energy)
+
+    def _weights(self, pull: Tensor) -> Tensor:
+        """``w`` for pulls ``b``, both ``batch_shape x n x k``."""
+        weights = pull - self._gram @ (self._half.mT @ (self._half @ pull))
+        for _ in range(self._turns):
+            left = pull - self._gram @ (self._solver.covar @ weights) - weights
+            change = self._gram @ (self._half.mT @ (self._half @ left))
+            weights = weights + left - change
+        return weights
 
     def respond(self, pull: Tensor) -> Response:
         """See base class; the decrement is a sum of squares."""
@@ -295,18 +286,34 @@ class _PointFactor(RefinedPosterior):
         moved = moved.squeeze(-1)
         return Response(moved, moved, half.square().sum((-2, -1)))
 
+    @cached_property
+    def _spread(self) -> Tensor:
+        """``Q A Sigma_f^(1/2)``, ``batch_shape x m x n``."""
+        spread = self.rows.apply_matrix(self._half.mT)
+        return spread if self._own is None else self._own.soften(spread)
+
     def covariance_times(self, values: Tensor) -> Tensor:
-        """See base class."""
-        inner = self._half @ self._rows.adjoint_matrix(values)
-        return self._rows.apply_matrix(self._half.mT @ inner)
+        """See base class; without a difference of large numbers."""
+        product = self._spread @ (self._spread.mT @ values)
+        return product if self._own is None else product + self._own.spread(values)
 
     def influence(self) -> Tensor:
-        """See base class."""
-        return self._rows.apply_matrix(self._points_influence())
+        """See base class: ``Q A (I + K G)^-1``."""
+        eye = torch.eye(
+            self.rows.num_points, dtype=self.tau.dtype, device=self.tau.device
+        )
+        seen = self.rows.apply_matrix(self._weights(eye).mT)
+        return seen if self._own is None else self._own.soften(seen)
 
     def variance(self) -> Tensor:
         """See base class."""
-        return self.row_root().square().sum(-1)
+        variance = self._spread.square().sum(-1)
+        if self._own is None or self._solver.noise is None:
+            return variance
+        own = NoiseBlocks(
+            self._solver.noise.rows, self._own.covariance, variance.shape[-1]
+        )
+        return variance + own.diagonal()
 
     def root(self) -> Tensor:
         """See base class."""
@@ -321,22 +328,34 @@ class _PointFactor(RefinedPosterior):
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""
-        # T - T Sigma T
-        t = self.tau.unsqueeze(-1)
-        spread = noise.take(t * self.row_root())
-        return torch.diag_embed(noise.take(t).squeeze(-1)) - spread @ spread.mT
+        if self._own is None:
+            return super().noise_precision(noise)
+        seen = self._own.oppose(self.rows.apply_matrix(self._half.mT))
+        spread = noise.take(seen)
+        return self._own.precision - spread @ spread.mT
 
     def row_root(self) -> Tensor:
         """See base class."""
-        return self._rows.apply_matrix(self._half.mT)
+        if self._own is None:
+            return self._spread
+        own = self._own.root()
+        own = own.expand(*self._spread.shape[:-2], *own.shape[-2:])
+        return torch.cat([self._spread, own], dim=-1)
 
 
 class PointSolver(SiteSolver):
-    """Solver on ``K``, n x n: for fewer points than rows."""
+    """Solver on ``K``, n x n, and on the noise of each answer by itself."""
 
-    def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
-        super().__init__(covar, rows)
+    def __init__(
+        self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
+    ) -> None:
+        super().__init__(covar, rows, noise)
         self.root = psd_root(covar)
+
+    @cached_property
+    def dense_rows(self) -> Tensor:
+        """``A``, ``batch_shape x m x n``."""
+        return self.rows.dense()
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""
@@ -345,11 +364,8 @@ class PointSolver(SiteSolver):
     @cached_property
     def variance(self) -> Tensor:
         """See base class."""
-        return self.rows.apply_matrix(self.root).square().sum(-1)
-
-    def prior_times(self, values: Tensor) -> Tensor:
-        """See base class."""
-        return self.rows.apply_matrix(self.covar @ self.rows.adjoint_matrix(values))
+        known = self.rows.apply_matrix(self.root).square().sum(-1)
+        return known if self.noise is None else known + self.noise.diagonal()
 
     def gather(self, forces: Tensor) -> Tensor:
         """See base class."""
@@ -365,151 +381,10 @@ class PointSolver(SiteSolver):
         return self.rows.apply((self.root @ moved.unsqueeze(-1)).squeeze(-1))
 
 
-class _BlockPointFactor(RefinedPosterior):
-    _solver: BlockPointSolver
-
-    def __init__(self, solver: BlockPointSolver, tau: Tensor) -> None:
-        noise = solver.noise
-        scale = noise.take(tau.unsqueeze(-1)).sqrt()
-        covariance = noise.covariance
-        inner = site_cholesky(plus_identity(scale * covariance * scale.mT))
-        precision_half = torch.linalg.solve_triangular(
-            inner, torch.diag_embed(scale.squeeze(-1)), upper=False
-        )
-        self._p = precision_half.mT @ precision_half
-        self._np = covariance @ self._p
-        self._m = covariance - self._np @ covariance
-        a = solver.dense_rows
-        self._pa = noise.put(self._p @ noise.take(a), tau.unsqueeze(-1) * a)
-        self._inner = inner
-        super().__init__(solver, tau, solver.rows.adjoint_matrix(self._pa), solver.root)
-
-    @property
-    def log_det(self) -> Tensor:
-        """See base class."""
-        return log_det(self._cholesky) + log_det(self._inner).sum(-1)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """See base class."""
-        return self._cholesky.shape[:-2]
-
-    @cached_property
-    def _spread(self) -> Tensor:
-        """``Q A Sigma_f^(1/2)``, ``batch_shape x m x n``."""
-        noise, rows = self._solver.noise, self._solver.rows
-        spread = rows.apply_matrix(self._half.mT)
-        taken = noise.take(spread)
-        return noise.put(taken - self._np @ taken, spread)
-
-    def solve(self, shifts: Tensor) -> Balance:
-        """See base class: ``a = Q' s - P A f`` and ``Sigma s = Q A f + M s``."""
-        noise, rows = self._solver.noise, self._solver.rows
-        taken = noise.take(shifts)
-        heard = noise.put(taken - self._np.mT @ taken, shifts)
-        pull = rows.adjoint_matrix(heard)
-        white = self._white(pull)
-        moved = rows.apply_matrix(self._solver.root @ white)
-        seen = noise.take(moved)
-        opposed = noise.put(self._p @ seen, self.tau.unsqueeze(-1) * moved)
-        own = noise.put(seen - self._np @ seen + self._m @ taken, moved)
-        forces = heard - opposed
-        energy = white.square().sum(-2) + (forces * noise.times(forces)).sum(-2)
-        return Balance(forces, own, self._weights(pull), energy)
-
-    def covariance_times(self, values: Tensor) -> Tensor:
-        """See base class."""
-        noise = self._solver.noise
-        own = noise.put(self._m @ noise.take(values), torch.zeros_like(values))
-        return own + self._spread @ (self._spread.mT @ values)
-
-    def influence(self) -> Tensor:
-        """See base class: ``Q A (I + K G)^-1``."""
-        noise = self._solver.noise
-        seen = self._solver.rows.apply_matrix(self._points_influence())
-        taken = noise.take(seen)
-        return noise.put(taken - self._np @ taken, seen)
-
-    def variance(self) -> Tensor:
-        """See base class."""
-        noise = self._solver.noise
-        own = self._m.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
-        spread = self._spread.square().sum(-1, keepdim=True)
-        return noise.put(own + noise.take(spread), spread).squeeze(-1)
-
-    def root(self) -> Tensor:
-        """See base class."""
-        u = psd_root(self._gram)
-        b = plus_identity(u.mT @ self._solver.covar @ u)
-        return torch.linalg.solve_triangular(site_cholesky(b), u.mT, upper=False).mT
-
-    def precision(self) -> Tensor:
-        """See base class."""
-        half = self._half @ self._gram
-        return self._gram - half.mT @ half
-
-    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """See base class."""
-        spread = noise.take(self._pa @ self._half.mT)
-        return self._p - spread @ spread.mT
-
-    def row_root(self) -> Tensor:
-        """See base class."""
-        noise = self._solver.noise
-        own = psd_root(noise.covariance)
-        t = noise.take(self.tau.unsqueeze(-1))
-        inner = site_cholesky(plus_identity(own.mT @ (t * own)))
-        own = torch.linalg.solve_triangular(inner, own.mT, upper=False).mT
-        blocks, _, k = own.shape[-3:]
-        columns = torch.eye(blocks, dtype=own.dtype, device=own.device)
-        # Each block has columns of its own.
-        wide = (own.unsqueeze(-2) * columns.view(blocks, 1, blocks, 1)).flatten(-2)
-        zeros = wide.new_zeros(*wide.shape[:-3], noise.num_rows, blocks * k)
-        return torch.cat([self._spread, noise.put(wide, zeros)], dim=-1)
-
-
-class BlockPointSolver(SiteSolver):
-    """Solver on ``K``, n x n, and on the noise of each answer by itself."""
-
-    noise: NoiseBlocks
-
-    def __init__(self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks) -> None:
-        super().__init__(covar, rows, noise)
-        self.root = psd_root(covar)
-        eye = torch.eye(rows.num_points, dtype=covar.dtype, device=covar.device)
-        self.dense_rows = rows.apply_matrix(eye)
-
-    def factor(self, tau: Tensor) -> SitePosterior:
-        """See base class."""
-        return _BlockPointFactor(self, tau)
-
-    @cached_property
-    def variance(self) -> Tensor:
-        """See base class."""
-        known = self.rows.apply_matrix(self.root).square().sum(-1)
-        return known + self.noise.diagonal()
-
-    def prior_times(self, values: Tensor) -> Tensor:
-        """See base class."""
-        inner = self.covar @ self.rows.adjoint_matrix(values)
-        return self.rows.apply_matrix(inner) + self.noise.times(values)
-
-
 def choose_solver(
     covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
 ) -> SiteSolver:
-    """The solver of the smaller space.
-
-    Args:
-        covar: ``K``, ``batch_shape x n x n``.
-        rows: ``A``, m rows over n points.
-        noise: What rows of one answer share, if they do.
-
-    Returns:
-        A :class:`RowSolver` when ``m <= n``, else a solver of the points.
-    """
+    """The solver of the smaller space: that of rows where these are at most as many."""
     if rows.num_rows <= rows.num_points:
         return RowSolver(covar, rows, noise)
-    if noise is None:
-        return PointSolver(covar, rows)
-    return BlockPointSolver(covar, rows, noise)
+    return PointSolver(covar, rows, noise)

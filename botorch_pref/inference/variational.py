@@ -1,7 +1,5 @@
 r"""Variational inference by lower bounds that are Gaussian in the utilities.
 
-The ascent of a Gaussian lower bound of the evidence.
-
 The likelihood is replaced by a lower bound of parameters ``b`` that is Gaussian in the
 utilities, see :mod:`botorch_pref.inference.variational_bounds`. Then
 
@@ -10,18 +8,13 @@ utilities, see :mod:`botorch_pref.inference.variational_bounds`. Then
     \exp(\nu(b)' z - \tfrac12 z' T(b) z) \, du
 
 is maximised in ``b`` by turns: the Gaussian for given ``b`` (step 16a of Guo et al.
-2020), the best ``b`` for a given Gaussian (step 16b).
-
-The variational posterior of utilities (Guo et al. 2020): a Gaussian under a bound.
-
-Jaakkola and Jordan's bound (1997) for pairs, Bouchard's (2007) for larger sets; the
-ascent is that of :mod:`botorch_pref.inference.variational`.
+2020), the best ``b`` for a given Gaussian (step 16b). The bounds are Jaakkola and
+Jordan's (1997) for pairs, Bouchard's (2007) for larger sets.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,16 +25,20 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import SitePosterior, lost_digits
-from botorch_pref.inference.engine import Engine
+from botorch_pref.inference.engine import (
+    Engine,
+    Sites,
+    UtilityPrior,
+    WarmStart,
+    in_double,
+)
 from botorch_pref.inference.gaussian import (
-    GaussianResult,
     GaussianSolution,
     ImplicitSiteMap,
     SiteDerivatives,
     covariance_form,
     with_gradient_of,
 )
-from botorch_pref.inference.solution import UtilityPrior, WarmStart
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.inference.variational_bounds import Bound, bound_of
 from botorch_pref.likelihoods.factors import Factors
@@ -56,7 +53,7 @@ _TOLERANCE = 1e-7
 
 
 class Conditioned(Protocol):
-    """Rows given sites; see :class:`.SitePosterior`."""
+    """Rows given sites: what the ascent needs of a :class:`.SitePosterior`."""
 
     @property
     def log_det(self) -> Tensor:
@@ -77,7 +74,7 @@ _Out = TypeVar("_Out", bound=Conditioned, covariant=True)
 
 
 class Conditioner(Protocol[_Out]):
-    """The prior of rows; see :class:`.SiteSolver`."""
+    """The prior of rows: what the ascent needs of a :class:`.SiteSolver`."""
 
     @property
     def variance(self) -> Tensor:
@@ -93,32 +90,14 @@ class Conditioner(Protocol[_Out]):
     def newton_step(
         self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
     ) -> Tensor:
-        """Newton step of the rows under a force and a curvature, see :class:`Bound`.
-
-        Args:
-            curvature: ``c``, ``batch_shape x m``.
-            groups: ``V``, or None.
-            force: ``batch_shape x m``.
-
-        Returns:
-            ``A (K^-1 + A' diag(c) A - V'V)^-1 A' force``, ``batch_shape x m``.
-        """
+        """``A (K^-1 + A' diag(c) A - V'V)^-1 A' force``; see :class:`.Bound`."""
 
 
 @dataclass(frozen=True)
 class BoundStep(Generic[ConditionedT]):
     """The Gaussian under one choice of bound parameters, and better parameters.
 
-    Attributes:
-        solver: The prior of the rows.
-        bound: The lower bound of the likelihood.
-        parameters: ``b``, ``batch_shape x num_parameters``.
-        tau: Site precisions, ``batch_shape x m``.
-        nu: Site shifts, ``batch_shape x m``.
-        factor: The conditioned rows.
-        mean: Of the rows ``z``, ``batch_shape x m``.
-        variance: Of the rows, ``batch_shape x m``.
-        value: The lower bound, ``batch_shape``: equation 25 of Guo et al. (2020).
+    ``value``, ``batch_shape``, is the lower bound: equation 25 of Guo et al. (2020).
     """
 
     solver: Conditioner[ConditionedT]
@@ -195,7 +174,6 @@ def ascend(
     prior: Tensor,
     bound: Bound,
     parameters: Tensor,
-    tolerance: float,
 ) -> Iterator[BoundStep[ConditionedT]]:
     """Raises the lower bound until better parameters would not move the Gaussian.
 
@@ -204,21 +182,12 @@ def ascend(
     :func:`.profile_curvature`. So the parameters
     are made for the means after a step of Newton's. That is kept where it raises the
     bound by at least what the plain turn is sure to; else the plain turn is taken. The
-    bound never falls, and rises at least as algorithm 1 would make it.
-
-    Args:
-        solver: The prior of the rows.
-        prior: Prior mean of the rows, ``batch_shape x m``.
-        bound: The lower bound of the likelihood.
-        parameters: Where to start, ``batch_shape x num_parameters``.
-        tolerance: For the residual.
-
-    Yields:
-        The start and every step that was taken.
+    bound never falls, and rises at least as algorithm 1 would make it. The start comes
+    first, then every step that was taken; ``prior`` is the prior mean of the rows.
     """
     step = _step(solver, prior, bound, parameters)
     yield step
-    while not bool((step.residual <= tolerance).all()):
+    while not bool((step.residual <= _TOLERANCE).all()):
         ahead = bound.best(step.mean + step.newton_step, step.variance)
         new = _step(solver, prior, bound, ahead)
         slack = 10 * torch.finfo(step.value.dtype).eps * (1 + step.value.abs())
@@ -235,11 +204,6 @@ def first_parameters(bound: Bound, prior: Tensor, variance: Tensor) -> Tensor:
 
     The best ones for a wide prior are so far from the answers that the way back takes
     many steps. Those for unit variances, the width of a logistic function, are not.
-
-    Args:
-        bound: The lower bound of the likelihood.
-        prior: Prior mean of the rows, ``batch_shape x m``.
-        variance: Prior variance of the rows, ``batch_shape x m``.
     """
     return bound.best(*torch.broadcast_tensors(prior, variance.clamp_max(1.0)))
 
@@ -250,20 +214,12 @@ def last_step(
     bound: Bound,
     parameters: Tensor,
 ) -> tuple[BoundStep[ConditionedT], int, bool]:
-    """The end of the ascent, its number of steps, and whether it converged.
-
-    Args:
-        solver: The prior of the rows.
-        prior: Prior mean of the rows, ``batch_shape x m``.
-        bound: The lower bound of the likelihood.
-        parameters: Where to start, ``batch_shape x num_parameters``.
-    """
-    tolerance = max(_TOLERANCE, math.sqrt(torch.finfo(prior.dtype).eps))
-    steps = ascend(solver, prior, bound, parameters, tolerance)
+    """The end of the ascent, its number of steps, and whether it converged."""
+    steps = ascend(solver, prior, bound, parameters)
     numbered = enumerate(itertools.islice(steps, _MAX_ITERATIONS), start=1)
     # A deque of one keeps no other factor alive.
     ((iterations, step),) = deque(numbered, maxlen=1)
-    return step, iterations, bool((step.residual <= tolerance).all())
+    return step, iterations, bool((step.residual <= _TOLERANCE).all())
 
 
 class _PointConditioner:
@@ -308,11 +264,7 @@ def _surrogate(
 
 
 class BestBound(ImplicitSiteMap):
-    """The sites of the bound with the best parameters for the moments.
-
-    Args:
-        bound: The lower bound of the likelihood.
-    """
+    """The sites of the bound with the best parameters for the moments."""
 
     def __init__(self, bound: Bound) -> None:
         self._bound, self.rows = bound, bound.rows
@@ -336,76 +288,55 @@ class BestBound(ImplicitSiteMap):
         return SiteDerivatives(slopes.movedim(0, -2))
 
 
-def variational(
-    covar: Tensor,
-    mean: Tensor,
-    factors: Factors,
-    initial_sites: tuple[Tensor, Tensor] | None = None,
-) -> GaussianResult:
-    """The variational posterior of utilities given answers, and its lower bound.
-
-    The sites of the result are on the rows of the bound: one for each pair, one for
-    each item of each larger set.
-
-    Args:
-        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
-        mean: Prior mean, ``batch_shape x n``.
-        factors: Logistic and softmax factors of the n points.
-        initial_sites: Precisions and shifts of an earlier solution to start from, each
-            ``batch_shape x m``; none start at the prior.
-
-    Returns:
-        The result, with the lower bound as its evidence; ``converged`` says whether one
-        more turn would move the Gaussian by at most 1e-7 standard deviations (3e-4 in
-        single precision).
-
-    Raises:
-        UnsupportedFeedbackError: Factors of another kind.
-    """
-    with torch.no_grad():
-        bound = bound_of(factors)
-        rows = bound.rows
-        solver = _PointConditioner(covar, rows)
-        prior = rows.apply(mean)
-        if initial_sites is None:
-            parameters = first_parameters(bound, prior, solver.variance)
-        else:
-            tau, nu = initial_sites
-            before = solver.factor(tau)
-            z = prior + before.mean(nu - tau * prior)
-            parameters = bound.best(z, before.variance().clamp_min(0.0))
-        step, iterations, converged = last_step(solver, prior, bound, parameters)
-        shift = torch.addcmul(step.nu, step.tau, prior, value=-1.0).unsqueeze(-1)
-        balance = step.factor.solve(shift).of_column()
-        weights = balance.weights
-    return GaussianResult(
-        weights=weights,
-        log_evidence=with_gradient_of(
-            step.value, lambda: _surrogate(covar, mean, step.factor, weights)
-        ),
-        site_precision=step.tau,
-        site_shift=step.nu,
-        factor=step.factor,
-        site_map=BestBound(bound),
-        converged=converged,
-        iterations=iterations,
-        residual=float(step.residual.max()),
-        rounding=lost_digits(solver.rows_solver, step.factor, balance),
-    )
-
-
 class VariationalBound(Engine):
-    """The engine of :func:`variational`."""
+    """The variational posterior of utilities, and its lower bound as the evidence.
+
+    Its sites are on the rows of the bound: one for each pair, one for each item of each
+    larger set. A solution has converged where one more turn would move the Gaussian by
+    at most 1e-7 standard deviations.
+    """
 
     takes: ClassVar = frozenset({LogitFactors, PlackettLuceFactors})
 
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> GaussianSolution:
-        """See base class."""
-        sites = None if start is None else start.sites
+        """See base class.
+
+        Raises:
+            UnsupportedFeedbackError: Factors of another kind.
+        """
+        _, mean, covar = prior.in_double()
+        factors, start = in_double((factors, start))
+        with torch.no_grad():
+            bound = bound_of(factors)
+            solver = _PointConditioner(covar, bound.rows)
+            before = bound.rows.apply(mean)
+            if start is None:
+                parameters = first_parameters(bound, before, solver.variance)
+            else:
+                tau, nu = start.sites
+                earlier = solver.factor(tau)
+                z = before + earlier.mean(nu - tau * before)
+                parameters = bound.best(z, earlier.variance().clamp_min(0.0))
+            step, iterations, converged = last_step(solver, before, bound, parameters)
+            shift = torch.addcmul(step.nu, step.tau, before, value=-1.0)
+            balance = step.factor.solve(shift.unsqueeze(-1)).of_column()
+        weights, eps = balance.weights, torch.finfo(prior.covar.dtype).eps
         return GaussianSolution(
-            self, prior, variational(prior.covar, prior.mean, factors, sites)
+            engine=self,
+            prior=prior,
+            evidence=with_gradient_of(
+                step.value, lambda: _surrogate(covar, mean, step.factor, weights)
+            ),
+            weights=weights,
+            sites=Sites(step.tau, step.nu),
+            factor=step.factor,
+            site_map=BestBound(bound),
+            converged=converged,
+            iterations=iterations,
+            residual=float(step.residual.max()),
+            rounding=lost_digits(solver.rows_solver, step.factor, balance, eps),
         )
 
     def site_rows(self, factors: Factors) -> SparseDesign:

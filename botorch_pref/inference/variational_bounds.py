@@ -1,16 +1,11 @@
 r"""Lower bounds of logistic and softmax factors that are Gaussian in the utilities.
 
-Lower bounds of likelihoods that are Gaussian in the utilities.
-
 A bound of parameters ``b`` is a site on each of its rows ``z = A f`` and an intercept,
 
 .. math:: \log p(y \mid z) \ge c(b) + \nu(b)' z - \tfrac12 z' T(b) z .
 
-Symbols and equations are those of Guo et al. (2020).
-
-Quadratic lower bounds of logistic and softmax probabilities.
-
-With :math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)` and the intercept
+Symbols and equations are those of Guo et al. (2020). With
+:math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)` and the intercept
 :math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, for every
 :math:`\xi` (Jaakkola and Jordan 1997)
 
@@ -45,7 +40,7 @@ from botorch_pref.likelihoods.logit import (
     in_some_element,
     stage_items,
 )
-from botorch_pref.linalg.covariance import joint_shape
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, stack_rows
 
 
@@ -64,12 +59,7 @@ class Bound(ABC):
     def best(self, mean: Tensor, variance: Tensor) -> Tensor:
         """The parameters with the largest expected bound: step (16b).
 
-        Args:
-            mean: Of the rows, ``batch_shape x m``.
-            variance: Of the rows, ``batch_shape x m``, nonnegative.
-
-        Returns:
-            ``batch_shape x num_parameters``.
+        Given means and variances of the rows, ``batch_shape x m``.
         """
 
     @abstractmethod
@@ -87,15 +77,9 @@ class Bound(ABC):
         r"""Minus the Hessian of the best expected bound in the mean utilities.
 
         With the best parameters for every mean. It is
-        :math:`A' \mathrm{diag}(c) A - V'V`, where V couples the items of a set.
-
-        Args:
-            parameters: The best ones for the moments, ``batch_shape x num_parameters``.
-            mean: Of the rows, ``batch_shape x m``.
-            variance: Of the rows, ``batch_shape x m``, nonnegative.
-
-        Returns:
-            ``c``, ``batch_shape x m``, nonnegative, and ``V``; None for zero.
+        :math:`A' \mathrm{diag}(c) A - V'V`, where ``c`` is nonnegative and ``V``, None
+        for zero, couples the items of a set. The parameters are the best for the
+        moments.
         """
 
     def expected(self, parameters: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -106,14 +90,7 @@ class Bound(ABC):
 
 
 def bound_curvature(xi: Tensor) -> Tensor:
-    r""":math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0.
-
-    Args:
-        xi: Any shape.
-
-    Returns:
-        In (0, 1/8], same shape.
-    """
+    r""":math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0."""
     # The first term that 1/8 leaves out is -xi^2 / 96.
     flat = xi.abs() < math.sqrt(torch.finfo(xi.dtype).eps)
     safe = torch.where(flat, 1.0, xi)
@@ -121,14 +98,7 @@ def bound_curvature(xi: Tensor) -> Tensor:
 
 
 def bound_intercept(xi: Tensor) -> Tensor:
-    r""":math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, even.
-
-    Args:
-        xi: Any shape.
-
-    Returns:
-        At most ``-log 2``, same shape.
-    """
+    r""":math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, even."""
     xi = xi.abs()
     return logsigmoid(xi) - 0.5 * xi + bound_curvature(xi) * xi.square()
 
@@ -141,14 +111,7 @@ def profile_curvature(distance: Tensor, variance: Tensor) -> Tensor:
 
     .. math::
         \frac{s}{\xi^2} \, 2 \lambda(\xi)
-        + \frac{x^2}{\xi^2} \, \tfrac14 \mathrm{sech}^2(\xi / 2).
-
-    Args:
-        distance: ``x``, any shape.
-        variance: ``s``, nonnegative, broadcastable with ``distance``.
-
-    Returns:
-        In (0, 1/4], of the broadcast shape.
+        + \frac{x^2}{\xi^2} \, \tfrac14 \mathrm{sech}^2(\xi / 2) \in (0, 1/4].
     """
     square = variance + distance.square()
     positive = square > 0
@@ -161,13 +124,9 @@ def profile_curvature(distance: Tensor, variance: Tensor) -> Tensor:
 class JaakkolaJordanBound(Bound):
     r"""Jaakkola and Jordan's bound, with a parameter :math:`\zeta` for each pair.
 
-    Wins and losses of a pair have the same bound but for its linear term.
-
-    Args:
-        rows: Differences, winner minus loser.
-        wins: How often the winner won, ``batch_shape x m``; 0 where a row stands for
-            nothing.
-        losses: How often it lost, ``batch_shape x m``.
+    Rows are differences, of which the first won ``wins`` and lost ``losses`` times,
+    both zero where a row stands for nothing. Their bound differs in its linear term
+    alone.
     """
 
     def __init__(self, rows: SparseDesign, wins: Tensor, losses: Tensor) -> None:
@@ -200,12 +159,7 @@ _MAX_STEPS = 100
 class BouchardBound(Bound):
     r"""Bouchard's bound: :math:`\xi` for each item and :math:`\alpha` for each set.
 
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-        num_points: ``n``.
-        like: A tensor whose dtype and device the rows take.
-        counts: How often each set was chosen from so, ``batch_shape x L``; None for
-            once.
+    Arguments are those of :func:`stage_bound`.
     """
 
     def __init__(
@@ -329,11 +283,7 @@ class BouchardBound(Bound):
 
 
 class JointBound(Bound):
-    """Several bounds, one under another.
-
-    Args:
-        blocks: At least one.
-    """
+    """Several bounds, one under another."""
 
     def __init__(self, blocks: Sequence[Bound]) -> None:
         self._blocks = blocks
@@ -368,24 +318,21 @@ class JointBound(Bound):
         )
         results = [block.curvature(p, m, v) for block, p, m, v in parts]
         groups = [group for _, group in results if group is not None]
-        return _join([c for c, _ in results]), stack_rows(groups) if groups else None
+        return join_rows([c for c, _ in results]), stack_rows(
+            groups
+        ) if groups else None
 
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """See base class."""
         parts = zip(self._blocks, self._parts(parameters), strict=True)
         tau, nu = zip(*(block.sites(part) for block, part in parts), strict=True)
-        return _join(tau), _join(nu)
+        return join_rows(tau), join_rows(nu)
 
     def intercept(self, parameters: Tensor) -> Tensor:
         """See base class."""
         parts = zip(self._blocks, self._parts(parameters), strict=True)
         values = [block.intercept(part) for block, part in parts]
         return torch.stack(torch.broadcast_tensors(*values)).sum(0)
-
-
-def _join(parts: Sequence[Tensor]) -> Tensor:
-    batch = joint_shape(*(part.shape[:-1] for part in parts))
-    return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
 
 def stage_bound(
@@ -418,14 +365,7 @@ def stage_bound(
 
 @singledispatch
 def bound_of(factors: Factors) -> Bound:
-    """The lower bound of some factors.
-
-    Args:
-        factors: Logistic or softmax factors, or both.
-
-    Raises:
-        UnsupportedFeedbackError: Factors of another kind.
-    """
+    """The lower bound of logistic or softmax factors, or of both."""
     raise UnsupportedFeedbackError(
         f"{type(factors).__name__} has no Gaussian lower bound here; use Laplace or EP."
     )

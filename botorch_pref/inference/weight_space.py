@@ -1,24 +1,18 @@
 r"""Engines of utilities that are linear in features, in the space of weights.
 
-Laplace's approximation of the posterior of weights under Plackett and Luce.
-
-Utilities are :math:`f = X \theta` with :math:`\theta \sim N(0, I / \eta)`. With the
-choice probabilities ``p`` of a set and their mean features :math:`\bar x`, the log
-posterior is concave with minus Hessian
+Utilities are :math:`f = X \theta` with :math:`\theta \sim N(0, I / \eta)`. Laplace's
+approximation is for choices by Plackett and Luce: with the probabilities ``p`` of a set
+and their mean features :math:`\bar x`, the log posterior is concave with minus Hessian
 :math:`\eta I + \sum_l \sum_{j \in l} p_j (x_j - \bar x_l)(x_j - \bar x_l)'`.
-
-The variational posterior of weights (Guo et al. 2020, algorithm 1).
-
-Utilities are :math:`f = X \theta` with :math:`\theta \sim N(0, I / \eta)`. The bound
-and its ascent are those of :mod:`.bound_ascent`; only the
-Gaussian is conditioned in the space of the ``d`` weights.
+The variational posterior (Guo et al. 2020, algorithm 1) has the bound and the ascent of
+:mod:`.variational`; only the Gaussian is conditioned in the space of the ``d`` weights.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -26,8 +20,8 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
+from botorch_pref.inference.engine import Solution, in_double
 from botorch_pref.inference.gaussian import with_gradient_of
-from botorch_pref.inference.solution import Solution
 from botorch_pref.inference.variational import first_parameters, last_step
 from botorch_pref.inference.variational_bounds import stage_bound
 from botorch_pref.likelihoods.logit import StageItems, in_some_element, stage_items
@@ -58,14 +52,7 @@ class WeightPosterior:
 
 
 def precision_cholesky(precision: Tensor) -> Tensor:
-    """The Cholesky factor of a posterior precision.
-
-    Args:
-        precision: ``batch_shape x d x d``.
-
-    Raises:
-        PrecisionError: It is not positive definite in this floating point type.
-    """
+    """The Cholesky factor of a posterior precision, ``batch_shape x d x d``."""
     factor, info = torch.linalg.cholesky_ex(precision)
     if bool(info.any()):
         raise PrecisionError(
@@ -78,11 +65,7 @@ def precision_cholesky(precision: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class WeightSolution(Solution[WeightPosterior]):
-    """A Gaussian posterior of the weights of linear utilities.
-
-    Attributes:
-        posterior: The numbers.
-    """
+    """A Gaussian posterior of the weights of linear utilities."""
 
     posterior: WeightPosterior
 
@@ -121,11 +104,7 @@ class WeightSolution(Solution[WeightPosterior]):
 
 @dataclass(frozen=True)
 class WeightEngine:
-    """A method of inference over weights.
-
-    Attributes:
-        find: From features, stages, the prior's precision and counts to the posterior.
-    """
+    """A method of inference over weights; ``find`` takes what :meth:`solve` does."""
 
     find: Callable[[Tensor, Tensor, Tensor, Tensor | None], WeightPosterior]
 
@@ -146,22 +125,27 @@ class WeightEngine:
             counts: How often each set was chosen from so, ``batch_shape x L``; None for
                 once.
         """
-        return WeightSolution(self.find(features, stages, precision, counts))
+        given = in_double((features, stages, precision, counts))
+        found = self.find(*given)
+        parts = (found.mean, found.covariance, found.log_evidence)
+        mean, covariance, evidence = (part.to(features) for part in parts)
+        return WeightSolution(
+            replace(found, mean=mean, covariance=covariance, log_evidence=evidence)
+        )
 
 
 _MAX_ITERATIONS = 100
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
+_TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
+# Length of a step, in posterior standard deviations, that changes nothing.
+_SETTLED = 1e-12
 
 
 class _Model(NamedTuple):
-    """Features of the items of all sets, which sets, and the prior's precision.
+    """Features, ``batch_shape x M x d``, of the items of all sets, and the prior.
 
-    Attributes:
-        features: ``batch_shape x M x d``.
-        items: Of the sets.
-        precision: Of the prior.
-        counts: How often the set of each item was chosen from so, ``batch_shape x M``.
+    ``counts`` say how often the set of each item was chosen from so.
     """
 
     features: Tensor
@@ -223,25 +207,31 @@ def _look(model: _Model, theta: Tensor) -> _Point:
     return _Point(p, around, pull - eta * theta, precision_cholesky(hessian))
 
 
-def _find_mode(model: _Model, tolerance: float) -> tuple[Tensor, _Point, Tensor, int]:
-    """Newton's method with an Armijo line search, for each element of the batch."""
+def _find_mode(model: _Model) -> tuple[Tensor, _Point, Tensor, int]:
+    """Newton's method with an Armijo line search, for each element of the batch.
+
+    It ends where the one of :mod:`.laplace` does.
+    """
     batch = torch.broadcast_shapes(
         model.precision.shape, model.features.shape[:-2], model.items.present.shape[:-1]
     )
     theta = model.features.new_zeros(*batch, model.features.shape[-1])
     before, iterations = torch.full_like(theta[..., 0], torch.inf), 0
+    settled = torch.zeros_like(before, dtype=torch.bool)
     while True:
         point = _look(model, theta)
-        step = torch.cholesky_solve(point.gradient.unsqueeze(-1), point.cholesky)
-        step = step.squeeze(-1)
-        slope = (point.gradient * step).sum(-1)
-        residual = slope.clamp_min(0.0).sqrt()
-        # The evidence is not stationary in the mode: one step more squares its error.
-        near = (residual <= tolerance**1.5) | (before <= tolerance)
-        near = near & (residual <= tolerance)
-        if iterations == _MAX_ITERATIONS or bool(near.all()):
+        half = torch.linalg.solve_triangular(
+            point.cholesky, point.gradient.unsqueeze(-1), upper=False
+        )
+        step = torch.linalg.solve_triangular(point.cholesky.mT, half, upper=True)
+        slope = half.square().sum((-2, -1))
+        residual = slope.sqrt()
+        stalled = (before <= _TOLERANCE) & (residual >= 0.5 * before)
+        settled = settled | stalled | (residual <= _SETTLED)
+        settled = settled & (residual <= _TOLERANCE)
+        if iterations == _MAX_ITERATIONS or bool(settled.all()):
             return theta, point, residual, iterations
-        theta = _line_search(model, theta, step, slope)
+        theta = _line_search(model, theta, step.squeeze(-1), slope)
         before = residual
         iterations += 1
 
@@ -279,16 +269,9 @@ def laplace_weights(
         (x_j - \bar x_l)' S (x_j - \bar x_l) \Big],
 
     the last term from the motion of the curvature with the mode.
-
-    Args:
-        features: ``X``, ``batch_shape x n x d``.
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-        precision: :math:`\eta`, positive, ``batch_shape``.
-        counts: How often each set was chosen from so, ``batch_shape x L``; None for
-            once.
+    Arguments are those of :meth:`WeightEngine.solve`, in double precision.
     """
     eta, d = precision.detach(), features.shape[-1]
-    tolerance = math.sqrt(torch.finfo(features.dtype).eps)
     with torch.no_grad():
         items = stage_items(stages)
         # A shift of all features changes no probability, but costs digits.
@@ -298,7 +281,7 @@ def laplace_weights(
             kept = in_some_element(stages >= 0, 2).any(-1)
             often = items.spread(counts[..., kept].to(features))
         model = _Model(_of_items(centred, items), items, eta, often)
-        mean, point, residual, iterations = _find_mode(model, tolerance)
+        mean, point, residual, iterations = _find_mode(model)
         covariance = torch.cholesky_inverse(point.cholesky)
         diagonal = point.cholesky.diagonal(dim1=-2, dim2=-1)
         log_det = (2 * diagonal.log() - eta.log().unsqueeze(-1)).sum(-1)
@@ -319,7 +302,7 @@ def laplace_weights(
         mean=mean,
         covariance=covariance,
         log_evidence=with_gradient_of(value, surrogate),
-        converged=bool((residual <= tolerance).all()),
+        converged=bool((residual <= _TOLERANCE).all()),
         iterations=iterations,
         residual=float(residual.max()),
     )
@@ -361,13 +344,7 @@ class _RowFeatures:
 
 
 class WeightFactor:
-    """Weights given sites: one Cholesky of ``d x d``, reused.
-
-    Args:
-        features: Of the rows.
-        precision: ``eta``, ``batch_shape``.
-        tau: Site precisions, ``batch_shape x m``.
-    """
+    """Weights given sites: one Cholesky of ``d x d``, reused."""
 
     def __init__(self, features: _RowFeatures, precision: Tensor, tau: Tensor) -> None:
         self._features, self._precision = features, precision
@@ -451,13 +428,7 @@ def variational_weights(
 
     An iteration costs ``O(d^3 + r d^2)`` for ``r`` different rows: pairs, and the items
     of larger sets.
-
-    Args:
-        features: ``X``, ``batch_shape x n x d``.
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-        precision: :math:`\eta`, positive, ``batch_shape``.
-        counts: How often each set was chosen from so, ``batch_shape x L``; None for
-            once.
+    Arguments are those of :meth:`WeightEngine.solve`, in double precision.
     """
     with torch.no_grad():
         eta = precision.detach()

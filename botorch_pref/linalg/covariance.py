@@ -18,14 +18,7 @@ from botorch_pref.errors import PrecisionError
 
 
 def joint_shape(*shapes: torch.Size) -> torch.Size:
-    """The shapes broadcast; torch's own function takes as long as a product.
-
-    Args:
-        shapes: Mostly equal, or empty.
-
-    Raises:
-        RuntimeError: They do not broadcast.
-    """
+    """The shapes broadcast; torch's own function takes as long as a product."""
     distinct = {shape for shape in shapes if shape}
     if len(distinct) > 1:
         return torch.broadcast_shapes(*distinct)
@@ -33,11 +26,7 @@ def joint_shape(*shapes: torch.Size) -> torch.Size:
 
 
 def join_rows(parts: Sequence[Tensor]) -> Tensor:
-    """Blocks of rows, one after the other, with broadcast batches.
-
-    Args:
-        parts: ``batch_shape x m`` each, of any ``m``.
-    """
+    """Blocks of rows, ``batch_shape x m`` each, one after the other."""
     batch = joint_shape(*(part.shape[:-1] for part in parts))
     return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
@@ -45,12 +34,7 @@ def join_rows(parts: Sequence[Tensor]) -> Tensor:
 def batched_product(left: Tensor, right: Tensor) -> Tensor:
     """``left @ right``, without a copy of ``right`` for each t-batch.
 
-    Args:
-        left: ``t_batch x batch_shape x q x n``.
-        right: ``batch_shape x n x r``.
-
-    Returns:
-        ``t_batch x batch_shape x q x r``.
+    ``t_batch x batch_shape x q x n`` times ``batch_shape x n x r``.
     """
     if right.dim() != 3 or left.dim() < 4:
         return left @ right
@@ -58,18 +42,10 @@ def batched_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Tensor:
-    """The covariance of two sets of points, at once.
+    """The covariance of two sets of points at once, ``batch_shape x q x n``.
 
     GPyTorch's lazy tensors, which are evaluated in this same way, cost as much again as
-    a kernel of some hundred points.
-
-    Args:
-        kernel: The covariance function.
-        x1: ``batch_shape x q x d``.
-        x2: ``batch_shape x n x d``; None for ``x1``.
-
-    Returns:
-        ``batch_shape x q x n``.
+    a kernel of some hundred points. Without ``x2`` it is that of ``x1``.
     """
     with settings.lazily_evaluate_kernels(False):
         return kernel(x1, x2).to_dense()
@@ -212,9 +188,5 @@ class SemidefiniteLinearOperator(DenseLinearOperator):
     """
 
     def root_decomposition(self, method: str | None = None) -> RootLinearOperator:
-        """The lower triangular root, zero in the columns of dependent points.
-
-        Args:
-            method: Ignored; part of the base class's signature.
-        """
+        """The lower triangular root, zero in the columns of dependent points."""
         return RootLinearOperator(semidefinite_cholesky(self.tensor))

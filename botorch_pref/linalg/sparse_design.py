@@ -21,18 +21,9 @@ def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
     return values.expand(*batch, *values.shape[-2:]).gather(-2, index)
 
 
-def _sums_like(values: Tensor, *shape: int) -> Tensor:
-    """Zeros to add thousands of values to, one by one, without adding up rounding.
-
-    Sums of thousands in single precision lose four of its seven digits, all in one
-    direction where the values are equal.
-    """
-    return values.new_zeros(*shape, dtype=torch.float64)
-
-
 @dataclass(frozen=True)
 class SparseDesign:
-    r"""Rows of :math:`A` in :math:`z = A f(X)`, each with at most ``w`` non-zeros.
+    """Rows of :math:`A` in :math:`z = A f(X)`, each with at most ``w`` non-zeros.
 
     Attributes:
         indices: ``batch_shape x m x w`` long, columns of the non-zeros (points).
@@ -57,11 +48,7 @@ class SparseDesign:
         )
 
     def take(self, places: Tensor) -> SparseDesign:
-        """Some of the rows.
-
-        Args:
-            places: ``m'`` long, which.
-        """
+        """The rows at some places, ``m'`` long."""
         return SparseDesign(
             self.indices[..., places, :],
             self.coefficients[..., places, :],
@@ -71,10 +58,7 @@ class SparseDesign:
     def reindex(self, inverse: Tensor, num_points: int) -> SparseDesign:
         """The same rows over points that are counted once.
 
-        Args:
-            inverse: ``batch_shape x n`` long, for each point its place among the
-                distinct points.
-            num_points: The number of distinct points.
+        ``inverse``, ``batch_shape x n`` long, has the place of each point among these.
         """
         if inverse.dim() == 1:
             return SparseDesign(inverse[self.indices], self.coefficients, num_points)
@@ -84,15 +68,15 @@ class SparseDesign:
         index = index.unflatten(-1, self.indices.shape[-2:])
         return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
+    def dense(self) -> Tensor:
+        """``A`` itself, ``batch_shape x m x n``."""
+        like = self.coefficients
+        return self.apply_matrix(
+            torch.eye(self.num_points, dtype=like.dtype, device=like.device)
+        )
+
     def apply(self, values: Tensor) -> Tensor:
-        """Product ``A values`` of the map and values.
-
-        Args:
-            values: ``batch_shape x n``.
-
-        Returns:
-            ``batch_shape x m``.
-        """
+        """``A values`` for ``batch_shape x n``."""
         batch = self.indices.shape[:-2]
         index = self.indices.flatten(-2)
         if not batch:
@@ -105,14 +89,7 @@ class SparseDesign:
         return (taken * self.coefficients).sum(-1)
 
     def apply_matrix(self, values: Tensor) -> Tensor:
-        """``A values`` for a matrix.
-
-        Args:
-            values: ``batch_shape x n x k``.
-
-        Returns:
-            ``batch_shape x m x k``.
-        """
+        """``A values`` for ``batch_shape x n x k``."""
         (index, coefficient), *others = self._terms
         out = coefficient.unsqueeze(-1) * _take_rows(values, index)
         for index, coefficient in others:
@@ -120,96 +97,45 @@ class SparseDesign:
         return out
 
     def adjoint(self, values: Tensor) -> Tensor:
-        """Product ``A' values`` of the transposed map and values.
-
-        Args:
-            values: ``batch_shape x m``.
-
-        Returns:
-            ``batch_shape x n``.
-        """
-        terms = (self.coefficients * values.unsqueeze(-1)).flatten(-2)
-        batch = joint_shape(terms.shape[:-1], self.indices.shape[:-2])
-        out = _sums_like(values, *batch, self.num_points)
-        index, terms = self.indices.flatten(-2), terms.double()
-        if index.dim() == 1:
-            return out.index_add_(-1, index, terms).to(values.dtype)
-        index, terms = index.expand(*batch, -1), terms.expand(*batch, -1)
-        return out.scatter_add_(-1, index, terms).to(values.dtype)
+        """``A' values`` for ``batch_shape x m``."""
+        return self.adjoint_matrix(values.unsqueeze(-1)).squeeze(-1)
 
     def adjoint_matrix(self, values: Tensor) -> Tensor:
-        """``A' values`` for a matrix.
-
-        Args:
-            values: ``batch_shape x m x k``.
-
-        Returns:
-            ``batch_shape x n x k``.
-        """
+        """``A' values`` for ``batch_shape x m x k``."""
         batch = joint_shape(values.shape[:-2], self.indices.shape[:-2])
-        out = _sums_like(values, *batch, self.num_points, values.shape[-1])
+        out = values.new_zeros(*batch, self.num_points, values.shape[-1])
         for index, coefficient in self._terms:
-            term = (coefficient.unsqueeze(-1) * values).double().expand(*batch, -1, -1)
+            term = (coefficient.unsqueeze(-1) * values).expand(*batch, -1, -1)
             if index.dim() == 1:
                 out.index_add_(-2, index, term)
             else:
                 out.scatter_add_(-2, index.unsqueeze(-1).expand(term.shape), term)
-        return out.to(values.dtype)
+        return out
 
     def congruence(self, matrix: Tensor) -> Tensor:
-        """``A M A'``, the covariance of the rows when ``M`` is that of the points.
-
-        Args:
-            matrix: ``batch_shape x n x n``, symmetric.
-
-        Returns:
-            ``batch_shape x m x m``.
-        """
+        """``A M A'``, the covariance of the rows when ``M`` is that of the points."""
         # Rows are gathered and scattered three times faster when they are contiguous.
         return self.apply_matrix(self.apply_matrix(matrix).mT.contiguous())
 
     def adjoint_congruence(self, matrix: Tensor) -> Tensor:
-        """``A' M A``.
-
-        Args:
-            matrix: ``batch_shape x m x m``, symmetric.
-
-        Returns:
-            ``batch_shape x n x n``.
-        """
+        """``A' M A`` of a symmetric ``M``, ``batch_shape x m x m``."""
         return self.adjoint_matrix(self.adjoint_matrix(matrix).mT.contiguous())
 
     def gram(self, precisions: Tensor) -> Tensor:
-        """``A' diag(t) A`` without forming a dense ``A``.
-
-        Args:
-            precisions: ``t``, ``batch_shape x m``.
-
-        Returns:
-            ``batch_shape x n x n``.
-        """
+        """``A' diag(t) A`` for ``batch_shape x m``, without forming a dense ``A``."""
         n = self.num_points
         batch = joint_shape(precisions.shape[:-1], self.indices.shape[:-2])
         where = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
         c = self.coefficients
         values = precisions[..., None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
-        out = _sums_like(values, *batch, n * n)
-        values = values.double().expand(*batch, *values.shape[-3:]).flatten(-3)
+        values = values.expand(*batch, *values.shape[-3:]).flatten(-3)
         where = where.expand(*batch, *where.shape[-3:]).flatten(-3)
-        sums = out.scatter_add(-1, where, values).to(precisions.dtype)
+        sums = values.new_zeros(*batch, n * n).scatter_add(-1, where, values)
         return sums.unflatten(-1, (n, n))
 
 
 def stack_rows(blocks: Sequence[SparseDesign]) -> SparseDesign:
-    """One block of rows under another, padded to the widest.
-
-    Args:
-        blocks: At least one; all with the same ``num_points`` and broadcastable batch
-            shapes.
-
-    Returns:
-        The rows of all blocks, in order.
-    """
+    """One block of rows under another about the same points, padded to the widest."""
     if len(blocks) == 1:
         return blocks[0]
     width = max(block.indices.shape[-1] for block in blocks)
@@ -231,25 +157,16 @@ def stack_rows(blocks: Sequence[SparseDesign]) -> SparseDesign:
 
 
 def pair_rows(pairs: Tensor, num_points: int, like: Tensor) -> SparseDesign:
-    r"""Rows of differences :math:`f_a - f_b`.
+    """Rows of differences :math:`f_a - f_b` of pairs, ``batch_shape x m x 2``.
 
-    Args:
-        pairs: ``batch_shape x m x 2`` long, ``a`` before ``b``.
-        num_points: ``n``.
-        like: A tensor whose dtype and device the coefficients take.
+    Coefficients have the dtype and device of ``like``.
     """
     signs = torch.tensor([1.0, -1.0], dtype=like.dtype, device=like.device)
     return SparseDesign(pairs, signs.expand(*pairs.shape), num_points)
 
 
 def point_rows(indices: Tensor, num_points: int, like: Tensor) -> SparseDesign:
-    r"""Rows of single utilities :math:`f_i`.
-
-    Args:
-        indices: ``batch_shape x m`` long.
-        num_points: ``n``.
-        like: A tensor whose dtype and device the coefficients take.
-    """
+    """Rows of single utilities :math:`f_i`, by indices, ``batch_shape x m``."""
     index = indices.unsqueeze(-1)
     return SparseDesign(index, like.new_ones(index.shape), num_points)
 
@@ -259,15 +176,14 @@ _FEW_COLUMNS = 8
 
 @dataclass(frozen=True, eq=False)
 class RowGroups:
-    """The groups of rows that are equal up to their sign.
+    """The ``m`` groups of ``M`` rows that are equal up to their sign.
 
     Elements of a batch may have different groups, and some fewer than others.
 
     Attributes:
         first: ``batch_shape x m`` long, the first row of each group.
         group: ``batch_shape x M`` long, the group of each row.
-        sign: ``batch_shape x M``, -1 for rows that are minus the first of their group,
-            else 1.
+        sign: ``batch_shape x M``, -1 for rows that are minus the first of their group.
         there: ``batch_shape x m`` booleans, False where an element has no such group.
     """
 
@@ -293,11 +209,7 @@ class RowGroups:
         return self.sign * take_places(values, self.group)
 
     def merged(self, rows: SparseDesign) -> SparseDesign:
-        """One row of each group; of a group that is not there none.
-
-        Args:
-            rows: ``M`` rows.
-        """
+        """One row of each group; of a group that is not there none."""
         if self.first.dim() == 1:
             return rows.take(self.first)
         places = self.first.unsqueeze(-1)
@@ -312,15 +224,7 @@ class RowGroups:
 
 
 def take_places(values: Tensor, places: Tensor) -> Tensor:
-    """Entries of the last dimension.
-
-    Args:
-        values: ``batch_shape x m``.
-        places: ``batch_shape' x k`` long.
-
-    Returns:
-        ``batch x k``.
-    """
+    """Entries of the last dimension at ``batch_shape x k`` places."""
     if places.dim() == 1:
         return values.index_select(-1, places)
     batch = joint_shape(values.shape[:-1], places.shape[:-1])
@@ -328,13 +232,9 @@ def take_places(values: Tensor, places: Tensor) -> Tensor:
 
 
 def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct rows of a table in the order in which they first occur.
+    """The distinct rows of a table, ``M x k``, in the order in which they first occur.
 
-    Args:
-        table: ``M x k``.
-
-    Returns:
-        ``m`` long, where each first occurs; and ``M`` long, which of them each row is.
+    Returns where each first occurs, ``m`` long, and which of them each row is.
     """
     if table.shape[-1] <= _FEW_COLUMNS:
         # Thirty times faster than torch's comparison of whole rows.
@@ -356,16 +256,13 @@ def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
 def row_groups(
     rows: SparseDesign, label: Tensor | None = None, each: bool = True
 ) -> RowGroups | None:
-    """Groups the rows that are equal up to their sign.
+    """Groups the rows that are equal up to their sign; None where none are.
 
     Args:
         rows: ``M`` rows.
         label: ``M`` numbers, other ones for rows that are to stay apart.
         each: Whether each element of a batch is grouped by itself; else rows are equal
             that are so in all.
-
-    Returns:
-        None where every row is a group of its own.
     """
     there = rows.coefficients != 0
     order = torch.where(there, rows.indices, rows.num_points)
@@ -442,15 +339,11 @@ def _same_rows(first: SparseDesign, second: SparseDesign) -> bool:
 
 @dataclass(frozen=True)
 class NoiseBlocks:
-    r"""A positive semi-definite covariance ``N`` of m rows, a block for each answer.
+    """A positive semi-definite covariance ``N`` of m rows, a block for each answer.
 
-    Rows outside of blocks have none. An answer with fewer than ``k`` rows is padded
-    with rows that do not exist and have no covariance.
-
-    Attributes:
-        rows: ``num_blocks x k`` long, the rows of each block, padded with ``num_rows``.
-        covariance: ``batch_shape x num_blocks x k x k``.
-        num_rows: ``m``.
+    Rows outside of blocks have none. ``rows``, ``num_blocks x k`` long, are those of
+    each block; an answer with fewer than ``k`` is padded with ``num_rows``, a row that
+    does not exist. ``covariance`` is ``batch_shape x num_blocks x k x k``.
     """
 
     rows: Tensor
@@ -458,37 +351,18 @@ class NoiseBlocks:
     num_rows: int
 
     def take(self, values: Tensor) -> Tensor:
-        """The rows of each block.
-
-        Args:
-            values: ``batch_shape x m x c``.
-
-        Returns:
-            ``batch_shape x num_blocks x k x c``, zero at padding.
-        """
+        """The rows, ``batch_shape x m x c``, of each block; zero at padding."""
         return pad(values, (0, 0, 0, 1))[..., self.rows, :]
 
     def put(self, blocks: Tensor, values: Tensor) -> Tensor:
-        """``values`` with the rows of all blocks replaced.
-
-        Args:
-            blocks: ``batch_shape x num_blocks x k x c``.
-            values: ``batch_shape x m x c``.
-        """
+        """``values``, ``batch_shape x m x c``, with the rows of all blocks replaced."""
         batch = joint_shape(blocks.shape[:-3], values.shape[:-2])
         out = pad(values, (0, 0, 0, 1)).expand(*batch, -1, -1).clone()
         flat = blocks.expand(*batch, *blocks.shape[-3:]).flatten(-3, -2)
         return out.index_copy(-2, self.rows.flatten(), flat)[..., :-1, :]
 
     def take_square(self, matrix: Tensor) -> Tensor:
-        """The diagonal blocks of a matrix.
-
-        Args:
-            matrix: ``batch_shape x m x m``.
-
-        Returns:
-            ``batch_shape x num_blocks x k x k``, zero at padding.
-        """
+        """The diagonal blocks of a matrix of rows, zero at padding."""
         padded = pad(matrix, (0, 1, 0, 1))
         return padded[..., self.rows.unsqueeze(-1), self.rows.unsqueeze(-2)]
 
@@ -514,13 +388,9 @@ class NoiseBlocks:
 def stack_noise_blocks(
     blocks: Sequence[tuple[NoiseBlocks | None, int]],
 ) -> NoiseBlocks | None:
-    """The noise of blocks of rows that stand one under another.
+    """The noise of blocks of rows that stand one under another; None without any.
 
-    Args:
-        blocks: For each the noise that its rows share, if any, and how many there are.
-
-    Returns:
-        None where no block shares noise.
+    ``blocks`` say for each what its rows share, if anything, and how many there are.
     """
     total = sum(size for _, size in blocks)
     shared = [noise for noise, _ in blocks if noise is not None]

@@ -40,7 +40,7 @@ from torch.nn import Module
 
 import botorch_pref.models.raters  # noqa: F401 (products and raters)
 from botorch_pref.errors import FeedbackError
-from botorch_pref.inference.solution import PosteriorTerms
+from botorch_pref.inference.engine import PosteriorTerms
 from botorch_pref.linalg.covariance import dense_covariance, psd_root
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import GroupUtility, at_raters

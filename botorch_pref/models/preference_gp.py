@@ -23,12 +23,13 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError, PrecisionError
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.inference.engine import Engine, SolutionCache
-from botorch_pref.inference.solution import (
+from botorch_pref.inference.engine import (
+    Engine,
     FurtherAnswers,
     PosteriorTerms,
     RowSources,
     Solution,
+    SolutionCache,
     UtilityPrior,
     WarmStart,
     check_solution,

@@ -27,15 +27,7 @@ MOST_ANSWERS_OF_OTHERS = 3000
 def repeat(
     generator: Generator, feedback: Feedback, told: str, copies: int, rows: int
 ) -> Feedback:
-    """The same answers, each given many times.
-
-    Args:
-        generator: Of how often each is given.
-        feedback: Answers, each given once.
-        told: "once", "counted" or "repeated", which kinds without counts are instead.
-        copies: How often each is given, at most.
-        rows: The same where each time is a row.
-    """
+    """The same answers, "once", "counted" or "repeated", where each time is a row."""
     if told == "once":
         return feedback
     if told == "counted" and type(feedback).counted:
@@ -47,22 +39,10 @@ def repeat(
 class Problem:
     """Answers of some kinds about points, under a prior, and an engine for them.
 
-    Attributes:
-        engine: A class of models.
-        cells: Indices into the registry's cells, of which one of each kind is taken.
-        n: Points, at least three.
-        d: Features.
-        near: The distance of the last point from the one before it; 0 is a copy.
-        log_lengthscale: In tens, as the other logarithms.
-        log_outputscale: Of the kernel.
-        log_noise: Of likelihoods that have one.
-        log_unit: Of the inputs: the datapoints are so many times as large.
-        batch: Whether there are two blocks of the same answers.
-        single: Whether all is in single precision.
-        told: How answers that were given many times are told, see :func:`repeat`.
-        copies: How often each answer is given, at most: see ``MOST_ANSWERS``.
-        fitted: Whether a model is to be fitted too.
-        seed: Of points and answers.
+    ``cells`` are indices into the registry's cells, of which one of each kind is taken.
+    The last of ``n`` points is ``near`` the one before it; 0 is a copy. Logarithms are
+    in tens: ``log_unit`` is of the inputs. With ``batch`` there are two blocks of the
+    same answers, ``told`` as :func:`repeat` says, each up to ``copies`` times.
     """
 
     engine: type[PreferenceGP]
@@ -132,12 +112,7 @@ class Problem:
     def model(
         self, cells: Sequence[Cell], dtype: torch.dtype | None = None
     ) -> PreferenceGP:
-        """The model, without a fit.
-
-        Args:
-            cells: Answers under their likelihoods.
-            dtype: Of all numbers; None for that of the problem.
-        """
+        """The model, without a fit, in the precision of the problem or another."""
         dtype = self.dtype if dtype is None else dtype
         likelihoods: dict[type[Feedback], Any] = {}
         for cell in cells:

@@ -107,13 +107,7 @@ _LOG_PROBABILITIES: dict[type[Feedback], Callable[..., Tensor]] = {
 
 @dataclass(frozen=True)
 class Average:
-    """What an average over draws says of the evidence.
-
-    Attributes:
-        log_evidence: The logarithm of the average.
-        error: The standard error of it, in nats.
-        told: Whether enough draws carry the weight.
-    """
+    """The logarithm of an average over draws, its error, and whether it is one."""
 
     log_evidence: float
     error: float
@@ -121,13 +115,7 @@ class Average:
 
 
 def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
-    """The evidence of answers about utilities with a Gaussian prior of mean zero.
-
-    Args:
-        covariance: ``n x n``, perhaps singular.
-        cells: Answers under their likelihoods.
-        noise: Of the likelihoods that have one.
-    """
+    """The evidence of answers about utilities with a prior of mean zero."""
     values, vectors = torch.linalg.eigh(covariance)
     root = vectors * values.clamp_min(0).sqrt()
     generator = Generator().manual_seed(1)

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from truths.engines import expectation_propagation, laplace, variational
 
-from botorch_pref.inference.ep import expectation_propagation
-from botorch_pref.inference.gaussian import GaussianResult, GaussianTangent
-from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.variational import variational
+from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
 from botorch_pref.likelihoods.beta import BetaFactors
 from botorch_pref.likelihoods.box_factors import (
     BoxFactors,
@@ -78,7 +76,7 @@ def several(m: int) -> Factors:
     return joint_factors([correlated(5), logits(2), betas(m - 4)])
 
 
-Engine = Callable[..., GaussianResult]
+Engine = Callable[..., GaussianSolution]
 KINDS = [
     *[(laplace, kind) for kind in (boxes, logits, betas, sets, mixed)],
     *[(expectation_propagation, kind) for kind in (boxes, correlated, logits, betas)],
@@ -87,7 +85,7 @@ KINDS = [
 ]
 
 
-def terms(result: GaussianResult) -> tuple[Tensor, Tensor]:
+def terms(result: GaussianSolution) -> tuple[Tensor, Tensor]:
     return result.weights, result.factor.precision()
 
 
@@ -149,5 +147,5 @@ def test_motion_of_sites_with_negative_precisions(engine: Engine) -> None:
     factors, (covar, mean) = betas(9), prior()
     with torch.no_grad():
         result = engine(0.02 * covar, mean, factors)
-    assert (result.site_precision < 0).any()
+    assert (result.sites.precision < 0).any()
     assert_moves_as_solutions_do(engine, factors, 0.02 * covar, mean)

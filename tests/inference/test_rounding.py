@@ -4,19 +4,15 @@ import mpmath as mp
 import pytest
 import torch
 from truths import many_digits, precise_answers
+from truths.engines import expectation_propagation, laplace
 
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.inference.conditioning import lost_digits, site_posterior
-from botorch_pref.inference.ep import (
-    ExpectationPropagation,
-    expectation_propagation,
-)
-from botorch_pref.inference.laplace import Laplace, laplace
-from botorch_pref.inference.solution import UtilityPrior
+from botorch_pref.inference.engine import UtilityPrior
+from botorch_pref.inference.ep import ExpectationPropagation
+from botorch_pref.inference.laplace import Laplace
 from botorch_pref.inference.solvers import PointSolver, RowSolver
-from botorch_pref.inference.variational import variational
 from botorch_pref.likelihoods.box_factors import BoxFactors
-from botorch_pref.likelihoods.logit import LogitFactors
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
 
 ENGINES = {"ep": expectation_propagation, "laplace": laplace}
@@ -62,9 +58,7 @@ def test_several_answers(by, name, ratio, dtype, seed) -> None:
     # What the engine states is one error; predictions sum as many as there are points.
     points = given.covar.shape[-1]
     allowed = 2 * found.residual + points * found.rounding
-    # Expectation propagation may stop above its tolerance in single precision, and says
-    # so; what it states is true all the same.
-    assert found.converged or (by == "ep" and dtype == torch.float32)
+    assert found.converged
     assert off.mean_in_deviations <= allowed
     assert off.variance_share <= 3 * allowed
     assert off.log_evidence <= allowed
@@ -127,7 +121,7 @@ def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> N
         inverse = (mp.eye(6) + c * mp.diag(many_digits.exact(tau))) ** -1
         left_of_it = many_digits.exact(factor.influence()) - inverse * design
         off += [abs(v) for v in left_of_it]
-        left = many_digits.exact(factor.cavity_ratio())
+        left = many_digits.exact(factor.cavity_ratio(factor.variance()))
         shares = [
             abs(left[i] / (1 - tau[i].item() * sigma[i, i]) - 1) for i in range(6)
         ]
@@ -135,7 +129,8 @@ def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> N
     allowed = 100 * torch.finfo(dtype).eps * ratio
     assert float(max(off)) <= allowed
     assert float(max(shares)) <= allowed
-    assert lost_digits(built, factor, balance.of_column()) <= allowed
+    eps = torch.finfo(dtype).eps
+    assert lost_digits(built, factor, balance.of_column(), eps) <= allowed
 
 
 @pytest.mark.parametrize("engine", [ExpectationPropagation(), Laplace()])
@@ -196,50 +191,6 @@ def test_the_order_of_contradictory_answers_is_one_of_rounding(by, ratio, seed) 
     assert float(spread.max()) <= 2 * stated
     # Sums of four terms of the means, each known to rounding of the prior.
     assert stated <= 1e-7 + 1000 * torch.finfo(torch.float64).eps * ratio
-
-
-THOUSANDS = {
-    "ep, probit": (expectation_propagation, 1.0),
-    "laplace, probit": (laplace, 1.0),
-    "laplace, logit": (laplace, None),
-    "variational, logit": (variational, None),
-}
-
-
-@pytest.mark.parametrize("name", THOUSANDS)
-@pytest.mark.parametrize("scale", [1.0, 30.0, 3e3])
-def test_thousands_of_answers_in_single_precision(name, scale) -> None:
-    """As many wins as losses of one pair, and wins of another."""
-    engine, noise = THOUSANDS[name]
-    pairs = torch.tensor([[0, 1], [1, 0], [1, 2]]).repeat(1000, 1)
-    x = torch.tensor([[0.1], [0.5], [0.8]])
-    covar = scale * torch.exp(-0.5 * (x - x.mT).square())
-    found = {}
-    for dtype in (torch.float64, torch.float32):
-        given = covar.to(dtype)
-        rows = pair_rows(pairs, 3, given)
-        if noise is None:
-            factors = LogitFactors(rows)
-        else:
-            zeros = torch.zeros(3000, dtype=dtype)
-            factors = BoxFactors(rows, zeros + noise, zeros, zeros + torch.inf)
-        found[dtype] = engine(given, torch.zeros(3, dtype=dtype), factors)
-    single, double = found[torch.float32], found[torch.float64]
-    known = single.converged and single.rounding <= 1e-2
-    assert known == (scale <= 30)
-    if not known:
-        return
-    got, want = (
-        pair_rows(pairs[:3], 3, covar.double()).apply(covar.double() @ w.double())
-        for w in (single.weights, double.weights)
-    )
-    deviations = double.factor.variance()[:3].sqrt()
-    stated = single.residual + single.rounding
-    assert float(((got - want).abs() / deviations).max()) <= 10 * stated
-    assert float(single.log_evidence) < 0
-    eps = torch.finfo(torch.float32).eps
-    gap = abs(float(single.log_evidence) - float(double.log_evidence))
-    assert gap <= 100 * eps * abs(float(double.log_evidence)) + 10 * stated
 
 
 @each_dtype

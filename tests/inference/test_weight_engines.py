@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from truths.engines import laplace, variational
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import weight_space as laplace_module
-from botorch_pref.inference.laplace import laplace
-from botorch_pref.inference.variational import variational
-from botorch_pref.inference.weight_space import laplace_weights, variational_weights
+from botorch_pref.inference.weight_space import (
+    WeightEngine,
+    laplace_weights,
+    variational_weights,
+)
 from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 DOUBLE = torch.float64
@@ -164,6 +167,22 @@ def test_a_prior_below_rounding_is_refused(engines) -> None:
     x = 1e6 * features()
     with pytest.raises(PrecisionError, match="larger eta"):
         engines[0](torch.cat([x, x], dim=-1), STAGES, number(1e-14))
+
+
+@pytest.mark.parametrize("engine", [laplace_weights, variational_weights])
+def test_thousands_of_answers_in_single_precision(engine) -> None:
+    """As many wins as losses of one pair, and wins of another, under a wide prior."""
+    stages = torch.tensor([[0, 1], [1, 0], [1, 2]]).repeat(1000, 1)
+    x, eta = features(3, 2).float(), number(1e-4).float()
+    found = WeightEngine(engine).solve(x, stages, eta).posterior
+    truth = engine(x.double(), stages, eta.double())
+    assert found.converged
+    assert found.mean.dtype == found.log_evidence.dtype == torch.float32
+    deviation = truth.covariance.diagonal().sqrt()
+    assert float(((found.mean - truth.mean) / deviation).abs().max()) <= 1e-4
+    torch.testing.assert_close(
+        found.log_evidence.double(), truth.log_evidence, rtol=1e-6, atol=0
+    )
 
 
 def test_unfinished_newton_steps_say_so(monkeypatch) -> None:

@@ -105,20 +105,14 @@ def test_stacking_pads_to_the_widest_and_broadcasts_batches() -> None:
         ]
     )
     assert torch.equal(dense(stacked), a)
-    eye = torch.eye(3)
-    assert torch.equal(stacked.apply_matrix(eye), a)
-    assert torch.equal(stacked.adjoint_matrix(eye), a.mT)
-    assert torch.equal(stacked.gram(torch.ones(3)), a.mT @ a)
+    assert torch.equal(stacked.dense(), a)
 
 
-@pytest.mark.parametrize("batch", [(), (2,)])
-def test_pairs_are_differences_first_minus_second(batch) -> None:
-    pairs = torch.tensor([[0, 2], [2, 1]]).expand(*batch, 2, 2)
-    like = torch.zeros(1, dtype=torch.float32)
-    rows = pair_rows(pairs, 3, like)
+def test_pairs_are_differences_first_minus_second() -> None:
+    pairs = torch.tensor([[0, 2], [2, 1]]).expand(2, 2, 2)
+    rows = pair_rows(pairs, 3, torch.zeros(1, dtype=torch.float32))
     utilities = torch.tensor([1.0, 10.0, 100.0])
-    expected = torch.tensor([-99.0, 90.0]).expand(*batch, 2)
-    assert torch.equal(rows.apply(utilities), expected)
+    assert torch.equal(rows.apply(utilities), torch.tensor([[-99.0, 90.0]] * 2))
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from truths import many_digits
 
-from botorch_pref.inference.gaussian import GaussianResult
+from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
 
-Engine = Callable[[Tensor, Tensor, BoxFactors], GaussianResult]
+Engine = Callable[[Tensor, Tensor, BoxFactors], GaussianSolution]
 # Points and rows; where rows outnumber points they are solved in another space.
 SIZES = {"one level": (1, 1), "levels": (5, 4), "near-copies": (4, 3),
          "contradictory levels": (2, 6), "ties": (3, 5), "wins": (4, 5)}  # fmt: skip
@@ -82,12 +82,12 @@ def problem(name: str, ratio: float, dtype: torch.dtype, seed: int = 1) -> Probl
     return Problem(covar.to(dtype), mean, factors)
 
 
-def solve(engine: Engine, given: Problem) -> GaussianResult:
+def solve(engine: Engine, given: Problem) -> GaussianSolution:
     """What the engine finds."""
     return engine(given.covar[:-1, :-1], given.mean, given.factors)
 
 
-def errors(given: Problem, found: GaussianResult, by: str) -> Errors:
+def errors(given: Problem, found: GaussianSolution, by: str) -> Errors:
     """How far a result is from that of the same engine in many digits.
 
     Args:
@@ -112,7 +112,7 @@ def errors(given: Problem, found: GaussianResult, by: str) -> Errors:
             return many_digits.box_partition(*(e[i] for e in ends), mean, variance)
 
         if by == "ep":
-            start = found.site_precision, found.site_shift
+            start = found.sites
             sites = [many_digits.exact(v) for v in start]
             truth = many_digits.expectation_propagation(rows, prior, partition, *sites)
         else:
@@ -126,9 +126,9 @@ def errors(given: Problem, found: GaussianResult, by: str) -> Errors:
         cross = covar[:, :size]
         own = [covar[i, i] for i in range(covar.rows)]
         want = many_digits.predict(truth, rows, design, cross, own)
-        got = cross * mp.matrix(many_digits.exact(found.weights))
+        got = cross * mp.matrix(many_digits.exact(found.terms.weights[:, 0]))
         mean = max(abs(g - m) / mp.sqrt(v) for g, m, v in zip(got, *want, strict=True))
-        spread = given.covar[:, :size] @ found.factor.root()
+        spread = given.covar[:, :size] @ found.terms.root
         variance = given.covar.diagonal() - spread.square().sum(-1)
         share = max(
             abs(g / v - 1)

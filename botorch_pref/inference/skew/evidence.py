@@ -20,21 +20,13 @@ class LogRatio(Protocol):
     r"""A log ratio :math:`\ell` of rows ``z``; the caller owns what it returns."""
 
     def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The value and the gradient.
+        """The value, ``num_chains x batch_shape``, and the gradient, like ``z``.
 
-        Args:
-            z: ``num_chains x batch_shape x m``.
-
-        Returns:
-            :math:`\ell`, ``num_chains x batch_shape``, and its gradient, like ``z``.
+        ``z`` is ``num_chains x batch_shape x m``.
         """
 
     def gradient(self, z: Tensor) -> Tensor:
-        """The gradient alone, like ``z``.
-
-        Args:
-            z: ``num_chains x batch_shape x m``.
-        """
+        """The gradient alone."""
 
 
 def box_log_ratio(
@@ -46,13 +38,6 @@ def box_log_ratio(
         \ell(z) = \sum_i \log\Big[\Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
         - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big)\Big]
         - \nu_i z_i + \tfrac12 \tau_i z_i^2
-
-    Args:
-        variance: ``r``, ``batch_shape x m``, positive.
-        lower: ``l``, ``batch_shape x m``, ``-inf`` for none.
-        upper: ``u``, ``batch_shape x m``, ``inf`` for none.
-        nu: Site shifts, ``batch_shape x m``.
-        tau: Site precisions, ``batch_shape x m``.
     """
     return _BoxLogRatio(*torch.broadcast_tensors(variance, lower, upper, nu, tau))
 
@@ -123,13 +108,7 @@ class _BoxLogRatio:
 
 
 class MergedLogRatio:
-    """The log ratio of rows with several answers to their Gaussian sites.
-
-    Args:
-        factors: Of m rows.
-        nu: Site shifts, ``batch_shape x m``.
-        tau: Site precisions, ``batch_shape x m``.
-    """
+    """The log ratio of rows with several answers to their Gaussian sites."""
 
     def __init__(self, factors: MergedBoxFactors, nu: Tensor, tau: Tensor) -> None:
         self._factors, self._nu, self._tau = factors, nu, tau

@@ -1,17 +1,14 @@
 r"""The exact posterior of boxed rows from draws of their latent values.
 
-The exact posterior of boxed answers: a unified skew-normal, through draws of ``v``.
-
 Boxed rows ``v = A f(X) + e`` make ``f`` given ``v`` Gaussian and ``v`` a truncated
 Gaussian with covariance :math:`\Gamma = A K A' + R` (Benavoli et al. 2021, theorem 1
 and proposition 1, where ``R = I``, without its ``D_Omega``). For each draw of ``v``,
 utilities are a Gaussian process regression on ``v`` with noise ``R``: the same weights
 and root as for sites of precision :math:`R^{-1}`.
 
-Tangents of draws of the exact posterior: first-order change with the prior.
-
-Draws of ``v`` move as if they were draws of expectation propagation's Gaussian: by the
-affine flow that takes its mean :math:`\mu_v` and covariance :math:`\Sigma_v` along,
+To first order, draws of ``v`` move with the prior as if they were draws of expectation
+propagation's Gaussian: by the affine flow that takes its mean :math:`\mu_v` and
+covariance :math:`\Sigma_v` along,
 
 .. math::
     dv = d\mu_v + \tfrac12 d\Sigma_v \Sigma_v^{-1} (v - \mu_v) .
@@ -25,14 +22,12 @@ In the symbols of :mod:`botorch_pref.inference.gaussian`, and with
     - \tfrac12 S' \frac{d\tau \circ (v_s - \mu_v)}{1 - r \circ \tau}, \qquad
     dM_\Gamma = -M_\Gamma \, dK M_\Gamma .
 
-Exact draws given a few answers more, from draws given the earlier ones.
-
-Draws of boxed rows ``v`` stay draws of what the earlier answers leave open. The rows
-``v'`` of further answers are Gaussian given them, and kept to a box: a draw counts as
-much as it expected that box, and goes on with a draw from it. For one further row this
-is a draw of a component in proportion to its probability of the answer, followed by a
-draw of a truncated Gaussian; for more, the probability of their box is built up row by
-row (Geweke 1991; Hajivassiliou and McFadden 1998).
+Given a few answers more, draws of boxed rows ``v`` stay draws of what the earlier
+answers leave open. The rows ``v'`` of further answers are Gaussian given them, and kept
+to a box: a draw counts as much as it expected that box, and goes on with a draw from
+it. For one further row this is a draw of a component in proportion to its probability
+of the answer, followed by a draw of a truncated Gaussian; for more, the probability of
+their box is built up row by row (Geweke 1991; Hajivassiliou and McFadden 1998).
 """
 
 from __future__ import annotations
@@ -44,14 +39,14 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import SitePosterior
+from botorch_pref.inference.engine import RowSources, TermsChange, carry_rows
 from botorch_pref.inference.gaussian import (
-    GaussianResult,
+    GaussianSolution,
     GaussianTangent,
     with_gradient_of,
 )
 from botorch_pref.inference.skew.evidence import LogRatio, MergedLogRatio, box_log_ratio
 from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
-from botorch_pref.inference.solution import RowSources, TermsChange, carry_rows
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
@@ -63,7 +58,7 @@ _BRIDGE_ITERATIONS = 30
 
 @dataclass(frozen=True)
 class SkewResult:
-    r"""Draws that make a unified skew-normal posterior a mixture of Gaussians.
+    """Draws that make a unified skew-normal posterior a mixture of Gaussians.
 
     Attributes:
         weights: ``w``, ``batch_shape x n x num_draws``: component means are
@@ -72,8 +67,8 @@ class SkewResult:
             stratified one.
         factor: ``factor.root()`` is ``Q`` of the shared covariance.
         truncated: Draws of ``v``, ``num_draws x batch_shape x m``, in the same order.
-        latent: Draws of ``z = A f(X)`` and the sampler's diagnostics. Of draws that go
-            on from earlier ones, those of the chains that these come from.
+        latent: Draws of ``z = A f(X)``; of draws that go on from earlier ones, those of
+            the chains that these come from.
         effective_sample_size: ``batch_shape``, of the mean of the worst row.
     """
 
@@ -85,12 +80,13 @@ class SkewResult:
 
 
 def _approximation(
-    factors: BoxFactors | MergedBoxFactors, mean: Tensor, approximation: GaussianResult
+    factors: BoxFactors | MergedBoxFactors,
+    mean: Tensor,
+    approximation: GaussianSolution,
 ) -> tuple[LogRatio, Tensor, Tensor]:
     """The log ratio to the EP Gaussian of the rows, its mean and its root."""
-    tau, nu = approximation.site_precision, approximation.site_shift
-    prior = factors.rows.apply(mean)
-    centre = prior + approximation.factor.mean(nu - tau * prior)
+    tau, nu = approximation.sites
+    centre = approximation.row_means(mean)
     ratio: LogRatio
     if isinstance(factors, BoxFactors):
         ratio = box_log_ratio(factors.variance, factors.lower, factors.upper, nu, tau)
@@ -104,22 +100,14 @@ def skew_gaussian(
     covar: Tensor,
     mean: Tensor,
     factors: BoxFactors | MergedBoxFactors,
-    approximation: GaussianResult,
+    approximation: GaussianSolution,
     num_draws: int,
     generator: torch.Generator,
 ) -> SkewResult:
     """The exact posterior of utilities given boxed answers.
 
-    Args:
-        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
-        mean: Prior mean, ``batch_shape x n``.
-        factors: m boxed factors on rows of the n points.
-        approximation: The EP result for the same arguments, where chains start.
-        num_draws: How many draws of ``v``.
-        generator: The source of randomness, on the device of ``covar``.
-
-    Returns:
-        The result; ``latent.converged`` says whether the chains mixed.
+    Chains start at expectation propagation's solution for the same arguments;
+    ``latent.converged`` of the result says whether they mixed.
     """
     ratio, centre, root = _approximation(factors, mean, approximation)
     latent = sample_latent(
@@ -141,13 +129,8 @@ def skew_mixture(
 ) -> SkewResult:
     """The posterior of utilities as a mixture over draws of ``v``.
 
-    Args:
-        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
-        mean: Prior mean, ``batch_shape x n``.
-        factors: m boxed factors on rows of the n points.
-        truncated: Draws of ``v`` in its box, ``num_draws x batch_shape x m``.
-        latent: The chains that they come from.
-        effective_sample_size: Of the draws, ``batch_shape``.
+    ``truncated`` are the draws, ``num_draws x batch_shape x m``, and ``latent`` the
+    chains that they come from.
     """
     solver = choose_solver(covar, factors.rows, factors.noise)
     batch = truncated.shape[1:]
@@ -163,14 +146,7 @@ def skew_mixture(
 
 
 def _leading_scores(columns: Tensor) -> Tensor:
-    """Scores of columns along about their first principal direction.
-
-    Args:
-        columns: ``batch_shape x n x s``.
-
-    Returns:
-        ``batch_shape x s``.
-    """
+    """Scores of ``s`` columns along about their first principal direction."""
     centred = columns - columns.mean(-1, keepdim=True)
     scores = centred[..., :1, :]
     for _ in range(_POWER_ITERATIONS):
@@ -183,7 +159,7 @@ def exact_log_evidence(
     covar: Tensor,
     mean: Tensor,
     factors: BoxFactors | MergedBoxFactors,
-    approximation: GaussianResult,
+    approximation: GaussianSolution,
     result: SkewResult,
     generator: torch.Generator,
 ) -> Tensor:
@@ -201,16 +177,7 @@ def exact_log_evidence(
         + \tfrac12 \langle a a' - \Gamma^{-1}, \nabla N \rangle
         + \sum_i \nabla_\theta \log p(y_i \mid z_i)\Big], \quad w = A' a.
 
-    Args:
-        covar: Prior covariance ``K`` of the points, ``batch_shape x n x n``.
-        mean: Prior mean, ``batch_shape x n``.
-        factors: m boxed factors on rows of the n points.
-        approximation: The EP result for the same arguments.
-        result: The exact result for the same arguments.
-        generator: The source of randomness, on the device of ``covar``.
-
-    Returns:
-        ``batch_shape``.
+    ``approximation`` and ``result`` are those for the same arguments.
     """
     with torch.no_grad():
         value = _bridge_estimate(mean, factors, approximation, result, generator)
@@ -252,7 +219,7 @@ def _noise_gradient(
 def _bridge_estimate(
     mean: Tensor,
     factors: BoxFactors | MergedBoxFactors,
-    approximation: GaussianResult,
+    approximation: GaussianSolution,
     result: SkewResult,
     generator: torch.Generator,
 ) -> Tensor:
@@ -263,7 +230,7 @@ def _bridge_estimate(
     :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
     """
     ratio, centre, root = _approximation(factors, mean, approximation)
-    tau, nu = approximation.site_precision, approximation.site_shift
+    tau, nu = approximation.sites
     prior = factors.rows.apply(mean)
     linear = nu - tau * prior
     log_sites = (
@@ -292,19 +259,13 @@ class SkewTangent:
     5 % off and that of a covariance 18 %, for the most part because the draws are. The
     unbiased estimate, by the score function of the truncated Gaussian, is 19 % and
     72 % off.
-
-    Args:
-        factors: m boxed factors on rows of the n points.
-        mean: Prior mean of the points, ``batch_shape x n``.
-        approximation: The EP result.
-        result: The draws.
     """
 
     def __init__(
         self,
         factors: BoxFactors | MergedBoxFactors,
         mean: Tensor,
-        approximation: GaussianResult,
+        approximation: GaussianSolution,
         result: SkewResult,
     ) -> None:
         self._gaussian = q = GaussianTangent(mean, approximation)
@@ -316,23 +277,21 @@ class SkewTangent:
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
-        q = self._gaussian
-        change, sites = q.with_sites(covar, mean)
+        q, like = self._gaussian, covar
+        covar = covar.double()
+        change, sites = q.with_sites(covar, mean.double())
         covar = covar - covar.detach()
         tau = sites.precision.unsqueeze(-1)
         pulled = (self._shared + q.precision) @ (covar @ self._from_mean)
         spread = pulled + q.influence.mT @ (tau * self._offset)
         shared = -self._shared @ covar @ self._shared
-        return TermsChange(change.weights - 0.5 * spread, shared)
+        return TermsChange((change.weights - 0.5 * spread).to(like), shared.to(like))
 
 
 class GHKUpdate(NamedTuple):
-    """Draws given all answers.
+    """``S`` draws given all answers: the earlier draw of each, and its further rows.
 
-    Attributes:
-        chosen: ``S x batch_shape`` long, the earlier draw that each continues.
-        further: ``S x batch_shape x p``, the further rows.
-        share: ``batch_shape``, the effective number of earlier draws over ``S``.
+    ``share``, ``batch_shape``, is the effective number of earlier draws over ``S``.
     """
 
     chosen: Tensor
@@ -347,20 +306,12 @@ def ghk_update(
     upper: Tensor,
     generator: torch.Generator,
 ) -> GHKUpdate:
-    """Continues draws with the rows of further answers.
+    """Continues draws with the rows of further answers; all keep equal weight.
 
-    Elements of a batch share random numbers, so that none depends on the others.
-
-    Args:
-        means: Of the further rows given each earlier draw, ``S x batch_shape x p``.
-        covariance: Of the further rows given any, noise included,
-            ``batch_shape x p x p``.
-        lower: Ends of the box, ``batch_shape x p``, ``-inf`` for none.
-        upper: The other ends, ``inf`` for none.
-        generator: The source of randomness, on the device of ``means``.
-
-    Returns:
-        The draws, of equal weight.
+    Of these rows, ``means``, ``S x batch_shape x p``, are those given each earlier draw
+    and ``covariance``, noise included, is that given any; ``lower`` and ``upper`` are
+    the ends of their box. Elements of a batch share random numbers, so that none
+    depends on the others.
     """
     root = torch.linalg.cholesky(covariance)
     scale = root.diagonal(dim1=-2, dim2=-1)
@@ -421,13 +372,7 @@ def _systematic(log_weight: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class ContinuedDraws(NamedTuple):
-    """Draws of the rows of all answers.
-
-    Attributes:
-        truncated: ``S x batch_shape x m``.
-        latent: The chains that the draws of earlier rows come from.
-        effective_sample_size: ``batch_shape``.
-    """
+    """Draws of the rows of all answers: the last three arguments of a mixture."""
 
     truncated: Tensor
     latent: LatentDraws
@@ -446,18 +391,10 @@ def continue_draws(
 ) -> ContinuedDraws:
     """Draws given all answers, from the posterior given the earlier ones.
 
-    Where further answers join earlier ones about the same row, the mean of what was
-    heard is that of both, weighted by their precisions.
-
-    Args:
-        earlier: The posterior.
-        noise: Of the earlier rows, ``batch_shape x m``.
-        means: Of utilities at the points of the further answers, given each draw,
-            ``S x batch_shape x n``.
-        covariance: Around them, ``batch_shape x n x n``.
-        factors: The further answers, on rows of these points.
-        sources: Where all rows go; complete.
-        generator: The source of randomness, on the device of ``means``.
+    ``noise`` is that of the earlier rows. Given each earlier draw, utilities at the
+    points of the further answers have ``means``, ``S x batch_shape x n``, and around
+    them this ``covariance``. Where further answers join earlier ones about the same
+    row, the mean of what was heard is that of both, weighted by their precisions.
     """
     batch = torch.broadcast_shapes(
         sources.batch_shape,

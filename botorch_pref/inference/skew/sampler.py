@@ -36,14 +36,10 @@ _SLACK = 2.0
 
 
 def worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
-    """R-hat and effective sample size of the worst row; rows without variance pass.
+    """R-hat and effective sample size of the worst row, each ``batch_shape``.
 
-    Args:
-        rows: ``num_steps x batch_shape x num_chains x m``.
-        fixed: ``batch_shape x m``, whether a row has no variance.
-
-    Returns:
-        Two tensors, each ``batch_shape``.
+    ``rows`` are ``num_steps x batch_shape x num_chains x m``; those that are ``fixed``,
+    for they have no variance, pass.
     """
     steps = rows.movedim(-2, 1)
     size = effective_sample_size(steps).masked_fill(fixed, torch.inf)
@@ -52,13 +48,7 @@ def worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reached(r_hat: Tensor, size: Tensor, num_draws: int) -> Tensor:
-    """Whether there are as many effective draws and R-hat is at most 1.05.
-
-    Args:
-        r_hat: Any shape.
-        size: The effective sample size, like ``r_hat``.
-        num_draws: How many draws are wanted.
-    """
+    """Whether there are as many effective draws, and R-hat is at most 1.05."""
     return (size >= num_draws) & (r_hat <= _R_HAT_TARGET)
 
 
@@ -68,12 +58,6 @@ def out_of_reach(r_hat: Tensor, size: Tensor, num_draws: int, longer: int) -> Te
     Of chains that mix, length divides what R-hat has above one and multiplies the
     effective size. Where walls are too steep for the steps, more of the same would be
     minutes for nothing.
-
-    Args:
-        r_hat: Any shape.
-        size: The effective sample size, like ``r_hat``.
-        num_draws: How many draws are wanted.
-        longer: Over the run so far.
     """
     above = (r_hat - 1) / longer > _SLACK * (_R_HAT_TARGET - 1)
     return above | (_SLACK * longer * size < num_draws)
@@ -95,18 +79,17 @@ _LENGTH_FACTOR = 1.5
 
 @dataclass(frozen=True)
 class LatentDraws:
-    """Draws of the latent rows and what the sampler knows of them.
+    """Draws of the latent rows, and what the sampler knows of them.
 
     Attributes:
         draws: ``num_draws x batch_shape x m``, evenly thinned from all chains.
         acceptance_rate: ``batch_shape``, mean acceptance probability.
         r_hat: ``batch_shape``, split R-hat of the worst row over the whole run.
-        effective_sample_size: ``batch_shape``, of the mean of the worst row over the
-            whole run, before thinning.
+        effective_sample_size: ``batch_shape``, of the worst row's mean, before
+            thinning.
         num_steps: Steps of each chain after warm-up.
         num_kicks: Gradients of the ratio in each step.
-        converged: Whether every element of the batch reached ``num_draws`` effective
-            draws with R-hat at most 1.05.
+        converged: Whether every element of the batch has :func:`reached` its targets.
     """
 
     draws: Tensor
@@ -293,28 +276,22 @@ def sample_latent(
 ) -> LatentDraws:
     r"""Exact draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
-    All chains start at the mean of the Gaussian. Warm-up adds kicks to the
-    quarter-turn trajectory until 80 % of the proposals are accepted and then leaves
-    them. The run doubles until the worst row has ``num_draws`` effective draws and an
-    R-hat of at most 1.05, or ``max_doublings`` are spent or would not be enough.
+    All chains start at the mean of the Gaussian. Warm-up adds kicks to the quarter-turn
+    trajectory until 80 % of the proposals are accepted and then leaves them. The first
+    run has half as many steps again as independent transitions would need. It doubles
+    until the worst row has ``num_draws`` effective draws and an R-hat of at most 1.05,
+    or ``max_doublings`` are spent or would not be enough.
 
     Args:
-        log_ratio: From ``z``, ``num_chains x batch_shape x m``, to the pair of
-            :math:`\ell`, ``num_chains x batch_shape``, and its gradient, like ``z``.
-            It must own what it returns.
+        log_ratio: It must own what it returns.
         mean: :math:`\mu`, ``batch_shape x m``.
         root: :math:`H`, ``batch_shape x m x k``; :math:`H H'` may be singular.
         num_draws: How many draws to return.
-        generator: Source of randomness on the device of ``mean``; ``None`` for torch's
-            own.
+        generator: Source of randomness; None for torch's own.
         num_chains: How many chains run side by side; by default one for each 16 draws,
             at least 32 and at most 256. Fewer cost more per draw, more leave each too
             short to tell whether it mixed.
-        max_doublings: How often the run may double. The first has half as many steps
-            again as independent transitions would need.
-
-    Returns:
-        The draws, with ``converged=False`` where a target was missed.
+        max_doublings: How often the run may double.
     """
     if num_chains is None:
         num_chains = min(256, max(32, num_draws // 16))

@@ -10,7 +10,15 @@ import torch
 from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
-from botorch_pref.inference.engine import Engine
+from botorch_pref.inference.engine import (
+    Engine,
+    FurtherAnswers,
+    PosteriorTerms,
+    Solution,
+    UtilityPrior,
+    WarmStart,
+    in_double,
+)
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.inference.skew.posterior import (
@@ -21,13 +29,6 @@ from botorch_pref.inference.skew.posterior import (
     exact_log_evidence,
     skew_gaussian,
     skew_mixture,
-)
-from botorch_pref.inference.solution import (
-    FurtherAnswers,
-    PosteriorTerms,
-    Solution,
-    UtilityPrior,
-    WarmStart,
 )
 from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
 from botorch_pref.likelihoods.factors import Factors
@@ -40,10 +41,8 @@ from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 class SkewStart(WarmStart):
     """A start of expectation propagation, and draws that go on from earlier ones.
 
-    Attributes:
-        draws: Given all answers, under the hyper-parameters of the earlier solution;
-            None where there are none.
-        continued: How many times draws went on since those of chains.
+    The draws are given all answers, under the hyper-parameters of the earlier solution;
+    ``continued`` counts how many times they went on since those of chains.
     """
 
     draws: ContinuedDraws | None = None
@@ -54,53 +53,15 @@ class SkewStart(WarmStart):
         return replace(self, draws=None)
 
 
-@dataclass(frozen=True)
-class SamplingSettings:
-    """Settings of the draws.
-
-    Attributes:
-        num_draws: How many there are.
-        seed: Of their generator.
-        exact_evidence: Whether the evidence is estimated from them instead of by
-            expectation propagation.
-    """
-
-    num_draws: int
-    seed: int
-    exact_evidence: bool
-
-    def __post_init__(self) -> None:
-        """Validates the fields.
-
-        Raises:
-            FeedbackError: The number of draws or the seed is none.
-        """
-        check_count("num_draws", self.num_draws, at_least=1)
-        check_count("seed", self.seed, at_least=0)
-
-    def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
-        """A new source of randomness.
-
-        Args:
-            like: A tensor on the device of the generator.
-            offset: Added to the seed, for numbers that others have not used.
-        """
-        return torch.Generator(device=like.device).manual_seed(self.seed + offset)
-
-
 @dataclass(frozen=True, eq=False)
 class SkewSolution(Solution[PosteriorTerms]):
     """A unified skew-normal posterior, sampled at first use.
 
-    Attributes:
-        settings: Of the draws.
-        prior: What it was found from.
-        factors: The boxed factors that it was found from.
-        found: The solution of expectation propagation, where it is known already.
-        start: With draws that make both it and chains unnecessary, if it is not known.
+    ``found`` is the solution of expectation propagation, where it is known already;
+    where it is not, ``start`` has draws that make both it and chains unnecessary.
     """
 
-    settings: SamplingSettings
+    engine: UnifiedSkewNormal
     prior: UtilityPrior
     factors: BoxFactors | MergedBoxFactors
     found: GaussianSolution | None
@@ -117,27 +78,29 @@ class SkewSolution(Solution[PosteriorTerms]):
     @cached_property
     def log_evidence(self) -> Tensor:
         """See base class; estimated from draws with ``exact_evidence``."""
-        if not self.settings.exact_evidence:
+        if not self.engine.exact_evidence:
             return self.approximation.log_evidence
-        return exact_log_evidence(
-            self.prior.covar,
-            self.prior.mean,
-            self.factors,
-            self.approximation.result,
+        evidence = exact_log_evidence(
+            *self._given,
+            self.approximation,
             self.sampled,
-            self.settings.generator(self.prior.mean),
+            self.engine.generator(self.prior.mean),
         )
+        return evidence.to(self.prior.covar)
+
+    @property
+    def _given(self) -> tuple[Tensor, Tensor, BoxFactors | MergedBoxFactors]:
+        _, mean, covar = self.prior.in_double()
+        return covar, mean, in_double(self.factors)
 
     @cached_property
     def sampled(self) -> SkewResult:
         """Draws of chains of their own."""
         return skew_gaussian(
-            self.prior.covar,
-            self.prior.mean,
-            self.factors,
-            self.approximation.result,
-            self.settings.num_draws,
-            self.settings.generator(self.prior.mean),
+            *self._given,
+            self.approximation,
+            self.engine.num_draws,
+            self.engine.generator(self.prior.mean),
         )
 
     @cached_property
@@ -145,15 +108,14 @@ class SkewSolution(Solution[PosteriorTerms]):
         """The draws that prediction uses: continued ones where there are enough."""
         if self.found is not None or self.start is None or self.start.draws is None:
             return self.sampled
-        return skew_mixture(
-            self.prior.covar, self.prior.mean, self.factors, *self.start.draws
-        )
+        return skew_mixture(*self._given, *self.start.draws)
 
     @cached_property
     def terms(self) -> PosteriorTerms:
         """See base class."""
-        mixture = self.mixture
-        return PosteriorTerms(self.prior.points, mixture.weights, mixture.factor.root())
+        mixture, like = self.mixture, self.prior.covar
+        weights, root = mixture.weights.to(like), mixture.factor.root().to(like)
+        return PosteriorTerms(self.prior.points, weights, root)
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class.
@@ -170,7 +132,7 @@ class SkewSolution(Solution[PosteriorTerms]):
             "r_hat": float(latent.r_hat.max()),
             "effective_sample_size": float(size.min()),
             "acceptance_rate": float(latent.acceptance_rate.min()),
-            "num_draws": self.settings.num_draws,
+            "num_draws": self.engine.num_draws,
         }
 
     @property
@@ -178,7 +140,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         """See base class."""
         failures = () if self.found is None else self.found.failures
         known = vars(self)
-        if self.settings.exact_evidence and "log_evidence" in known:
+        if self.engine.exact_evidence and "log_evidence" in known:
             failures += self.evidence_failures(self.log_evidence)
         if "mixture" in known:
             failures += self.weight_failures(self.mixture.weights)
@@ -189,14 +151,15 @@ class SkewSolution(Solution[PosteriorTerms]):
         text = (
             f"did not converge: R-hat is {float(sampled.latent.r_hat.max()):.3f} and "
             f"the smallest effective sample size {size:.0f} of "
-            f"{self.settings.num_draws} draws. Its means and variances are less exact "
+            f"{self.engine.num_draws} draws. Its means and variances are less exact "
             "than they claim."
         )
         return (*failures, text)
 
     def tangent(self, mean: Tensor) -> SkewTangent:
         """See base class."""
-        return SkewTangent(self.factors, mean, self.approximation.result, self.mixture)
+        mean, factors = in_double((mean, self.factors))
+        return SkewTangent(factors, mean, self.approximation, self.mixture)
 
     def warm_start(self, further: FurtherAnswers | None = None) -> SkewStart:
         """See base class; with draws that go on, where moments are known."""
@@ -216,13 +179,18 @@ class SkewSolution(Solution[PosteriorTerms]):
         if not further.sources.complete:
             return start
         continued = start.continued + 1
-        generator = self.settings.generator(self.prior.mean, offset=continued)
+        generator = self.engine.generator(self.prior.mean, offset=continued)
+        moments = further.moments
+        means, covariance, factors = in_double(
+            (moments.means, moments.covariance, further.factors)
+        )
+        noise = self.factors.variance.double()
         draws = continue_draws(
             self.mixture,
-            self.factors.variance,
-            further.moments.means,
-            further.moments.covariance,
-            further.factors,
+            noise,
+            means,
+            covariance,
+            factors,
             further.sources,
             generator,
         )
@@ -242,6 +210,9 @@ class UnifiedSkewNormal(Engine):
             neither read nor changed.
         exact_evidence: Whether the evidence is exact up to sampling error instead of
             that of expectation propagation.
+
+    Raises:
+        FeedbackError: The number of draws or the seed is none.
     """
 
     takes: ClassVar = frozenset({BoxFactors})
@@ -249,7 +220,10 @@ class UnifiedSkewNormal(Engine):
     def __init__(
         self, num_draws: int = 1024, seed: int = 0, exact_evidence: bool = False
     ) -> None:
-        self.settings = SamplingSettings(num_draws, seed, exact_evidence)
+        check_count("num_draws", num_draws, at_least=1)
+        check_count("seed", seed, at_least=0)
+        self.num_draws, self.seed = num_draws, seed
+        self.exact_evidence = exact_evidence
 
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
@@ -267,7 +241,11 @@ class UnifiedSkewNormal(Engine):
             found = None
         else:
             found, own = ExpectationPropagation().solve(prior, boxes), None
-        return SkewSolution(self.settings, prior, boxes, found, own)
+        return SkewSolution(self, prior, boxes, found, own)
+
+    def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
+        """A new source of randomness, of a seed that ``offset`` makes another one."""
+        return torch.Generator(device=like.device).manual_seed(self.seed + offset)
 
     def _goes_on(self, start: SkewStart) -> bool:
         """Whether there are draws, and enough of them."""
@@ -275,7 +253,7 @@ class UnifiedSkewNormal(Engine):
             return False
         # A batch is sampled as a whole, so what its elements have left is averaged.
         size = float(start.draws.effective_sample_size.mean())
-        return size >= _LEAST_SHARE * self.settings.num_draws
+        return size >= _LEAST_SHARE * self.num_draws
 
     def posterior(self, moments: Moments) -> Posterior:
         """See base class: a mixture over the draws."""

@@ -39,12 +39,6 @@ def test_three_dimensions_are_solved_in_five_steps() -> None:
     assert float((plain - solution).norm()) > 0.1 * float(solution.norm())
 
 
-def test_first_step_is_the_map_itself() -> None:
-    memory = AndersonMemory()
-    x, residual = torch.tensor([1.0, 2.0]), torch.tensor([0.5, -1.0])
-    assert torch.equal(memory.extrapolate(x, residual, torch.ones(2)), x + residual)
-
-
 def test_it_converges_faster_where_the_memory_is_too_short() -> None:
     matrix, offset, solution = linear_map(1, size=12, contraction=0.95)
     scale = torch.linspace(0.1, 10, 12, dtype=torch.float64)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from truths.engines import expectation_propagation
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import ep as module
-from botorch_pref.inference.ep import expectation_propagation
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.linalg.sparse_design import pair_rows
 
@@ -28,7 +28,7 @@ def test_a_thousand_equal_sites_converge(count, scale, correlation) -> None:
     """Anderson's differences span two directions; some processors ended at 1e15."""
     result = solve(count, scale, correlation)
     assert result.converged
-    tau = result.site_precision
+    tau = result.sites.precision
     # All of them are the same site.
     assert float((tau - tau[0]).abs().max()) < 1e-5 * float(tau[0])
 

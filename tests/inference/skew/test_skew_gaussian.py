@@ -9,9 +9,9 @@ from botorch.utils.probability import (
     UnifiedSkewNormal,
 )
 from gpytorch.distributions import MultivariateNormal
+from truths.engines import expectation_propagation
 
 from botorch_pref.feedback import Comparisons, Validity
-from botorch_pref.inference.ep import expectation_propagation
 from botorch_pref.inference.skew.posterior import exact_log_evidence, skew_gaussian
 from botorch_pref.likelihoods import AffineProbitLikelihood, PairwiseProbitLikelihood
 from botorch_pref.likelihoods.factors import joint_factors

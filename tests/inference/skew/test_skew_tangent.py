@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor
+from truths.engines import expectation_propagation
 
-from botorch_pref.inference.ep import expectation_propagation
 from botorch_pref.inference.gaussian import GaussianTangent
 from botorch_pref.inference.skew.posterior import SkewResult, SkewTangent, skew_gaussian
 from botorch_pref.likelihoods.box_factors import BoxFactors
@@ -51,8 +51,8 @@ def solve(
         a, r = dense(boxes), boxes.variance
         centre = mean @ a.T
         gamma = a @ covar @ a.T + torch.diag(r)
-        left = 1 - r * result.site_precision
-        tau, nu = result.site_precision / left, result.site_shift / left
+        left = 1 - r * result.sites.precision
+        tau, nu = result.sites.precision / left, result.sites.shift / left
         spread = torch.linalg.inv(torch.linalg.inv(gamma) + torch.diag_embed(tau))
         centre = centre + (spread @ (nu - tau * centre).unsqueeze(-1)).squeeze(-1)
         v = draws.truncated.movedim(0, -1)

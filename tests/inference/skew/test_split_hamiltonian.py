@@ -157,47 +157,6 @@ def test_twenty_rows_against_gibbs(noise) -> None:
     assert_same_moments(boxed, truth, 10_000, 4 * 512)
 
 
-@pytest.mark.slow
-def test_contradictory_and_repeated_rows() -> None:
-    """A beats B a thousand times and loses ten times: one unknown, rank one."""
-    wins, losses, noise = 1_000, 10, 0.5
-    root = torch.cat([torch.ones(wins), -torch.ones(losses)]).double().unsqueeze(-1)
-    variance = torch.full((wins + losses,), noise, dtype=torch.float64)
-    lower, upper = torch.zeros_like(variance), torch.full_like(variance, INF)
-    result = sample_boxes(root, variance, lower, upper, 5_000)
-    grid = torch.linspace(-1, 4, 50_001, dtype=torch.float64)
-    log_density = (
-        wins * torch.special.log_ndtr(grid / noise**0.5)
-        + losses * torch.special.log_ndtr(-grid / noise**0.5)
-        - 0.5 * grid.square()
-    )
-    weight = torch.softmax(log_density, 0)
-    mean = (weight * grid).sum()
-    deviation = (weight * (grid - mean).square()).sum().sqrt()
-    assert result.converged
-    assert float((result.draws[:, 0].mean() - mean).abs() / deviation) < 5 / 50
-    assert float(result.draws[:, 0].std() / deviation) == pytest.approx(1, abs=0.1)
-    torch.testing.assert_close(
-        result.draws[:, -1], -result.draws[:, 0], rtol=0, atol=1e-10
-    )
-
-
-@pytest.mark.slow
-def test_low_noise_is_a_hard_wall() -> None:
-    """Noise 1e-4: three equicorrelated rows above zero, moments by rejection."""
-    covariance = 0.5 * (torch.eye(3, dtype=torch.float64) + 1)
-    root = torch.linalg.cholesky(covariance)
-    variance = torch.full((3,), 2e-4, dtype=torch.float64)
-    lower, upper = torch.zeros_like(variance), torch.full_like(variance, INF)
-    result = sample_boxes(root, variance, lower, upper, 10_000)
-    white = torch.randn(400_000, 3, generator=seeded(8), dtype=torch.float64)
-    z = white @ root.mT
-    noise = torch.randn(z.shape, generator=seeded(9), dtype=torch.float64)
-    inside = (z + variance.sqrt() * noise > 0).all(-1)
-    assert result.converged
-    assert_same_moments(result.draws, z[inside], 5_000, int(inside.sum()))
-
-
 def test_far_from_the_prior() -> None:
     """An answer 30 deviations away from what the prior expects."""
     variance, lower, upper = tensor([1.0]), tensor([30.0]), tensor([INF])
@@ -237,15 +196,6 @@ def test_same_seed_same_draws() -> None:
     first, second = (sample_terms(terms, 500, seed=3).draws for _ in range(2))
     assert torch.equal(first, second)
     assert not torch.equal(first, sample_terms(terms, 500, seed=4).draws)
-
-
-@pytest.mark.slow
-def test_single_precision() -> None:
-    double = sample_terms(correlated_problem(), 4_000)
-    single = sample_terms(correlated_problem(torch.float32), 4_000)
-    assert single.draws.dtype == torch.float32
-    assert single.converged
-    assert_same_moments(single.draws.double(), double.draws, 2_000, 2_000)
 
 
 @pytest.mark.slow

@@ -1,0 +1,160 @@
+"""Roots of covariances, singular or not, and the operator that samples by them."""
+
+import itertools
+
+import pytest
+import torch
+from gpytorch.distributions import MultivariateNormal
+from hypothesis import given
+from hypothesis import strategies as st
+
+from botorch_pref import PrecisionError
+from botorch_pref.linalg.covariance import (
+    SemidefiniteLinearOperator,
+    joint_shape,
+    psd_root,
+    semidefinite_cholesky,
+)
+
+F64 = torch.float64
+
+
+def low_rank(size: int, rank: int, seed: int, *batch: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    root = torch.randn(*batch, size, rank, generator=generator, dtype=F64)
+    return root @ root.mT
+
+
+def kernel(x: torch.Tensor, scale: float = 3.1) -> torch.Tensor:
+    return scale * torch.exp(-((x.unsqueeze(-1) - x.unsqueeze(-2)).square()))
+
+
+def test_a_joint_shape_is_that_of_torch() -> None:
+    shapes = map(torch.Size, ((), (1,), (3,), (2, 1), (2, 3), (1, 1, 3)))
+    for some in itertools.product(shapes, repeat=3):
+        found = joint_shape(*some)
+        assert isinstance(found, torch.Size)
+        assert found == torch.broadcast_shapes(*some)
+    assert joint_shape() == torch.Size()
+    with pytest.raises(RuntimeError, match="broadcast"):
+        joint_shape(torch.Size([2]), torch.Size([3]))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e8])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("rank", [0, 1, 4, 7, 12])
+def test_root_squares_to_the_matrix(rank, dtype, scale) -> None:
+    matrix = (scale * low_rank(7, rank, rank, 2)).to(dtype)
+    # In a batch with a regular one.
+    matrix[1] = matrix[1] + scale * torch.eye(7)
+    root = psd_root(matrix)
+    # Backward error of Cholesky and of eigh: a modest multiple of n eps |M|.
+    bound = 8 * 7 * torch.finfo(dtype).eps * float(matrix.norm())
+    assert float((root @ root.mT - matrix).norm()) <= bound
+
+
+def test_the_root_of_duplicates_moves_them_together() -> None:
+    matrix = kernel(torch.tensor([0.1, 0.1, 0.9], dtype=F64), 1.0)
+    root = psd_root(matrix)
+    # The square root of rounding.
+    torch.testing.assert_close(root[0], root[1], rtol=0, atol=4e-8)
+    torch.testing.assert_close(root @ root.mT, matrix, rtol=0, atol=1e-15)
+
+
+def test_rounding_below_zero_counts_as_zero() -> None:
+    root = psd_root(torch.diag(torch.tensor([1.0, -1e-17], dtype=F64)))
+    assert torch.equal(root @ root.mT, torch.diag(torch.tensor([1.0, 0.0], dtype=F64)))
+
+
+def test_a_matrix_that_is_not_finite_is_refused() -> None:
+    """By an error after which BoTorch's fitting tries other hyper-parameters."""
+    matrix = torch.full((3, 3), torch.inf, dtype=F64)
+    with pytest.raises(PrecisionError, match="entries reach inf"):
+        psd_root(matrix)
+
+
+@given(
+    size=st.integers(1, 8),
+    rank=st.integers(0, 8),
+    seed=st.integers(0, 1000),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    log_scale=st.integers(-12, 12),
+)
+def test_factor_of_any_rank_is_triangular_and_gives_the_matrix_back(
+    size, rank, seed, dtype, log_scale
+) -> None:
+    matrix = (10.0**log_scale * low_rank(size, rank, seed, 3)).to(dtype)
+    factor = semidefinite_cholesky(matrix)
+    assert torch.equal(factor, factor.tril())
+    assert (factor.diagonal(dim1=-2, dim2=-1) >= 0).all()
+    error = (factor @ factor.mT - matrix).abs().amax((-2, -1))
+    # The rank is clear here, and what is left out is rounding of size k eps.
+    trace = matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
+    assert (error <= 10 * size**2 * torch.finfo(dtype).eps * trace).all()
+
+
+def test_singular_batches_do_not_change_regular_ones() -> None:
+    regular, singular = low_rank(3, 5, 1), low_rank(3, 1, 2)
+    together = semidefinite_cholesky(torch.stack([regular, singular]))
+    torch.testing.assert_close(together[0], torch.linalg.cholesky(regular))
+    assert (together[1, :, 1:] == 0).all()
+
+
+@pytest.mark.parametrize("duplicate", [False, True])
+def test_gradient_agrees_with_finite_differences(duplicate) -> None:
+    # A point that stays equal to another moves with it: the rank does not change.
+    x = torch.tensor([0.1, 0.8, 0.4], dtype=F64, requires_grad=True)
+
+    def factor(x: torch.Tensor) -> torch.Tensor:
+        points = torch.cat([x[:2], x[:1], x[2:]]) if duplicate else x
+        return semidefinite_cholesky(kernel(points, 1.0))
+
+    assert torch.autograd.gradcheck(factor, (x,))
+
+
+@pytest.mark.parametrize("count", [50, 300])
+def test_smooth_functions_on_a_fine_grid_keep_their_covariance(count) -> None:
+    # Elimination without care returns errors of order 1 here.
+    matrix = kernel(torch.linspace(0, 2, count, dtype=F64), 1.0)
+    factor = semidefinite_cholesky(matrix)
+    # A direction left out has a deviation of at most sqrt(4 k eps).
+    allowed = 2 * (4 * count * torch.finfo(F64).eps) ** 0.5
+    assert ((factor @ factor.mT - matrix).abs() <= allowed).all()
+
+
+def test_no_variance_is_a_zero_factor() -> None:
+    matrix = torch.zeros(2, 3, 3, dtype=F64, requires_grad=True)
+    factor = semidefinite_cholesky(matrix)
+    factor.sum().backward()
+    assert (factor == 0).all()
+    assert (matrix.grad == 0).all()
+
+
+def test_equal_points_have_equal_samples_and_the_right_covariance() -> None:
+    x = torch.tensor([[0.1, 0.7, 0.1], [0.4, 0.4, 0.4]], dtype=F64, requires_grad=True)
+    covariance = kernel(x)
+    normal = MultivariateNormal(x.sin(), SemidefiniteLinearOperator(covariance))
+    generator = torch.Generator().manual_seed(0)
+    base = torch.randn(5, 2, 3, generator=generator, dtype=F64)
+    samples = normal.rsample(torch.Size([5]), base_samples=base)
+    torch.testing.assert_close(samples[:, 0, 0], samples[:, 0, 2])
+    torch.testing.assert_close(samples[:, 1], samples[:, 1, :1].expand(-1, 3))
+    (gradient,) = torch.autograd.grad(samples.sum(), x, retain_graph=True)
+    assert bool(gradient.isfinite().all())
+    # With the columns of the identity as base samples the deviations are the root.
+    unit = torch.eye(3, dtype=F64).unsqueeze(1).expand(3, 2, 3)
+    root = normal.rsample(torch.Size([3]), base_samples=unit) - x.sin()
+    root = root.movedim(0, -1)
+    torch.testing.assert_close(root @ root.mT, covariance)
+
+
+def test_samples_without_base_samples_use_the_same_root() -> None:
+    zero = torch.zeros(3, dtype=F64)
+    normal = MultivariateNormal(zero, SemidefiniteLinearOperator(kernel(zero)))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        samples = normal.rsample(torch.Size([4000]))
+    torch.testing.assert_close(samples, samples[:, :1].expand(-1, 3))
+    # The variance of a sample variance of n normals is 2 / n.
+    error = (samples[:, 0].var() / 3.1 - 1).abs()
+    assert error < 4 * (2 / 4000) ** 0.5

@@ -1,0 +1,40 @@
+"""Engines as functions of matrices, for tests and benchmarks without a model."""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from botorch_pref.inference import (
+    Engine,
+    ExpectationPropagation,
+    GaussianSolution,
+    Laplace,
+    Sites,
+    UtilityPrior,
+    VariationalBound,
+    WarmStart,
+)
+from botorch_pref.likelihoods.factors import Factors
+
+Solver = Callable[..., GaussianSolution]
+
+
+def solver_of(engine: Engine, name: str) -> Solver:
+    """From ``K``, ``m``, factors and perhaps sites to start from to the solution."""
+
+    def solve(
+        covar: Tensor, mean: Tensor, factors: Factors, sites: Sites | None = None
+    ) -> GaussianSolution:
+        prior = UtilityPrior(mean.unsqueeze(-1), mean, covar)
+        start = None if sites is None else WarmStart(sites)
+        found = engine.solve(prior, factors, start)
+        assert isinstance(found, GaussianSolution)
+        return found
+
+    solve.__name__ = name
+    return solve
+
+
+laplace = solver_of(Laplace(), "laplace")
+expectation_propagation = solver_of(ExpectationPropagation(), "expectation_propagation")
+variational = solver_of(VariationalBound(), "variational")
