@@ -19,7 +19,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
     rater_covar_module,
 )
-from botorch_pref.models.feedback_dataset import FeedbackDataset
+from botorch_pref.models.data import FeedbackDataset
 
 
 def rater_numbers(experiment: Experiment) -> dict[str, int]:

@@ -296,19 +296,19 @@ WRONG_SETS = {
     ),
     "nan": (
         lambda: TrainingSet(with_value(torch.nan), (Comparisons(ints(PAIRS)),)),
-        ["datapoints[1, 0]", "nan", "row 1", "remove the point"],
+        ["datapoints[1, 0]", "nan", "row 1", "leave the point out"],
     ),
     "inf": (
         lambda: TrainingSet(with_value(-torch.inf), ()),
-        ["datapoints[1, 0]", "-inf", "row 1", "remove the point"],
+        ["datapoints[1, 0]", "-inf", "row 1", "leave the point out"],
     ),
     "integer points": (
         lambda: TrainingSet(ints([[0], [1]]), ()),
-        ["datapoints", "int64", "torch.as_tensor(datapoints, dtype=torch.float64)"],
+        ["datapoints", "int64", "datapoints.to(torch.float64)"],
     ),
     "flat points": (
         lambda: TrainingSet(torch.zeros(3), ()),
-        ["datapoints", "(3,)", "batch_shape x n x d"],
+        ["datapoints", "(3,)", "batch_shape x q x d"],
     ),
     "no points": (
         lambda: TrainingSet(torch.zeros(0, 2), ()),

@@ -35,7 +35,7 @@ from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import column_widths
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
-from botorch_pref.models.feedback_dataset import FeedbackDataset
+from botorch_pref.models.data import FeedbackDataset
 
 
 class CatalogueRows(Transform):
