@@ -123,7 +123,7 @@ def log_values(model: PreferenceGP) -> Tensor:
     return torch.stack([kernel.outputscale, lengthscale], dim=-1).detach().log()
 
 
-NUM_SAMPLES = 100
+NUM_SAMPLES = 150
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def sampled() -> FullyBayesianPreferenceGP:
     fit_fully_bayesian_model_nuts(
         model,
         max_tree_depth=2,
-        warmup_steps=48,
+        warmup_steps=60,
         num_samples=NUM_SAMPLES,
         thinning=1,
         disable_progbar=True,
