@@ -192,7 +192,7 @@ class UtilityModel(Model, FantasizeMixin):
 
         Args:
             name: Of the argument.
-            X: What was given.
+            X: Its value.
 
         Returns:
             The points, in the precision of the model.

@@ -167,7 +167,7 @@ _CUBE_EDGE = 0.01
 
 
 def _warn_of_inputs(text: str) -> None:
-    """Warns at the line of the caller who is outside of this package."""
+    """Warns at the line outside of this package that gave the inputs."""
     package, frame, level = __name__.partition(".")[0], sys._getframe(), 1
     while frame.f_back and frame.f_globals["__name__"].startswith(f"{package}."):
         frame, level = frame.f_back, level + 1
@@ -414,8 +414,7 @@ class PreferenceGP(UtilityModel, GP):
     def solution(self) -> Solution[PosteriorTerms] | None:
         """The engine's solution, found anew where a hyper-parameter has changed.
 
-        Returns:
-            None without answers, whose posterior is the prior.
+        None without answers: the posterior is the prior then.
         """
         if not self.feedback:
             return None
@@ -441,11 +440,10 @@ class PreferenceGP(UtilityModel, GP):
         return solution.terms
 
     def diagnostics(self) -> dict[str, Any]:
-        """Diagnostics of the engine.
+        """Diagnostics of the engine: what it knows of its solution.
 
-        Returns:
-            ``converged``, ``iterations``, ``residual`` (in posterior standard
-            deviations) and ``log_evidence``; more where the engine knows more.
+        ``converged``, ``iterations``, ``residual`` (in posterior standard deviations),
+        ``log_evidence``, and more where the engine knows more.
         """
         self.eval()
         solution = self.solution()
@@ -585,11 +583,8 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
     def compute_custom_loss(self, **kwargs: Any) -> Tensor:
         """The loss that ``fit_gpytorch_mll`` minimises: minus the objective.
 
-        A hook of BoTorch's: without it, each evaluation would make a prior at all
-        datapoints that the evidence does not use. Keywords are ignored.
-
-        Returns:
-            ``batch_shape``.
+        A hook of BoTorch's, whose keywords are ignored: without it, each evaluation
+        would make a prior at all datapoints that the evidence does not use.
 
         Raises:
             FeedbackError: The model has no datapoints.
