@@ -14,7 +14,7 @@ from botorch_pref.ax.projection import events, standing_event
 from botorch_pref.ax.settings import PROPERTY, SHARE
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import rater_covar_module
-from botorch_pref.models.feedback_dataset import FeedbackDataset
+from botorch_pref.models.data import FeedbackDataset
 
 
 def rater_numbers(experiment: Experiment) -> dict[str, int]:

@@ -52,7 +52,7 @@ from botorch_pref.ax.naming import acquisition_classes, model_arguments, model_c
 from botorch_pref.ax.raters import group_arguments
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
-from botorch_pref.models.feedback_dataset import FeedbackDataset
+from botorch_pref.models.data import FeedbackDataset
 
 
 def _fit(

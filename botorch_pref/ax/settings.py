@@ -16,8 +16,7 @@ from botorch_pref.ax.space.options import (
     given_difference,
 )
 from botorch_pref.errors import ExperimentError, StorageError
-from botorch_pref.models.duel_kernel import DuelKernel
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.preference_gp import DuelKernel, PreferenceGP
 
 PROPERTY = "botorch_pref"
 """The property of Ax's experiment that holds the settings."""

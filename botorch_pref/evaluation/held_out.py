@@ -28,7 +28,7 @@ from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores, by_kin
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.base import log_mean
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.models.predictions import model_link
+from botorch_pref.models.answers import model_link
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import difference_mixture
 

@@ -25,7 +25,7 @@ from torch.nn.functional import one_hot
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
-from botorch_pref.models.predictions import model_link
+from botorch_pref.models.answers import model_link
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:

@@ -3,7 +3,6 @@
 import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.answers import register_model
 from botorch_pref.models.base import UtilityModel
-from botorch_pref.models.duel_kernel import DuelKernel
 from botorch_pref.models.engines import (
     EPPreferenceGP,
     LaplacePreferenceGP,
@@ -20,13 +19,12 @@ from botorch_pref.models.predictions import (
     log_validity_probability,
 )
 from botorch_pref.models.preference_gp import (
+    DuelKernel,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.models.raters import AgreementKernel, GroupUtility, rater_covar_module
-from botorch_pref.models.regression import (
-    PlackettLuceRegression,
-)
+from botorch_pref.models.regression import PlackettLuceRegression
 
 __all__ = [
     "AgreementKernel",

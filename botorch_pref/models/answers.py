@@ -1,10 +1,9 @@
-"""Models by name, the answers that each takes, and the likelihoods of its answers."""
+"""Registered models, and the likelihoods of the answers that each takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from botorch.models.likelihoods import pairwise as botorch_pairwise
 from botorch.models.model import Model
@@ -22,6 +21,7 @@ from botorch_pref.feedback import (
     Validity,
 )
 from botorch_pref.inference.engine import Engine
+from botorch_pref.likelihoods import DuelLink
 from botorch_pref.likelihoods.base import PreferenceLikelihood, likelihoods_of
 from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLikelihood
 from botorch_pref.likelihoods.factors import Factors, joint_factors
@@ -36,13 +36,11 @@ from botorch_pref.models.data import DistinctPoints, TrainingSet
 M = TypeVar("M", bound=Model)
 
 
-@dataclass(frozen=True)
-class RegisteredModel:
-    """A class of models, as names stand for it.
+class RegisteredModel(NamedTuple):
+    """A class of models and its names.
 
-    Attributes:
-        model_class: The class; experiments in Ax store its own name.
-        name: Its short name on the command line; None if it is not to be had there.
+    Experiments in Ax store the name of the class itself; the short name is that on the
+    command line, None where it is not to be had there.
     """
 
     model_class: type[Model]
@@ -92,7 +90,7 @@ def registered_models() -> tuple[RegisteredModel, ...]:
 
 def _check_apart(entry: RegisteredModel, known: RegisteredModel) -> None:
     """Checks that two entries are of one class or share no name."""
-    one, other = (e.model_class for e in (entry, known))
+    one, other = entry.model_class, known.model_class
     if (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__):
         # A notebook's cell that is run again makes the same class again.
         return
@@ -121,7 +119,7 @@ BOTORCH_LIKELIHOODS: dict[type[Any], type[AnyLikelihood]] = {
     botorch_pairwise.PairwiseProbitLikelihood: PairwiseProbitLikelihood,
     botorch_pairwise.PairwiseLogitLikelihood: PairwiseLogitLikelihood,
 }
-"""What BoTorch's likelihoods mean here. They have no parameters, and the defaults are
+"""Our likelihood for each of BoTorch's. Those have no parameters, and our defaults are
 the same functions, without BoTorch's clamps of large differences."""
 
 LikelihoodArgument = (
@@ -137,9 +135,9 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
     if likelihood is None:
         return {}
     if isinstance(likelihood, Mapping):
-        chosen = {kind: own_likelihood(given) for kind, given in likelihood.items()}
+        chosen = {kind: _own_likelihood(given) for kind, given in likelihood.items()}
     else:
-        ours = own_likelihood(likelihood)
+        ours = _own_likelihood(likelihood)
         kinds = getattr(ours, "explains", {Comparisons: None})
         chosen = dict.fromkeys(kinds, ours)
     for kind, given in chosen.items():
@@ -157,14 +155,32 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
     return chosen
 
 
-def own_likelihood(likelihood: Any) -> Any:
-    """A likelihood of BoTorch as ours; any other as it is, for better or worse.
-
-    Args:
-        likelihood: Of a model.
-    """
+def _own_likelihood(likelihood: Any) -> Any:
+    """The likelihood of ours that one of BoTorch stands for; any other as it is."""
     translation = BOTORCH_LIKELIHOODS.get(type(likelihood))
     return likelihood if translation is None else translation()
+
+
+def model_link(model: Model) -> DuelLink:
+    """The link of a model's likelihood, with its present parameters.
+
+    BoTorch's pairwise likelihoods stand for ours, whose noise is 1 per item.
+
+    Raises:
+        UnsupportedFeedbackError: Its likelihood says nothing of duels or choices.
+    """
+    likelihood = _own_likelihood(getattr(model, "likelihood", None))
+    try:
+        if isinstance(likelihood, PreferenceLikelihood):
+            return likelihood.link
+        reason = "it is no likelihood of preferences"
+    except UnsupportedFeedbackError as error:
+        reason = str(error)
+    raise UnsupportedFeedbackError(
+        f"The answer to a duel under {type(likelihood).__name__} is not known "
+        f"({reason}); give link=ProbitLink(noise) or link=LogitLink(), or use a "
+        "pairwise likelihood."
+    )
 
 
 def resolve_likelihoods(
@@ -176,13 +192,7 @@ def resolve_likelihoods(
 
     Answers that the same class explains share one likelihood, and so its noise: choices
     and rankings take that of comparisons unless they are given their own. The order of
-    the blocks does not matter.
-
-    Args:
-        feedback: Blocks of answers; none means comparisons that are still to come.
-        likelihood: The user's choice: one likelihood, for all kinds it explains, or a
-            mapping from kinds to likelihoods. BoTorch's two of pairs stand for ours.
-        defaults: The class for each kind that the user leaves open.
+    the blocks does not matter, and none means comparisons that are still to come.
 
     Raises:
         UnsupportedFeedbackError: A likelihood of another library, or one that does not
@@ -243,23 +253,13 @@ def engines() -> list[type[Any]]:
 
     Ensembles have the engine of their members.
     """
-    found = [entry.model_class for entry in registered_models()]
-    return [
-        model
-        for model in found
-        if isinstance(getattr(model, "engine", None), Engine) and not model._is_ensemble
-    ]
+    found = (entry.model_class for entry in registered_models())
+    with_engine = (m for m in found if isinstance(getattr(m, "engine", None), Engine))
+    return [model for model in with_engine if not model._is_ensemble]
 
 
 def check_engine(model: object) -> None:
-    """Checks that a model has an engine.
-
-    Args:
-        model: Of a class with an attribute ``engine``.
-
-    Raises:
-        TypeError: There is no engine, or another thing in its place.
-    """
+    """Raises a `TypeError` where the class of a model has no engine."""
     engine = getattr(type(model), "engine", None)
     if not isinstance(engine, Engine):
         raise TypeError(
@@ -269,19 +269,10 @@ def check_engine(model: object) -> None:
         )
 
 
-def check_supported(
-    model: type[Any], likelihoods: Mapping[type[Feedback], PreferenceLikelihood[Any]]
+def _check_supported(
+    model: type[Any], likelihoods: Mapping[type[Feedback], AnyLikelihood]
 ) -> None:
-    """Checks that the engine of a model takes all its answers.
-
-    Args:
-        model: The class of the model, with an ``engine``.
-        likelihoods: Its likelihoods by kind of answer.
-
-    Raises:
-        UnsupportedFeedbackError: The engine does not take some answer under its
-            likelihood; the message names what does.
-    """
+    """Checks that the engine of a class of models takes all answers."""
     for kind, likelihood in likelihoods.items():
         factors = likelihood.explains[kind]
         if model.engine.accepts(factors):
@@ -289,32 +280,18 @@ def check_supported(
         able = [m.__name__ for m in engines() if m.engine.accepts(factors)]
         message = (
             f"{model.__name__} does not take {kind.__name__} under "
-            f"{type(likelihood).__name__}; {_listed(able)} "
-            f"{'does' if len(able) == 1 else 'do'}."
+            f"{type(likelihood).__name__}; take {' or '.join(able)}."
         )
-        instead = [
-            c.__name__
-            for c in likelihoods_of(kind)
-            if model.engine.accepts(c.explains[kind])
-        ]
-        if instead:
-            message += (
-                f" Or pass likelihood={{{kind.__name__}: {' or '.join(instead)}(...)}}."
-            )
+        others = likelihoods_of(kind)
+        taken = [c for c in others if model.engine.accepts(c.explains[kind])]
+        if taken:
+            names = " or ".join(c.__name__ for c in taken)
+            message += f" Or pass likelihood={{{kind.__name__}: {names}(...)}}."
         raise UnsupportedFeedbackError(message)
 
 
-def _listed(names: list[str]) -> str:
-    """Names as a sentence has them: ``a, b and c``."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
-
-
 class AnswerLikelihoods(ModuleDict):
-    """One likelihood for each kind of answer, by the name of its container.
-
-    Args:
-        likelihoods: By kind of answer.
-    """
+    """One likelihood for each kind of answer, by the name of its container."""
 
     def __init__(self, likelihoods: Mapping[type[Feedback], AnyLikelihood]) -> None:
         super().__init__({kind.__name__: own for kind, own in likelihoods.items()})
@@ -326,15 +303,7 @@ class AnswerLikelihoods(ModuleDict):
         return cast("AnyLikelihood", self[name if name in self else next(iter(self))])
 
     def of(self, kind: type[Feedback], engine: Engine) -> AnyLikelihood:
-        """The likelihood of a kind of answers: its own, or one that explains it too.
-
-        Args:
-            kind: A class of feedback.
-            engine: What has to take the factors.
-
-        Raises:
-            UnsupportedFeedbackError: There is none.
-        """
+        """The likelihood of a kind of answers: its own, or one that explains it too."""
         if kind.__name__ in self:
             return cast("AnyLikelihood", self[kind.__name__])
         for module in self.values():
@@ -353,10 +322,7 @@ class AnswerLikelihoods(ModuleDict):
     ) -> Factors:
         """The factors of all answers, in which those about one row are one.
 
-        Args:
-            data: Answers and their datapoints.
-            engine: What has to take the factors.
-            distinct: The points that the factors are about; None for all datapoints.
+        They are about the distinct points, or without these about all datapoints.
         """
         n = data.datapoints.shape[-2]
         blocks, counts = [], []
@@ -377,7 +343,7 @@ class AnswerLikelihoods(ModuleDict):
 
 
 def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> Factors:
-    """Checked: a likelihood may be the user's own."""
+    """Factors of a likelihood, which may be the user's own and is checked."""
     made: object = likelihood.factors(feedback, num_points)
     name = f"{type(likelihood).__name__}.factors"
     if not isinstance(made, Factors):
@@ -394,18 +360,7 @@ def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> 
 def answer_likelihoods(
     model: type[Any], feedback: Sequence[Feedback], likelihood: LikelihoodArgument
 ) -> AnswerLikelihoods:
-    """The likelihoods of a model: the user's, and by default those of its class.
-
-    Args:
-        model: The class of the model, with an ``engine``.
-        feedback: Blocks of answers.
-        likelihood: The user's choice.
-
-    Raises:
-        UnsupportedFeedbackError: The engine, or the likelihood, does not take some
-            answers.
-    """
-    defaults = model.default_likelihoods
-    chosen = resolve_likelihoods(feedback, likelihood, defaults)
-    check_supported(model, chosen)
+    """The likelihoods of a class of models: the user's, else the class's own."""
+    chosen = resolve_likelihoods(feedback, likelihood, model.default_likelihoods)
+    _check_supported(model, chosen)
     return AnswerLikelihoods(chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -26,11 +26,10 @@ from botorch_pref.models.data import (
     DistinctPoints,
     TrainingSet,
     collect_answers,
-    copy_of_modules,
+    inputs_from_dataset,
     replaced_data,
 )
-from botorch_pref.models.feedback_dataset import inputs_from_dataset
-from botorch_pref.posteriors.difference import duels_between
+from botorch_pref.posteriors.difference import duels_between, resolved_variance
 from botorch_pref.posteriors.gaussian import (
     Moments,
     check_finite,
@@ -43,38 +42,69 @@ from botorch_pref.posteriors.gaussian import (
 )
 
 
-def check_fantasy_points(X: Tensor) -> None:
-    """Checks that there are points for a duel.
+class DuelPairs(NamedTuple):
+    """Pairs of points in the order of their coordinates, ``q x batch_shape x 2 x d``.
 
-    Args:
-        X: ``batch_shape x q x d``.
-
-    Raises:
-        FeedbackError: Fewer than two points.
+    Results of a pair are then the same, to the last digit, whichever of the two points
+    is asked about. Each pair is a batch element of its own: covariances of pairs are
+    not needed. ``sign`` is -1 where the two points were given the other way round, and
+    ``equal`` says where they are the same, both ``q x batch_shape``.
     """
-    if X.shape[-2] < 2:
-        raise FeedbackError(
-            f"X has shape {tuple(X.shape)}: a fantasy is about a duel of two points or "
-            "more; use q=2."
-        )
+
+    points: Tensor
+    sign: Tensor
+    equal: Tensor
+
+    def differences(
+        self, moments: Moments, prior_variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Means and variances of first less second utilities, as they were given.
+
+        The moments and prior variances are those at the points; their batch may end in
+        more dimensions than that of the pairs. Means, ``num_components x q x
+        batch_shape``, are zero for equal points, with the gradient of a difference;
+        variances, ``q x batch_shape``, are above what rounding hides.
+        """
+        of_pairs = contrast(moments, 1)
+        means, variance = of_pairs.means.squeeze(-1), of_pairs.covariance[..., 0, 0]
+        room = [1] * (variance.dim() - self.sign.dim())
+        sign, equal = (t.reshape(*t.shape, *room) for t in (self.sign, self.equal))
+        # A matrix product may sum equal rows in different orders. Their means then
+        # differ by a rounding, which is as large as the variance that is left.
+        means = torch.where(equal, means - means.detach(), means * sign)
+        return means, resolved_variance(variance, prior_variance.sum(-1))
 
 
-def fantasy_duels(sampler: MCSampler, posterior: Posterior) -> Tensor:
-    """Answers drawn from a posterior with the noise of the answers.
+def duel_pairs(X1: Tensor, X2: Tensor, num_batch_dims: int = 0) -> DuelPairs:
+    """Pairs of points, the one with the smaller first different coordinate first.
+
+    Batches of pairs get as many dimensions as the model's at least, in front, for the
+    model would take pairs for its batch.
+    """
+    X1, X2 = torch.broadcast_tensors(X1, X2)
+    gap = (X1 - X2).detach()
+    decides = (gap != 0).to(torch.uint8).argmax(-1, keepdim=True)
+    swapped = gap.gather(-1, decides) > 0
+    points = torch.stack(
+        [torch.where(swapped, X2, X1), torch.where(swapped, X1, X2)], dim=-2
+    )
+    sign = 1 - 2 * swapped.squeeze(-1).to(gap)
+    equal = (gap == 0).all(-1)
+    room = (1,) * (num_batch_dims + 3 - points.dim())
+    points = points.reshape(room + points.shape).movedim(-3, 0)
+    sign, equal = (t.reshape(room + t.shape).movedim(-1, 0) for t in (sign, equal))
+    return DuelPairs(points, sign, equal)
+
+
+def _fantasy_duels(sampler: MCSampler, posterior: Posterior) -> Tensor:
+    """Answers drawn from a posterior over q points with the noise of the answers.
 
     Utilities are drawn with that noise, and of each pair the larger one wins. With two
     points the answers have the probability that the model gives them, exactly so under
     a probit likelihood without ties. The answers about more points come from one draw
     of each, and are then taken as independent duels, as BoTorch does with
-    ``PairwiseGP``.
-
-    Args:
-        sampler: Of utilities or of pairs, winner first. BoTorch's pairwise samplers,
-            whose pairs have the loser first, are asked for utilities.
-        posterior: Over q points, with observation noise.
-
-    Returns:
-        ``sample_shape x batch_shape x m x 2`` long, winner first.
+    ``PairwiseGP``. The result is ``sample_shape x batch_shape x m x 2`` long, winner
+    first.
     """
     if not isinstance(sampler, PairwiseMCSampler):
         drawn = sampler(posterior)
@@ -113,24 +143,16 @@ class UtilityModel(Model, FantasizeMixin):
             feedback: Blocks of answers.
 
         Raises:
-            UnsupportedFeedbackError: It does not.
+            UnsupportedFeedbackError: The model does not take one of them.
         """
 
     @abstractmethod
     def moments(self, X: Tensor) -> Moments:
-        """Moments of utilities; ends train mode.
-
-        Args:
-            X: ``batch_shape x q x d``, untransformed.
-        """
+        """Moments of utilities at untransformed ``X``, ``batch_shape x q x d``."""
 
     @abstractmethod
     def make_posterior(self, moments: Moments) -> Posterior:
-        """Moments as a posterior of the model's class.
-
-        Args:
-            moments: Of utilities, or of linear combinations of them.
-        """
+        """Moments of utilities, or of linear combinations of them, as a posterior."""
 
     def posterior(  # type: ignore[override]
         self,
@@ -170,14 +192,13 @@ class UtilityModel(Model, FantasizeMixin):
 
         Args:
             name: Of the argument.
-            X: What was given.
+            X: Its value.
 
         Returns:
             The points, in the precision of the model.
 
         Raises:
-            FeedbackError: It is no tensor of such points as the model has seen, or one
-                of them is not finite.
+            FeedbackError: It is no tensor of such points, or one is not finite.
         """
         return check_finite(
             name, check_points(name, X, self.datapoints, self._num_features)
@@ -213,11 +234,7 @@ class UtilityModel(Model, FantasizeMixin):
         return self.make_posterior(contrast(self.moments(both), X.shape[-2]))
 
     def subset_output(self, idcs: list[int]) -> Self:
-        """A copy of the model: it has one output.
-
-        Args:
-            idcs: ``[0]``.
-        """
+        """A copy of the model: it has one output, and ``idcs`` is ``[0]``."""
         if list(idcs) != [0]:
             raise UnsupportedError(f"idcs={idcs}, but there is one output.")
         return deepcopy(self)
@@ -231,8 +248,9 @@ class UtilityModel(Model, FantasizeMixin):
     ) -> Self:
         """The model conditioned on answers to the duels of some points.
 
-        :func:`.fantasy_duels` says how these are drawn. They are no differentiable
-        function of ``X``; the posterior given them is.
+        Utilities are drawn with the noise of the answers, and of each pair the larger
+        one wins. The answers are no differentiable function of ``X``; the posterior
+        given them is.
 
         Args:
             X: ``batch_shape x q x d``, at least two points.
@@ -251,9 +269,13 @@ class UtilityModel(Model, FantasizeMixin):
         Raises:
             FeedbackError: Fewer than two points.
         """
-        check_fantasy_points(X)
+        if X.shape[-2] < 2:
+            raise FeedbackError(
+                f"X has shape {tuple(X.shape)}: a fantasy is about a duel of two "
+                "points or more; use q=2."
+            )
         noise: Any = True if observation_noise is None else observation_noise
-        duels = fantasy_duels(sampler, self.posterior(X, observation_noise=noise))
+        duels = _fantasy_duels(sampler, self.posterior(X, observation_noise=noise))
         return self.condition_on_observations(X, duels, **kwargs)
 
     def _set_data(self, data: TrainingSet) -> None:
@@ -317,17 +339,36 @@ class UtilityModel(Model, FantasizeMixin):
             UnsupportedFeedbackError: The model has no likelihood for such answers.
         """
         more = TrainingSet(X, collect_answers(Y))
-        new = copy_of_modules(self)
-        new._has_transformed_inputs, new._original_train_inputs = False, None
         if self.datapoints is None:
-            new.to(X)
-            new._set_data(more)
+            new = self._copy_with(more)
             if isinstance(Y, Tensor) and Y.dtype == torch.long and Y.device == X.device:
                 new._given = X, Y
         else:
             given = TrainingSet(self.datapoints, self.feedback)
-            new._set_data(given.followed_by(more))
+            new = self._copy_with(given.followed_by(more))
+        new._go_on_from(self, more)
+        return new
+
+    def _copy_with(self, data: TrainingSet) -> Self:
+        """A copy with other data and modules and parameters of its own.
+
+        The rest is shared: nothing changes data and results in place, and no copy of a
+        graph can be made.
+        """
+        shared = {
+            id(part): part
+            for part in vars(self).values()
+            if not isinstance(part, dict | set)
+        }
+        new = deepcopy(self, shared)
+        new._has_transformed_inputs, new._original_train_inputs = False, None
+        if self.datapoints is None:
+            new.to(data.datapoints)
+        new._set_data(data)
         return new.train(self.training)
+
+    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+        """Takes over what is known of the model that was given more answers."""
 
     def with_feedback(self, feedback: Sequence[Feedback]) -> Self:
         """A copy of the model with other answers about the same points.
@@ -344,19 +385,13 @@ class UtilityModel(Model, FantasizeMixin):
         """
         if self.datapoints is None:
             raise FeedbackError("The model has no points that answers could be about.")
-        new = copy_of_modules(self)
-        new._has_transformed_inputs, new._original_train_inputs = False, None
-        new._set_data(TrainingSet(self.datapoints, tuple(feedback)))
-        return new.train(self.training)
+        return self._copy_with(TrainingSet(self.datapoints, tuple(feedback)))
 
     @classmethod
     def construct_inputs(
         cls, training_data: SupervisedDataset
     ) -> dict[str, BotorchContainer | Tensor]:
-        """Constructor arguments from a data set of answers.
-
-        Args:
-            training_data: A `FeedbackDataset`, or BoTorch's ``RankingDataset``.
+        """Constructor arguments from a `FeedbackDataset` or a ``RankingDataset``.
 
         Raises:
             UnsupportedFeedbackError: Another data set, or equal ranks among three and
@@ -393,11 +428,7 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def unconsolidated_comparisons(self) -> Tensor:
-        """Comparisons in the form that the objective of `PairwiseGP` wants.
-
-        Raises:
-            UnsupportedFeedbackError: Always: the objective of these models is another.
-        """
+        """Refused: the objective of `PairwiseGP`, which wants them, is another."""
         raise UnsupportedFeedbackError(
             "PairwiseLaplaceMarginalLogLikelihood is of PairwiseGP; "
             f"fit {type(self).__name__} with PreferenceMarginalLogLikelihood."

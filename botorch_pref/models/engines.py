@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from botorch.models.transforms.input import InputTransform
 from gpytorch.kernels import Kernel
@@ -21,6 +22,7 @@ from botorch_pref.likelihoods.logit import (
 )
 from botorch_pref.models.answers import (
     DEFAULT_LIKELIHOODS,
+    AnyLikelihood,
     LikelihoodArgument,
     engines,
     register_model,
@@ -66,14 +68,11 @@ class VariationalPreferenceGP(PreferenceGP):
     Jordan's of pairs, Bouchard's of larger sets. The bound never falls from step to
     step, and hyper-parameters maximise it.
 
-    Bouchard's bound is far from tight: utilities are drawn apart, and their
-    stated deviations are too small. For linear utilities of six features after 200
-    rankings of five, the mean is 51 % off the exact one with a stated deviation of
-    2.6 % (Laplace: 0.9 % and 7 %), the evidence is 301 nats low, and 90 % regions cover
-    no data set of 200 (Laplace: 94 %). Rankings of ten: 41 % off with 1.5 % stated.
-    Pairs: 2.8 % off with deviations 0.59 times the exact ones; 90 % regions cover 55 %
-    (``benchmarks/plackett_luce_bias.py``). The order of utilities suffers less, but for
-    anything that uses their size or spread prefer :class:`LaplacePreferenceGP`.
+    Bouchard's bound is far from tight: it draws utilities apart and states deviations
+    that are too small, by the figures of :class:`PlackettLuceRegression`; after 200
+    rankings of five it is 301 nats below the evidence. The order of utilities suffers
+    less, but for anything that uses their size or spread prefer
+    :class:`LaplacePreferenceGP`.
 
     The bound of a set depends on where zero is, which the answers do not: it is best
     with the zero mean that is the default for them.
@@ -98,17 +97,16 @@ class SkewPreferenceGP(PreferenceGP):
     truncated ``v``; given them the posterior anywhere is a mixture of Gaussians in
     closed form, smooth in ``x``.
 
-    Hyper-parameters maximise EP's evidence, which is within 0.3 nats of the exact one,
-    or the exact evidence with ``exact_evidence=True``, which samples at every step.
+    Hyper-parameters maximise EP's evidence, within 0.3 nats of the exact one, or with
+    ``exact_evidence=True`` the exact one, which samples at every step.
 
     Args:
-        datapoints: ``batch_shape x n x d``; None for a model of the prior alone.
-        comparisons: ``batch_shape x m x 2`` integers into ``datapoints``, winner first.
-        feedback: Other answers, at most one container of a kind.
-        likelihood: A likelihood instead of the default of its kind of feedback, or a
-            mapping from kinds to likelihoods.
-        mean_module: The prior mean; see :class:`PreferenceGP`.
-        covar_module: The kernel; see :class:`PreferenceGP`.
+        datapoints: This and the next six are those of :class:`PreferenceGP`.
+        comparisons: Pairs, winner first.
+        feedback: Other answers.
+        likelihood: Of one kind of answers or of several.
+        mean_module: The prior mean.
+        covar_module: The kernel.
         input_transform: Applied to all inputs.
         num_draws: Draws of ``v``. Means carry a sampling error of at most one posterior
             standard deviation over the square root of it.
@@ -164,15 +162,13 @@ def engine_table() -> str:
     explained = (k for cls in registered_likelihoods().values() for k in cls.explains)
     for kind in dict.fromkeys((*DEFAULT_LIKELIHOODS, *explained)):
         for likelihood in likelihoods_of(kind):
-            factors = likelihood.explains[kind]
-            taken = [model.engine.accepts(factors) for model in columns]
-            default = [
-                model.default_likelihoods.get(kind) is likelihood for model in columns
-            ]
-            marks = [
-                ("yes, by default" if first else "yes") if takes else ""
-                for takes, first in zip(taken, default, strict=True)
-            ]
-            name = f"| `{kind.__name__}` | `{likelihood.__name__}` | "
-            lines.append(name + " | ".join(marks) + " |")
+            marks = " | ".join(_mark(model, kind, likelihood) for model in columns)
+            lines.append(f"| `{kind.__name__}` | `{likelihood.__name__}` | {marks} |")
     return "\n".join(lines)
+
+
+def _mark(model: Any, kind: type[Feedback], likelihood: type[AnyLikelihood]) -> str:
+    if not model.engine.accepts(likelihood.explains[kind]):
+        return ""
+    is_default = model.default_likelihoods.get(kind) is likelihood
+    return "yes, by default" if is_default else "yes"

@@ -15,12 +15,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from functools import wraps
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.transforms.input import InputTransform
 from botorch.posteriors.fully_bayesian import MCMC_DIM, GaussianMixturePosterior
 from gpytorch.constraints import Interval
 from gpytorch.distributions import MultivariateNormal
@@ -33,12 +34,12 @@ from torch.distributions import Transform, biject_to, constraints
 from torch.nn import Module, Parameter
 
 from botorch_pref.errors import BotorchPrefError, InferenceWarning
-from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.feedback import Feedback
 from botorch_pref.inference.engine import SolutionCache
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.laplace import Laplace
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator
-from botorch_pref.models.answers import LikelihoodArgument, register_model
+from botorch_pref.models.answers import register_model
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.posteriors.gaussian import Moments
 
@@ -59,89 +60,6 @@ class _Learned(NamedTuple):
     def raw(self, free: Tensor) -> Tensor:
         """The parameter of free numbers, ``... x k`` to ``... x shape``."""
         return self.bijection(free).reshape(free.shape[:-1] + self.start.shape)
-
-
-class HyperparameterDensity(Module):
-    r"""The log density of the hyper-parameters of a model given its answers.
-
-    Every parameter that is learned needs a prior, on itself or on a function of it that
-    can be inverted, registered as everywhere in GPyTorch: the evidence of answers falls
-    off nowhere fast enough to make a density without one.
-
-    Args:
-        model: With one data set. Its parameters are where the free vector starts; they
-            stay as they are.
-
-    Raises:
-        BotorchPrefError: A batch of models, nothing learned, an input transform that is
-            learned, a learned parameter with no prior or several, or a prior on several
-            parameters.
-    """
-
-    def __init__(self, model: PreferenceGP) -> None:
-        super().__init__()
-        if model.batch_shape:
-            raise BotorchPrefError(
-                f"The model has batch shape {tuple(model.batch_shape)}; "
-                "hyper-parameters are sampled for one data set at a time, n x d "
-                "datapoints."
-            )
-        self.model = model
-        self._learned = _learned_parameters(model)
-        self._sizes = [part.start.numel() for part in self._learned]
-
-    @property
-    def start(self) -> Tensor:
-        """The free vector of the model's present parameters, ``p``."""
-        return torch.cat(
-            [part.bijection.inv(part.start.flatten()) for part in self._learned]
-        )
-
-    def parameters_of(self, free: Tensor) -> dict[str, Tensor]:
-        """Parameters of the model, by their names in it.
-
-        Args:
-            free: ``... x p``.
-
-        Returns:
-            Tensors of ``... x`` the shape of each parameter.
-        """
-        pieces = free.split(self._sizes, dim=-1)
-        return {
-            part.name: part.raw(piece)
-            for part, piece in zip(self._learned, pieces, strict=True)
-        }
-
-    def log_density(self, free: Tensor) -> Tensor:
-        """The log density up to a constant, with its gradient.
-
-        Args:
-            free: ``p``.
-
-        Returns:
-            A scalar.
-        """
-        pieces = free.split(self._sizes)
-        raws = [
-            part.raw(piece) for part, piece in zip(self._learned, pieces, strict=True)
-        ]
-        swapped = {
-            f"model.{part.name}": raw
-            for part, raw in zip(self._learned, raws, strict=True)
-        }
-        return cast("Tensor", torch.func.functional_call(self, swapped, (pieces,)))
-
-    def forward(self, pieces: tuple[Tensor, ...]) -> Tensor:
-        """The log density where the parameters are functions of ``pieces``.
-
-        Args:
-            pieces: The free vector, split by parameters.
-        """
-        total = self.model.log_evidence()
-        for part, piece in zip(self._learned, pieces, strict=True):
-            value = part.value(part.module)
-            total = total + part.prior.log_prob(value).sum() + _log_volume(value, piece)
-        return total
 
 
 def _log_volume(value: Tensor, free: Tensor) -> Tensor:
@@ -231,8 +149,12 @@ def _bijection(constraint: Interval | None) -> Transform:
 _SITE = "offset"
 
 
-class NutsModel:
-    """Density of hyper-parameters for BoTorch's ``fit_fully_bayesian_model_nuts``.
+class HyperparameterDensity(Module):
+    r"""The log density of the hyper-parameters of a model given its answers.
+
+    Every parameter that is learned needs a prior, on itself or on a function of it that
+    can be inverted, registered as everywhere in GPyTorch: the evidence of answers falls
+    off nowhere fast enough to make a density without one.
 
     Its protocol is that of BoTorch's ``PyroModel``. The density and its gradient are
     computed by torch, in one call from JAX's compiled sampler. A chain starts within 2
@@ -241,41 +163,80 @@ class NutsModel:
     steps, the density counts as zero.
 
     Args:
-        density: Of the hyper-parameters.
+        model: With one data set. Its parameters are where the free vector starts; they
+            stay as they are.
+
+    Raises:
+        BotorchPrefError: A batch of models, nothing learned, an input transform that is
+            learned, a learned parameter with no prior or several, or a prior on several
+            parameters.
     """
 
-    def __init__(self, density: HyperparameterDensity) -> None:
-        self._density = density
-        self._start = density.start
+    def __init__(self, model: PreferenceGP) -> None:
+        super().__init__()
+        if model.batch_shape:
+            raise BotorchPrefError(
+                f"The model has batch shape {tuple(model.batch_shape)}; "
+                "hyper-parameters are sampled for one data set at a time, n x d "
+                "datapoints."
+            )
+        self.model = model
+        self._learned = _learned_parameters(model)
+        self._sizes = [part.start.numel() for part in self._learned]
+
+    @property
+    def start(self) -> Tensor:
+        """The free vector of the model's present parameters, ``p``."""
+        return torch.cat(
+            [part.bijection.inv(part.start.flatten()) for part in self._learned]
+        )
+
+    def parameters_of(self, free: Tensor) -> dict[str, Tensor]:
+        """Parameters by their names in the model, from free vectors ``... x p``."""
+        pieces = free.split(self._sizes, dim=-1)
+        return {
+            part.name: part.raw(piece)
+            for part, piece in zip(self._learned, pieces, strict=True)
+        }
+
+    def log_density(self, free: Tensor) -> Tensor:
+        """The log density at a free vector up to a constant, with its gradient."""
+        pieces = free.split(self._sizes)
+        swapped = {
+            f"model.{part.name}": part.raw(piece)
+            for part, piece in zip(self._learned, pieces, strict=True)
+        }
+        return cast("Tensor", torch.func.functional_call(self, swapped, (pieces,)))
+
+    def forward(self, pieces: tuple[Tensor, ...]) -> Tensor:
+        """The log density where the parameters are functions of the pieces."""
+        total = self.model.log_evidence()
+        for part, piece in zip(self._learned, pieces, strict=True):
+            value = part.value(part.module)
+            total = total + part.prior.log_prob(value).sum() + _log_volume(value, piece)
+        return total
 
     def sample(self) -> None:
         """States the density to NumPyro."""
         import numpyro
         from numpyro.distributions import ImproperUniform, constraints
 
-        flat = ImproperUniform(constraints.real_vector, (), (len(self._start),))
+        flat = ImproperUniform(constraints.real_vector, (), (sum(self._sizes),))
         offset = numpyro.sample(_SITE, flat)
-        numpyro.factor("log_density", self._log_density()(offset))
+        numpyro.factor("log_density", self._in_jax()(offset))
 
     def postprocess_mcmc_samples(
         self, mcmc_samples: Mapping[str, Any]
     ) -> dict[str, Tensor]:
-        """Samples of the model's parameters, by their names in it.
+        """NumPyro's samples as parameters; their first dimension counts samples."""
+        free = self._free(mcmc_samples[_SITE])
+        return {name: t.detach() for name, t in self.parameters_of(free).items()}
 
-        Args:
-            mcmc_samples: From NumPyro.
+    def _free(self, offset: Any) -> Tensor:
+        start = self.start
+        return start + torch.tensor(offset.tolist(), dtype=start.dtype).to(start.device)
 
-        Returns:
-            Tensors whose first dimension counts samples.
-        """
-        offsets = torch.tensor(mcmc_samples[_SITE].tolist(), dtype=self._start.dtype)
-        free = self._start + offsets.to(self._start.device)
-        return {
-            name: value.detach()
-            for name, value in self._density.parameters_of(free).items()
-        }
-
-    def _log_density(self) -> Any:
+    def _in_jax(self) -> Any:
         """The density as a function that JAX differentiates."""
         import jax
 
@@ -297,12 +258,13 @@ class NutsModel:
         return log_density
 
     def _value_and_gradient(self, offset: Any) -> tuple[Any, Any]:
-        offsets = torch.tensor(offset.tolist(), dtype=self._start.dtype)
-        results = self._evaluate(self._start + offsets.to(self._start.device))
         # By default JAX computes in single precision: far ends may become infinite,
         # which is as good as a density of zero.
         dtype = getattr(torch, offset.dtype.name)
-        value, gradient = (result.cpu().to(dtype).numpy() for result in results)
+        value, gradient = (
+            result.cpu().to(dtype).numpy()
+            for result in self._evaluate(self._free(offset))
+        )
         return value, gradient
 
     def _evaluate(self, free: Tensor) -> tuple[Tensor, Tensor]:
@@ -311,7 +273,7 @@ class NutsModel:
             # The models of the draws that are kept will say it, the others are steps.
             warnings.simplefilter("ignore", InferenceWarning)
             try:
-                value = self._density.log_density(free)
+                value = self.log_density(free)
             except NotPSDError:
                 return torch.full_like(free[0], -torch.inf), torch.zeros_like(free)
             (gradient,) = torch.autograd.grad(value, free)
@@ -341,14 +303,8 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     ``tie_threshold_prior=`` or ``cutpoints_prior=`` to the likelihoods that learn
     these.
 
-    Args:
-        datapoints: ``n x d``; None for a model of the prior alone.
-        comparisons: ``m x 2`` integers into ``datapoints``, winner first.
-        feedback: Other answers, at most one container of a kind.
-        likelihood: See :class:`PreferenceGP`.
-        mean_module: See :class:`PreferenceGP`.
-        covar_module: See :class:`PreferenceGP`.
-        input_transform: See :class:`PreferenceGP`.
+    The arguments are those of :class:`PreferenceGP`, with ``n x d`` datapoints and
+    ``m x 2`` comparisons.
 
     Raises:
         ImportError: JAX or NumPyro is missing.
@@ -356,37 +312,18 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     _is_fully_bayesian = True
     _is_ensemble = True
+    _num_samples: int | None = None
+    _modules_of_one: Mapping[str, Module] = MappingProxyType({})
 
-    def __init__(
-        self,
-        datapoints: Tensor | None = None,
-        comparisons: Tensor | Comparisons | None = None,
-        *,
-        feedback: Sequence[Feedback] = (),
-        likelihood: LikelihoodArgument = None,
-        mean_module: Mean | None = None,
-        covar_module: Kernel | None = None,
-        input_transform: InputTransform | None = None,
-    ) -> None:
+    @wraps(PreferenceGP.__init__)  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         _check_samplers_are_installed()
-        self._num_samples: int | None = None
-        self._modules_of_one: dict[str, Module] = {}
-        super().__init__(
-            datapoints,
-            comparisons,
-            feedback=feedback,
-            likelihood=likelihood,
-            mean_module=mean_module,
-            covar_module=covar_module,
-            input_transform=input_transform,
-        )
-        if mean_module is None and isinstance(self.mean_module, ConstantMean):
-            prior = NormalPrior(0.0, _MEAN_PRIOR_DEVIATION).to(
-                self.mean_module.constant
-            )
-            self.mean_module.register_prior(
-                "mean_prior", prior, _constant, _set_constant
-            )
+        super().__init__(*args, **kwargs)
+        mean: Any = self.mean_module
+        if kwargs.get("mean_module") is None and isinstance(mean, ConstantMean):
+            prior = NormalPrior(0.0, _MEAN_PRIOR_DEVIATION)
+            self.mean_module = ConstantMean(prior, batch_shape=mean.batch_shape)
+            self.mean_module.to(mean.constant)
 
     @property
     def num_mcmc_samples(self) -> int:
@@ -406,18 +343,14 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         return torch.broadcast_shapes(data, (self._num_samples,))
 
     @property
-    def pyro_model(self) -> NutsModel:
+    def pyro_model(self) -> HyperparameterDensity:
         """Density that ``fit_fully_bayesian_model_nuts`` samples."""
         one = deepcopy(self)
         one._use_one()
-        return NutsModel(HyperparameterDensity(one))
+        return HyperparameterDensity(one)
 
     def load_mcmc_samples(self, mcmc_samples: Mapping[str, Tensor]) -> None:
-        """Makes this a batch of models.
-
-        Args:
-            mcmc_samples: Parameters by their names, ``S x`` the shape of each.
-        """
+        """Makes this a batch of models, given ``S`` of each parameter by its name."""
         self._use_one()
         self._modules_of_one = {
             name: deepcopy(getattr(self, name)) for name in _HYPERPARAMETER_MODULES
@@ -462,18 +395,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> GaussianMixturePosterior:
-        """The joint posterior of utilities.
-
-        Args:
-            X: ``batch_shape x q x d``.
-            output_indices: None or ``[0]``.
-            observation_noise: Whether to add the noise with which the likelihood hears
-                each presented item; or variances to add, ``batch_shape x q x 1``.
-            posterior_transform: Applied to the posterior.
-
-        Returns:
-            A mixture of Gaussians over ``batch_shape x S x q x 1``.
-        """
+        """See base class: a mixture of Gaussians over ``batch_shape x S x q x 1``."""
         if isinstance(observation_noise, Tensor):
             observation_noise = observation_noise.unsqueeze(MCMC_DIM)
         posterior: Any = super().posterior(
@@ -484,33 +406,15 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False
     ) -> Tensor:
-        """P(X1 beats X2), averaged over the draws of hyper-parameters.
-
-        Args:
-            X1: ``batch_shape x q x d``.
-            X2: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
-            observation_noise: See base class.
-
-        Returns:
-            ``batch_shape x q``.
-        """
+        """See base class: averaged over the draws of hyper-parameters."""
         return super().duel_probability(X1, X2, observation_noise).mean(-2)
 
     def condition_on_observations(
         self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
     ) -> Self:
-        """A copy of the models with more points and more answers about them.
+        """See base class; the batch shape ends in ``S`` or 1.
 
-        Args:
-            X: ``n' x d`` or ``batch_shape x n' x d``, where the batch shape ends in
-                ``S`` or 1; or, as in ``fantasize``, without that dimension where ``Y``
-                has it.
-            Y: ``m' x 2`` or ``batch_shape x m' x 2`` integers into ``X``, winner first;
-                or containers of answers, as in the base class.
-            kwargs: Ignored, as BoTorch's protocol asks for.
-
-        Returns:
-            The new models, with the same hyper-parameters.
+        As in ``fantasize``, ``X`` may be without that dimension where ``Y`` has it.
         """
         if isinstance(Y, Tensor) and X.dim() < Y.dim():
             X = X.unsqueeze(MCMC_DIM)
@@ -568,12 +472,3 @@ def _check_samplers_are_installed() -> None:
             f"Fully Bayesian models need {' and '.join(missing)}, which are optional: "
             'pip install "botorch-pref[fully-bayesian]".'
         )
-
-
-# At module level, so that they pickle.
-def _constant(module: ConstantMean) -> Tensor:
-    return module.constant
-
-
-def _set_constant(module: ConstantMean, value: Tensor) -> None:
-    module.initialize(constant=value)

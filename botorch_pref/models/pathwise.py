@@ -17,12 +17,27 @@ posterior is a mixture over the draws behind its weights, the component, hence t
 skewness, and the noise :math:`e` are exact. Where a joint draw at finitely many points
 will do, ``model.posterior(X).rsample()`` is exact in the prior too.
 
+BoTorch's features of a stationary kernel are sines and cosines of :math:`n` random
+phases :math:`\varphi_j(x) = \omega_j^T x`, since :math:`k(x - x') = E \cos(\varphi(x) -
+\varphi(x'))`. Registered here, so that function draws work with kernels over stimuli
+and raters:
+
+- **Products.** The product of kernels has the sum of their phases, drawn independently,
+  :math:`E \cos(\varphi + \psi) = E \cos \varphi \, E \cos \psi` for differences of
+  phases that are symmetric. As many features do as for one factor.
+- **Agreement.** :math:`k(u, u') = \rho + (1 - \rho) 1[u = u']` has the phase 0 with
+  probability :math:`\rho`, and else :math:`\omega u` with a frequency from a band so
+  wide that the phases of different numbers are independent: whole numbers exactly,
+  others up to a correlation below :math:`10^{-7} / |u - u'|`.
+
 As everywhere in BoTorch's pathwise sampling, random numbers come from torch's global
 generator; :class:`botorch_pref.acquisition.DuelingThompson` seeds and restores it.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -30,27 +45,112 @@ from botorch.models.pairwise_gp import PairwiseGP
 from botorch.models.transforms.input import InputTransform
 from botorch.sampling.pathwise import gen_kernel_features
 from botorch.sampling.pathwise.features import KernelEvaluationMap
+from botorch.sampling.pathwise.features.generators import GenKernelFeatures
+from botorch.sampling.pathwise.features.maps import FeatureMap, KernelFeatureMap
 from botorch.sampling.pathwise.paths import GeneralizedLinearPath, PathDict, SamplePath
 from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, MatheronPath
+from botorch.sampling.pathwise.utils import (
+    ChainedTransform,
+    FeatureSelector,
+    SineCosineTransform,
+)
 from botorch.utils.transforms import is_ensemble
-from gpytorch.kernels import Kernel
+from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.means import Mean
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, ModuleList
 
-import botorch_pref.models.raters  # noqa: F401 (products and raters)
 from botorch_pref.errors import FeedbackError
 from botorch_pref.inference.engine import PosteriorTerms
 from botorch_pref.linalg.covariance import dense_covariance, psd_root
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.raters import GroupUtility, at_raters
+from botorch_pref.models.raters import AgreementKernel, GroupUtility, at_raters
 from botorch_pref.models.regression import PlackettLuceRegression
+
+# Whole, so that differences of whole numbers turn the phase by whole periods.
+_BAND_PERIODS = 2**20
+
+
+class ProductFeatureMap(FeatureMap):
+    r"""Sines and cosines of sums of phases, by the addition theorems.
+
+    The maps of the factors have as many features each: sines, then cosines. All but the
+    first change places at random: quasi-random frequencies with equal places would
+    depend on each other.
+    """
+
+    places: Tensor
+
+    def __init__(self, kernel: ProductKernel, maps: Sequence[FeatureMap]) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.batch_shape = kernel.batch_shape
+        self.num_outputs = maps[0].num_outputs
+        self.maps = ModuleList(maps)
+        half = self.num_outputs // 2
+        places = [torch.arange(half), *(torch.randperm(half) for _ in maps[1:])]
+        self.register_buffer("places", torch.stack(places))
+        self.input_transform = _selector(kernel)
+        # BoTorch chains an output scale with it.
+        self.output_transform = ChainedTransform()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of points ``... x d``, ``... x num_outputs``."""
+        half = self.num_outputs // 2
+        # Each factor has the weight of one feature, the product wants it once.
+        scale = half**0.5
+        sine, cosine = torch.zeros_like(x[..., :1]), torch.ones_like(x[..., :1])
+        for feature_map, place in zip(self.maps, self.places, strict=True):
+            features = scale * feature_map(x)
+            s, c = features[..., :half][..., place], features[..., half:][..., place]
+            sine, cosine = sine * c + cosine * s, cosine * c - sine * s
+        return torch.cat([sine, cosine], dim=-1) / scale
+
+
+def _selector(kernel: Kernel) -> ChainedTransform:
+    """Transform that selects a kernel's columns; the identity where it takes all."""
+    columns = kernel.active_dims
+    return ChainedTransform(*[] if columns is None else [FeatureSelector(columns)])
+
+
+@GenKernelFeatures.register(ProductKernel)
+def _product_features(
+    kernel: ProductKernel, *, num_inputs: int, num_outputs: int
+) -> ProductFeatureMap:
+    columns = kernel.active_dims
+    inner = num_inputs if columns is None else len(columns)
+    maps = [
+        gen_kernel_features(factor, num_inputs=inner, num_outputs=num_outputs)
+        for factor in kernel.kernels
+    ]
+    return ProductFeatureMap(kernel, maps)
+
+
+@GenKernelFeatures.register(AgreementKernel)
+def _agreement_features(
+    kernel: AgreementKernel, *, num_inputs: int, num_outputs: int
+) -> KernelFeatureMap:
+    agreement = kernel.agreement.detach().unsqueeze(-1)
+    half = num_outputs // 2
+    options: Any = {"dtype": agreement.dtype, "device": agreement.device}
+    shape = (*kernel.batch_shape, half)
+    frequency = 2 * math.pi * _BAND_PERIODS * torch.rand(shape, **options)
+    # The share of common phases is as close to the agreement as can be.
+    rank = (torch.arange(half, **options) + 0.5) / half
+    weight = torch.where(rank < agreement, 0.0, frequency)
+    return KernelFeatureMap(
+        kernel=kernel,
+        weight=weight.unsqueeze(-1),
+        input_transform=_selector(kernel),
+        output_transform=SineCosineTransform(torch.tensor(half**-0.5, **options)),
+    )
+
 
 # Error of the prior covariance about 0.02 output scales; 512 points take milliseconds.
 _NUM_FEATURES = 2048
 
 
-def preference_paths(
+def _preference_paths(
     sample_shape: torch.Size,
     mean_module: Mean,
     covar_module: Kernel,
@@ -59,22 +159,10 @@ def preference_paths(
     input_transform: InputTransform | None = None,
     is_ensemble: bool = False,
 ) -> SamplePath:
-    """Draws functions from a posterior given by weights and a root.
+    """Draws functions from a posterior given by weights and a root, or from the prior.
 
-    Args:
-        sample_shape: Shape of the set of draws.
-        mean_module: Prior mean ``m``.
-        covar_module: Prior covariance, one that there are kernel features for: RBF,
-            Matern, agreement of raters, scaled or not, and products.
-        terms: Of the posterior; None for the prior. Each draw takes one of its mixture
-            components at random.
-        num_inputs: ``d``, after the input transform.
-        input_transform: What turns the inputs of the model into those of the kernel.
-        is_ensemble: Whether the last batch dimension of the model is its members', for
-            which inputs have none.
-
-    Returns:
-        A path that maps ``batch_shape x q x d`` to ``sample_shape x batch_shape x q``.
+    Each draw takes one of the mixture components at random. Inputs have no dimension
+    for the members of an ensemble; ``num_inputs`` counts features after the transform.
     """
     like = next(covar_module.parameters())
     batch_shape = covar_module.batch_shape
@@ -132,7 +220,7 @@ def _draw_preference_gp_paths(
         raise FeedbackError("A function draw needs a model that has datapoints.")
     model.eval()
     with torch.no_grad():
-        return preference_paths(
+        return _preference_paths(
             sample_shape,
             mean_module=model.mean_module,
             covar_module=model.covar_module,
@@ -213,7 +301,7 @@ def _draw_pairwise_gp_paths(
         eye = torch.eye(inner.shape[-1], dtype=inner.dtype, device=inner.device)
         cholesky = torch.linalg.cholesky(eye + inner)
         root = torch.linalg.solve_triangular(cholesky, hessian_root.mT, upper=False).mT
-        return preference_paths(
+        return _preference_paths(
             sample_shape,
             mean_module=model.mean_module,
             covar_module=model.covar_module,

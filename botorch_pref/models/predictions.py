@@ -6,18 +6,16 @@ import math
 from typing import Any, cast
 
 import torch
-from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.feedback import Choices, Feedback, Rankings, Validity
+from botorch_pref.feedback import Choices, Rankings, Validity
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.likelihoods.base import PreferenceLikelihood, answer_correlation
 from botorch_pref.likelihoods.factors import ScalarFactors
-from botorch_pref.models.answers import own_likelihood
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression import PlackettLuceRegression
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
@@ -28,34 +26,6 @@ from botorch_pref.posteriors.difference import (
 )
 from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
-
-
-def model_link(model: Model) -> DuelLink:
-    """The link of a model's likelihood, with its present parameters.
-
-    BoTorch's pairwise likelihoods stand for ours, whose noise is 1 per item.
-
-    Args:
-        model: With a likelihood of duels or choices.
-
-    Raises:
-        UnsupportedFeedbackError: Its likelihood says nothing of duels.
-    """
-    likelihood: Any = own_likelihood(getattr(model, "likelihood", None))
-    try:
-        if isinstance(likelihood, PreferenceLikelihood):
-            return likelihood.link
-        reason = "it is no likelihood of preferences"
-    except UnsupportedFeedbackError as error:
-        reason = str(error)
-    raise UnsupportedFeedbackError(
-        f"The answer to a duel under {type(likelihood).__name__} is not known "
-        f"({reason}); give link=ProbitLink(noise) or link=LogitLink(), or use a "
-        "pairwise likelihood."
-    )
-
-
-_KINDS: tuple[type[Feedback], ...] = (Choices, Rankings)
 
 
 @checked_arguments
@@ -97,7 +67,7 @@ def _set_likelihood(
 ) -> PreferenceLikelihood[Any]:
     if isinstance(model, PlackettLuceRegression):
         return model.likelihood
-    for kind in _KINDS:
+    for kind in (Choices, Rankings):
         if kind.__name__ in model.likelihoods:
             return model.likelihood_of(kind)
     raise UnsupportedFeedbackError(
@@ -158,19 +128,14 @@ def awaiting_answers(
 ) -> Posterior:
     r"""A posterior in which the answers of some duels of its points have come.
 
-    Nobody knows yet what they will be, so they leave the mean and reduce the
-    covariance, as the hallucinated observations of batch upper confidence bounds do
-    (Desautels, Krause and Burdick 2014). With the difference
-    :math:`u = f(x_1) - f(x_2)` of a duel and the correlation :math:`\rho` of its answer
-    :math:`y` with :math:`u`, see `answer_correlation`, the answer counts as an
+    They leave the mean and reduce the covariance, as the hallucinated observations of
+    batch upper confidence bounds do (Desautels, Krause and Burdick 2014). With the
+    difference :math:`u = f(x_1) - f(x_2)` of a duel and the correlation :math:`\rho` of
+    its answer with :math:`u`, see `answer_correlation`, the answer counts as an
     observation of :math:`u`, equal to its mean, with Gaussian noise of variance
-    :math:`\operatorname{var}(u) (\rho^{-2} - 1)`. Of one duel this is
-
-    .. math:: E_y[\operatorname{cov}(f \mid y)] = \operatorname{cov}(f) - \rho^2
-        \frac{\operatorname{cov}(f, u) \operatorname{cov}(u, f)}{\operatorname{var}(u)},
-
-    the covariance that is expected after the answer, exactly so under a Gaussian. Of
-    several it is
+    :math:`\operatorname{var}(u) (\rho^{-2} - 1)`. Of one duel that leaves the
+    covariance that is expected after its answer, exactly so under a Gaussian. Of
+    several it leaves
 
     .. math:: \operatorname{cov}(f) - C M^{-1} C^T, \qquad
         C_k = \rho_k \frac{\operatorname{cov}(f, u_k)}{\sqrt{\operatorname{var}(u_k)}},
@@ -180,15 +145,9 @@ def awaiting_answers(
     The components of a mixture keep equal weights and one covariance: by Matheron's
     rule each moves towards the common mean as its own differences :math:`u` say.
 
-    Args:
-        posterior: Joint posterior that `shared_covariance_mixture` takes.
-        link: How answers follow from differences.
-        first: Positions of the first points of the duels, ``num_duels``.
-        second: Positions of the second points.
-
-    Returns:
-        Of the same points: a `SkewNormalPosterior` where the posterior is one, else a
-        Gaussian posterior.
+    The posterior is one that `shared_covariance_mixture` takes; ``first`` and
+    ``second`` are the positions of the points of the duels, ``num_duels``. The result
+    is a `SkewNormalPosterior` where the posterior is one, else a Gaussian one.
     """
     moments = Moments(*shared_covariance_mixture(posterior))
     rho, deviation = _correlations(posterior, link, first, second)
@@ -211,11 +170,7 @@ def awaiting_answers(
 def _correlations(
     posterior: Posterior, link: DuelLink, first: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Correlations of answers with differences, and the deviations of these.
-
-    Returns:
-        Both ``batch_shape x num_duels``.
-    """
+    """Correlations of the answers of duels with differences; deviations of these."""
     means, variance = difference_mixture(posterior, first, second)
     _, covariance = shared_covariance_mixture(posterior)
     variances = covariance.diagonal(dim1=-2, dim2=-1)

@@ -1,23 +1,28 @@
-"""The Gaussian process of utilities behind every engine, its prior and objective."""
+"""The Gaussian process of utilities behind every engine: kernels, model, objective."""
 
 from __future__ import annotations
 
+import math
+import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import torch
+from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
 from botorch.models.transforms.input import InputTransform
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.probability.utils import ndtr
 from gpytorch.constraints import GreaterThan, Positive
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
 from gpytorch.likelihoods import Likelihood
 from gpytorch.means import ConstantMean, Mean, ZeroMean
 from gpytorch.mlls import MarginalLogLikelihood
 from gpytorch.models import GP
-from gpytorch.priors import GammaPrior
+from gpytorch.priors import GammaPrior, LogNormalPrior
 from linear_operator import to_linear_operator
 from torch import Tensor
 
@@ -47,17 +52,8 @@ from botorch_pref.models.answers import (
     answer_likelihoods,
     check_engine,
 )
-from botorch_pref.models.base import UtilityModel
-from botorch_pref.models.data import (
-    TrainingSet,
-    check_training_inputs,
-    check_training_targets,
-    collect_answers,
-    collect_feedback,
-    duel_pairs,
-    warn_of_single_precision,
-    warn_of_unequal_scales,
-)
+from botorch_pref.models.base import UtilityModel, duel_pairs
+from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.gaussian import Moments
 
@@ -65,12 +61,7 @@ _IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
 
 
 def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -> Mean:
-    """Zero where only differences are seen, else a learned constant.
-
-    Args:
-        feedback: The blocks of answers.
-        batch_shape: Of the model.
-    """
+    """Zero where only differences are seen, else a learned constant."""
     if all(block.relative for block in feedback):
         return ZeroMean(batch_shape=batch_shape)
     return ConstantMean(batch_shape=batch_shape)
@@ -81,25 +72,17 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
 
     Both kinds of scale are optimised in log space, where the evidence of comparisons is
     closer to quadratic: a fit takes a third of the evaluations that BoTorch's own
-    parametrisation takes to the same optimum.
-
-    The output scale is learned: it says how far utilities spread beside the noise of
-    the answers, which is fixed. Its prior is the Gamma(2, 0.15) that BoTorch gives
-    output scales.
-
-    Args:
-        dim: Features of a point, after any input transform; None where it is not
-            known yet: one lengthscale for all.
-        batch_shape: Of the model.
+    parametrisation takes to the same optimum. The output scale says how far utilities
+    spread beside the noise of the answers, which is fixed; its prior is BoTorch's for
+    output scales. With a ``dim`` of None, not known yet, all features share one
+    lengthscale.
     """
     base = get_covar_module_with_dim_scaled_prior(
         ard_num_dims=1 if dim is None else dim, batch_shape=batch_shape
     )
-    start, lower = (
-        base.lengthscale.detach(),
-        base.raw_lengthscale_constraint.lower_bound,
-    )
-    base.register_constraint("raw_lengthscale", GreaterThan(float(lower), **_IN_LOGS))
+    start = base.lengthscale.detach()
+    lower = float(base.raw_lengthscale_constraint.lower_bound)
+    base.register_constraint("raw_lengthscale", GreaterThan(lower, **_IN_LOGS))
     base.lengthscale = start
     prior = GammaPrior(2.0, 0.15)
     kernel = ScaleKernel(
@@ -110,6 +93,119 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
     )
     kernel.outputscale = prior.mode
     return kernel
+
+
+_LENGTHSCALE_SPREAD = 0.4
+_SCALE, _SCALE_SPREAD = 10.0, 0.7
+_SHORTEST = 0.025
+
+
+class DuelKernel(ScaleKernel):
+    r"""A Matern-5/2 kernel whose scales a few answers cannot carry far.
+
+    The evidence of some tens of duels says little about lengthscales, and its optimum
+    wanders: towards 0, where every point is a surprise, or so far up that utilities are
+    all but linear and the best point is in a corner. A person who errs makes it worse.
+    The priors of the lengthscales :math:`\ell` and of the output scale :math:`s` are
+    therefore narrow in their logarithms: up to constants, the log densities are
+
+    .. math:: -\frac{(\log \ell_i - \log m)^2}{2 \cdot 0.4^2}, \qquad
+        -\frac{(\log s - \log 10)^2}{2 \cdot 0.7^2}, \qquad
+        m = e^{\sqrt 2 - 3} \sqrt d .
+
+    The mode :math:`m` is that of BoTorch's prior, the default of this package's models;
+    what is narrower is the spread. With hundreds of answers, or where features may not
+    matter, take the default. Points are in the unit cube; the noise is that of the
+    likelihood, 1 for a person who errs and less for one who does not.
+
+    Args:
+        dim: Number of features, after any input transform.
+        batch_shape: Of the model; empty by default.
+    """
+
+    @checked_arguments
+    def __init__(self, dim: int, batch_shape: torch.Size | None = None) -> None:
+        batch = torch.Size() if batch_shape is None else batch_shape
+        lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(dim)
+        base = MaternKernel(
+            nu=2.5,
+            ard_num_dims=dim,
+            batch_shape=batch,
+            lengthscale_prior=_around(lengthscale, _LENGTHSCALE_SPREAD),
+            lengthscale_constraint=GreaterThan(_SHORTEST, **_IN_LOGS),
+        )
+        base.lengthscale = lengthscale
+        super().__init__(
+            base,
+            batch_shape=batch,
+            outputscale_prior=_around(_SCALE, _SCALE_SPREAD),
+            outputscale_constraint=Positive(**_IN_LOGS),
+        )
+        self.outputscale = _SCALE
+
+    def forward(self, x1: Tensor, x2: Tensor, *args: Any, **params: Any) -> Any:
+        """See base class.
+
+        Raises:
+            FeedbackError: There are more or fewer features than lengthscales.
+        """
+        dim = self.base_kernel.ard_num_dims
+        if x1.shape[-1] != dim:
+            raise FeedbackError(
+                f"The points have {x1.shape[-1]} features and DuelKernel {dim}; make "
+                f"it with dim={x1.shape[-1]}."
+            )
+        return super().forward(x1, x2, *args, **params)
+
+
+def _around(mode: float, spread: float) -> LogNormalPrior:
+    """Prior whose density of the value itself is Gaussian in logs around a mode."""
+    return LogNormalPrior(math.log(mode) + spread**2, spread)
+
+
+_UNEQUAL = 100.0
+_CUBE_EDGE = 0.01
+
+
+def _warn_of_inputs(text: str) -> None:
+    """Warns at the line outside of this package that gave the inputs."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(), 1
+    while frame.f_back and frame.f_globals["__name__"].startswith(f"{package}."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, InputDataWarning, stacklevel=level)
+
+
+def _warn_of_unequal_scales(points: Tensor) -> None:
+    """Warns of features whose ranges differ much, of which one leaves the unit cube.
+
+    The lengthscales of the default kernel start equal, and their prior is for a cube:
+    from ranges of 1, 500 and 0.001 a fit finds nothing. In the cube a small range may
+    be meant. Points are those after any input transform.
+    """
+    points = points.detach().flatten(0, -2)
+    low, high = points.amin(0), points.amax(0)
+    ranges = (high - low)[high > low]
+    outside = bool((low < -_CUBE_EDGE).any() or (high > 1 + _CUBE_EDGE).any())
+    if outside and len(ranges) > 1 and ranges.amax() > _UNEQUAL * ranges.amin():
+        _warn_of_inputs(
+            f"The features have ranges from {float(ranges.amin()):.3g} to "
+            f"{float(ranges.amax()):.3g}, and the default kernel is for the unit cube; "
+            "pass input_transform=Normalize(d, bounds=...) of "
+            "botorch.models.transforms.input, or a covar_module of your own."
+        )
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same, at no cost where they are the same."""
+    return a is b or (a.shape == b.shape and bool((a == b).all()))
+
+
+def _check_trainable(model: UtilityModel) -> None:
+    if not model.train_inputs:
+        raise FeedbackError(
+            "A model without datapoints cannot be trained; pass datapoints= and "
+            "comparisons=, or call eval() for predictions of the prior."
+        )
 
 
 class PreferenceGP(UtilityModel, GP):
@@ -146,9 +242,11 @@ class PreferenceGP(UtilityModel, GP):
     ] = DEFAULT_LIKELIHOODS
     """The likelihood of each kind of answer where the user names none."""
     likelihoods: AnswerLikelihoods
-    _cache: SolutionCache[Solution[PosteriorTerms]]
     mean_module: Mean
     covar_module: Kernel
+    _cache: SolutionCache[Solution[PosteriorTerms]]
+    _warned: tuple[object, list[Tensor], set[str]] = (None, [], set())
+    """Kinds of failures that were warned of, with which data and hyper-parameters."""
 
     @checked_arguments
     def __init__(
@@ -172,14 +270,16 @@ class PreferenceGP(UtilityModel, GP):
         features = None
         if datapoints is not None:
             self._set_data(TrainingSet(datapoints, blocks))
-            warn_of_single_precision(datapoints)
+            if datapoints.dtype == torch.float32:
+                # As all of BoTorch's models do.
+                _warn_of_inputs(_get_single_precision_warning(str(datapoints.dtype)))
             self.to(datapoints)
             with torch.no_grad():
                 # A transform that learns from the data does so in train mode only.
                 transformed = self.transform_inputs(datapoints)
             features = transformed.shape[-1]
             if covar_module is None:
-                warn_of_unequal_scales(transformed)
+                _warn_of_unequal_scales(transformed)
         elif blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
         batch = self.batch_shape
@@ -196,10 +296,7 @@ class PreferenceGP(UtilityModel, GP):
         return self.likelihoods.leading
 
     def likelihood_of(self, kind: type[Feedback]) -> AnyLikelihood:
-        """The likelihood of a kind of answers.
-
-        Args:
-            kind: A class of feedback.
+        """The likelihood of a kind of answers, a class of feedback.
 
         Raises:
             UnsupportedFeedbackError: The model has none.
@@ -231,15 +328,19 @@ class PreferenceGP(UtilityModel, GP):
         """The prior at the training inputs in train mode, else the posterior.
 
         Args:
-            inputs: One tensor, ``batch_shape x q x d``; the training inputs in train
-                mode.
+            inputs: One tensor, ``batch_shape x q x d``.
 
         Raises:
             FeedbackError: In train mode, other points than the training inputs.
         """
         if self.training:
-            points = check_training_inputs(inputs, self.train_inputs)
-            x = self.transform_inputs(points)
+            _check_trainable(self)
+            if len(inputs) != 1 or not _equal(inputs[0], self.train_inputs[0]):
+                raise FeedbackError(
+                    "In train mode a model takes its training inputs only; call eval() "
+                    "for predictions at other points."
+                )
+            x = self.transform_inputs(inputs[0])
             return MultivariateNormal(self.mean_module(x), self.covar_module(x))
         (x,) = inputs
         posterior: Any = self.make_posterior(self.moments(x))
@@ -273,7 +374,7 @@ class PreferenceGP(UtilityModel, GP):
         """
         solution = self._solve(self._cache.start)
         evidence = solution.log_evidence
-        solution.warn(type(self).__name__)
+        self._warn_of(solution)
         self._cache.start = solution.warm_start()
         return evidence
 
@@ -292,14 +393,29 @@ class PreferenceGP(UtilityModel, GP):
     ) -> Solution[PosteriorTerms]:
         solution = self._solve(start)
         _ = solution.terms  # now, without a graph; and it may have failed only here
-        solution.warn(type(self).__name__)
+        self._warn_of(solution)
         return solution
+
+    def _warn_of(self, solution: Solution[PosteriorTerms]) -> None:
+        """Warns of what failed, once for the present hyper-parameters.
+
+        The evidence and a posterior find a solution each.
+        """
+        if not solution.failures:
+            return
+        state, (cache, of, known) = self._state(), self._warned
+        if cache is not self._cache or not all(map(torch.equal, of, state)):
+            known = set()
+        # Failures of one kind differ in their numbers.
+        kinds = {re.split(r"\d", text, maxsplit=1)[0] for text in solution.failures}
+        if not kinds <= known:
+            solution.warn(type(self).__name__)
+            self._warned = self._cache, [t.clone() for t in state], known | kinds
 
     def solution(self) -> Solution[PosteriorTerms] | None:
         """The engine's solution, found anew where a hyper-parameter has changed.
 
-        Returns:
-            None without answers, whose posterior is the prior.
+        None without answers: the posterior is the prior then.
         """
         if not self.feedback:
             return None
@@ -325,11 +441,10 @@ class PreferenceGP(UtilityModel, GP):
         return solution.terms
 
     def diagnostics(self) -> dict[str, Any]:
-        """Diagnostics of the engine.
+        """Diagnostics of the engine: what it knows of its solution.
 
-        Returns:
-            ``converged``, ``iterations``, ``residual`` (in posterior standard
-            deviations) and ``log_evidence``; more where the engine knows more.
+        ``converged``, ``iterations``, ``residual`` (in posterior standard deviations),
+        ``log_evidence``, and more where the engine knows more.
         """
         self.eval()
         solution = self.solution()
@@ -350,11 +465,7 @@ class PreferenceGP(UtilityModel, GP):
         return predict(self.mean_module, self.covar_module, self.posterior_terms(), X)
 
     def prior_variance(self, X: Tensor) -> Tensor:
-        """Prior variances of utilities, as of :meth:`moments`.
-
-        Args:
-            X: ``batch_shape x q x d``, untransformed.
-        """
+        """Prior variances of utilities at untransformed ``X``."""
         variance: Tensor = self.covar_module(self.transform_inputs(X), diag=True)
         return variance
 
@@ -362,32 +473,20 @@ class PreferenceGP(UtilityModel, GP):
         """See base class: the engine's."""
         return self.engine.posterior(moments)
 
-    def condition_on_observations(
-        self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
-    ) -> Self:
-        """See base class; the engine of the copy starts where that of the model is."""
-        answers = Y if isinstance(Y, Tensor) else collect_answers(Y)
-        new = super().condition_on_observations(X, answers, **kwargs)
-        if self._cache.start is None:
-            _ = new.factors()  # what cannot be an answer is an error here
-            return new
-        more = TrainingSet(X.detach(), collect_answers(answers)).in_order_of(
-            new.feedback
-        )
-        more = more.map_tensors(lambda t: t.to(X.device))
-        factors = self.likelihoods.factors(more, self.engine)
-        further = FurtherAnswers(factors, self._sources(new, factors))
-        predict = None if self.training else lambda: self._predict(more.datapoints)
-        new._cache = self._cache.followed_by(self.engine, further, predict)
-        return new
+    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+        """The engine starts where that of the model before ended."""
+        if before._cache.start is None:
+            _ = self.factors()  # what cannot be an answer is an error here
+            return
+        more = more.map_tensors(torch.Tensor.detach).in_order_of(self.feedback)
+        factors = before.likelihoods.factors(more, before.engine)
+        further = FurtherAnswers(factors, before._sources(self, factors))
+        known = not before.training
+        predict = (lambda: before._predict(more.datapoints)) if known else None
+        self._cache = before._cache.followed_by(before.engine, further, predict)
 
     def _sources(self, new: Self, further: Factors) -> RowSources:
-        """The places of the rows of sites in a model with further answers.
-
-        Args:
-            new: The model of all answers.
-            further: The factors of the further ones, about their own points.
-        """
+        """The places of the rows of sites in a model of further answers too."""
         before, after = self.factors(), new.factors()
         points, every = self._answered().datapoints, new._distinct
         n = points.shape[-2]
@@ -464,10 +563,8 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         """The objective at the present hyper-parameters.
 
         Args:
-            function_dist: The prior at the training inputs; the evidence evaluates the
-                prior itself, at distinct points.
-            target: The comparisons, ``model.train_targets``: the model knows all
-                answers itself.
+            function_dist: Ignored: the evidence evaluates the prior at distinct points.
+            target: The comparisons, ``model.train_targets``.
             kwargs: Ignored.
 
         Returns:
@@ -476,25 +573,24 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         Raises:
             FeedbackError: Other comparisons than the model's.
         """
-        check_training_targets(target, self.model.train_targets)
+        own = self.model.train_targets
+        if target is not None and (own is None or not _equal(target, own)):
+            raise FeedbackError(
+                "The objective is that of the model's own comparisons, and these "
+                "differ from them; set_train_data(comparisons=...) replaces them."
+            )
         return -self.compute_custom_loss()
 
     def compute_custom_loss(self, **kwargs: Any) -> Tensor:
         """The loss that ``fit_gpytorch_mll`` minimises: minus the objective.
 
-        A hook of BoTorch's: without it, each evaluation would make a prior at all
-        datapoints that the evidence does not use.
-
-        Args:
-            kwargs: Ignored.
-
-        Returns:
-            ``batch_shape``.
+        A hook of BoTorch's, whose keywords are ignored: without it, each evaluation
+        would make a prior at all datapoints that the evidence does not use.
 
         Raises:
             FeedbackError: The model has no datapoints.
         """
-        check_training_inputs(self.model.train_inputs, self.model.train_inputs)
+        _check_trainable(self.model)
         objective = self.model.log_evidence()
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         for _, module, prior, closure, _ in priors():

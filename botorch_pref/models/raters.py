@@ -1,23 +1,7 @@
-r"""Several raters in one model: kernels, and the utility of one or of a group.
-
-BoTorch's features of a stationary kernel are sines and cosines of :math:`n` random
-phases :math:`\varphi_j(x) = \omega_j^T x`, since :math:`k(x - x') = E \cos(\varphi(x) -
-\varphi(x'))` (Rahimi and Recht 2007). Registered here, so that function draws work with
-kernels over stimuli and raters, :mod:`botorch_pref.models.raters`:
-
-- **Products.** The product of kernels has the sum of their phases, drawn independently,
-  :math:`E \cos(\varphi + \psi) = E \cos \varphi \, E \cos \psi` for differences of
-  phases that are symmetric. As many features do as for one factor.
-- **Agreement.** :math:`k(u, u') = \rho + (1 - \rho) 1[u = u']` has the phase 0 with
-  probability :math:`\rho`, and else :math:`\omega u` with a frequency from a band so
-  wide that the phases of different numbers are independent: whole numbers exactly,
-  others up to a correlation below :math:`10^{-7} / |u - u'|`.
-"""
+"""Several raters in one model: kernels, and the utility of one or of a group."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,24 +9,15 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
-from botorch.sampling.pathwise import gen_kernel_features
-from botorch.sampling.pathwise.features.generators import GenKernelFeatures
-from botorch.sampling.pathwise.features.maps import FeatureMap, KernelFeatureMap
-from botorch.sampling.pathwise.utils import (
-    ChainedTransform,
-    FeatureSelector,
-    SineCosineTransform,
-)
 from botorch.utils.transforms import is_ensemble
 from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
-from torch.nn import ModuleList
 from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.models.data import duel_pairs
+from botorch_pref.models.base import duel_pairs
 from botorch_pref.models.preference_gp import PreferenceGP, default_covar_module
 from botorch_pref.posteriors.gaussian import (
     Moments,
@@ -105,14 +80,7 @@ class AgreementKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        """See base class.
-
-        Args:
-            x1: ``batch_shape x n x 1`` numbers of raters.
-            x2: ``batch_shape x n' x 1``.
-            diag: Whether only the covariances of equal rows are wanted.
-            params: Ignored.
-        """
+        """See base class; points are ``batch_shape x n x 1`` numbers of raters."""
         if diag:
             same = (x1 == x2).all(-1)
             agreement = self.agreement.unsqueeze(-1)
@@ -167,124 +135,20 @@ def rater_covar_module(
     return ProductKernel(stimulus, rater)
 
 
-# Whole, so that differences of whole numbers turn the phase by whole periods.
-_BAND_PERIODS = 2**20
-
-
-class ProductFeatureMap(FeatureMap):
-    r"""Sines and cosines of sums of phases, from those of the summands.
-
-    With :math:`s + i c` for sine and cosine, by the addition theorems. The features of
-    all maps but the first change places at random: quasi-random frequencies with equal
-    places would depend on each other.
-
-    Args:
-        kernel: The product.
-        maps: Of its factors, each with as many features: sines, then cosines.
-    """
-
-    places: Tensor
-
-    def __init__(self, kernel: ProductKernel, maps: Sequence[FeatureMap]) -> None:
-        super().__init__()
-        self.kernel = kernel
-        self.batch_shape = kernel.batch_shape
-        self.num_outputs = maps[0].num_outputs
-        self.maps = ModuleList(maps)
-        half = self.num_outputs // 2
-        places = [torch.arange(half), *(torch.randperm(half) for _ in maps[1:])]
-        self.register_buffer("places", torch.stack(places))
-        self.input_transform = _selector(kernel)
-        # BoTorch chains an output scale with it.
-        self.output_transform = ChainedTransform()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Features, ``... x num_outputs``.
-
-        Args:
-            x: ``... x d``.
-        """
-        half = self.num_outputs // 2
-        # Each factor has the weight of one feature, the product wants it once.
-        scale = half**0.5
-        sine, cosine = torch.zeros_like(x[..., :1]), torch.ones_like(x[..., :1])
-        for feature_map, place in zip(self.maps, self.places, strict=True):
-            features = scale * feature_map(x)
-            s, c = features[..., :half][..., place], features[..., half:][..., place]
-            sine, cosine = sine * c + cosine * s, cosine * c - sine * s
-        return torch.cat([sine, cosine], dim=-1) / scale
-
-
-def _selector(kernel: Kernel) -> ChainedTransform:
-    """Transform that selects a kernel's columns; the identity where it takes all."""
-    columns = kernel.active_dims
-    return ChainedTransform(*[] if columns is None else [FeatureSelector(columns)])
-
-
-@GenKernelFeatures.register(ProductKernel)
-def _product_features(
-    kernel: ProductKernel, *, num_inputs: int, num_outputs: int
-) -> ProductFeatureMap:
-    columns = kernel.active_dims
-    inner = num_inputs if columns is None else len(columns)
-    maps = [
-        gen_kernel_features(factor, num_inputs=inner, num_outputs=num_outputs)
-        for factor in kernel.kernels
-    ]
-    return ProductFeatureMap(kernel, maps)
-
-
-@GenKernelFeatures.register(AgreementKernel)
-def _agreement_features(
-    kernel: AgreementKernel, *, num_inputs: int, num_outputs: int
-) -> KernelFeatureMap:
-    agreement = kernel.agreement.detach().unsqueeze(-1)
-    half = num_outputs // 2
-    options: Any = {"dtype": agreement.dtype, "device": agreement.device}
-    shape = (*kernel.batch_shape, half)
-    frequency = 2 * math.pi * _BAND_PERIODS * torch.rand(shape, **options)
-    # The share of common phases is as close to the agreement as can be.
-    rank = (torch.arange(half, **options) + 0.5) / half
-    weight = torch.where(rank < agreement, 0.0, frequency)
-    return KernelFeatureMap(
-        kernel=kernel,
-        weight=weight.unsqueeze(-1),
-        input_transform=_selector(kernel),
-        output_transform=SineCosineTransform(torch.tensor(half**-0.5, **options)),
-    )
-
-
 def at_raters(X: Tensor, raters: Tensor) -> Tensor:
-    """Every stimulus as every rater meets it.
+    """Every stimulus as every rater meets it, ``batch_shape x (q R) x (d + r)``.
+
+    The raters of a stimulus follow each other.
 
     Args:
         X: ``batch_shape x q x d`` stimuli.
         raters: ``R x r``, the columns of each rater; or ``R`` numbers.
-
-    Returns:
-        ``batch_shape x (q R) x (d + r)``; the raters of a stimulus follow each other.
     """
     columns = _columns(raters).to(X)
     shape = (*X.shape[:-1], len(columns))
     stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
     both = torch.cat([stimuli, columns.expand(*shape, columns.shape[-1])], dim=-1)
     return both.flatten(-3, -2)
-
-
-def group_mean(moments: Moments, num_raters: int) -> Moments:
-    """Moments of utilities averaged over raters.
-
-    Args:
-        moments: At ``q R`` points as :func:`at_raters` orders them.
-        num_raters: ``R``.
-
-    Returns:
-        The moments of ``q`` means. Averaging is linear, so they are exact for each
-        component of a mixture.
-    """
-    return moments.combined(
-        lambda points: points.unflatten(-2, (-1, num_raters)).mean(-2)
-    )
 
 
 class GroupUtility(Model):
@@ -303,8 +167,7 @@ class GroupUtility(Model):
 
     Args:
         model: Of stimuli and raters, see
-            :func:`botorch_pref.models.raters.rater_covar_module`: the last
-            columns of its points are the rater's.
+            :func:`rater_covar_module`: the last columns of its points are the rater's.
         raters: ``R x r``, the columns of each rater; or ``R`` numbers.
 
     Raises:
@@ -367,10 +230,19 @@ class GroupUtility(Model):
     @property
     def _num_features(self) -> int | None:
         """Columns of a stimulus; None where an input transform may add some."""
-        model, width = self.rater_model, self.raters.shape[-1]
-        if model.dim is None or hasattr(model, "input_transform"):
-            return None
-        return model.dim - width
+        of_both = self.rater_model._num_features
+        return None if of_both is None else of_both - self.raters.shape[-1]
+
+    def _check_points(self, name: str, X: Tensor) -> Tensor:
+        return check_points(name, X, self.rater_model.datapoints, self._num_features)
+
+    def _moments(self, X: Tensor) -> Moments:
+        """Moments of mean utilities; averaging is linear, so components stay exact."""
+        return self.rater_model.moments(at_raters(X, self.raters)).combined(self._mean)
+
+    def _mean(self, values: Tensor) -> Tensor:
+        """Means over raters of the values at ``... x q R x k`` points."""
+        return values.unflatten(-2, (-1, len(self.raters))).mean(-2)
 
     def posterior(
         self,
@@ -379,29 +251,22 @@ class GroupUtility(Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """The joint posterior of mean utilities.
+        """The joint posterior of mean utilities, of the class that the model has.
 
         Args:
             X: ``batch_shape x q x d`` stimuli, without columns of raters.
             output_indices: None or ``[0]``.
             observation_noise: False: a group gives no answer, a rater does.
             posterior_transform: Applied to the posterior.
-
-        Returns:
-            Of the class that the model has, over ``batch_shape x q x 1``.
         """
         if output_indices not in (None, [0]) or observation_noise is not False:
             raise UnsupportedError(
                 f"output_indices={output_indices}, observation_noise="
                 f"{observation_noise}: a group has one utility and gives no answers."
             )
-        X = check_points("X", X, self.rater_model.datapoints, self._num_features)
-        moments = self.rater_model.moments(at_raters(X, self.raters))
+        X = self._check_points("X", X)
         return transformed_posterior(
-            self.rater_model.make_posterior,
-            group_mean(moments, len(self.raters)),
-            posterior_transform,
-            X,
+            self.rater_model.make_posterior, self._moments(X), posterior_transform, X
         )
 
     def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
@@ -410,17 +275,9 @@ class GroupUtility(Model):
         Args:
             X: ``batch_shape x q x d`` stimuli.
             X_ref: ``batch_shape x 1 x d`` or ``batch_shape x q x d``.
-
-        Returns:
-            Of the class that the model has, over ``batch_shape x q x 1``.
         """
-        num_raters = len(self.raters)
         pairs = torch.cat(torch.broadcast_tensors(X, X_ref), dim=-2)
-        pairs = check_points(
-            "X", pairs, self.rater_model.datapoints, self._num_features
-        )
-        moments = self.rater_model.moments(at_raters(pairs, self.raters))
-        means = group_mean(moments, num_raters)
+        means = self._moments(self._check_points("X", pairs))
         return self.rater_model.make_posterior(contrast(means, X.shape[-2]))
 
     def duel_probability(
@@ -438,17 +295,15 @@ class GroupUtility(Model):
             ``batch_shape x q``.
         """
         X1, X2 = torch.broadcast_tensors(X1, X2)
-        num_raters, model = len(self.raters), self.rater_model
+        model = self.rater_model
         if observation_noise:
             first, second = (at_raters(X, self.raters) for X in (X1, X2))
             each = model.duel_probability(first, second, observation_noise=True)
-            return each.unflatten(-1, (-1, num_raters)).mean(-1)
-        X1 = check_points("X1", X1, model.datapoints, self._num_features)
-        pairs = duel_pairs(X1, X2, len(self.batch_shape))
-        points = at_raters(pairs.points, self.raters)
-        prior = model.prior_variance(points).unflatten(-1, (-1, num_raters)).mean(-1)
-        moments = group_mean(model.moments(points), num_raters)
-        means, variance = pairs.differences(moments, prior)
+            return self._mean(each.unsqueeze(-1)).squeeze(-1)
+        pairs = duel_pairs(self._check_points("X1", X1), X2, len(self.batch_shape))
+        prior = model.prior_variance(at_raters(pairs.points, self.raters))
+        prior = self._mean(prior.unsqueeze(-1)).squeeze(-1)
+        means, variance = pairs.differences(self._moments(pairs.points), prior)
         win = ndtr(means / variance.sqrt()).mean(0).movedim(0, -1)
         return win.mean(-2) if is_ensemble(model) else win
 

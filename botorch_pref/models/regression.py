@@ -40,37 +40,10 @@ from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 
 
-def check_stages(blocks: Sequence[Feedback]) -> None:
-    """Checks that all answers are choices of one out of a set.
-
-    Args:
-        blocks: Answers.
-
-    Raises:
-        UnsupportedFeedbackError: Answers of another kind.
-        FeedbackError: There are ties.
-    """
-    for block in blocks:
-        if not isinstance(block, Comparisons | Choices | Rankings):
-            raise UnsupportedFeedbackError(
-                f"PlackettLuceRegression does not take {type(block).__name__}; "
-                "EPPreferenceGP with a linear kernel does."
-            )
-        if isinstance(block, Comparisons) and block.ties is not None:
-            raise FeedbackError(
-                "PlackettLuceRegression has no probability for ties; use "
-                "EPPreferenceGP with a linear kernel."
-            )
-
-
 def stages_of(blocks: Sequence[Feedback]) -> Tensor:
     """Comparisons, choices and rankings as choices of the first out of each set.
 
-    Args:
-        blocks: At least one block; comparisons have no ties.
-
-    Returns:
-        ``batch_shape x L x k`` long, the chosen point first, padded with -1.
+    ``batch_shape x L x k`` long, the chosen point first, padded with -1.
     """
     stages = [_stages(block) for block in blocks]
     batch = torch.broadcast_shapes(*(s.shape[:-2] for s in stages))
@@ -81,18 +54,21 @@ def stages_of(blocks: Sequence[Feedback]) -> Tensor:
     return torch.cat([p.expand(*batch, *p.shape[-2:]) for p in padded], dim=-2)
 
 
-def stage_counts_of(
+def _stages(block: Feedback) -> Tensor:
+    if isinstance(block, Comparisons):
+        assert block.pairs is not None, "comparisons without ties have pairs"
+        return block.pairs
+    assert isinstance(block, Choices | Rankings), "checked by the model"
+    return block.stages()
+
+
+def _stage_counts(
     blocks: Sequence[Feedback], counts: Sequence[Tensor | None]
 ) -> Tensor | None:
-    """The counts of the sets of :func:`stages_of`: how often each was chosen so.
+    """How often each set of :func:`stages_of` was chosen from so, ``batch_shape x L``.
 
-    Args:
-        blocks: As of :func:`stages_of`.
-        counts: For each how often its answers were given, ``batch_shape x m``; None for
-            once.
-
-    Returns:
-        ``batch_shape x L`` long; None where each was once.
+    ``counts`` says how often the answers of each block were given, ``batch_shape x m``;
+    None for once.
     """
     if all(count is None for count in counts):
         return None
@@ -105,22 +81,10 @@ def stage_counts_of(
     return join_rows(parts)
 
 
-def _stages(block: Feedback) -> Tensor:
-    if isinstance(block, Comparisons):
-        assert block.pairs is not None, "comparisons without ties have pairs"
-        return block.pairs
-    assert isinstance(block, Choices | Rankings), "checked by the model"
-    return block.stages()
-
-
 def comparisons_of(stages: Tensor) -> Tensor:
-    """Every pair of a chosen item and another of its set.
+    """Every pair of a chosen item and another of its set of :func:`stages_of`.
 
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-
-    Returns:
-        ``batch_shape x L (k - 1) x 2`` long; -1 in pairs that there are none of.
+    ``batch_shape x L (k - 1) x 2`` long, and -1 where a set is smaller.
     """
     others = stages[..., 1:]
     winners = torch.where(others >= 0, stages[..., :1], -1)
@@ -137,14 +101,9 @@ class SetFold(NamedTuple):
 def set_folds(
     blocks: Sequence[Feedback], num_folds: int, generator: torch.Generator
 ) -> Iterator[SetFold]:
-    """Random folds of about equal size; the stages of a ranking stay together.
+    """Random folds of about equal size, on the processor.
 
-    An answer with a count is held out as a whole too.
-
-    Args:
-        blocks: Comparisons, choices and rankings.
-        num_folds: How often answers are held out, at least 2.
-        generator: The source of randomness, on the processor.
+    The stages of a ranking stay together, and so do equal answers with a count.
 
     Raises:
         FeedbackError: There are fewer answers than folds, or fewer than two folds.
@@ -168,31 +127,21 @@ def set_folds(
 
 
 class EtaLosses(NamedTuple):
-    """Held-out log losses of comparisons, by the precision of the prior.
+    """Precisions of the prior, ``E``, and their held-out log losses.
 
-    Attributes:
-        etas: ``E`` precisions.
-        log_losses: ``E x batch_shape``, nats a comparison.
+    The losses are nats a comparison, ``E x batch_shape``.
     """
 
     etas: Tensor
     log_losses: Tensor
 
 
-def held_out_losses(
-    engine: WeightEngine,
-    features: Tensor,
-    folds: Iterable[SetFold],
-    etas: Tensor,
+def _held_out_losses(
+    engine: WeightEngine, features: Tensor, folds: Iterable[SetFold], etas: Tensor
 ) -> EtaLosses:
     """The log loss of the comparisons in held-out answers, all candidates at once.
 
-    Args:
-        engine: Of the posterior of weights.
-        features: ``batch_shape x n x d``.
-        folds: Answers to learn from and answers held out.
-        etas: ``E`` positive precisions and as many dimensions of size one as there are
-            batch dimensions.
+    ``etas`` has a dimension of size one for each batch dimension behind its first.
     """
     losses, counts = [], []
     for train, held_out in folds:
@@ -213,8 +162,9 @@ def held_out_losses(
 
 
 def _counts_of(blocks: Sequence[Feedback]) -> Tensor | None:
-    counts = [b.answer_counts if b.is_counted else None for b in blocks]
-    return stage_counts_of(blocks, counts)
+    return _stage_counts(
+        blocks, [b.answer_counts if b.is_counted else None for b in blocks]
+    )
 
 
 def _log_win_probability(
@@ -266,12 +216,12 @@ class PlackettLuceRegression(UtilityModel, GP):
     nearly equal items give ``k / (k - 1)`` times the mode, and more where the items
     differ.
 
-    Six features, 200 rankings of five among 100 items
-    (``benchmarks/plackett_luce_bias.py``): the bound's mean is 51 % off the exact one
-    where it states 2.6 % (exact: 7.1 %) and its 90 % regions cover 0 % of 200 data
-    sets; Laplace, whose mean is the mode, is 0.9 % off, states 7.1 % and covers 94 %.
+    With six features and 200 rankings of five among 100 items the bound's mean is 51 %
+    off the exact one where it states 2.6 % (exact: 7.1 %), and its 90 % regions cover
+    none of 200 data sets; Laplace's mean is 0.9 % off, states 7.1 % and covers 94 %.
     Rankings of ten: 41 %, 1.5 % (exact: 3.9 %), 0 %; Laplace 0.2 %, 3.9 %, 90 %. Pairs:
-    2.8 %, 11 % (exact: 19 %), 55 %; Laplace 5.5 %, 19 %, 90 %.
+    2.8 %, 11 % (exact: 19 %), 55 %; Laplace 5.5 %, 19 %, 90 %
+    (``benchmarks/plackett_luce_bias.py``).
 
     Args:
         datapoints: ``batch_shape x n x d`` features. The prior is about the origin and
@@ -327,7 +277,17 @@ class PlackettLuceRegression(UtilityModel, GP):
 
     def check_feedback(self, feedback: Sequence[Feedback]) -> None:
         """See base class: choices of one out of a set, without ties."""
-        check_stages(feedback)
+        for block in feedback:
+            if not isinstance(block, Comparisons | Choices | Rankings):
+                raise UnsupportedFeedbackError(
+                    f"PlackettLuceRegression does not take {type(block).__name__}; "
+                    "EPPreferenceGP with a linear kernel does."
+                )
+            if isinstance(block, Comparisons) and block.ties is not None:
+                raise FeedbackError(
+                    "PlackettLuceRegression has no probability for ties; use "
+                    "EPPreferenceGP with a linear kernel."
+                )
 
     def _features(self) -> Tensor:
         (points,) = self.train_inputs
@@ -341,7 +301,7 @@ class PlackettLuceRegression(UtilityModel, GP):
             )
         answers = cast("TrainingSet", self._data).answers
         blocks, counts = [a.block for a in answers], [a.counts for a in answers]
-        often = stage_counts_of(blocks, counts)
+        often = _stage_counts(blocks, counts)
         solution = engine.solve(self._features(), stages_of(blocks), self.eta, often)
         solution.warn(type(self).__name__)
         return solution
@@ -351,7 +311,7 @@ class PlackettLuceRegression(UtilityModel, GP):
 
         Raises:
             BotorchPrefError: There are no answers, or derivatives in the datapoints are
-                wanted, which it has not.
+                wanted.
         """
         self.eval()
         if self._is_differentiated and torch.is_grad_enabled():
@@ -382,9 +342,7 @@ class PlackettLuceRegression(UtilityModel, GP):
             return self._solve(_ENGINES["laplace"]).terms.mean
 
     def log_evidence(self) -> Tensor:
-        """The log evidence under Laplace, or its variational lower bound.
-
-        The latter is equation 25 of Guo et al. (2020).
+        """The log evidence under Laplace, or its lower bound (Guo et al., equation 25).
 
         Returns:
             ``batch_shape``; its gradient in eta is exact.
@@ -395,20 +353,14 @@ class PlackettLuceRegression(UtilityModel, GP):
         return self._solve(self.engine).log_evidence
 
     def diagnostics(self) -> dict[str, Any]:
-        """Diagnostics of the engine about the posterior that it found.
+        """``converged``, ``iterations``, ``residual`` and ``log_evidence``.
 
-        Returns:
-            ``converged``, ``iterations``, ``residual`` (in posterior standard
-            deviations) and ``log_evidence``.
+        The residual is in posterior standard deviations.
         """
         return self.solution().diagnostics()
 
     def forward(self, x: Tensor) -> MultivariateNormal:
-        """The prior at the training inputs in train mode, else the posterior.
-
-        Args:
-            x: ``batch_shape x q x d``; the training inputs in train mode.
-        """
+        """The prior at ``x`` in train mode, else the posterior."""
         if not self.training:
             return gaussian_posterior(self.moments(x)).distribution
         x = self.transform_inputs(x)
@@ -485,6 +437,6 @@ class PlackettLuceRegression(UtilityModel, GP):
         self.eval()
         grid = etas.to(self.eta).reshape(-1, *[1] * len(self.batch_shape))
         folds = set_folds(self.feedback, num_folds, generator)
-        found = held_out_losses(self.engine, self._features(), folds, grid)
+        found = _held_out_losses(self.engine, self._features(), folds, grid)
         self.eta = found.etas[found.log_losses.argmin(0)]
         return found

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition import incumbent
 from botorch_pref.feedback import Comparisons, Validity
-from botorch_pref.models.predictions import model_link
+from botorch_pref.models.answers import model_link
 from botorch_pref.posteriors.difference import difference_mixture
 
 

@@ -1,13 +1,20 @@
-"""Models of the answers that the registry lists, under a prior that is the same."""
+"""Models of the answers that the registry lists, told otherwise, and compared."""
 
+import dataclasses
+import itertools
 from typing import Any
 
 import pytest
+import torch
 from entries import Cell
 from registry import CELLS, ENGINES
 from torch import Tensor
 from truths.answers import POINTS
 
+from botorch_pref import (
+    SkewPreferenceGP,
+)
+from botorch_pref.feedback import Feedback
 from botorch_pref.models.preference_gp import PreferenceGP
 
 
@@ -43,3 +50,108 @@ each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name_
 def takes(engine: type[PreferenceGP], cell: Cell) -> bool:
     factors = type(cell.likelihood()).explains[type(cell.feedback)]
     return engine.engine.accepts(factors)
+
+
+# --- The same answers told otherwise, and how models of them are compared
+
+DOUBLE = torch.float64
+NEW = torch.tensor([[0.15], [0.5], [0.8]], dtype=DOUBLE)
+NUM_DRAWS = 256
+PARTS = [
+    pytest.param(engine, cell, id=f"{engine.__name__}-{names(cell)}")
+    for engine, cell in itertools.product(ENGINES, CELLS)
+    if takes(engine, cell)
+]
+each_part = pytest.mark.parametrize(("engine", "cell"), PARTS)
+
+
+def made(
+    engine: type[PreferenceGP], cell: Cell, points: Tensor = POINTS, **options: Any
+) -> PreferenceGP:
+    """A model of the cell, with few draws where there are draws."""
+    if issubclass(engine, SkewPreferenceGP):
+        options = {"num_draws": NUM_DRAWS} | options
+    return build(engine, [cell], points, **options)
+
+
+def with_feedback(cell: Cell, feedback: Feedback) -> Cell:
+    return dataclasses.replace(cell, feedback=feedback)
+
+
+def tensors(feedback: Feedback) -> dict[str, Tensor]:
+    """The fields of a container that hold one entry for each answer."""
+    fields = {f.name: getattr(feedback, f.name) for f in dataclasses.fields(feedback)}
+    return {name: v for name, v in fields.items() if isinstance(v, Tensor)}
+
+
+def relabelled(feedback: Feedback, to: Tensor) -> Feedback:
+    """The same answers about points that are now elsewhere."""
+    moved = {
+        name: torch.where(index < 0, index, to[index.clamp_min(0)])
+        for name, index in tensors(feedback).items()
+        if name in feedback.index_fields
+    }
+    return dataclasses.replace(feedback, **moved)
+
+
+def reordered(feedback: Feedback) -> Feedback:
+    """The same answers, the last one first."""
+    return feedback.map_tensors(lambda value: value.flip(len(feedback.batch_shape)))
+
+
+def stacked(first: Feedback, second: Feedback) -> Feedback:
+    """A batch of two blocks of answers."""
+    pairs = zip(tensors(first).items(), tensors(second).values(), strict=True)
+    return dataclasses.replace(
+        first, **{name: torch.stack([a, b]) for (name, a), b in pairs}
+    )
+
+
+MIRROR = torch.arange(len(POINTS)).flip(0)
+
+
+def other_answers(cell: Cell) -> Cell:
+    """Other answers of the same kind: the padding of sets is elsewhere too."""
+    return with_feedback(cell, relabelled(reordered(cell.feedback), MIRROR))
+
+
+def moments(model: PreferenceGP, x: Tensor = NEW) -> tuple[Tensor, Tensor]:
+    posterior = model.posterior(x)
+    return posterior.mean.squeeze(-1).detach(), posterior.covariance_matrix.detach()
+
+
+def assert_same_moments(
+    engine: type[PreferenceGP], actual: Any, expected: Any, deviations: float = 1e-5
+) -> None:
+    """Equal up to stopping rules and, with draws, six standard errors."""
+    if issubclass(engine, SkewPreferenceGP):
+        deviations = deviations + 6 * NUM_DRAWS**-0.5
+    sd = expected[1].diagonal(dim1=-2, dim2=-1).sqrt()
+    assert actual[0].shape == expected[0].shape
+    assert float(((actual[0] - expected[0]) / sd).abs().max()) < deviations
+    scale = sd.unsqueeze(-1) * sd.unsqueeze(-2)
+    error = (actual[1] - expected[1]) / scale
+    assert float(error.abs().max()) < 1.5 * deviations
+
+
+def assert_same_model(
+    engine: type[PreferenceGP], actual: PreferenceGP, expected: PreferenceGP
+) -> None:
+    """Equal posteriors and evidences."""
+    assert_same_moments(engine, moments(actual), moments(expected))
+    torch.testing.assert_close(
+        actual.log_evidence(), expected.log_evidence(), rtol=1e-6, atol=1e-6
+    )
+
+
+def same_answers(first: Feedback, second: Feedback) -> bool:
+    pairs = zip(tensors(first).items(), tensors(second).items(), strict=True)
+    return type(first) is type(second) and all(
+        a == b and torch.equal(x, y) for (a, x), (b, y) in pairs
+    )
+
+
+def late(index: Tensor) -> Tensor:
+    """Which rows of indices, without a batch, are in the second half of them."""
+    row = torch.arange(len(index)).reshape(-1, *[1] * (index.dim() - 1))
+    return row >= len(index) // 2

@@ -6,7 +6,6 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.sampling.pathwise import draw_matheron_paths
-from gpytorch.priors import GammaPrior
 
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
@@ -34,8 +33,6 @@ SURPRISING = (
     Comparisons(torch.tensor([[3, 0], [2, 3]])),
     Validity(torch.tensor([3]), torch.tensor([True])),
 )
-DATA = {"plain": PLAIN, "surprising": SURPRISING}
-each_data = pytest.mark.parametrize("blocks", DATA.values(), ids=DATA.keys())
 
 # The largest error of means in posterior deviations, of deviations relative to them,
 # and of the log evidence, over points with answers and without.
@@ -89,11 +86,9 @@ def from_prior(model, blocks, points, count=200_000):
     return f[:, n:], log_weight
 
 
-@each_data
 @each_engine
-def test_posterior_and_evidence_against_weighted_draws_of_the_prior(
-    engine, blocks
-) -> None:
+def test_posterior_and_evidence_against_weighted_draws_of_the_prior(engine) -> None:
+    blocks = SURPRISING
     model = build(engine, blocks)
     everywhere = torch.cat([NEW, POINTS + 1e-4])
     f, log_weight = from_prior(model, blocks, everywhere)
@@ -115,8 +110,7 @@ def test_posterior_and_evidence_against_weighted_draws_of_the_prior(
     evidence = float(torch.logsumexp(log_weight, 0)) - math.log(len(f))
     assert float(model.log_evidence()) == pytest.approx(evidence, abs=tolerance)
     assert model.diagnostics()["converged"]
-    negative = bool((model.solution().sites.precision < 0).any())
-    assert negative == (blocks is SURPRISING)
+    assert bool((model.solution().sites.precision < 0).any())
 
 
 @each_engine
@@ -173,59 +167,6 @@ def test_function_draws_have_the_widened_covariance() -> None:
     k = model.covar_module(NEW, POINTS).to_dense()
     extra = (k @ terms.widening).square().sum(-1) / deviation.square()
     assert float(extra.max()) > 0.1
-
-
-def simulated(precision, m=100, seed=4):
-    generator = torch.Generator().manual_seed(seed)
-    points = torch.rand(20, 1, generator=generator, dtype=torch.float64)
-    f = 1.5 * torch.sin(5 * points.squeeze(-1))
-    first = torch.randint(20, (m,), generator=generator)
-    second = (first + 1 + torch.randint(19, (m,), generator=generator)) % 20
-    gap = (f[first] - f[second]) / math.sqrt(2)
-    mean = torch.special.ndtr(gap)
-    torch.manual_seed(seed)
-    answers = torch.distributions.Beta(precision * mean, precision * (1 - mean))
-    strengths = answers.sample().clamp(1e-9, 1 - 1e-9)
-    pairs = torch.stack([first, second], dim=-1)
-    duels = torch.where((f[pairs[:20, 0]] > f[pairs[:20, 1]]).unsqueeze(-1),
-                        pairs[:20], pairs[:20].flip(-1))  # fmt: skip
-    valid = Validity(torch.arange(20), f > -0.5)
-    return points, [Strengths(pairs, strengths), Comparisons(duels), valid]
-
-
-@pytest.mark.slow
-@each_engine
-def test_a_fit_finds_the_precision(engine) -> None:
-    """On mixed data, within three deviations of a Fisher information of log nu."""
-    precision = 12.0
-    points, blocks = simulated(precision)
-    model = engine(points, feedback=blocks)
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    likelihood = model.likelihoods["Strengths"]
-    found = float(likelihood.precision.detach())
-    h = 0.05
-    curve = []
-    with torch.no_grad():
-        for step in (-h, 0.0, h):
-            likelihood.precision = found * math.exp(step)
-            curve.append(float(model.log_evidence()))
-    information = -(curve[0] - 2 * curve[1] + curve[2]) / h**2
-    assert curve[1] == max(curve)
-    # A hundred answers say the precision to about 14 percent.
-    deviation = 1 / math.sqrt(information)
-    assert 0.05 < deviation < 0.2
-    assert abs(math.log(found / precision)) < 3 * deviation
-
-
-def test_a_precision_and_a_noise_with_priors_are_learned_and_stay_positive() -> None:
-    likelihood = PairwiseBetaLikelihood(
-        precision_prior=GammaPrior(2.0, 0.1), noise_prior=GammaPrior(2.0, 2.0)
-    )
-    points, blocks = simulated(12.0, m=30)
-    model = LaplacePreferenceGP(points, feedback=blocks[:1], likelihood=likelihood)
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    assert float(likelihood.precision.detach()) > 0
-    assert float(likelihood.noise.detach()) != pytest.approx(1.0, abs=1e-3)
 
 
 @pytest.mark.slow

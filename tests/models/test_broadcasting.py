@@ -51,14 +51,13 @@ def duel_mean(model: Any, x: Tensor, ref: Tensor) -> Tensor:
     return (posterior.mean / posterior.variance.sqrt()).squeeze(-1)
 
 
-QUANTITIES: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
-    "duel": duel_mean,
-    "probability": lambda m, x, ref: m.duel_probability(x, ref),
-    "answer": lambda m, x, ref: m.duel_probability(x, ref, observation_noise=True),
-}
+QUANTITIES: list[Callable[[Any, Tensor, Tensor], Tensor]] = [
+    duel_mean,
+    lambda m, x, ref: m.duel_probability(x, ref),
+    lambda m, x, ref: m.duel_probability(x, ref, observation_noise=True),
+]
 
 
-@pytest.mark.parametrize("name", QUANTITIES)
 @pytest.mark.parametrize(
     ("x_shape", "ref_shape"),
     [
@@ -71,35 +70,19 @@ QUANTITIES: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
     ids=["one", "each", "t-batch of x", "t-batch of reference", "batch of the model"],
 )
 def test_duels_broadcast_and_equal_loops(
-    cls: Any, name: str, x_shape: tuple[int, ...], ref_shape: tuple[int, ...]
+    cls: Any, x_shape: tuple[int, ...], ref_shape: tuple[int, ...]
 ) -> None:
-    quantity = QUANTITIES[name]
     x, ref = uniform(*x_shape, 2, seed=1), uniform(*ref_shape, 2, seed=2)
-    value = quantity(build(cls, POINTS, PAIRS), x, ref).detach()
     batch = torch.broadcast_shapes((2,), x_shape[:-1], ref_shape[:-1])
-    assert value.shape == (*batch, 3)
+    model = build(cls, POINTS, PAIRS)
+    values = [quantity(model, x, ref).detach() for quantity in QUANTITIES]
+    assert {value.shape for value in values} == {(*batch, 3)}
     x, ref = (t.expand(*batch, *t.shape[-2:]) for t in (x, ref))
     for i in range(2):
         alone = build(cls, POINTS[i], PAIRS[i])
-        expected = quantity(alone, x[..., i, :, :], ref[..., i, :, :]).detach()
-        assert (value[..., i, :] - expected).abs().max().item() < tolerance(cls)
-
-
-def test_points_and_answers_broadcast_with_each_other(cls: Any) -> None:
-    several = build(cls, POINTS[0], PAIRS)
-    x = uniform(5, 1, 3, 2, seed=3)
-    assert several.batch_shape == (2,)
-    assert several.posterior(x).mean.shape == (5, 2, 3, 1)
-    assert several.log_evidence().shape == (2,)
-    for i in range(2):
-        alone = build(cls, POINTS[0], PAIRS[i])
-        torch.testing.assert_close(several.log_evidence()[i], alone.log_evidence())
-    # Two sets of points, one set of answers.
-    several = build(cls, POINTS, PAIRS[0])
-    assert several.posterior(x).mean.shape == (5, 2, 3, 1)
-    for i in range(2):
-        alone = build(cls, POINTS[i], PAIRS[0])
-        torch.testing.assert_close(several.log_evidence()[i], alone.log_evidence())
+        for quantity, value in zip(QUANTITIES, values, strict=True):
+            expected = quantity(alone, x[..., i, :, :], ref[..., i, :, :]).detach()
+            assert (value[..., i, :] - expected).abs().max().item() < tolerance(cls)
 
 
 def test_two_batch_dimensions(cls: Any) -> None:

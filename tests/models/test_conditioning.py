@@ -11,8 +11,17 @@ import pytest
 import torch
 from botorch.models.transforms.input import Normalize
 from entries import Cell
-from models.cell_models import build, names, takes
-from registry import CELLS, ENGINES
+from models.cell_models import (
+    MIRROR,
+    NEW,
+    build,
+    each_engine,
+    each_part,
+    moments,
+    relabelled,
+    takes,
+)
+from registry import CELLS
 from torch import Tensor
 from truths.answers import POINTS
 
@@ -36,16 +45,7 @@ from botorch_pref.models.preference_gp import PreferenceGP
 DOUBLE = torch.float64
 # Not all of them: a point that is known twice, and three that are not.
 LATER = torch.tensor([[0.2], [0.35], [0.75], [0.9]], dtype=DOUBLE)
-NEW = torch.tensor([[0.1], [0.5], [0.8]], dtype=DOUBLE)
 NUM_DRAWS = 1024
-PARTS = [
-    pytest.param(engine, cell, id=f"{engine.__name__}-{names(cell)}")
-    for engine, cell in itertools.product(ENGINES, CELLS)
-    if takes(engine, cell)
-]
-each_part = pytest.mark.parametrize(("engine", "cell"), PARTS)
-each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
-MIRROR = torch.arange(len(POINTS)).flip(0)
 
 
 def made(engine: type, cells: list[Cell], points: Tensor = POINTS, **options: Any):
@@ -56,13 +56,7 @@ def made(engine: type, cells: list[Cell], points: Tensor = POINTS, **options: An
 
 def mirrored(feedback: Feedback) -> Feedback:
     """Answers that do not contradict, but are not the same: fewer, and elsewhere."""
-    keep = feedback.map_tensors(lambda t: t[1:])
-    moved = {
-        name: torch.where(index < 0, index, MIRROR[index.clamp_min(0)])
-        for name in keep.index_fields
-        for index in [getattr(keep, name)]
-    }
-    return dataclasses.replace(keep, **moved)
+    return relabelled(feedback.map_tensors(lambda t: t[1:]), MIRROR)
 
 
 def of(cell: Cell, *blocks: Feedback) -> Cell:
@@ -70,11 +64,6 @@ def of(cell: Cell, *blocks: Feedback) -> Cell:
     for i, block in enumerate(blocks[1:], start=1):
         joined = joined.followed_by(block.shifted(4 * i))
     return dataclasses.replace(cell, feedback=joined)
-
-
-def moments(model: PreferenceGP, x: Tensor = NEW) -> tuple[Tensor, Tensor]:
-    posterior = model.posterior(x)
-    return posterior.mean.squeeze(-1).detach(), posterior.covariance_matrix.detach()
 
 
 def assert_same(actual: PreferenceGP, expected: PreferenceGP, x: Tensor = NEW) -> None:
@@ -206,27 +195,6 @@ def test_new_batches_are_those_of_points_and_answers(
         torch.testing.assert_close(
             covariance[element], expected[1], rtol=1e-5, atol=1e-6
         )
-
-
-@each_engine
-def test_models_of_batches_take_batches(engine) -> None:
-    cell = next(c for c in CELLS if takes(engine, c))
-    points = torch.stack([POINTS, POINTS.flip(0)])
-    model = made(engine, [cell], points)
-    model.covar_module.base_kernel.lengthscale = torch.tensor([[[0.4]], [[0.6]]])
-    model.posterior(NEW)
-    pairs = torch.tensor([[[[0, 1]]], [[[1, 0]]], [[[3, 2]]]])
-    new = model.condition_on_observations(LATER, pairs)
-    assert new.batch_shape == (3, 2)
-    mean, _ = moments(new)
-    for i, j in itertools.product(range(3), range(2)):
-        single = made(engine, [cell], points[j])
-        single.covar_module.base_kernel.lengthscale = 0.4 + 0.2 * j
-        single = single.condition_on_observations(LATER, pairs[i, 0])
-        other, covariance = moments(single)
-        sd = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
-        tolerance = 1e-6 if engine is not SkewPreferenceGP else 0.4
-        assert float(((mean[i, j] - other) / sd).abs().max()) < tolerance
 
 
 def test_several_kinds_join_at_once_in_any_order() -> None:
@@ -409,13 +377,6 @@ def test_every_answer_has_random_numbers_of_its_own(
         model.posterior(NEW)
         model = model.condition_on_observations(LATER, torch.tensor([[0, 1]]))
     assert len({3, *seeds}) == 4
-
-
-def test_a_copy_shares_no_hyper_parameters() -> None:
-    model = tuned()
-    new = model.condition_on_observations(LATER, mirrored(CELLS[0].feedback))
-    new.covar_module.outputscale = 5.0
-    assert model.covar_module.outputscale.item() == pytest.approx(2.0)
 
 
 # --- Weights of features

@@ -8,10 +8,15 @@ import pickle
 import pytest
 import torch
 from entries import Cell
-from models.cell_answers import each_part, made, moments, same_answers, with_feedback
-from models.cell_models import build
-from random_answers import counted, repeated
-from registry import RANDOM
+from models.cell_models import (
+    build,
+    each_part,
+    made,
+    moments,
+    same_answers,
+    with_feedback,
+)
+from random_answers import counted
 from torch import Generator, Tensor
 from torch.special import log_ndtr
 from truths.answers import POINTS
@@ -34,7 +39,6 @@ from botorch_pref.evaluation.scores import (
     answer_scores,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.feedback_dataset import FeedbackDataset
 from botorch_pref.models.preference_gp import PreferenceGP
 
 DOUBLE = torch.float64
@@ -231,24 +235,6 @@ def test_regression_counts() -> None:
             torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-10)
         got, want = (model.log_evidence() for model in models)
         torch.testing.assert_close(got, want)
-
-
-@pytest.mark.parametrize("kind", RANDOM, ids=lambda k: k.__name__)
-def test_random_answers_with_counts_and_repeats(kind: type[Feedback]) -> None:
-    generator = Generator().manual_seed(2)
-    answers = RANDOM[kind](generator, 6)
-    many = repeated(generator, answers)
-    assert len(many.answer_counts) > len(answers.answer_counts)
-    with_counts = counted(generator, answers)
-    assert with_counts.is_counted == bool(kind.counted)
-    data = FeedbackDataset(
-        torch.rand(6, 2, generator=generator, dtype=DOUBLE),
-        [with_counts],
-        feature_names=["a", "b"],
-        outcome_names=["u"],
-    )
-    assert data.clone(deepcopy=True) == data
-    assert same_answers(data.feedback[0], with_counts)
 
 
 COUNT = torch.tensor([[0, 1], [2, 1]])

@@ -8,7 +8,6 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.active_learning import PairwiseMCPosteriorVariance
 from botorch.acquisition.analytic import LogExpectedImprovement, PosteriorMean
-from botorch.acquisition.factory import get_acquisition_function
 from botorch.acquisition.logei import (
     qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
@@ -40,21 +39,21 @@ from botorch.optim import optimize_acqf
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
-from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.utils.transforms import is_ensemble, is_fully_bayesian
-from gpytorch.kernels import LinearKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from registry import ENGINES
 from torch import Tensor
 
 from botorch_pref import (
-    FeedbackError,
+    EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
     UnsupportedFeedbackError,
 )
 
+POSTERIORS = [EPPreferenceGP, SkewPreferenceGP]
 BOUNDS = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
 
 
@@ -95,6 +94,14 @@ def fitted(model_class: Any, mll_class: Any, x: Tensor) -> Any:
     return model
 
 
+@pytest.fixture(scope="module", params=POSTERIORS, ids=lambda cls: cls.__name__)
+def model(request: pytest.FixtureRequest) -> Any:
+    """A fitted model with each kind of posterior."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return fitted(request.param, PreferenceMarginalLogLikelihood, points())
+
+
 def optimised(acqf: AcquisitionFunction, q: int) -> tuple[Tensor, Tensor]:
     return optimize_acqf(
         acq_function=acqf,
@@ -119,6 +126,7 @@ def assert_better_than_random(acqf: AcquisitionFunction, q: int) -> Tensor:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cls", POSTERIORS)
 def test_a_loop_of_analytic_eubo(cls: Any) -> None:
     x = points(8)
     best = utility(x).max().item()
@@ -154,8 +162,7 @@ def test_laplace_predicts_what_pairwise_gp_does() -> None:
     )
 
 
-def test_sampled_eubo_agrees_with_the_analytic_one(cls: Any) -> None:
-    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+def test_sampled_eubo_agrees_with_the_analytic_one(model: Any) -> None:
     sampler = SobolQMCNormalSampler(torch.Size([4096]), seed=0)
     sampled = qExpectedUtilityOfBestOption(pref_model=model, sampler=sampler)
     pairs = points(40)[20:].view(10, 2, 3)
@@ -179,20 +186,15 @@ def test_sampled_eubo_agrees_with_the_analytic_one(cls: Any) -> None:
     assert (value - exact).abs().max().item() < 3 * scale / 4096**0.5
 
 
-def test_sampled_eubo_is_optimised(cls: Any) -> None:
-    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
-    sampler = SobolQMCNormalSampler(torch.Size([32]), seed=0)
-    acqf = qExpectedUtilityOfBestOption(pref_model=model, sampler=sampler)
-    assert_better_than_random(acqf, q=2)
-
-
-@pytest.mark.parametrize("name", ["noisy", "improvement", "regret", "ucb", "default"])
-def test_monte_carlo_acquisition_functions(cls: Any, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["eubo", "noisy", "improvement", "regret", "ucb", "default"]
+)
+def test_monte_carlo_acquisition_functions(model: Any, name: str) -> None:
     x = points()
-    model = fitted(cls, PreferenceMarginalLogLikelihood, x)
     sampler = SobolQMCNormalSampler(torch.Size([32]), seed=0)
     best = model.posterior(x).mean.max().detach()
     acqf = {
+        "eubo": lambda: qExpectedUtilityOfBestOption(model, sampler=sampler),
         "noisy": lambda: qLogNoisyExpectedImprovement(model, x, sampler=sampler),
         "improvement": lambda: qLogExpectedImprovement(model, best, sampler=sampler),
         "regret": lambda: qSimpleRegret(model, sampler=sampler),
@@ -203,25 +205,14 @@ def test_monte_carlo_acquisition_functions(cls: Any, name: str) -> None:
     assert_better_than_random(acqf, q=2)
 
 
-def test_the_factory_of_acquisition_functions(cls: Any) -> None:
-    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
-    objective = GenericMCObjective(lambda samples, X: samples.squeeze(-1))
-    acqf = get_acquisition_function(
-        "qLogEI", model, objective, X_observed=points(), mc_samples=16, seed=1
-    )
-    assert_better_than_random(acqf, q=1)
-
-
-def test_analytic_acquisition_functions(cls: Any) -> None:
-    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+def test_analytic_acquisition_functions(model: Any) -> None:
     assert_better_than_random(PosteriorMean(model), q=1)
     # Gaussian improvement; for the skewed posterior it matches two moments.
     acqf = LogExpectedImprovement(model, best_f=0.0)
     assert_better_than_random(acqf, q=1)
 
 
-def test_samplers_are_consistent_across_t_batches(cls: Any) -> None:
-    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
+def test_samplers_are_consistent_across_t_batches(model: Any) -> None:
     pair = points(40)[20:22]
     posterior = model.posterior(torch.stack([pair, pair.flip(0) ** 2, pair]))
     for sampler in (
@@ -233,9 +224,8 @@ def test_samplers_are_consistent_across_t_batches(cls: Any) -> None:
         torch.testing.assert_close(samples[:, 0], samples[:, 2])
 
 
-def test_membership_in_model_lists(cls: Any) -> None:
-    model = fitted(cls, PreferenceMarginalLogLikelihood, points())
-    other = cls(points(), duels(points()).flip(-1))
+def test_membership_in_model_lists(model: Any) -> None:
+    other = type(model)(points(), duels(points()).flip(-1))
     both = ModelList(model, other)
     assert both.num_outputs == 2
     new = points(40)[20:].view(10, 2, 3)
@@ -249,32 +239,6 @@ def test_membership_in_model_lists(cls: Any) -> None:
     assert_better_than_random(acqf, q=2)
     only = both.subset_output([1]).posterior(new)
     torch.testing.assert_close(only.mean, other.posterior(new).mean)
-
-
-@pytest.mark.filterwarnings(
-    # BoTorch's pairwise samplers hand tensors to NumPy.
-    "ignore:__array_wrap__ must accept context:DeprecationWarning"
-)
-def test_a_fantasy_is_a_model_conditioned_on_sampled_answers(cls: Any) -> None:
-    x = points()
-    model = cls(x, duels(x))
-    pair = points(40)[20:22]
-    sampler = PairwiseSobolQMCNormalSampler(torch.Size([3]), seed=0)
-    before = model.posterior(pair).mean.detach()
-    fantasy = model.fantasize(pair, sampler=sampler)
-    assert fantasy.batch_shape == (3,)
-    posterior = fantasy.posterior(pair)
-    assert posterior.mean.shape == (3, 2, 1)
-    answers = fantasy.comparisons[:, -1] - len(x)
-    shift = (posterior.mean - before).squeeze(-1).detach()
-    for i in range(3):
-        winner, loser = answers[i].tolist()
-        assert (shift[i, winner] - shift[i, loser]).item() > 0
-        single = model.condition_on_observations(pair, answers[i : i + 1])
-        # Draws differ; their standard error is a 32nd of a deviation.
-        error = (single.posterior(pair).mean - posterior.mean[i]).abs()
-        assert (error / posterior.variance[i].sqrt()).max().item() < 0.3
-    torch.testing.assert_close(model.posterior(pair).mean.detach(), before)
 
 
 def test_what_preference_exploration_reads(cls: Any) -> None:
@@ -370,19 +334,6 @@ def test_strict_new_data_have_the_shapes_of_the_old(cls: Any) -> None:
     torch.testing.assert_close(model.datapoints, x.flip(0))
 
 
-def test_objective_of_data_with_copies_of_points(cls: Any) -> None:
-    x = points(6)
-    twice, pairs = torch.cat([x, x[:2]]), torch.cat([duels(x), torch.tensor([[6, 7]])])
-    model, once = cls(twice, pairs), cls(x, pairs.where(pairs < 6, pairs - 6))
-    value = objective(model)(model(twice), pairs)
-    torch.testing.assert_close(value, objective(once)(once(x), once.train_targets))
-
-
-def test_any_kernel_will_do(cls: Any) -> None:
-    model = cls(points(), duels(points()), covar_module=LinearKernel().double())
-    assert bool(model.posterior(points(20)[16:]).mean.isfinite().all())
-
-
 def test_a_transform_that_changes_the_number_of_features(cls: Any) -> None:
     x = points()
     kinds = torch.nn.functional.one_hot((x[:, 0] > 0.5).long(), 2).to(x)
@@ -395,28 +346,22 @@ def test_a_transform_that_changes_the_number_of_features(cls: Any) -> None:
     assert bool(path(given).isfinite().all())
 
 
-def test_single_precision_warns(cls: Any) -> None:
-    x = points().float()
-    with pytest.warns(InputDataWarning, match="double precision"):
-        cls(x, duels(x))
-
-
-def test_features_of_unequal_scale_warn_under_the_default_kernel(cls: Any) -> None:
+def test_warnings_about_inputs_point_to_the_line_that_gave_them(cls: Any) -> None:
     """Ranges of 1, 500 and 0.001; a transform mends it, and a kernel is one's own."""
-    x = points() * torch.tensor([1.0, 500.0, 0.001]).to(points())
-    with pytest.warns(InputDataWarning, match="ranges from .* to .*Normalize"):
-        cls(x, duels(x))
-    cls(x, duels(x), input_transform=Normalize(3))
-    cls(x, duels(x), covar_module=ScaleKernel(RBFKernel(ard_num_dims=3)))
+    x, pairs = points(), duels(points())
+    unequal = x * torch.tensor([1.0, 500.0, 0.001]).to(x)
+    for given, message in (
+        (x.float(), "double precision"),
+        (unequal, "ranges from .* to .*Normalize"),
+    ):
+        with pytest.warns(InputDataWarning, match=message) as caught:
+            cls(given, pairs)
+        assert [w.filename for w in caught] == [__file__]
+    cls(unequal, pairs, input_transform=Normalize(3))
+    cls(unequal, pairs, covar_module=ScaleKernel(RBFKernel(ard_num_dims=3)))
     # In the cube a narrow range may be meant, and outside of it equal ones are no harm.
-    for narrow in (x / 500.0, 500.0 * points()):
-        cls(narrow, duels(narrow))
-
-
-def test_arrays_are_refused_by_what_makes_tensors_of_them(cls: Any) -> None:
-    array = points().numpy()
-    with pytest.raises(FeedbackError, match=r"got ndarray; use torch\.as_tensor\("):
-        cls(array, duels(points()))
+    for narrow in (unequal / 500.0, 500.0 * x):
+        cls(narrow, pairs)
 
 
 def test_the_objective_of_pairwise_gp_names_ours(cls: Any) -> None:
@@ -424,57 +369,6 @@ def test_the_objective_of_pairwise_gp_names_ours(cls: Any) -> None:
     theirs = PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model)
     with pytest.raises(UnsupportedFeedbackError, match="PreferenceMarginalLogLik"):
         fit_gpytorch_mll(theirs)
-
-
-@pytest.mark.parametrize("batch", [(), (2,)], ids=["single", "batch"])
-def test_shapes_after_conditioning_on_fantasies(
-    cls: Any, batch: tuple[int, ...]
-) -> None:
-    """Fantasies come first, then the batch of the model, whatever ``X`` has of both."""
-    x = points(8 * len(batch) + 8).view(*batch, 8, 3)
-    pairs = torch.arange(8).view(4, 2).expand(*batch, 4, 2)
-    model = cls(x, pairs)
-    model.posterior(points(3))
-    fantasised = points(24)[-2 * 2 * (2 if batch else 1) :].view(2, *batch, 2, 3)
-    answer = torch.tensor([[[0, 1]], [[1, 0]]]).view(2, *[1 for _ in batch], 1, 2)
-    answer = answer.expand(2, *batch, 1, 2)
-    own_points = model.condition_on_observations(fantasised, answer)
-    same_points = model.condition_on_observations(fantasised[0], answer)
-    new = points(40)[24:]
-    for test in (new[:4], new[: 4 * 2].view(2, 4, 3), new.view(2, 2, 4, 3)):
-        if test.dim() - 2 > 1 + len(batch) or (test.dim() == 3 and not batch):
-            continue
-        for conditioned in (own_points, same_points):
-            posterior = conditioned.posterior(test)
-            assert posterior.mean.shape == (2, *batch, 4, 1)
-            assert posterior.variance.shape == (2, *batch, 4, 1)
-    if not batch:
-        return
-    for i in range(2):
-        alone = cls(x[i], pairs[i]).condition_on_observations(
-            fantasised[0, i], answer[:, i]
-        )
-        mean = same_points.posterior(new[:4]).mean[:, i]
-        error = (alone.posterior(new[:4]).mean - mean).abs().max().item()
-        deviation = alone.posterior(new[:4]).variance.max().sqrt().item()
-        # Six standard errors of 1,024 draws, twice.
-        allowed = 0.4 if cls is SkewPreferenceGP else 1e-5
-        assert error < allowed * deviation
-
-
-@pytest.mark.filterwarnings(
-    "ignore:__array_wrap__ must accept context:DeprecationWarning"
-)
-@pytest.mark.parametrize("batch", [(), (2,)], ids=["single", "batch"])
-def test_fantasies_of_more_than_two_points(cls: Any, batch: tuple[int, ...]) -> None:
-    x = points(4 * len(batch) + 4).view(*batch, 4, 3)
-    model = cls(x, torch.tensor([[0, 1], [2, 3]]).expand(*batch, 2, 2))
-    sampler = PairwiseSobolQMCNormalSampler(torch.Size([3]), seed=0)
-    fantasy = model.fantasize(x + 0.01, sampler=sampler)
-    assert type(fantasy) is cls
-    assert fantasy.batch_shape == (3, *batch)
-    # All six duels of four points.
-    assert fantasy.comparisons.shape[-2:] == (8, 2)
 
 
 def test_analytic_functions_of_pairs_take_pairs(cls: Any) -> None:

@@ -227,7 +227,7 @@ def test_the_gradient_of_the_look_ahead(engine) -> None:
     # Where an answer flips the value jumps, and a line search may end there.
     "ignore:Optimization failed in `gen_candidates_scipy`:RuntimeWarning"
 )
-@each_engine
+@pytest.mark.parametrize("engine", [EPPreferenceGP, SkewPreferenceGP])
 def test_the_look_ahead_is_optimised(engine) -> None:
     model = made(engine)
     if engine is SkewPreferenceGP:

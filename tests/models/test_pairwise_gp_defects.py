@@ -1,9 +1,9 @@
 """What BoTorch's `PairwiseGP` gets wrong, and ours must not.
 
-Each test is about one defect of BoTorch 0.18.1.
+Each test is about one defect of BoTorch 0.18.1. The contracts hold every model to the
+other ones: copies (1), conditioning (2), rankings (7), batches (9) and outputs (10).
 """
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +14,6 @@ import scipy.stats
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
-from botorch.utils.containers import SliceContainer
-from botorch.utils.datasets import RankingDataset
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean, LinearMean
 from torch import Tensor
@@ -25,9 +23,7 @@ from botorch_pref import (
     LaplacePreferenceGP,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
-    PlackettLuceLikelihood,
     PreferenceMarginalLogLikelihood,
-    Rankings,
     SkewPreferenceGP,
 )
 
@@ -85,27 +81,6 @@ def slope(function: Callable[[], Tensor], parameter: Tensor, step: float) -> flo
     return (ends[0] - ends[1]) / (2 * step)
 
 
-def test_1_a_deep_copy_keeps_the_data(cls: Any) -> None:
-    model = cls(POINTS, PAIR)
-    other = copy.deepcopy(model)
-    torch.testing.assert_close(other.datapoints, POINTS)
-    torch.testing.assert_close(
-        moments(other.posterior(NEW)), moments(model.posterior(NEW))
-    )
-
-
-def test_2_conditioning_twice(cls: Any) -> None:
-    model = cls(POINTS[:2], PAIR, covar_module=kernel())
-    twice = model.condition_on_observations(POINTS[2:], PAIR)
-    twice = twice.condition_on_observations(NEW, PAIR.flip(-1))
-    everything = cls(
-        torch.cat([POINTS, NEW]),
-        torch.tensor([[0, 1], [2, 3], [5, 4]]),
-        covar_module=kernel(),
-    )
-    assert_same_posterior(cls, twice.posterior(NEW), everything.posterior(NEW), 1e-6)
-
-
 def exact_mean(points: Tensor, x: Tensor) -> Tensor:
     """The posterior mean after two wins of unit noise, by the trapezoidal rule."""
     joint = torch.cat([points, x])
@@ -124,30 +99,23 @@ def exact_mean(points: Tensor, x: Tensor) -> Tensor:
     )
 
 
-def test_3_the_gradient_of_a_fantasy(cls: Any) -> None:
-    """Of the mean, in the points of the duel whose answer is imagined."""
-    options = {"num_draws": 8192} if cls is SkewPreferenceGP else {}
-    model = cls(POINTS[:2], PAIR, covar_module=kernel(), **options)
+def test_3_the_gradient_of_a_fantasy() -> None:
+    """Of draws; ``test_conditioned_points`` has it for the other engines."""
+    model = SkewPreferenceGP(POINTS[:2], PAIR, covar_module=kernel(), num_draws=8192)
     probe = torch.tensor([1.0, -0.5, 2.0], dtype=DOUBLE)
 
     def value(X: Tensor) -> Tensor:
-        if cls is SkewPreferenceGP:
-            return probe @ exact_mean(torch.cat([POINTS[:2], X]), NEW).squeeze(-1)
-        fantasy = model.condition_on_observations(X, PAIR)
-        return probe @ fantasy.posterior(NEW).mean.squeeze(-1)
+        return probe @ exact_mean(torch.cat([POINTS[:2], X]), NEW).squeeze(-1)
 
     X = POINTS[2:].clone().requires_grad_()
     fantasy = model.condition_on_observations(X, PAIR)
     mean = fantasy.posterior(NEW).mean.squeeze(-1)
     (gradient,) = torch.autograd.grad(probe @ mean, X)
     with torch.no_grad():
-        expected = torch.zeros_like(X)
-        for i in range(2):
-            for j in range(2):
-                step = torch.zeros_like(X)
-                step[i, j] = 1e-3
-                expected[i, j] = (value(X + step) - value(X - step)) / 2e-3
-    error = 6 / math.sqrt(8192) if cls is SkewPreferenceGP else 1e-5
+        steps = 1e-3 * torch.eye(4, dtype=DOUBLE).view(4, 2, 2)
+        ends = [value(X + s) - value(X - s) for s in steps]
+    expected = torch.stack(ends).view(2, 2) / 2e-3
+    error = 6 / math.sqrt(8192)
     assert (gradient - expected).abs().max() < error * expected.abs().max()
 
 
@@ -196,30 +164,6 @@ def test_5_the_gradient_of_the_evidence_at_large_differences(
         assert gradient.item() == pytest.approx(expected, rel=2e-3, abs=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("count", "outputscale"), [(50, 100.0), (200, 30.0), (200, 100.0), (1000, 1000.0)]
-)
-def test_4_expectation_propagation_on_many_equal_answers(
-    count: int, outputscale: float
-) -> None:
-    # Sharp answers whose parallel updates overshoot by their number.
-    covar = kernel(outputscale)
-    model = EPPreferenceGP(POINTS[:2], PAIR.expand(count, 2), covar_module=covar)
-    assert model.diagnostics()["converged"]
-    with torch.no_grad():
-        k = covar(POINTS[:2]).to_dense()
-    variance = (k[0, 0] + k[1, 1] - 2 * k[0, 1]).item()
-    d = torch.linspace(-1, 10 * math.sqrt(variance), 100_001, dtype=DOUBLE)
-    weight = torch.softmax(
-        count * torch.special.log_ndtr(d / math.sqrt(2)) - 0.5 * d**2 / variance, 0
-    )
-    mean = (weight * d).sum().item()
-    deviation = (weight * (d - mean) ** 2).sum().sqrt().item()
-    duel = model.duel_posterior(POINTS[:1], POINTS[1:2])
-    # No Gaussian is right here; the mean is, to a fifth of a deviation.
-    assert abs(duel.mean.item() - mean) < 0.2 * deviation
-
-
 @pytest.mark.parametrize("model_class", GAUSSIAN)
 @pytest.mark.parametrize("difference", [-800.0, -6.0, 6.0, 800.0])
 def test_5_the_gradient_of_the_evidence_at_extreme_differences(
@@ -248,7 +192,7 @@ def test_5_the_gradient_of_the_evidence_at_extreme_differences(
         assert gradient.item() == pytest.approx(expected, rel=1e-4, abs=1e-8 + rounding)
 
 
-@pytest.mark.parametrize("distance", [1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15])
+@pytest.mark.parametrize("distance", [1e-4, 1e-8, 1e-12, 1e-15])
 def test_6_near_duplicates_are_almost_duplicates(cls: Any, distance: float) -> None:
     # Three mutually close points, compared with others and with each other.
     close = POINTS[:1] + distance * torch.tensor(
@@ -286,28 +230,6 @@ def test_6_points_are_told_apart_after_the_transform(cls: Any, scale: float) -> 
     assert_same_posterior(cls, small.posterior(scale * NEW), plain.posterior(NEW), 1e-6)
 
 
-def test_7_rankings_of_three_and_more(cls: Any) -> None:
-    ranks = torch.tensor([[1, 0, 2], [0, 2, 1]])
-    indices = torch.tensor([[0, 1, 2], [3, 1, 0]])
-    shape = torch.Size([3 * POINTS.shape[-1]])
-    values = SliceContainer(values=POINTS, indices=indices, event_shape=shape)
-    data = RankingDataset(
-        X=values, Y=ranks, feature_names=["a", "b"], outcome_names=["y"]
-    )
-    softmax = {Rankings: PlackettLuceLikelihood()}
-    model = cls(
-        **cls.construct_inputs(data),
-        covar_module=kernel(20.0),
-        likelihood=softmax if cls is LaplacePreferenceGP else None,
-    )
-    mean = model.posterior(POINTS).mean.squeeze(-1)
-    # Best first: 1, 0, 2 and 3, 0, 1.
-    assert bool((mean[[0, 1, 3]] > mean[2]).all())
-    assert bool(mean[3] > mean[:3].max())
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    assert model.diagnostics()["converged"]
-
-
 class _CountingKernel(RBFKernel):
     """Counts how often it is evaluated between the training points."""
 
@@ -329,58 +251,6 @@ def test_8_prediction_solves_nothing_anew(cls: Any) -> None:
         model.posterior(NEW.expand(6, 3, 2))
         model.duel_probability(NEW[:1], NEW[1:])
     assert first == _CountingKernel.count
-
-
-def test_8_cached_algebra_equals_a_dense_solution() -> None:
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(30, 2, generator=generator, dtype=DOUBLE)
-    new = torch.rand(10, 2, generator=generator, dtype=DOUBLE)
-    pairs = torch.arange(30).view(15, 2)
-    # Rough enough for the inverse of the covariance of the points to mean something.
-    covar = kernel(lengthscale=0.1)
-    model = LaplacePreferenceGP(x, pairs, covar_module=covar)
-    with torch.no_grad():
-        mode = model.posterior(x).mean.squeeze(-1)
-        k, cross, prior = (covar(*a).to_dense() for a in ((x,), (new, x), (new,)))
-    rows = torch.zeros(15, 30, dtype=DOUBLE)
-    rows[torch.arange(15), pairs[:, 0]] = 1
-    rows[torch.arange(15), pairs[:, 1]] = -1
-    z = (rows @ mode / math.sqrt(2)).numpy()
-    hazard = scipy.stats.norm.pdf(z) / scipy.stats.norm.cdf(z)
-    curvature = torch.from_numpy(hazard * (z + hazard) / 2)
-    # The mode is a fixed point of f = K A' grad.
-    gradient = torch.from_numpy(hazard / math.sqrt(2))
-    torch.testing.assert_close(mode, k @ rows.T @ gradient, rtol=0, atol=1e-7)
-    inner = rows @ k @ rows.T + torch.diag(1 / curvature)
-    gain = cross @ rows.T @ torch.linalg.inv(inner)
-    mean, covariance = moments(model.posterior(new))
-    torch.testing.assert_close(
-        mean.squeeze(-1), cross @ torch.linalg.solve(k, mode), rtol=0, atol=1e-7
-    )
-    torch.testing.assert_close(
-        covariance, prior - gain @ rows @ cross.T, rtol=0, atol=1e-7
-    )
-
-
-def test_9_batches_broadcast(cls: Any) -> None:
-    model = cls(POINTS.expand(2, -1, -1), torch.stack([PAIR, PAIR.flip(-1)]))
-    posterior = model.posterior(NEW.expand(5, 1, 3, 2))
-    assert posterior.mean.shape == (5, 2, 3, 1)
-    # Opposite answers have opposite means.
-    total = posterior.mean.sum(1).abs().max() / posterior.variance.max().sqrt()
-    assert total.item() < 1e-6 + 2 * sampling_error(cls)
-
-
-def test_10_outputs(cls: Any) -> None:
-    model = cls(POINTS, PAIR)
-    expected = moments(model.posterior(NEW))
-    torch.testing.assert_close(
-        moments(model.posterior(NEW, output_indices=[0])), expected
-    )
-    torch.testing.assert_close(
-        moments(model.subset_output([0]).posterior(NEW)), expected
-    )
-    assert cls().num_outputs == 1
 
 
 @pytest.mark.parametrize("model_class", GAUSSIAN)
@@ -447,7 +317,7 @@ def _laplace_evidence(mean: float, variance: float) -> float:
     return -negative(mode) - 0.5 * math.log1p(variance * curvature)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_points_that_are_close_together_are_fitted(cls: Any, seed: int) -> None:
     # PairwiseGP's fit fails on some such sets, though with BoTorch 0.18.1 on none of
     # these.

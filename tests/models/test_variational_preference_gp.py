@@ -4,19 +4,12 @@ import math
 
 import pytest
 import torch
-from botorch.fit import fit_gpytorch_mll
 
 from botorch_pref import (
-    AffineProbitLikelihood,
     Choices,
-    Comparisons,
     PairwiseLogitLikelihood,
-    PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
-    PreferenceMarginalLogLikelihood,
     Rankings,
-    UnsupportedFeedbackError,
-    Validity,
     VariationalPreferenceGP,
 )
 
@@ -50,25 +43,6 @@ def test_a_ranking_is_its_stages() -> None:
     torch.testing.assert_close(ranked.log_evidence(), staged.log_evidence())
 
 
-@pytest.mark.slow
-def test_a_fit_raises_the_bound_to_where_it_is_stationary() -> None:
-    model = VariationalPreferenceGP(points(), PAIRS, feedback=[CHOICES, RANKINGS])
-    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-
-    def objective():
-        return mll(None, None)
-
-    before = objective().item()
-    fit_gpytorch_mll(mll)
-    after = objective()
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    slopes = torch.autograd.grad(after, parameters)
-    assert after.item() > before
-    # L-BFGS stops at slopes of about 1e-5 times the objective's size.
-    assert max(float(s.abs().max()) for s in slopes) < 1e-2
-    assert model.diagnostics()["converged"]
-
-
 @pytest.mark.parametrize("count", [1, 40])
 def test_one_pair_against_jaakkola_and_jordan_by_hand(count) -> None:
     model = VariationalPreferenceGP(points(), PAIRS[:1].repeat(count, 1))
@@ -83,18 +57,3 @@ def test_one_pair_against_jaakkola_and_jordan_by_hand(count) -> None:
     difference = model.duel_posterior(pair[:1], pair[1:])
     assert difference.mean.item() == pytest.approx(mean, rel=1e-6)
     assert difference.variance.item() == pytest.approx(variance, rel=1e-6)
-
-
-def test_what_it_does_not_take() -> None:
-    valid = Validity(torch.tensor([0]), torch.tensor([True]))
-    for likelihood, feedback in (
-        (AffineProbitLikelihood(), valid),
-        (PairwiseProbitLikelihood(), Comparisons(PAIRS)),
-    ):
-        with pytest.raises(UnsupportedFeedbackError, match="LaplacePreferenceGP"):
-            VariationalPreferenceGP(
-                points(), feedback=[feedback], likelihood={type(feedback): likelihood}
-            )
-    # Named or not: a likelihood would not help.
-    with pytest.raises(UnsupportedFeedbackError, match=r"Validity.*LaplaceP"):
-        VariationalPreferenceGP(points(), feedback=[valid])

@@ -44,7 +44,7 @@ from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import column_widths
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
-from botorch_pref.models.feedback_dataset import FeedbackDataset
+from botorch_pref.models.data import FeedbackDataset
 
 _SPACE, _APART, _PENDING = "option_space", "told_apart", "pending_options"
 """Names by which Ax passes on what `PreferenceAcquisition` is to search.

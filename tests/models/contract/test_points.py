@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.models.transforms.input import AppendFeatures, Normalize
 from entries import Engine
 from models.contract.duel_models import NEW, PAIRS, POINTS, VALID, moments
 from torch import Tensor
 
 from botorch_pref import (
+    EPPreferenceGP,
     FeedbackError,
     HallucinatedModel,
     PlackettLuceRegression,
+    SkewPreferenceGP,
     choice_probability,
     log_validity_probability,
 )
@@ -45,47 +46,53 @@ WRONG = {
 }
 
 
-@pytest.fixture(params=WRONG)
-def wrong(request: pytest.FixtureRequest) -> tuple[Any, str]:
-    return WRONG[request.param]
+Call = Callable[[Any], Any]
 
 
-def is_refused(call: Callable[[Any], Any], wrong: tuple[Any, str], name: str) -> None:
-    value, message = wrong
-    with pytest.raises(FeedbackError, match=message.replace("{}", name)):
-        call(value)
+def doors(model: Any) -> dict[str, list[Call]]:
+    """The predictions that a model is asked for, by the names of their points."""
+    return {
+        "X": [model.posterior, lambda x: model.duel_posterior(x, NEW[:1])],
+        "X_ref": [lambda x: model.duel_posterior(NEW, x)],
+        "X1": [lambda x: model.duel_probability(x, NEW)],
+        "X2": [lambda x: model.duel_probability(NEW, x)],
+    }
 
 
-def check_all(model: Any, wrong: tuple[Any, str]) -> None:
-    is_refused(model.posterior, wrong, "X")
-    is_refused(lambda x: model.duel_posterior(x, NEW[:1]), wrong, "X")
-    is_refused(lambda x: model.duel_posterior(NEW, x), wrong, "X_ref")
-    is_refused(lambda x: model.duel_probability(x, NEW), wrong, "X1")
-    is_refused(lambda x: model.duel_probability(NEW, x), wrong, "X2")
-
-
-def test_wrong_points_of_a_model(engine: Engine, wrong: tuple[Any, str]) -> None:
-    model = engine(POINTS, PAIRS)
-    check_all(model, wrong)
-    is_refused(HallucinatedModel(model).posterior, wrong, "X")
-
-
-@pytest.mark.parametrize("inference", ["variational", "laplace"])
-def test_wrong_points_of_a_regression(inference: Any, wrong: tuple[Any, str]) -> None:
-    model = PlackettLuceRegression(POINTS, PAIRS, inference=inference)
-    check_all(model, wrong)
-    is_refused(lambda x: choice_probability(model, x), wrong, "X")
-
-
-def test_wrong_points_of_validity_and_groups(
-    engine: Engine, wrong: tuple[Any, str]
-) -> None:
-    if engine.boxed:
-        model = engine(POINTS, feedback=[VALID])
-        is_refused(lambda x: log_validity_probability(model, x), wrong, "X")
+@pytest.fixture(scope="module")
+def asked() -> list[tuple[str, Call]]:
+    """Every function of points, of models of every kind."""
     raters = torch.zeros(len(POINTS), 1, dtype=POINTS.dtype)
-    model = engine(torch.cat([POINTS, raters], dim=-1), PAIRS)
-    is_refused(GroupUtility(model, torch.zeros(1)).posterior, wrong, "X")
+    rated = EPPreferenceGP(torch.cat([POINTS, raters], dim=-1), PAIRS)
+    valid = EPPreferenceGP(POINTS, feedback=[VALID])
+    model, regression = (
+        EPPreferenceGP(POINTS, PAIRS),
+        PlackettLuceRegression(POINTS, PAIRS),
+    )
+    found = [
+        ("X", GroupUtility(rated, torch.zeros(1)).posterior),
+        ("X", HallucinatedModel(model).posterior),
+        ("X", lambda x: log_validity_probability(valid, x)),
+        ("X", lambda x: choice_probability(regression, x)),
+    ]
+    for each in (model, SkewPreferenceGP(POINTS, PAIRS), regression):
+        found += [(name, call) for name, calls in doors(each).items() for call in calls]
+    return found
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_wrong_points_are_refused_by_name(
+    kind: str, asked: list[tuple[str, Call]]
+) -> None:
+    value, message = WRONG[kind]
+    for name, call in asked:
+        with pytest.raises(FeedbackError, match=message.replace("{}", name)):
+            call(value)
+
+
+def test_sides_of_duels_that_do_not_fit_are_refused(engine: Engine) -> None:
+    with pytest.raises(FeedbackError, match="do not broadcast"):
+        engine(POINTS, PAIRS).duel_probability(POINTS, POINTS[:3])
 
 
 def test_double_points_of_a_single_model(engine: Engine) -> None:
@@ -103,17 +110,6 @@ def test_single_points_of_a_double_model(engine: Engine) -> None:
     for other in (NEW[:1], NEW[:1].float()):
         win = model.duel_probability(single, other)
         assert torch.equal(win, model.duel_probability(single.double(), other.double()))
-
-
-def test_an_input_transform_may_change_features(engine: Engine) -> None:
-    more = torch.zeros(2, 1, dtype=POINTS.dtype)
-    points = torch.cat([POINTS, POINTS[:, :1]], dim=-1)
-    transform = AppendFeatures(feature_set=more, transform_on_train=False)
-    model = engine(points, PAIRS, input_transform=transform)
-    assert model.posterior(NEW).mean.shape == (8, 1)
-    with pytest.raises(FeedbackError, match="must be a tensor"):
-        model.posterior(NEW.tolist())
-    assert engine(POINTS, PAIRS, input_transform=Normalize(2)).posterior(NEW)
 
 
 def test_batches_broadcast_and_points_are_not_read(engine: Engine) -> None:

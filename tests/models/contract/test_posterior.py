@@ -1,4 +1,4 @@
-"""The posterior itself: dense formulas, batches, noise, transforms, gradients."""
+"""The posterior: dense formulas, duels, priors, transforms; what must not matter."""
 
 import math
 from typing import Any
@@ -10,14 +10,15 @@ from botorch.acquisition.objective import (
     ScalarizedPosteriorTransform,
 )
 from botorch.exceptions.errors import UnsupportedError
-from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.input import InputStandardize, Normalize
 from entries import Engine
 from models.contract.duel_models import (
     DOUBLE,
     NEW,
     PAIRS,
     POINTS,
-    answers,
+    RAW,
+    VALID,
     assert_same_posterior,
     full,
     kernel,
@@ -30,8 +31,11 @@ from torch import Tensor
 from truths.gaussian_posteriors import rows_of
 
 from botorch_pref import (
+    BotorchPrefError,
+    PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     SkewNormalPosterior,
+    UnsupportedFeedbackError,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
 
@@ -68,37 +72,6 @@ def test_t_batches_equal_loops(engine: Engine) -> None:
             one = moments(model.posterior(x[i, j]))
             torch.testing.assert_close(mean[i, j], one[0])
             torch.testing.assert_close(covariance[i, j], one[1])
-
-
-@pytest.mark.parametrize("own_kernel", [False, True], ids=["batched", "shared"])
-def test_model_batches_broadcast_and_equal_loops(
-    engine: Engine, own_kernel: bool
-) -> None:
-    points = uniform(2, 7, 2, seed=3)
-    pairs = torch.stack([answers(points[0], 5), answers(points[1], 5, seed=2)])
-    arguments = {"covar_module": kernel()} if own_kernel else {}
-    model = engine(points, pairs, **arguments)
-    assert model.batch_shape == (2,)
-    x = uniform(5, 1, 3, 2, seed=4)
-    posterior = model.posterior(x)
-    assert posterior.mean.shape == (5, 2, 3, 1)
-    assert posterior.variance.shape == (5, 2, 3, 1)
-    assert posterior.rsample(torch.Size([6])).shape == (6, 5, 2, 3, 1)
-    mean, covariance = moments(posterior)
-    for i in range(2):
-        single = engine(points[i], pairs[i], **arguments)
-        batch = mean[:, i], covariance[:, i]
-        assert_same_posterior(engine, batch, single.posterior(x[:, 0]))
-
-
-def test_one_set_of_points_with_batches_of_answers(engine: Engine) -> None:
-    pairs = torch.stack([PAIRS, PAIRS.flip(-1)])
-    model = engine(torch.cat([POINTS, POINTS[:1]]), pairs)
-    mean, covariance = moments(model.posterior(NEW))
-    assert mean.shape == (2, 4)
-    for i in range(2):
-        single = engine(POINTS, pairs[i])
-        assert_same_posterior(engine, (mean[i], covariance[i]), single.posterior(NEW))
 
 
 def test_outputs(engine: Engine) -> None:
@@ -204,11 +177,192 @@ def test_gpytorchs_own_call(engine: Engine) -> None:
     torch.testing.assert_close(normal.covariance_matrix, posterior.covariance_matrix)
 
 
-def test_posterior_mean_and_variance_have_the_right_gradient(engine: Engine) -> None:
+# --- Duels
+
+
+def test_duel_posterior_is_the_difference_of_the_joint_posterior(
+    engine: Engine,
+) -> None:
     model = mixed(engine)
+    x, one, each = NEW[:2], NEW[3:], uniform(2, 2, seed=7)
+    for reference, sign in (
+        (one, torch.tensor([[1, 0, -1], [0, 1, -1]])),
+        (each, torch.tensor([[1, 0, -1, 0], [0, 1, 0, -1]])),
+    ):
+        mean, covariance = moments(model.posterior(torch.cat([x, reference])))
+        contrast = sign.to(mean)
+        duel = model.duel_posterior(x, reference)
+        torch.testing.assert_close(duel.mean.squeeze(-1), contrast @ mean)
+        expected = contrast @ covariance @ contrast.T
+        torch.testing.assert_close(duel.covariance_matrix, expected)
+        # A t-batch of the same gives the same.
+        batch = model.duel_posterior(x.expand(3, 2, 2), reference)
+        torch.testing.assert_close(batch.covariance_matrix[1], expected)
 
-    def statistic(x: Tensor) -> Tensor:
-        posterior = model.posterior(x)
-        return posterior.mean.sum() + (posterior.covariance_matrix.sin()).sum()
 
-    assert torch.autograd.gradcheck(statistic, (NEW.clone().requires_grad_(),))
+def test_a_point_differs_from_itself_by_nothing(engine: Engine) -> None:
+    model = engine(POINTS, PAIRS)
+    half = torch.full((4,), 0.5, dtype=DOUBLE)
+    torch.testing.assert_close(model.duel_probability(NEW, NEW), half)
+    noisy = model.duel_probability(NEW, NEW, observation_noise=True)
+    torch.testing.assert_close(noisy, half)
+    duel = model.duel_posterior(NEW, NEW[1:2])
+    samples = duel.rsample(torch.Size([3]))
+    assert number(samples[:, 1].abs().max()) < 1e-7
+    both = model.posterior(NEW[[0, 1, 0]]).rsample(torch.Size([3]))
+    torch.testing.assert_close(both[:, 0], both[:, 2])
+
+
+@pytest.mark.parametrize("logit", [False, True], ids=["probit", "logit"])
+def test_duel_probabilities_are_those_of_samples(engine: Engine, logit: bool) -> None:
+    if logit and not engine.logit:
+        pytest.skip("The engine does not take this likelihood.")
+    if not logit:
+        engine.needs_boxes()
+    likelihood = PairwiseLogitLikelihood() if logit else PairwiseProbitLikelihood(0.3)
+    model = engine(POINTS, PAIRS, likelihood=likelihood, covar_module=kernel())
+    first, second = NEW[:3], NEW[3:]
+    count = 40_000
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        samples = model.posterior(NEW).rsample(torch.Size([count])).squeeze(-1)
+    difference = samples[:, :3] - samples[:, 3:]
+    for noise, per_sample in (
+        (False, (difference > 0).double()),
+        (True, likelihood(difference).probs.detach()),
+    ):
+        win = model.duel_probability(first, second, observation_noise=noise)
+        loss = model.duel_probability(second, first, observation_noise=noise)
+        torch.testing.assert_close(win + loss, torch.ones_like(win))
+        standard_error = per_sample.std(0) / count**0.5
+        assert bool(((win - per_sample.mean(0)).abs() < 5 * standard_error).all())
+    # The batch of all pairs, and a single reference.
+    grid = model.duel_probability(NEW.unsqueeze(1), NEW)
+    torch.testing.assert_close(grid + grid.T, torch.ones_like(grid))
+    torch.testing.assert_close(
+        grid[:3, 3:], model.duel_probability(first, second).unsqueeze(-1)
+    )
+
+
+def test_a_model_of_validity_alone_has_no_answers_to_duels(engine: Engine) -> None:
+    engine.needs_boxes()
+    model = engine(POINTS, feedback=[VALID])
+    assert model.duel_probability(NEW[:1], NEW[1:2]).shape == (1,)
+    with pytest.raises(UnsupportedFeedbackError, match=r"likelihood=.*Comparisons"):
+        model.duel_probability(NEW[:1], NEW[1:2], observation_noise=True)
+    with pytest.raises(UnsupportedFeedbackError, match=r"likelihood=.*Comparisons"):
+        model.condition_on_observations(NEW, torch.tensor([[0, 1]]))
+
+
+# --- Without answers, the prior alone
+
+
+@pytest.mark.parametrize("with_points", [False, True], ids=["nothing", "points"])
+@pytest.mark.parametrize("transform", [False, True], ids=["plain", "normalised"])
+def test_without_answers_it_predicts_the_prior(
+    engine: Engine, with_points: bool, transform: bool
+) -> None:
+    bounds = torch.tensor([[0.0, 0.0], [2.0, 4.0]], dtype=DOUBLE)
+    model = engine(
+        POINTS if with_points else None,
+        covar_module=kernel(),
+        input_transform=Normalize(2, bounds=bounds) if transform else None,
+    )
+    assert model.num_outputs == 1
+    assert model.train_targets is None
+    posterior = model.posterior(NEW.expand(3, 4, 2))
+    x = NEW / bounds[1] if transform else NEW
+    prior = kernel()(x).to_dense().expand(3, 4, 4)
+    torch.testing.assert_close(posterior.covariance_matrix, prior)
+    torch.testing.assert_close(posterior.mean, torch.zeros(3, 4, 1, dtype=DOUBLE))
+    assert model.diagnostics()["converged"]
+    with pytest.raises(BotorchPrefError, match="no feedback"):
+        model.train().log_evidence()
+
+
+# --- Input transforms
+
+
+@pytest.mark.parametrize("query_first", [False, True], ids=["fresh", "trained"])
+def test_a_learned_normalisation_is_that_of_the_data(
+    engine: Engine, query_first: bool
+) -> None:
+    low, high = RAW.amin(0), RAW.amax(0)
+    model = engine(RAW, PAIRS, input_transform=Normalize(2))
+    plain = engine((RAW - low) / (high - low), PAIRS)
+    if query_first:
+        model.train()
+        torch.testing.assert_close(model.log_evidence(), plain.log_evidence())
+    x = 30 * NEW - 7
+    expected = plain.posterior((x - low) / (high - low))
+    assert_same_posterior(engine, model.posterior(x), expected, 1e-6)
+    torch.testing.assert_close(model.datapoints, RAW)
+    torch.testing.assert_close(model.train_inputs[0], (RAW - low) / (high - low))
+    model.train()
+    torch.testing.assert_close(model.train_inputs[0], RAW)
+    torch.testing.assert_close(model.log_evidence(), plain.log_evidence())
+    assert_same_posterior(engine, model.posterior(x), expected, 1e-6)
+
+
+def test_new_data_in_eval_mode_are_untransformed(engine: Engine) -> None:
+    model = engine(RAW, PAIRS, input_transform=Normalize(2)).eval()
+    model.set_train_data(model.datapoints, PAIRS.flip(-1))
+    expected = engine(RAW, PAIRS.flip(-1), input_transform=Normalize(2))
+    assert_same_posterior(engine, model.posterior(RAW), expected.posterior(RAW))
+    torch.testing.assert_close(model.datapoints, RAW)
+    # The bounds stay those that were learned.
+    bounds = Normalize(2, bounds=torch.stack([RAW.amin(0), RAW.amax(0)]))
+    pair = torch.tensor([[2, 5]])
+    model.set_train_data(RAW[:6], pair)
+    expected = engine(RAW[:6], pair, input_transform=bounds)
+    assert_same_posterior(engine, model.posterior(RAW), expected.posterior(RAW))
+    model.train()
+    torch.testing.assert_close(model.train_inputs[0], RAW[:6])
+
+
+def test_duplicates_count_in_a_learned_standardisation(engine: Engine) -> None:
+    points = torch.cat([RAW, RAW[:3]])
+    model = engine(points, PAIRS, input_transform=InputStandardize(2))
+    model.train()
+    model.log_evidence()
+    torch.testing.assert_close(model.input_transform.means, points.mean(0)[None])
+    standard = (points - points.mean(0)) / points.std(0)
+    x = 30 * NEW - 7
+    expected = engine(standard, PAIRS).posterior((x - points.mean(0)) / points.std(0))
+    assert_same_posterior(engine, model.posterior(x), expected)
+
+
+# --- What must not matter
+
+
+def test_a_point_against_its_own_copy_says_nothing(engine: Engine) -> None:
+    points = torch.cat([POINTS, POINTS[:1]])
+    with_copy = torch.cat([PAIRS, torch.tensor([[0, 7], [7, 0], [0, 7]])])
+    model = engine(points, with_copy, covar_module=kernel())
+    plain = engine(POINTS, PAIRS, covar_module=kernel())
+    assert_same_posterior(engine, model.posterior(NEW), plain.posterior(NEW))
+    # Three answers with probability one half each.
+    expected = plain.log_evidence() - 3 * torch.tensor(2.0, dtype=DOUBLE).log()
+    torch.testing.assert_close(model.train().log_evidence(), expected)
+
+
+def test_answers_that_contradict_each_other_cancel(engine: Engine) -> None:
+    pair = torch.tensor([[0, 1]])
+    x = POINTS[:2]
+    both = engine(x, torch.cat([pair, pair.flip(-1)]), covar_module=kernel())
+    duel = both.duel_posterior(x[:1], x[1:])
+    prior = engine(covar_module=kernel()).double().duel_posterior(x[:1], x[1:])
+    sd = number(duel.variance.sqrt())
+    assert abs(number(duel.mean)) < (1e-6 + engine.sampling_error) * sd
+    # They still say that the two are close.
+    assert number(duel.variance) < 0.95 * number(prior.variance)
+
+
+def test_repeated_answers_add_up(engine: Engine) -> None:
+    pair, x = torch.tensor([[0, 1]]), POINTS[:2]
+    means = []
+    for count in (1, 4, 30):
+        model = engine(x, pair.expand(count, 2), covar_module=kernel())
+        assert model.diagnostics()["converged"]
+        means.append(number(model.duel_posterior(x[:1], x[1:]).mean))
+    assert means[0] < means[1] < means[2]

@@ -2,7 +2,6 @@
 
 import importlib
 import warnings
-from collections.abc import Iterable
 from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 import torch
 from botorch.models.likelihoods import pairwise as botorch_pairwise
 from entries import Engine
-from gpytorch.kernels import RBFKernel
 from models.contract.duel_models import (
     NEW,
     PAIRS,
@@ -19,13 +17,16 @@ from models.contract.duel_models import (
     kernel,
     moments,
     number,
+    uniform,
 )
 
 import botorch_pref
 from botorch_pref import (
     Comparisons,
+    EPPreferenceGP,
     FeedbackError,
     InferenceWarning,
+    LaplacePreferenceGP,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     PrecisionError,
@@ -33,7 +34,6 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref.feedback import Feedback
 
 
 def test_a_model_that_did_not_converge_says_so(
@@ -56,6 +56,30 @@ def test_a_model_that_did_not_converge_says_so(
     assert known["converged"] is False
     assert known["iterations"] <= 2
     assert known["residual"] > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+def test_digits_that_are_gone_are_warned_of_once_for_the_same_parameters() -> None:
+    """The evidence and a posterior find a solution each."""
+    x = uniform(12, 2).float()
+    chain = torch.stack([torch.arange(11), torch.arange(1, 12)], dim=-1)
+    likelihood = PairwiseProbitLikelihood(noise=1e-7)
+    model = LaplacePreferenceGP(x, chain, likelihood=likelihood)
+    model.covar_module.outputscale = 100.0
+
+    def warned() -> int:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.posterior(x[:3])
+            model.log_evidence()
+            model.posterior(x[:2])
+        return sum("digits are gone" in str(w.message) for w in caught)
+
+    assert (warned(), warned()) == (1, 0)
+    model.covar_module.outputscale = 120.0
+    assert warned() == 1
+    model.set_train_data(x.flip(0))
+    assert warned() == 1
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
@@ -162,9 +186,10 @@ def test_other_likelihoods_are_refused(engine: Engine) -> None:
     ("arguments", "message"),
     [
         ((None, PAIRS), "no datapoints"),
-        ((POINTS.long(), PAIRS), "floating point"),
-        ((POINTS.tolist(), PAIRS), "floating point"),
-        ((POINTS[0], PAIRS), "expected batch_shape x n x d"),
+        ((POINTS.long(), PAIRS), r"datapoints is torch\.int64"),
+        ((POINTS.tolist(), PAIRS), "datapoints must be a tensor .* got list"),
+        ((POINTS.numpy(), PAIRS), r"got ndarray; use torch\.tensor\(datapoints, dtype"),
+        ((POINTS[0], PAIRS), r"datapoints has shape \(2,\), expected batch_shape"),
         ((POINTS[:0], PAIRS), "at least one point"),
         ((POINTS.where(POINTS[3, 1] != POINTS, torch.nan), PAIRS), r"\[3, 1\].*row 3"),
         ((POINTS.where(POINTS[3, 1] != POINTS, torch.inf), PAIRS), r"\[3, 1\].*row 3"),
@@ -181,10 +206,10 @@ def test_other_likelihoods_are_refused(engine: Engine) -> None:
     ],
 )
 def test_data_that_mean_nothing_are_refused(
-    engine: Engine, arguments: tuple[Any, ...], message: str
+    arguments: tuple[Any, ...], message: str
 ) -> None:
     with pytest.raises(FeedbackError, match=message):
-        engine(*arguments)
+        EPPreferenceGP(*arguments)
 
 
 def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
@@ -192,8 +217,9 @@ def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
         engine(POINTS, PAIRS, feedback=[Comparisons(PAIRS)])
     with pytest.raises(FeedbackError, match="wrap answers in a container"):
         engine(POINTS, feedback=[PAIRS])
-    with pytest.raises(FeedbackError, match="pass a sequence"):
-        engine(POINTS, feedback=Comparisons(PAIRS))
+    for no_sequence in (Comparisons(PAIRS), 3):
+        with pytest.raises(FeedbackError, match="pass a sequence"):
+            engine(POINTS, feedback=no_sequence)
     if engine.boxed:
         with pytest.raises(FeedbackError, match="indices"):
             engine(POINTS, feedback=[Validity(torch.tensor([9]), torch.tensor([True]))])
@@ -201,30 +227,41 @@ def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
     with pytest.raises(FeedbackError, match=r"there are 1 datapoints"):
         model.set_train_data(POINTS[:1], PAIRS)
     with pytest.raises(FeedbackError, match="strict"):
-        model.set_train_data(POINTS[:1], strict=True)
+        model.set_train_data(torch.cat([POINTS, POINTS]), strict=True)
     torch.testing.assert_close(model.train_inputs[0], POINTS)
 
 
-def _as_iterators(blocks: list[Feedback]) -> list[Iterable[Feedback]]:
-    return [
-        (block for block in blocks),
-        map(copy, blocks),
-        filter(None, blocks),
-        iter(blocks),
-    ]
-
-
-@pytest.mark.parametrize("kind", range(4), ids=["generator", "map", "filter", "iter"])
-def test_answers_of_an_iterator_are_all_heard(engine: Engine, kind: int) -> None:
-    expected = moments(engine(POINTS, PAIRS).posterior(NEW))
-    given = _as_iterators([Comparisons(PAIRS)])[kind]
-    model = engine(POINTS, feedback=given)
+def test_answers_of_an_iterator_are_all_heard() -> None:
+    expected = moments(EPPreferenceGP(POINTS, PAIRS).posterior(NEW))
+    model = EPPreferenceGP(POINTS, feedback=iter([Comparisons(PAIRS)]))
     torch.testing.assert_close(moments(model.posterior(NEW)), expected)
-    model.set_train_data(feedback=_as_iterators([])[kind])
+    model.set_train_data(feedback=iter([]))
     model.set_train_data(POINTS, PAIRS)
     assert len(model.feedback) == 1
-    more = _as_iterators([Comparisons(PAIRS)])[kind]
+    more = map(copy, [Comparisons(PAIRS)])
     assert len(model.condition_on_observations(POINTS, more).comparisons) == 12
+
+
+VARIANCES = torch.tensor([[1.0], [1.0], [1.0], [0.0]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (-1.0, "observation_noise"),
+        ("yes", "observation_noise"),
+        ([1.0], "observation_noise"),
+        (torch.nan * VARIANCES, "negative or not finite"),
+        (torch.inf * VARIANCES, "negative or not finite"),
+        (VARIANCES - 1e-9, "negative or not finite"),
+    ],
+)
+@pytest.mark.parametrize("cls", [EPPreferenceGP, SkewPreferenceGP])
+def test_noise_that_is_no_variance_is_refused(
+    cls: Any, noise: Any, message: str
+) -> None:
+    with pytest.raises(FeedbackError, match=message):
+        cls(POINTS, PAIRS).posterior(NEW, observation_noise=noise)
 
 
 def test_what_changes_later_in_place_changes_no_prediction(engine: Engine) -> None:
@@ -249,37 +286,6 @@ def test_datapoints_keep_their_graph(engine: Engine) -> None:
     assert number(gradient.abs().max()) > 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"covar_module": "rbf"}, r"covar_module is 'rbf'; give an instance"),
-        ({"covar_module": RBFKernel}, r"covar_module is the class RBFKernel"),
-        ({"mean_module": 0.0}, r"mean_module is 0\.0"),
-        ({"input_transform": "normalize"}, r"input_transform is 'normalize'"),
-        ({"feedback": 3}, "pass a sequence"),
-    ],
-)
-def test_parts_that_are_no_modules_are_refused(
-    engine: Engine, arguments: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(FeedbackError, match=message):
-        engine(POINTS, PAIRS, **arguments)
-
-
-@pytest.mark.parametrize("noise", [-1.0, "yes", torch.tensor([[-1.0]]), [1.0]])
-def test_noise_that_is_no_variance_is_refused(engine: Engine, noise: Any) -> None:
-    with pytest.raises(FeedbackError, match="observation_noise"):
-        engine(POINTS, PAIRS).posterior(NEW, observation_noise=noise)
-
-
-@pytest.mark.parametrize("noise", [torch.nan, torch.inf, -1e-9])
-def test_noise_of_some_points_that_is_no_variance_is_refused(noise: float) -> None:
-    variances = torch.tensor([[1.0], [noise], [1.0], [0.0]], dtype=torch.float64)
-    model = SkewPreferenceGP(POINTS, PAIRS, num_draws=64)
-    with pytest.raises(FeedbackError, match="negative or not finite"):
-        model.posterior(NEW, observation_noise=variances)
-
-
 @pytest.mark.parametrize("p", [0.0, 1.0, -0.1, 1.5, torch.nan])
 def test_quantiles_that_there_are_not_are_refused(p: float) -> None:
     posterior = SkewPreferenceGP(POINTS, PAIRS, num_draws=64).posterior(NEW)
@@ -291,15 +297,6 @@ def test_quantiles_that_there_are_not_are_refused(p: float) -> None:
 def test_draws_that_cannot_be_counted_are_refused(num_draws: Any) -> None:
     with pytest.raises(FeedbackError, match=r"num_draws is .*(at least 1|an integer)"):
         SkewPreferenceGP(POINTS, PAIRS, num_draws=num_draws)
-
-
-def test_duels_of_points_with_other_features_are_refused(engine: Engine) -> None:
-    model = engine(POINTS, PAIRS)
-    for first, second in ((POINTS, POINTS[:, :1]), (POINTS[:, :1], POINTS)):
-        with pytest.raises(FeedbackError, match=r"X[12] has shape \(7, 1\), expected"):
-            model.duel_probability(first, second)
-    with pytest.raises(FeedbackError, match="do not broadcast"):
-        model.duel_probability(POINTS, POINTS[:3])
 
 
 def test_an_evidence_that_is_no_number_is_not_converged(engine: Engine) -> None:

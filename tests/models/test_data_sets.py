@@ -1,7 +1,11 @@
-"""The data set of every kind of answer, and models built from it."""
+"""Data sets of answers, ours and BoTorch's, and models built from them."""
 
 import pytest
 import torch
+from botorch.utils.containers import SliceContainer
+from botorch.utils.datasets import RankingDataset, SupervisedDataset
+from hypothesis import given
+from hypothesis import strategies as st
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import (
@@ -13,7 +17,7 @@ from botorch_pref.feedback import (
     Validity,
 )
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP
-from botorch_pref.models.feedback_dataset import FeedbackDataset
+from botorch_pref.models.data import FeedbackDataset, inputs_from_dataset
 
 POINTS = torch.tensor(
     [[0.0, 0.1], [0.9, 0.2], [0.4, 0.8], [0.7, 0.6]], dtype=torch.float64
@@ -83,3 +87,54 @@ def test_answers_about_points_that_are_not_there_are_refused() -> None:
 def test_leaving_out_datapoints_is_refused() -> None:
     with pytest.raises(UnsupportedFeedbackError, match="leave out answers"):
         data_set().clone(mask=torch.tensor([True, False, True, True]))
+
+
+# --- BoTorch's data set of rankings
+
+SIX_POINTS = torch.arange(12.0, dtype=torch.float64).reshape(6, 2)
+
+
+def ranking_data_set(indices, ranks) -> RankingDataset:
+    indices = torch.tensor(indices)
+    return RankingDataset(
+        X=SliceContainer(
+            values=SIX_POINTS,
+            indices=indices,
+            event_shape=torch.Size([indices.shape[-1] * 2]),
+        ),
+        Y=torch.tensor(ranks),
+        feature_names=["a", "b"],
+        outcome_names=["preference"],
+    )
+
+
+@given(order=st.permutations(range(6)), size=st.integers(3, 6), data=st.data())
+def test_any_presentation_of_a_ranking_gives_that_ranking(order, size, data) -> None:
+    best_first = list(order[:size])
+    shown = data.draw(st.permutations(best_first))
+    ranks = [best_first.index(item) for item in shown]
+    (block,) = inputs_from_dataset(ranking_data_set([shown], [ranks]))["feedback"]
+    assert block.orders.tolist() == [best_first]
+
+
+@pytest.mark.parametrize(("ranks", "pair"), [([0, 1], [3, 1]), ([1, 0], [1, 3])])
+def test_pairs_stay_comparisons(ranks, pair) -> None:
+    inputs = inputs_from_dataset(ranking_data_set([[3, 1]], [ranks]))
+    assert set(inputs) == {"datapoints", "comparisons"}
+    assert inputs["comparisons"].tolist() == [pair]
+
+
+def test_ties_among_three_are_refused() -> None:
+    data = ranking_data_set([[3, 1, 5], [0, 2, 4]], [[2, 0, 1], [0, 2, 0]])
+    with pytest.raises(
+        UnsupportedFeedbackError, match=r"Y\[1\] = \[0, 2, 0\] has equal ranks.*pairs"
+    ):
+        inputs_from_dataset(data)
+
+
+def test_another_data_set_is_refused() -> None:
+    data = SupervisedDataset(
+        SIX_POINTS, SIX_POINTS[:, :1], feature_names=["a", "b"], outcome_names=["y"]
+    )
+    with pytest.raises(UnsupportedFeedbackError, match="SupervisedDataset"):
+        inputs_from_dataset(data)

@@ -1,0 +1,457 @@
+"""Predictions: links, chances of being chosen or valid, and answers not yet here."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from botorch.models.likelihoods import pairwise as botorch_pairwise
+from botorch.models.transforms.input import Normalize
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood
+from gpytorch.means import ConstantMean
+from scipy.stats import norm
+from torch import Tensor
+
+from botorch_pref import (
+    AffineProbitLikelihood,
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PairwiseBetaLikelihood,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    PlackettLuceLikelihood,
+    PlackettLuceRegression,
+    SkewPreferenceGP,
+    UnsupportedFeedbackError,
+    Validity,
+)
+from botorch_pref.likelihoods import ProbitLink
+from botorch_pref.models import choice_probability
+from botorch_pref.models.answers import model_link
+from botorch_pref.models.predictions import (
+    awaiting_answers,
+    log_validity_probability,
+)
+from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.posteriors.difference import shared_covariance_mixture
+from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
+from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
+
+
+def link_of(likelihood: Likelihood):
+    return model_link(SimpleNamespace(likelihood=likelihood))
+
+
+@pytest.mark.parametrize(
+    "likelihood", [PairwiseProbitLikelihood(noise=0.3), PairwiseLogitLikelihood()]
+)
+def test_the_links_of_our_likelihoods(likelihood: Likelihood) -> None:
+    difference = torch.linspace(-3, 3, 13)
+    expected = likelihood(difference).probs
+    ours = link_of(likelihood).win_probability(difference, torch.zeros_like(difference))
+    torch.testing.assert_close(ours, expected)
+
+
+def test_the_link_of_sets_is_that_of_a_set_of_two() -> None:
+    difference = torch.linspace(-3, 3, 13)
+    pair = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
+    likelihood = PlackettLuceLikelihood()
+    ours = link_of(likelihood).win_probability(difference, torch.zeros_like(difference))
+    torch.testing.assert_close(ours, likelihood(pair).probs[..., 0])
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        botorch_pairwise.PairwiseProbitLikelihood(),
+        botorch_pairwise.PairwiseLogitLikelihood(),
+    ],
+)
+def test_the_links_of_botorch(likelihood: Likelihood) -> None:
+    """Inside the range to which BoTorch clamps its differences."""
+
+    def theirs(difference: Tensor) -> Tensor:
+        utility = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
+        return likelihood.p(utility, torch.tensor([[1.0, -1.0]])).squeeze(-1)
+
+    difference = torch.linspace(-3, 3, 13)
+    ours = link_of(likelihood).win_probability(difference, torch.zeros_like(difference))
+    torch.testing.assert_close(ours, theirs(difference), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [GaussianLikelihood(), AffineProbitLikelihood(), PairwiseBetaLikelihood(), None],
+)
+def test_a_likelihood_without_duels_is_refused(likelihood) -> None:
+    with pytest.raises(UnsupportedFeedbackError, match=type(likelihood).__name__):
+        link_of(likelihood)
+
+
+# --- Choices
+
+NOISE = 0.3
+POINTS = torch.linspace(0, 1, 5, dtype=torch.float64).unsqueeze(-1)
+CHOICES = Choices(
+    torch.tensor([[0, 1, 2], [3, 2, 4], [0, 4, -1]]), torch.tensor([1, 3, 0])
+)
+
+
+@pytest.fixture(params=[EPPreferenceGP, SkewPreferenceGP], ids=lambda c: c.__name__)
+def model(request):
+    likelihood = PairwiseProbitLikelihood(NOISE)
+    return request.param(POINTS, feedback=[CHOICES], likelihood=likelihood).eval()
+
+
+def test_simulated_judges_choose_as_often(model) -> None:
+    X = torch.tensor([[0.1], [0.5], [0.8], [0.95]], dtype=torch.float64)
+    got = choice_probability(model, X, num_samples=2048).detach()
+    generator = torch.Generator().manual_seed(1)
+    posterior = model.posterior(X)
+    num = 40_000
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        utilities = posterior.rsample(torch.Size([num])).squeeze(-1)
+    noise = torch.randn(num, 4, generator=generator, dtype=torch.float64)
+    chosen = (utilities + math.sqrt(NOISE) * noise).argmax(-1)
+    want = chosen.bincount(minlength=4) / num
+    # Four standard errors of the simulation, and of 2,048 draws.
+    tolerance = 4 * 0.5 * (num**-0.5 + 2048**-0.5)
+    torch.testing.assert_close(got, want.double(), rtol=0, atol=tolerance)
+    assert float(got.sum()) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_the_choice_out_of_two_is_a_duel(model) -> None:
+    X = torch.tensor([[[0.1], [0.5]], [[0.9], [0.4]]], dtype=torch.float64)
+    got = choice_probability(model, X, num_samples=1024)
+    gap = model.duel_posterior(X[:, :1], X[:, 1:])
+    levels = (torch.arange(200, dtype=torch.float64) + 0.5) / 200
+    draws = gap.quantile(levels).view(200, 2)
+    want = torch.special.ndtr(draws / math.sqrt(2 * NOISE)).mean(0)
+    torch.testing.assert_close(got[:, 0], want, rtol=0, atol=4 * 0.5 / 32)
+
+
+def test_it_has_gradients_where_it_is_evaluated(model) -> None:
+    X = torch.tensor([[0.1], [0.5], [0.8]], dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(choice_probability(model, X)[1], X)
+    for i in range(3):
+        step = torch.zeros_like(X)
+        step[i] = 1e-5
+        ends = [
+            float(choice_probability(model, (X + sign * step).detach())[1].detach())
+            for sign in (1, -1)
+        ]
+        want = (ends[0] - ends[1]) / 2e-5
+        assert float(gradient[i]) == pytest.approx(want, rel=1e-4, abs=1e-7)
+
+
+def softmax_models() -> list:
+    gp = LaplacePreferenceGP(
+        POINTS, feedback=[CHOICES], likelihood=PlackettLuceLikelihood()
+    )
+    return [gp.eval(), PlackettLuceRegression(POINTS, feedback=[CHOICES])]
+
+
+@pytest.mark.parametrize("model", softmax_models(), ids=lambda m: type(m).__name__)
+def test_softmax_noise_is_that_of_gumbel_judges(model) -> None:
+    X = torch.tensor([[0.1], [0.5], [0.8], [0.95]], dtype=torch.float64)
+    got = choice_probability(model, X, num_samples=2048).detach()
+    generator = torch.Generator().manual_seed(1)
+    options = {"generator": generator, "dtype": torch.float64}
+    posterior, num = model.posterior(X), 40_000
+    root = torch.linalg.cholesky(
+        posterior.covariance_matrix.detach() + 1e-9 * torch.eye(4)
+    )
+    utilities = (
+        posterior.mean.detach().squeeze(-1) + torch.randn(num, 4, **options) @ root.mT
+    )
+    gumbel = -torch.log(-torch.log(torch.rand(num, 4, **options)))
+    want = (utilities + gumbel).argmax(-1).bincount(minlength=4) / num
+    tolerance = 4 * 0.5 * (num**-0.5 + 2048**-0.5)
+    torch.testing.assert_close(got, want.double(), rtol=0, atol=tolerance)
+    assert float(got.sum()) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_the_softmax_choice_out_of_two_is_the_expected_sigmoid() -> None:
+    model = PlackettLuceRegression(POINTS, feedback=[CHOICES])
+    X = torch.tensor([[0.1], [0.9]], dtype=torch.float64)
+    got = choice_probability(model, X, num_samples=4096)
+    want = model.duel_probability(X[:1], X[1:], observation_noise=True)
+    # Quasi-random draws of one smooth function: far below 0.5 / sqrt(4096).
+    torch.testing.assert_close(got[:1], want, rtol=0, atol=1e-3)
+
+
+def test_a_model_of_duels_alone_knows_of_no_sets() -> None:
+    duels = EPPreferenceGP(POINTS, Comparisons(torch.tensor([[0, 1]])))
+    with pytest.raises(UnsupportedFeedbackError, match="choices or rankings"):
+        choice_probability(duels, POINTS[:3])
+
+
+# --- Validity
+
+DOUBLE = torch.float64
+TAKING = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
+TRIED = torch.tensor([[0.1], [0.35], [0.5], [0.8], [0.95]], dtype=DOUBLE)
+
+
+def make_model(kind: type[PreferenceGP], noise: float = 0.7) -> PreferenceGP:
+    mean = ConstantMean()
+    mean.initialize(constant=0.4)
+    valid = torch.tensor([True, True, True, False, False])
+    model = kind(
+        TRIED,
+        feedback=[Validity(torch.arange(5), valid)],
+        likelihood=AffineProbitLikelihood(noise),
+        mean_module=mean,
+        input_transform=Normalize(1, bounds=torch.tensor([[0.0], [2.0]]).double()),
+    )
+    model.covar_module.base_kernel.lengthscale = 0.15
+    model.covar_module.outputscale = 3.0
+    return model.eval()
+
+
+ASKED = torch.tensor([[[0.0], [0.6]], [[0.5], [1.7]], [[0.9], [0.2]]], dtype=DOUBLE)
+
+
+@pytest.mark.parametrize("kind", TAKING)
+def test_the_mean_of_the_likelihood_over_the_posterior(
+    kind: type[PreferenceGP],
+) -> None:
+    """By the likelihood's own ``forward`` on a grid under the posterior's density."""
+    model = make_model(kind)
+    t = torch.linspace(-20, 20, 801, dtype=DOUBLE)
+    step = t[1] - t[0]
+    expected = []
+    for x in ASKED.reshape(-1, 1, 1):
+        posterior = model.posterior(x)
+        if kind is SkewPreferenceGP:
+            density = posterior.density(t).flatten()
+        else:
+            scale = posterior.variance.sqrt()
+            standard = torch.distributions.Normal(posterior.mean, scale)
+            density = standard.log_prob(t).exp().flatten()
+        valid = model.likelihood.forward(t).probs
+        expected.append((valid * density).sum() * step)
+    actual = log_validity_probability(model, ASKED).exp()
+    # The sum of a smooth density at steps far below its width is exact.
+    torch.testing.assert_close(
+        actual.flatten(), torch.stack(expected), rtol=1e-7, atol=1e-9
+    )
+
+
+def test_the_probability_of_one_more_answer() -> None:
+    """EP's evidence of one label is exact; two share no information far apart."""
+    for noise in (0.1, 2.0):
+        model = make_model(EPPreferenceGP, noise)
+        far = torch.tensor([[50.0]], dtype=DOUBLE)
+        expected = torch.special.log_ndtr(torch.tensor(0.4 / (3.0 + noise) ** 0.5))
+        actual = log_validity_probability(model, far)[0]
+        torch.testing.assert_close(
+            actual.detach(), expected.double(), atol=1e-7, rtol=0
+        )
+
+
+@pytest.mark.parametrize("kind", TAKING)
+def test_the_gradient_of_validity(kind: type[PreferenceGP]) -> None:
+    model = make_model(kind)
+    points = ASKED.clone().requires_grad_(True)
+    (gradient,) = torch.autograd.grad(
+        log_validity_probability(model, points).sum(), points
+    )
+    with torch.no_grad():
+        slope = log_validity_probability(model, ASKED + 1e-5)
+        slope = (slope - log_validity_probability(model, ASKED - 1e-5)) / 2e-5
+    torch.testing.assert_close(gradient.squeeze(-1), slope, rtol=1e-5, atol=1e-8)
+
+
+def test_a_batch_of_models() -> None:
+    """Batches of points broadcast in front of those of models."""
+    batch = torch.stack([TRIED, TRIED.flip(0) * 0.9])
+    valid = torch.tensor([True, True, True, False, False])
+    together = EPPreferenceGP(batch, feedback=[Validity(torch.arange(5), valid)])
+    actual = log_validity_probability(together, ASKED.unsqueeze(1))
+    assert actual.shape == (3, 2, 2)
+    for index, points in enumerate(batch):
+        alone = EPPreferenceGP(points, feedback=[Validity(torch.arange(5), valid)])
+        expected = log_validity_probability(alone, ASKED)
+        torch.testing.assert_close(actual[:, index], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_hopeless_point_keeps_its_gradient() -> None:
+    model = make_model(EPPreferenceGP, noise=1e-4)
+    model.mean_module.initialize(constant=-200.0)
+    point = torch.tensor([[3.0]], dtype=DOUBLE, requires_grad=True)
+    value = log_validity_probability(model, point)
+    (gradient,) = torch.autograd.grad(value.sum(), point)
+    assert float(value.detach().exp()) == 0
+    assert bool(value.isfinite().all())
+    assert bool(gradient.isfinite().all())
+
+
+def test_a_shared_utility_has_one_too(answers: tuple[Tensor, Tensor]) -> None:
+    points, pairs = answers
+    validity = Validity(torch.tensor([0, 1]), torch.tensor([True, False]))
+    model = EPPreferenceGP(points, pairs, feedback=[validity])
+    log_valid = log_validity_probability(model, points[:2])
+    assert bool(log_valid[0] > log_valid[1])
+    with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Validity"):
+        log_validity_probability(EPPreferenceGP(points, pairs), points)
+
+
+@pytest.fixture
+def answers() -> tuple[Tensor, Tensor]:
+    return TRIED, torch.tensor([[0, 1], [1, 2], [3, 4]])
+
+
+# --- Awaited answers
+
+DOUBLE = torch.double
+LINK = ProbitLink(0.3)
+ONE = torch.tensor([0]), torch.tensor([2])
+TWO = torch.tensor([0, 1]), torch.tensor([2, 3])
+
+
+def random_moments(*batch: int, components: int = 1, points: int = 5) -> Moments:
+    generator = torch.Generator().manual_seed(3)
+    root = torch.randn(*batch, points, points, generator=generator, dtype=DOUBLE)
+    means = torch.randn(components, *batch, points, generator=generator, dtype=DOUBLE)
+    return Moments(means, root @ root.mT)
+
+
+def answer_moments(moments: Moments) -> list[tuple[float, Tensor, Tensor]]:
+    """Probability, mean and second moment of the utilities for each answer of `ONE`.
+
+    Given the difference of its options the utilities of a component are Gaussian,
+    linear in the difference, which is integrated on a grid.
+    """
+    covariance = moments.covariance
+    row = torch.zeros(len(covariance), dtype=DOUBLE)
+    row[ONE[0]], row[ONE[1]] = 1.0, -1.0
+    variance = float(row @ covariance @ row)
+    slope = covariance @ row / variance
+    rest = covariance - variance * torch.outer(slope, slope)
+    found = []
+    for sign in (1, -1):
+        parts = []
+        for mean in moments.means:
+            step = torch.linspace(-12, 12, 2_001, dtype=DOUBLE) * math.sqrt(variance)
+            weight = torch.from_numpy(norm.pdf(step, scale=math.sqrt(variance)))
+            noise = math.sqrt(2 * LINK.noise)
+            said = norm.cdf(sign * (float(mean @ row) + step.numpy()) / noise)
+            weight = weight * torch.from_numpy(said)
+            f = mean + step.unsqueeze(-1) * slope
+            second = f.unsqueeze(-1) * f.unsqueeze(-2) + rest
+            integrals = [
+                torch.trapezoid(values.flatten(1).T * weight, step)
+                for values in (torch.ones_like(f[:, :1]), f, second)
+            ]
+            parts.append(torch.cat(integrals))
+        p, first, second = (
+            torch.stack(parts).mean(0).split([1, len(row), len(row) ** 2])
+        )
+        found.append((float(p), first / p, second.view(len(row), -1) / p))
+    return found
+
+
+def test_one_duel_leaves_the_covariance_that_is_expected_after_its_answer() -> None:
+    moments = random_moments()
+    expected = sum(
+        p * (second - torch.outer(first, first))
+        for p, first, second in answer_moments(moments)
+    )
+    after = awaiting_answers(gaussian_posterior(moments), LINK, *ONE)
+    means, covariance = shared_covariance_mixture(after)
+    torch.testing.assert_close(means, moments.means)
+    torch.testing.assert_close(covariance, expected, rtol=1e-8, atol=1e-9)
+
+
+def dense_conditioning(moments: Moments, noise: list[float]) -> Tensor:
+    """Covariance after differences of `TWO` were seen with Gaussian noise."""
+    A = torch.zeros(2, moments.covariance.shape[-1], dtype=DOUBLE)
+    A[0, 0] = A[1, 1] = 1.0
+    A[0, 2] = A[1, 3] = -1.0
+    total = moments.covariance + moments.means.T.cov(correction=0)
+    seen = A @ total @ A.T + torch.tensor(noise, dtype=DOUBLE).diag()
+    return total - total @ A.T @ seen.inverse() @ A @ total
+
+
+@pytest.mark.parametrize("components", [1, 4])
+def test_several_duels_are_seen_with_noise(components: int) -> None:
+    moments = random_moments(components=components)
+    noise = []
+    for first, second in zip(*TWO, strict=True):
+        means = moments.means[:, first] - moments.means[:, second]
+        C = moments.covariance
+        within = float(C[first, first] + C[second, second] - 2 * C[first, second])
+        scale = math.sqrt(2 * LINK.noise + within)
+        wins = norm.cdf(means / scale)
+        slope = norm.pdf(means / scale).mean() / scale
+        shift = float(((means - means.mean()).numpy() * wins).mean()) + within * slope
+        variance = within + float(means.var(correction=0))
+        learned = shift**2 / (wins.mean() * (1 - wins.mean()))
+        noise.append(variance**2 / learned - variance)
+    # A sign tells less than the noisy difference itself.
+    assert min(noise) > 2 * LINK.noise
+    mixture = SkewNormalPosterior(moments.means, moments.covariance)
+    before = gaussian_posterior(moments) if components == 1 else mixture
+    after = awaiting_answers(before, LINK, *TWO)
+    means, covariance = shared_covariance_mixture(after)
+    assert isinstance(after, SkewNormalPosterior) == (components > 1)
+    torch.testing.assert_close(means.mean(0), moments.mean)
+    total = covariance + means.T.cov(correction=0)
+    torch.testing.assert_close(total, dense_conditioning(moments, noise))
+    assert float(torch.linalg.eigvalsh(covariance).min()) > 0
+
+
+def test_a_mixture_is_as_sure_of_the_difference_as_the_answer_makes_it() -> None:
+    moments = random_moments(components=4)
+    row = torch.tensor([1.0, 0.0, -1.0, 0.0, 0.0], dtype=DOUBLE)
+    expected = sum(
+        p * float(row @ second @ row - (first @ row) ** 2)
+        for p, first, second in answer_moments(moments)
+    )
+    before = SkewNormalPosterior(moments.means, moments.covariance)
+    means, covariance = shared_covariance_mixture(awaiting_answers(before, LINK, *ONE))
+    found = row @ covariance @ row + (means @ row).var(correction=0)
+    assert float(found) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("components", [1, 3])
+def test_awaited_answers_of_a_batch(components: int) -> None:
+    moments = random_moments(2, 3, components=components)
+    noise = torch.tensor([0.1, 0.5, 2.0], dtype=DOUBLE)
+    before = SkewNormalPosterior(moments.means, moments.covariance)
+    after = awaiting_answers(before, ProbitLink(noise), *TWO)
+    for i in range(2):
+        for j in range(3):
+            one = SkewNormalPosterior(moments.means[:, i, j], moments.covariance[i, j])
+            alone = awaiting_answers(one, ProbitLink(float(noise[j])), *TWO)
+            expected = alone.component_covariance
+            torch.testing.assert_close(after.component_covariance[i, j], expected)
+            torch.testing.assert_close(
+                after.component_means[:, i, j], alone.component_means
+            )
+
+
+def test_the_same_options_and_the_same_duel_again() -> None:
+    """A duel of a point with itself teaches nothing; a second answer less."""
+    moments = random_moments()
+    itself = torch.tensor([0]), torch.tensor([0])
+    before = gaussian_posterior(moments)
+    for link in (LINK, ProbitLink(0.0)):
+        unmoved = awaiting_answers(before, link, *itself).covariance_matrix
+        torch.testing.assert_close(unmoved, moments.covariance)
+        left = [
+            awaiting_answers(before, link, *(x.repeat(n) for x in ONE))
+            for n in (1, 2, 3)
+        ]
+        variances = [
+            float(p.variance[0] + p.variance[2] - 2 * p.covariance_matrix[0, 2])
+            for p in left
+        ]
+        taken = -torch.tensor(variances).diff()
+        assert bool((taken > 0).all())
+        assert taken[1] < taken[0]
