@@ -341,9 +341,9 @@ def test_neither_order_nor_copies_matter(engine, cell, seed, n) -> None:
     copied = with_feedback(cell, dataclasses.replace(random.feedback, **spread))
     twice = points.repeat(2, 1)
     assert_same_model(engine, made(engine, copied, twice), expected)
-    batch = made(engine, copied, twice.expand(1, -1, -1))
+    batch = made(engine, copied, twice.expand(2, -1, -1))
     assert batch._distinct is None
-    alone = tuple(part[0] for part in moments(batch))
+    alone = tuple(part[1] for part in moments(batch))
     assert_same_moments(engine, alone, moments(expected))
 
 
