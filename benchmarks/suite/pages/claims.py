@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pandas as pd
 
@@ -96,7 +96,7 @@ def against_reference(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for rule in study.rules:
-        claim = Claim(f"{rule.model}, {rule.acquisition}", rule, study.reference)
+        claim = Claim(rule.title, rule, study.reference)
         pairs = _pairs(claim, runs)
         if rule != study.reference and len(pairs):
             wrong = (_pairs(replace(claim, of="top"), runs) > WRONG).sum()
@@ -132,8 +132,8 @@ def verdict(centre: float, error: float) -> str:
 
 def runs_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
     """The rows of one rule."""
-    model, acquisition = runs["model"], runs["acquisition"]
-    return runs[(model == rule.model) & (acquisition == rule.acquisition)]
+    mine = asdict(rule)
+    return runs[(runs[list(mine)] == pd.Series(mine)).all(axis=1)]
 
 
 def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:

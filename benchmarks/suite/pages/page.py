@@ -23,6 +23,7 @@ from benchmarks.suite.pages.tables import (
     UNCLEAR,
     joined,
     markdown,
+    rule_titles,
     setting_title,
     side_by_side,
     table_of,
@@ -135,7 +136,7 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     """
     reference = study.reference
     settings = f"{study.num_random} random and {study.num_chosen} chosen duels"
-    against = f"reference: {reference.model}, {reference.acquisition}"
+    against = f"reference: {reference.title}"
     table = table_of(study, runs)
     parts = [f"\n## {study.name}\n\n{study.asks}\n\n{settings}; {against}. "]
     parts.append(_what_was_run(study, table))
@@ -168,8 +169,7 @@ def medians(table: pd.DataFrame) -> pd.DataFrame:
         table: Of `table_of`.
     """
     titles = [setting_title(*row) for row in table[SETTING].itertuples(index=False)]
-    rules = joined(table, "{}, {}", "model", "acquisition")
-    told = table.assign(setting=titles, rule=rules)
+    told = table.assign(setting=titles, rule=rule_titles(table))
     grid = told.pivot(index="setting", columns="rule", values="median")
     ranks = grid.rank(axis="columns").mean().sort_values()
     return grid[ranks.index].reset_index()
@@ -181,9 +181,9 @@ def questions(table: pd.DataFrame) -> pd.DataFrame:
     Args:
         table: Of `table_of`.
     """
-    rule = joined(table, "{}, {}", "model", "acquisition")
     shown = ["near copies %", "unclear early %", "repeated %", "invalid", "seconds"]
-    means = table.assign(rule=rule).groupby("rule", sort=False)[shown].mean()
+    by_rule = table.assign(rule=rule_titles(table)).groupby("rule", sort=False)
+    means = by_rule[shown].mean()
     if not means["invalid"].any():
         means = means.drop(columns="invalid")
     return means.reset_index()
@@ -206,7 +206,7 @@ def _what_was_run(study: Study, table: pd.DataFrame) -> str:
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of one setting with figures and their errors side by side."""
     shown = {
-        "rule": joined(table, "{}, {}", "model", "acquisition"),
+        "rule": rule_titles(table),
         **side_by_side(table),
         "wrong optimum": list(table["wrong optimum"]),
     }
