@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ EPSILON = 1 / 3
 UNIFORM, NEAR, NEARER, RESTARTS = 192, 64, 64, 4
 """Points that an acquisition function is tried at: drawn from the cube, and around the
 reference with deviations of 0.1 and 0.02; and how many of them are climbed from."""
+
+EVALUATIONS = 60
+"""Of an acquisition function by L-BFGS-B. Most runs converge in forty; where a maximum
+is at the wall of `DistinctOptions`, line searches of a few would take hundreds."""
 
 DRAWS = 64
 """Draws of utilities behind the expected best of jointly chosen options."""
@@ -192,7 +197,7 @@ def fit(model: PreferenceGP) -> None:
             slope[batch_indices].numpy(),
         )
 
-    place(minimised(objective, everyone.clone(), None, 1e-3, 60)[0])
+    place(minimised(objective, everyone.clone(), None, 1e-3, 60))
     model.eval()
 
 
@@ -202,9 +207,9 @@ def minimised(
     bounds: list[tuple[float, float]] | None,
     gradient: float,
     iterations: int,
-) -> tuple[Tensor, Tensor]:
-    """Minima of several functions, and their values, by BoTorch's batched L-BFGS-B."""
-    points, values, _ = fmin_l_bfgs_b_batched(
+) -> Tensor:
+    """Minima of several functions by BoTorch's batched L-BFGS-B."""
+    points, _, _ = fmin_l_bfgs_b_batched(
         objective,
         np.ascontiguousarray(start.numpy()),
         bounds=bounds,
@@ -213,7 +218,7 @@ def minimised(
         maxiter=iterations,
         pass_batch_indices=True,
     )
-    return torch.tensor(points), torch.tensor(values)
+    return torch.tensor(points)
 
 
 Ask = Callable[[PreferenceGP, Tensor, int, Sequence[Generator]], Tensor]
@@ -405,7 +410,7 @@ def maximise(
     Returns:
         `num_runs x size x d`.
     """
-    runs, dim = len(X_ref), X_ref.shape[-1]
+    runs = len(X_ref)
     X = _starts(X_ref, size, sources).transpose(0, 1)
     with torch.no_grad():
         values = torch.cat([acquisition(part) for part in X.split(64)]).T
@@ -416,25 +421,45 @@ def maximise(
     drawn = uniform(sources, odds.shape[1]).log() / odds
     drawn = drawn.scatter(1, values.argmax(1, keepdim=True), 1.0)
     chosen = drawn.topk(RESTARTS, 1).indices
-    begin = X[chosen.T, torch.arange(runs)].contiguous()
-    everyone = begin.clone()
-    flat = everyone.view(-1, size * dim)
+    return _climbed(acquisition, X[chosen.T, torch.arange(runs)].contiguous())
+
+
+def _climbed(acquisition: AcquisitionFunction, begin: Tensor) -> Tensor:
+    """The best points of each run that L-BFGS-B comes by, from several starts.
+
+    Args:
+        acquisition: Of all runs.
+        begin: `RESTARTS x num_runs x size x d`.
+
+    Returns:
+        `num_runs x size x d`.
+    """
+    now, best = begin.clone(), begin.clone()
+    highest = torch.full(begin.shape[:2], -torch.inf, dtype=begin.dtype)
+    flat, evaluations = now.view(-1, begin[0, 0].numel()), 0
 
     def objective(x: Any, batch_indices: list[int]) -> tuple[Any, Any]:
+        nonlocal evaluations
+        if evaluations == EVALUATIONS:
+            raise StopIteration
+        evaluations += 1
         flat[batch_indices] = torch.tensor(x)
-        points = everyone.clone().requires_grad_()
+        points = now.clone().requires_grad_()
         found = acquisition(points)
         (slope,) = torch.autograd.grad(found.sum(), points)
+        value = found.detach()
+        better = value > highest
+        best[better], highest[better] = now[better], value[better]
         slope = torch.nan_to_num(slope).view(flat.shape)
         return (
-            -found.detach().flatten()[batch_indices].numpy(),
+            -value.flatten()[batch_indices].numpy(),
             -slope[batch_indices].numpy(),
         )
 
-    box = [(0.0, 1.0)] * (size * dim)
-    points, lowest = minimised(objective, begin.reshape(flat.shape), box, 1e-5, 40)
-    best = lowest.view(RESTARTS, runs).argmin(0)
-    return points.view(RESTARTS, runs, size, dim)[best, torch.arange(runs)]
+    with suppress(StopIteration):
+        box = [(0.0, 1.0)] * flat.shape[1]
+        minimised(objective, begin.reshape(flat.shape), box, 1e-5, EVALUATIONS)
+    return best[highest.argmax(0), torch.arange(begin.shape[1])]
 
 
 def _starts(X_ref: Tensor, size: int, sources: Sequence[Generator]) -> Tensor:
