@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,10 +22,12 @@ from urllib.parse import urlencode
 import segno
 import torch
 import uvicorn
+from ax.core.parameter import DerivedParameter
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import NumberTable, make_app
+from botorch_pref.web.rendering import offered_kinds
 from botorch_pref.web.worker import LOGGER
 
 _BOUNDS = re.compile(r"\s*(-?[\d.]+(?:e-?\d+)?)\s*:\s*(-?[\d.]+(?:e-?\d+)?)\s*", re.I)
@@ -101,7 +104,7 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
         show=show,
         token=token,
         kinds=kinds,
-        size=given.size,
+        size=_size(experiment, kinds) if given.size is None else given.size,
         hosts=_own_names(given.host, given.allow_host),
     )
     _print_address(given.host, listening.getsockname()[1], token)
@@ -112,6 +115,27 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
     # As it was told to: uvicorn has shut everything down, and says again what for.
     with suppress(KeyboardInterrupt):
         PageServer(config).run(sockets=[listening])
+
+
+_AT_A_GLANCE = 4
+"""Options of a question: thirty questions of four find more than thirty duels where
+inputs are many, and as much elsewhere in half the questions (`docs/benchmarks.md`)."""
+
+
+def _size(experiment: PreferenceExperiment, kinds: list[str] | None) -> int:
+    """Options of a question where the command does not say.
+
+    Args:
+        experiment: Whose model may take duels only, and which may have few designs.
+        kinds: Answers that are wanted; None for all that there are.
+    """
+    best = {"best", "ranking"} & set(offered_kinds(experiment, _AT_A_GLANCE))
+    wanted = best if kinds is None else best & set(kinds)
+    parameters = experiment.experiment.search_space.parameters.values()
+    # Derived ones follow from the others, and do not say how many there are.
+    chosen = (one for one in parameters if not isinstance(one, DerivedParameter))
+    designs = prod(parameter.cardinality() for parameter in chosen)
+    return _AT_A_GLANCE if wanted and designs >= 2 * _AT_A_GLANCE else 2
 
 
 class PageServer(uvicorn.Server):

@@ -278,7 +278,7 @@ def started(place: Path, port: str) -> tuple[subprocess.Popen[str], str]:
     """The command that serves, and the address that it prints."""
     command = [sys.executable, "-m", "botorch_pref", "serve", str(place)]
     server = subprocess.Popen(
-        [*command, "--name", "tea", "--port", port],
+        [*command, "--name", "tea", "--port", port, "--size", "2"],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
