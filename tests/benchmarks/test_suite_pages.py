@@ -140,7 +140,7 @@ def test_questions_of_several_options_by_number_and_by_minutes() -> None:
     questions, minutes = rows_of_setting(study, runs)
     assert list(questions["rule"]) == ["laplace, random", "laplace, ucb, best of 4"]
     assert list(questions["after 10"]) == ["91.5 ± 0.5", "41.5 ± 0.5"]
-    assert list(questions["above duels"]) == ["", "-50 ± 0"]
+    assert list(questions["above duels, after 10"]) == ["", "-50 ± 0"]
     assert list(questions["wrong optimum"]) == [2, 2]
     # A minute is ten duels, six choices of four at 10 s and five at 12 s.
     assert list(minutes.iloc[:, 1]) == ["91.5 ± 0.5", "45.5 ± 0.5"]

@@ -65,8 +65,8 @@ _HEAD = f"""
 
 Thirty questions, five of them of random points, from the same starts; a judge who errs
 perceives each option with an error of its own. Of each rule: mean regret with its
-standard error, median and wrong optima at the end, and how far the mean at the end is
-above that of duels by the library's rule ({{reference}}) from the same starts.
+standard error, median and wrong optima at the end, and how far the mean is above that
+of as many duels by the library's rule ({{reference}}) from the same starts.
 *Best of* names the best option, *order of* ranks all, *worst of* is optuna-dashboard's
 way: the worst goes, and one new option comes.
 
@@ -116,11 +116,12 @@ def rows_of_setting(
         row = {"rule": rule.title, "runs": len(regrets)}
         row |= {f"after {n}": _mean(regrets[n - 1]) for n in QUESTIONS}
         row |= {"median": f"{end.median():.3g}", "wrong optimum": wrong}
-        gap = pd.Series(dtype=float)
-        if rule != study.reference and not reference.empty:
-            gap = (end - reference.iloc[:, -1]).dropna()
-        above = _mean(gap) if len(gap) > 1 else ""
-        by_questions.append(row | {"above duels": above})
+        above = (regrets - reference).dropna()
+        paired = rule != study.reference and len(above) > 1
+        for n in (QUESTIONS[0], QUESTIONS[-1]):
+            gap = _mean(above[n - 1]) if paired else ""
+            row |= {f"above duels, after {n}": gap}
+        by_questions.append(row)
         by_minutes.append(row_of_minutes(rule, regrets))
     return pd.DataFrame(by_questions), pd.DataFrame(by_minutes)
 
