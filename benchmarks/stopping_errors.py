@@ -1,12 +1,12 @@
 """Errors of the advice to stop, and of what it says is left to gain.
 
-    python benchmarks/stopping_errors.py [--starts 20] [--setting hartmann6:0.3]
+    python -m benchmarks.stopping_errors [--starts 20] [--setting hartmann6:0.3]
         [--duels 40] [--every 20] [--record FILE.csv]
-    python benchmarks/stopping_errors.py --read benchmarks/records/stopping_errors.csv
+    python -m benchmarks.stopping_errors --read benchmarks/records/stopping_errors.csv
 
 Loops of duels by `DuelingExploringEIIG` under `DuelKernel`, five of them random, with
-the noise of the command line; `screen_rules.py` says how all starts are played at once.
-Every so many duels `stopping_advice` is asked about the incumbent, of EP at the
+the noise of the command line; the suite plays all starts at once. After every so many
+duels `stopping_advice` is asked about the incumbent, of EP at the
 hyper-parameters found: among `stopping_candidates` alone ("candidates"), and with the
 bounds of the cube ("box"). Three tables are printed. Of what is left to gain: the share
 of the range of utilities shown that is stated, and the true one, by the problem's
@@ -20,18 +20,20 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from batched_duels import BatchedDuels, Prior
-from batched_play import play
-from report import chosen_settings, print_table, start
-from screen_rules import EXACT_NOISE, HUMAN_NOISE, SETTINGS
 from torch import Tensor
 
+from benchmarks.report import chosen_settings, print_table, start
+from benchmarks.suite.cell import Cell, Setting
+from benchmarks.suite.runs.batch import play_batch
+from benchmarks.suite.runs.batch_player import BatchPlayer
+from benchmarks.suite.studies.rules import DEFAULT as RULE
 from botorch_pref import DuelKernel, EPPreferenceGP, PairwiseProbitLikelihood
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
 from botorch_pref.evaluation.progress import GAIN_TOLERANCE, TOLERANCE
@@ -39,6 +41,12 @@ from botorch_pref.simulation.duel_loop import index_pairs
 from botorch_pref.simulation.problems import Problem, make_problem
 
 NUM_RANDOM = 5
+SETTINGS = (
+    ("hartmann6", 0.0),
+    ("sixhumpcamel-narrow", 0.0),
+    ("hartmann6", 0.3),
+    ("sixhumpcamel-narrow", 0.2),
+)
 CONFIDENCES = 0.0, 0.1, 0.5, 0.9, 1.01
 WHICH = "problem", "deviation", "searched"
 SAID = (
@@ -48,53 +56,48 @@ SAID = (
 COLUMNS = (*WHICH, "start", "duel", *SAID)
 
 
-def preference_model(models: BatchedDuels, run: int) -> EPPreferenceGP:
-    """EP on the duels of one of the batched models, with its hyper-parameters.
-
-    Args:
-        models: Of all runs.
-        run: Which.
-    """
-    points, pairs = index_pairs(models.winners[run], models.losers[run])
-    kernel = DuelKernel(models.dim).to(points)
-    kernel.outputscale = models.logs[run, 0].exp()
-    kernel.base_kernel.lengthscale = models.logs[run, 1:].exp()
-    likelihood = PairwiseProbitLikelihood(models.noise)
-    model = EPPreferenceGP(points, pairs, likelihood=likelihood, covar_module=kernel)
-    return model.eval()
-
-
 def advices(
-    problem: Problem, deviation: float, starts: int, num_duels: int, every: int
+    name: str, deviation: float, starts: int, num_duels: int, every: int
 ) -> list[dict[str, object]]:
     """Two rows for each advice.
 
     Args:
-        problem: What is optimised.
+        name: Of the problem that is optimised.
         deviation: Of the judge, per item.
         starts: How many runs.
         num_duels: How long they are.
         every: After how many duels advice is asked for.
+
+    Raises:
+        SystemExit: A run failed.
     """
-    noise = HUMAN_NOISE if deviation > 0 else EXACT_NOISE
+    rows: list[dict[str, object]] = []
+    problem = make_problem(name)
 
-    def make(
-        prior: Prior, winners: Tensor, losers: Tensor, before: BatchedDuels | None
-    ) -> BatchedDuels:
-        return BatchedDuels(prior, winners, losers, noise, before)
+    class Advised(BatchPlayer):
+        """The rule of the command line, which is asked for advice now and then."""
 
-    rows = []
-    for model in play(problem, deviation, 0.0, make, starts, NUM_RANDOM, num_duels):
-        if model.duels % every == 0:
-            rows += _asked(problem, model)
+        def learn(self, told: Tensor) -> None:
+            super().learn(told)
+            if told.shape[1] >= NUM_RANDOM and told.shape[1] % every == 0:
+                rows.extend(_asked(problem, self, told))
+
+    setting = Setting(name, "probit" if deviation else "exact", deviation)
+    cell = Cell("stopping", setting, RULE, 0, NUM_RANDOM, num_duels)
+    cells = [replace(cell, seed=seed) for seed in range(starts)]
+    error = play_batch(cells, Advised)[0].error
+    if error:
+        raise SystemExit(error)
     return rows
 
 
-def _asked(problem: Problem, models: BatchedDuels) -> list[dict[str, object]]:
+def _asked(
+    problem: Problem, player: BatchPlayer, told: Tensor
+) -> list[dict[str, object]]:
     cube = torch.tensor([[0.0], [1.0]]).double().expand(2, problem.dim)
     rows: list[dict[str, object]] = []
-    for number, best in enumerate(models.incumbent().split(1)):
-        model = preference_model(models, number)
+    for number, best in enumerate(player.recommended().split(1)):
+        model = model_of_run(player, told, number)
         shown = model.datapoints
         extent = torch.aminmax(problem.utility(shown))
         regret = float(problem.regret(best))
@@ -115,9 +118,27 @@ def _asked(problem: Problem, models: BatchedDuels) -> list[dict[str, object]]:
                 "regret": regret,
                 "regret_share": regret / float(extent.max - extent.min),
             }
-            row = {"searched": searched, "start": number, "duel": models.duels}
+            row = {"searched": searched, "start": number, "duel": told.shape[1]}
             rows.append(row | {name: f"{value:.6g}" for name, value in said.items()})
     return rows
+
+
+def model_of_run(player: BatchPlayer, told: Tensor, run: int) -> EPPreferenceGP:
+    """EP on the duels of one run of a batch, with its hyper-parameters.
+
+    Args:
+        player: Of all runs.
+        told: Their duels, `num_runs x m x 2 x d`, winners first.
+        run: Which.
+    """
+    assert player.model is not None
+    points, pairs = index_pairs(*told[run].unbind(1))
+    kernel, found = DuelKernel(told.shape[-1]).to(points), player.model.covar_module
+    kernel.outputscale = found.outputscale[run].detach()
+    kernel.base_kernel.lengthscale = found.base_kernel.lengthscale[run].detach()
+    likelihood = PairwiseProbitLikelihood(float(player.model.likelihood.noise))
+    model = EPPreferenceGP(points, pairs, likelihood=likelihood, covar_module=kernel)
+    return model.eval()
 
 
 def true_chance(regret: Tensor, deviation: float) -> Tensor:
@@ -149,7 +170,7 @@ def main() -> None:
     tables = []
     for name, deviation in chosen_settings(options.setting, SETTINGS):
         counts = options.starts, options.duels, options.every
-        found = advices(make_problem(name), deviation, *counts)
+        found = advices(name, deviation, *counts)
         told = pd.DataFrame(found).assign(problem=name, deviation=deviation)
         if options.record:
             _record(options.record, told[list(COLUMNS)])

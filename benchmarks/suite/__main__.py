@@ -14,8 +14,8 @@ import pandas as pd
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.choice import add_options, chosen
 from benchmarks.suite.errors import SuiteError
+from benchmarks.suite.runs.batch import batches, play_together
 from benchmarks.suite.runs.judges import make_judge
-from benchmarks.suite.runs.play import play
 from benchmarks.suite.runs.players import check_rule, needs
 from benchmarks.suite.runs.schedule import missing_runs, run_cells
 from benchmarks.suite.runs.store import (
@@ -223,15 +223,17 @@ def _check(studies: Sequence[Study], options: argparse.Namespace) -> int:
     for study in studies:
         record = read_record(study.name, options.records)
         of_study = on_record(record, [c for c in cells if c.study == study.name])
+        together = batches(on_record(record, list(study.cells())))
         for cell in random.sample(of_study, min(options.sample, len(of_study))):
+            (batch,) = (cells for cells in together if cell in cells)
             checked += 1
-            differing += not _comes_out_again(cell, record)
+            differing += not _comes_out_again(cell, batch, record)
     return int(differing > 0) if checked else _nothing(studies, options.records)
 
 
-def _comes_out_again(cell: Cell, record: pd.DataFrame) -> bool:
-    """Whether a run has the figures on record; says so."""
-    outcome = play(cell)
+def _comes_out_again(cell: Cell, batch: Sequence[Cell], record: pd.DataFrame) -> bool:
+    """Whether a run has the figures on record, with the batch it is of; says so."""
+    outcome = play_together(batch)[batch.index(cell)]
     duels = [] if outcome.error else differences(record, cell, outcome.rows)
     says = f"{len(duels)} duels differ" + (f", from {duels[0]} on" if duels else "")
     print(f"{cell.study} {cell.key}: {outcome.error or says}")

@@ -22,15 +22,27 @@ class Setting:
 
 @dataclass(frozen=True)
 class Rule:
-    """Model that learns from the answers, and the acquisition function that asks.
+    """Model that learns from the answers, the acquisition function that asks, and how.
 
     Attributes:
         model: Name of the model, of `benchmarks.suite.runs.models`.
         acquisition: Its name, of `benchmarks.suite.runs.acquisitions`.
+        options: How many options a question has.
+        answer: Which of them the answer names: the ``best``, all in their ``order``,
+            or the ``worst``. Of two options all three are the same, called ``best``.
     """
 
     model: str
     acquisition: str
+    options: int = 2
+    answer: str = "best"
+
+    @property
+    def title(self) -> str:
+        """The rule in words, for tables."""
+        asks = {"best": "best of", "order": "order of", "worst": "worst of"}
+        of_more = f", {asks[self.answer]} {self.options}" if self.options > 2 else ""
+        return f"{self.model}, {self.acquisition}{of_more}"
 
 
 OPTUNA = Rule("optuna", "sampler")
@@ -46,8 +58,8 @@ class Cell:
         setting: Problem and judge.
         rule: Model and acquisition function.
         seed: Of the random duels, of the judge and of all that is drawn later.
-        num_random: Duels that are drawn at random, from the seed alone.
-        num_duels: All of them.
+        num_random: Questions that are drawn at random, from the seed alone.
+        num_duels: All of them, of two options or more.
     """
 
     study: str
@@ -62,4 +74,5 @@ class Cell:
         """A name that no other run of the study has, fit for a file."""
         setting, rule = self.setting, self.rule
         who = f"{setting.problem}_{setting.judge}-{setting.noise:g}"
-        return f"{who}_{rule.model}_{rule.acquisition}_{self.seed:04d}"
+        asks = f"_{rule.answer}-of-{rule.options}" if rule.options > 2 else ""
+        return f"{who}_{rule.model}_{rule.acquisition}{asks}_{self.seed:04d}"

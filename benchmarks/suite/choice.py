@@ -9,7 +9,7 @@ from benchmarks.suite.cell import Cell
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.studies.study import Study
 
-NAMED = ("problem", "judge", "model", "acquisition")
+NAMED = ("problem", "judge", "model", "acquisition", "options", "answer")
 
 
 def seeds(text: str) -> range:
@@ -71,6 +71,8 @@ def names(cell: Cell) -> dict[str, str]:
         "judge": cell.setting.judge,
         "model": cell.rule.model,
         "acquisition": cell.rule.acquisition,
+        "options": str(cell.rule.options),
+        "answer": cell.rule.answer,
     }
 
 

@@ -32,7 +32,7 @@ LOOP_DRAWS = 256
 
 IMPROVEMENT_WEIGHT = 0.2
 """The `k` of EIIG: less loses precision at the end, more stays at wrong humps more
-often; `benchmarks/screen_rules.py` measures it."""
+often (`docs/benchmarks.md`)."""
 
 NOISE = 1e-3
 """Of the likelihood where the judge never errs: she is taken at her word until the

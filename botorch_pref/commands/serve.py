@@ -61,7 +61,12 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="NAME=UNIT",
         help="of a parameter in the table, once for each",
     )
-    add("--size", type=int, default=2, help="options of a question; default: 2")
+    add(
+        "--size",
+        type=int,
+        help="options of a question; default: 4, or 2 where --kinds is of two options, "
+        "the model takes no best of four, or there are fewer than 8 designs",
+    )
     add("--kinds", metavar="KIND,...", help="answers offered; default: all there are")
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     add(

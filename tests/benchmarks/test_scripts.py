@@ -236,10 +236,6 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["--repetitions", "2", "--sushi", "{folder}", "--shuffle", "3"],
     ),
     "raters": ({"raters.FEW": (2,)}, ["{folder}", "--folds", "2"]),
-    "question_distances": (
-        {"question_distances.NUM_RANDOM": 2},
-        ["--starts", "1", "--duels", "4"],
-    ),
     "questions_at_once": (
         {
             "questions_at_once.NOISES": (1.0,),
@@ -250,34 +246,12 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["--starts", "1"],
     ),
-    "screen_rules": (
-        {"screen_rules.NUM_RANDOM": 2, "screen_rules.NUM_CHOSEN": 4},
-        [
-            *("--starts", "2", "--setting", "sixhumpcamel-narrow:0.2"),
-            *("--record", "{folder}/runs.csv"),
-        ],
-    ),
-    "lapse_rates": (
-        {"lapse_rates.NUM_RANDOM": 2, "lapse_rates.NUM_CHOSEN": 2},
-        [
-            *("--starts", "2", "--setting", "sixhumpcamel-narrow:0.2:0.1"),
-            *("--model", "command line", "--model", "lapse learned"),
-            *("--record", "{folder}/runs.csv"),
-        ],
-    ),
     "stopping_errors": (
         {"stopping_errors.NUM_RANDOM": 2},
         [
             *("--starts", "2", "--setting", "sixhumpcamel-narrow:0.2"),
             *("--duels", "4", "--every", "2"),
             *("--record", "{folder}/advices.csv"),
-        ],
-    ),
-    "regret": (
-        {},
-        [
-            *("--starts", "2", "--chosen", "1", "--jobs", "1", "--model", "laplace"),
-            *("--problem", "sixhumpcamel", "--judge", "probit", "--noise", "0.2"),
         ],
     ),
     "skewgp_figure_4": (
@@ -459,58 +433,6 @@ def test_botorchs_tests_run_on_these_models(
     told = capsys.readouterr().out
     assert told.count("1 passed") == 5
     assert told.count("0 failed") == 5
-
-
-def contradictory_duels(errors: object) -> Any:
-    """Duels about three places in two runs, of which the last one is a surprise."""
-    generator = torch.Generator().manual_seed(3)
-    low, middle, high = torch.rand(3, 2, 2, generator=generator, dtype=torch.double)
-    winners = torch.stack([high, high, high, middle, low], 1)
-    losers = torch.stack([low, low, middle, low, high], 1)
-    # The package has one site for equal duels, and the batch one for each.
-    winners = winners + 1e-3 * torch.rand(2, 5, 2, generator=generator).double()
-    prior = load("batched_duels").Prior.of_duel_kernel(2)
-    return load("lapsing_duels").LapsingDuels(prior, winners, losers, errors)
-
-
-@pytest.mark.parametrize("noise", [1e-3, 1.0])
-def test_the_batch_with_lapses_learns_as_the_package_does(noise: float) -> None:
-    errors = load("lapsing_duels").Errors(noise, 0.1, True, True)
-    model = contradictory_duels(errors)
-    evidence, gradient = load("lapse_rates").difference_from_package(model)
-    # Sites move by less than 1e-5 when they stop, evidences by the square of that.
-    assert evidence < 1e-6
-    assert gradient < 1e-4
-
-
-def test_the_information_of_lapsing_answers_is_that_of_quadrature() -> None:
-    model = contradictory_duels(load("lapsing_duels").Errors(0.3, 0.1))
-    X = torch.rand(2, 6, 2, generator=torch.Generator().manual_seed(4)).double()
-    log_win, gain = model.information(X, X[:, :1] + 0.1)
-    mean, variance = model.difference(X, X[:, :1] + 0.1)
-
-    def win(u: float) -> float:
-        return 0.05 + 0.45 * math.erfc(-u / math.sqrt(1.2))
-
-    def entropy(p: float) -> float:
-        return -p * math.log(p) - (1 - p) * math.log(1 - p)
-
-    for i in range(mean.numel()):
-        m, v = float(mean.flatten()[i]), float(variance.flatten()[i])
-
-        def expected(of: Callable[[float], float], m: float = m, v: float = v) -> float:
-            def weighed(u: float) -> float:
-                return of(u) * math.exp(-((u - m) ** 2) / (2 * v))
-
-            spread = math.sqrt(v)
-            mass = integrate.quad(weighed, m - 9 * spread, m + 9 * spread)[0]
-            return mass / (spread * math.sqrt(2 * math.pi))
-
-        p = expected(win)
-        known = entropy(p) - expected(lambda u: entropy(win(u)))
-        assert float(log_win.flatten()[i]) == pytest.approx(math.log(p), abs=1e-7)
-        # The entropy is a sum of Gaussians, right within 2e-5.
-        assert float(gain.flatten()[i]) == pytest.approx(known, abs=2e-5)
 
 
 def test_no_script_is_left_out() -> None:

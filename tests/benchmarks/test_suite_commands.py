@@ -110,11 +110,11 @@ def test_an_interrupted_run_says_how_it_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def interrupted(cell: Cell) -> None:
+    def interrupted(cells: list[Cell]) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setitem(STUDIES, "tiny", STUDY)
-    monkeypatch.setattr("benchmarks.suite.runs.schedule.play", interrupted)
+    monkeypatch.setattr("benchmarks.suite.runs.schedule.play_together", interrupted)
     command = ["run", "--study", "tiny", "--runs", str(tmp_path), "--jobs", "1"]
     assert main(command) == 130
     told = capsys.readouterr().out

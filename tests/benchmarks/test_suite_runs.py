@@ -5,20 +5,16 @@ import math
 import shutil
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
-from scipy.special import ndtr
 from tiny_study import CELLS, SETTING
 
 from benchmarks.suite.cell import OPTUNA, Cell, Rule, Setting
 from benchmarks.suite.runs.judges import judge_generator, make_judge
 from benchmarks.suite.runs.play import COLUMNS, basin_regret, is_repeated, play
-from benchmarks.suite.runs.players import make_player
 from benchmarks.suite.runs.rivals import decided
 from benchmarks.suite.runs.schedule import run_cells
 from benchmarks.suite.runs.store import (
@@ -31,7 +27,6 @@ from benchmarks.suite.runs.store import (
     run_path,
 )
 from botorch_pref.feedback import Comparisons
-from botorch_pref.simulation.duel_loop import run_duels
 from botorch_pref.simulation.problems import make_problem
 
 
@@ -41,13 +36,6 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("played")
     assert not run_cells(CELLS, folder, jobs=1)
     return folder
-
-
-@pytest.fixture
-def batched(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script's module, as it is imported by the script beside it."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    return import_module("batched_duels")
 
 
 def rows_of(folder: Path, cell: Cell) -> list[dict[str, str]]:
@@ -124,42 +112,6 @@ def test_each_seed_and_stream_has_draws_of_its_own() -> None:
     again = [float(torch.rand((), generator=judge_generator(*key))) for key in keys]
     assert first == again
     assert len(set(first)) == len(keys)
-
-
-def test_a_run_agrees_with_the_batch_on_its_answers_duel_by_duel(
-    batched: ModuleType,
-) -> None:
-    """The suite and `screen_rules.py` think the same of the same answers."""
-    setting, seed = Setting("hartmann6", "probit", 0.3), 4
-    problem = make_problem(setting.problem)
-    judge = make_judge(setting, problem.utility, seed)
-    generator = torch.Generator().manual_seed(seed)
-    player = make_player(Rule("ep", "random"), problem.dim, True, 5, generator)
-    winners = losers = torch.zeros(1, 0, problem.dim, dtype=torch.double)
-    first = torch.Generator().manual_seed(seed)
-    points = torch.rand(5, 2, problem.dim, generator=first, dtype=torch.double)
-    drawn = judge_generator(seed)
-    model = None
-    for duel in run_duels(player.propose, judge, player.fit, 9):
-        pair = torch.stack([duel.proposal.challenger, duel.proposal.opponent])
-        if duel.number < 5:
-            assert torch.equal(pair, points[duel.number])
-        errors = 0.3 * torch.randn(2, generator=drawn, dtype=torch.double)
-        heard = problem.utility(pair) + errors
-        assert duel.challenger_won is bool(heard[0] >= heard[1])
-        won, lost = heard.argmax(), heard.argmin()
-        winners = torch.cat([winners, pair[won].reshape(1, 1, -1)], 1)
-        losers = torch.cat([losers, pair[lost].reshape(1, 1, -1)], 1)
-        if duel.number < 4:
-            continue
-        if model is not None:
-            mean, variance = model.difference(*pair.reshape(2, 1, 1, -1))
-            win = ndtr(float(mean / (2 + variance).sqrt()))
-            # Both stop near the same maximum of the evidence.
-            assert win == pytest.approx(duel.probability, abs=2e-3)
-        prior = batched.Prior.of_duel_kernel(problem.dim)
-        model = batched.BatchedDuels(prior, winners, losers, 1.0, model)
-        assert torch.equal(model.incumbent()[0], duel.incumbent)
 
 
 @pytest.mark.slow

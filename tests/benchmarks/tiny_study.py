@@ -14,6 +14,7 @@ CELLS = list(STUDY.cells())
 def row(rule: Rule, seed: int, duel: int, regret: float, **other: float) -> dict:
     kept = {"study": "tiny", "problem": "p", "judge": "exact", "noise": 0.0}
     kept |= {"model": rule.model, "acquisition": rule.acquisition}
+    kept |= {"options": rule.options, "answer": rule.answer}
     kept |= {"seed": seed, "duel": duel, "regret_recommended": regret}
     kept |= {"regret_best_shown": 0.0, "seconds": 2.0 * duel, "chosen": duel // 2}
     kept |= {"distance": 0.5, "repeated": 0, "told_apart": 1.0, "tied": 0}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.suite.cell import Rule
@@ -40,10 +41,11 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         The claim; what is compared; the number of pairs of runs from the same start,
         and of starts; the share of pairs in which the rule is better, ties a half, with
         the interval of `DECIDED` standard errors around the centre by `share_of`, which
-        no problem's scale enters; the settings in which its median is lower; and what
-        follows: an interval without a half decides. Pairs that share problem and seed,
-        and differ in the judge, are alike: they count as one start, with the mean of
-        their scores.
+        no problem's scale enters; the mean figure of the better rule in units of the
+        worse one's, the geometric mean over settings; the settings in which its median
+        is lower; and what follows: an interval without a half decides. Pairs that share
+        problem and seed, and differ in the judge, are alike: they count as one start,
+        with the mean of their scores.
     """
     held = ((claim, _pairs(claim, runs)) for claim in claims)
     return pd.DataFrame([_row(claim, pairs) for claim, pairs in held if len(pairs)])
@@ -55,7 +57,10 @@ def _row(claim: Claim, pairs: pd.DataFrame) -> dict[str, str | int]:
     share, centre, error = share_of(starts)
     low = 100 * max(centre - DECIDED * error, 0.0)
     high = 100 * min(centre + DECIDED * error, 1.0)
-    medians = pairs.groupby(SETTING, sort=False).median()
+    settings = pairs.groupby(SETTING, sort=False)
+    medians, means = settings.median(), settings.mean()
+    above = means[(means > 0).all(axis=1)]
+    times = np.exp(np.log(above["better"] / above["worse"]).mean())
     lower = int((medians["better"] < medians["worse"]).sum())
     return {
         "claim": claim.says,
@@ -63,6 +68,7 @@ def _row(claim: Claim, pairs: pd.DataFrame) -> dict[str, str | int]:
         "pairs": len(pairs),
         "starts": len(starts),
         "better in %": f"{100 * share:.0f} ({low:.0f} to {high:.0f})",
+        "times": f"{times:.2f}" if len(above) else "",
         "lower median in": f"{lower} of {len(medians)}",
         "so it": verdict(centre, error),
     }
@@ -96,7 +102,7 @@ def against_reference(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for rule in study.rules:
-        claim = Claim(f"{rule.model}, {rule.acquisition}", rule, study.reference)
+        claim = Claim(rule.title, rule, study.reference)
         pairs = _pairs(claim, runs)
         if rule != study.reference and len(pairs):
             wrong = (_pairs(replace(claim, of="top"), runs) > WRONG).sum()
@@ -132,8 +138,8 @@ def verdict(centre: float, error: float) -> str:
 
 def runs_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
     """The rows of one rule."""
-    model, acquisition = runs["model"], runs["acquisition"]
-    return runs[(model == rule.model) & (acquisition == rule.acquisition)]
+    mine = asdict(rule)
+    return runs[(runs[list(mine)] == pd.Series(mine)).all(axis=1)]
 
 
 def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:

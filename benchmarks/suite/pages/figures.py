@@ -59,10 +59,7 @@ def _draw(
     figure, axes = pyplot.subplots(figsize=(9.0, 4.8), layout="constrained")
     styles, lines = ["-", "--", ":", "-."], {}
     for number, (rule, curve) in enumerate(curves.items()):
-        style, name = (
-            styles[number // 10 % len(styles)],
-            f"{rule.model}, {rule.acquisition}",
-        )
+        style, name = styles[number // 10 % len(styles)], rule.title
         (line,) = axes.plot(curve.index, curve[0.5], style)
         colour = line.get_color()
         axes.fill_between(

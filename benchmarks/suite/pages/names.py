@@ -15,8 +15,9 @@ each option, `logistic` ones a logistic error of this scale for each answer, `la
 answer this share of duels by a coin, `ties` call options the same whose utilities
 differ by no more than this.
 
-A rule is a model and an acquisition function. All models learn their hyper-parameters
-anew after each answer.
+A rule is a model and an acquisition function, and how many options its questions have:
+two, or as many as `best of`, `order of` and `worst of` say. All models learn their
+hyper-parameters anew after each answer.
 
 - `ep`, `laplace`, `skew`: this package's engines with `DuelKernel`. The likelihood's
   noise is {HUMAN_NOISE:g} before a judge who errs and {NOISE:g} before one who does
@@ -28,8 +29,9 @@ anew after each answer.
   `ep-apart` has a model of validity of its own. Others hear only of a very low utility.
 - `pairwise-gp` is BoTorch's, and `optuna` optuna-dashboard's model with its `sampler`.
 
-Acquisition functions choose a challenger of the recommended point (`muc` of the point
-with the largest mean), or both points (`-pair`, and `qeubo`, which is BoTorch's):
+Acquisition functions choose challengers of the recommended point one after the other
+(`muc` of the point with the largest mean; `eubo-joint` all at once), or all points at
+once (`-pair`, and `qeubo`, which is BoTorch's):
 {classes}.
 `random` challengers come from the whole cube. `eiig` has `k` of
 {IMPROVEMENT_WEIGHT:g}, `eiig-0.1` and `eiig-0.5` what they say; `eiig-weighted` weighs

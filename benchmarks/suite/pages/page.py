@@ -15,6 +15,7 @@ from benchmarks.suite.pages.claims import (
 )
 from benchmarks.suite.pages.figures import draw_regrets
 from benchmarks.suite.pages.names import names_section
+from benchmarks.suite.pages.options import options_section
 from benchmarks.suite.pages.screening import screening_section
 from benchmarks.suite.pages.tables import (
     FOR_INTERVAL,
@@ -23,64 +24,76 @@ from benchmarks.suite.pages.tables import (
     UNCLEAR,
     joined,
     markdown,
+    rule_titles,
     setting_title,
     side_by_side,
     table_of,
 )
 from benchmarks.suite.runs.store import read_record
+from benchmarks.suite.studies.own import OPTIONS
 from benchmarks.suite.studies.study import Study
 
 FEWEST = 4
 """Starts from which on regrets are drawn over duels."""
 
-_HEAD = f"""# Benchmarks
+ENOUGH = 10
+"""Starts from which on each setting has a table of its own."""
+
+_HEAD = """# Benchmarks
 
 Made by `python -m benchmarks.suite report --page docs/benchmarks.md` from what lies in
-`benchmarks/records`; nothing here is written by hand. The
-[suite](../benchmarks/README.md) says how the runs are repeated, [Names](#names) what
-the rules, problems and judges are.
-
-All rules of a table start with the same random duels from the same seed, and are
-answered by the same judge. Rows with different numbers of *runs* are of different
-starts: compare them by the columns *against the reference*.
-
-- Regret is that of the recommended point (`incumbent`) after the last duel, in units of
-  the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL} runs on;
-  *mean* its standard error. From {FEWEST} starts on median and quartiles are drawn over
-  duels; the dotted line is where questions begin to be chosen.
-- *Against the reference* is the mean difference from the same starts with its standard
-  error, negative where the rule is better; *better in* the number of these starts with
-  less regret. The table of *all settings* compares with the reference as claims do, and
-  counts the wrong optima of both in the same runs. Where no rule has {FEWEST} starts,
-  one table has the medians of *each setting*.
-- *Wrong optimum* counts runs that recommend a point on a hill whose top is more than
-  {WRONG:g} below the best.
-- Of the chosen questions, *near copies* are of two points nearer than {NEAR:g} in the
-  unit cube; *repeated* were asked before; *unclear early* are, of those before the last
-  third, of two points that the judge tells apart less than {100 * UNCLEAR:.0f} % of the
-  time. *Invalid shown* are points of a run that are not valid, where some are not.
-- Seconds are of the processor, for one proposal and one fit.
+`benchmarks/records`; nothing here is written by hand.
+[How to read](#how-to-read-the-tables) is below, [what is not decided](#not-decided) and
+the [names](#names) of rules, problems and judges are at the end.
 """
 
 _CLAIMS = """
-## What holds
+## {title}
 
-A claim is held against all pairs of runs from the same start, over all settings:
-*better in* is the share of pairs in which its rule has *less* of what the claim is of,
-ties a half. No problem's scale enters, nor by how much a rule is better: one that is
-often a little better and at times far off can win here, and has its mean and its wrong
-optima in the tables of the study.
+{about}
 
-Runs of one problem from one seed before several judges are alike, and count as one of
-the *starts*. The interval, of two standard errors, is that of as many coins, with two
-won and two lost added (Agresti and Coull 1998), and decides where a half is not in it.
-It speaks of other starts on these problems, not of other problems. Of twenty claims
-about rules that are alike, one would be decided.
+{table}
+"""
+
+_HOLDS = """Each claim is held against pairs of runs from the same start: the share in
+which its rule has *less*, with an interval of two standard errors, and its mean as a
+multiple (*times*) of the other rule's."""
+
+_NOT = "By the same rule, these are decided the other way."
+
+_OPEN = """A half lies in the interval, for want of starts or of a difference. Of
+{claims} claims {missing} have no pair of runs yet, and are not listed."""
+
+_READING = f"""
+## How to read the tables
+
+All rules of a table start with the same random questions from the same seed, and are
+answered by the same judge. Rows with different numbers of *runs* are of different
+starts: compare them by the columns *against the reference*.
+
+- Regret is that of the recommended point (`incumbent`) after the last question, in
+  units of the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL}
+  runs on; *mean* its standard error. From {FEWEST} starts on quartiles are drawn.
+- *Against the reference* is the mean difference from the same starts with its standard
+  error, negative where the rule is better; *better in* the number of these starts with
+  less regret. Studies with fewer than {ENOUGH} starts have one table of medians.
+- *Wrong optimum* counts runs that recommend a point on a hill whose top is more than
+  {WRONG:g} below the best.
+- Of the chosen questions, *near copies* have two options nearer than {NEAR:g} in the
+  unit cube; *repeated* were asked before; *unclear early* are, of those before the last
+  third, without two options that the judge tells apart {100 * UNCLEAR:.0f} % of the
+  time. *Invalid shown* are points of a run that are not valid, where some are not.
+- Seconds are of the processor, for one question and one fit; in a batch of runs, each
+  run's share.
+- A claim's interval is that of as many coins as there are *starts*, with two won and
+  two lost added (Agresti and Coull 1998); several judges of one problem and seed are
+  one start, a tie a half. It speaks of other starts on these problems, not of other
+  problems. Of twenty claims about rules that are alike, one would be decided.
 """
 
 
 def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> str:
-    """The page: what holds, accuracy, each study with results, and what is missing.
+    """The page: what holds, each study with results, accuracy, and what is missing.
 
     Args:
         studies: In their order.
@@ -88,77 +101,95 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
         figures: Folder for the figures, beside the page; None to draw none.
     """
     studies = list(studies)
-    parts = [_HEAD, _what_holds(studies, records), audit_section(records, figures)]
-    parts += [rounds_section(records), screening_section(records)]
-    missing = []
+    held, missing = _held(studies, records)
+    parts = [_HEAD]
+    parts += _claims(held, "holds", "What holds", _HOLDS)
+    parts += _claims(held, "is wrong here", "What does not", _NOT)
+    parts.append(_READING)
+    unplayed = []
     for study in studies:
         runs = read_record(study.record, records)
         if len(runs):
             parts.append(study_section(study, runs, figures))
         else:
-            missing.append(f"- `{study.name}`: {study.asks}")
-    if missing:
+            unplayed.append(f"- `{study.name}`: {study.asks}")
+    parts += [audit_section(records, figures), rounds_section(records)]
+    parts.append(screening_section(records))
+    number = sum(len(study.claims) for study in studies)
+    about = _OPEN.format(claims=number, missing=missing)
+    parts += _claims(held, "is not decided", "Not decided", about)
+    if unplayed:
         parts.append(
             "\n## Declared and not run yet\n\n"
             "Each by `python -m benchmarks.suite run --study NAME`, then `collect`:\n\n"
-            + "\n".join(missing)
+            + "\n".join(unplayed)
             + "\n"
         )
     return "".join([*parts, names_section()])
 
 
-def _what_holds(studies: Sequence[Study], records: Path) -> str:
-    """All claims in one table, with the studies that have more of each."""
-    tables = {
-        study.name: table_of_claims(study.claims, read_record(study.record, records))
+def _held(studies: Sequence[Study], records: Path) -> tuple[pd.DataFrame, int]:
+    """All claims that have runs, with their studies, and how many have none."""
+    tables = [
+        table_of_claims(study.claims, read_record(study.record, records)).assign(
+            study=f"[{study.name}](#{study.name})"
+        )
         for study in studies
-    }
-    linked = [
-        table.assign(study=f"[{name}](#{name})")
-        for name, table in tables.items()
-        if len(table)
     ]
-    if not linked:
-        return ""
-    held, claims = pd.concat(linked), sum(len(study.claims) for study in studies)
-    rest = f"Of {claims} claims {claims - len(held)} have no pair of runs yet."
-    return f"{_CLAIMS}\n{markdown(held)}\n\n{rest}\n"
+    table = pd.concat([t for t in tables if len(t)]) if any(map(len, tables)) else None
+    number = sum(len(study.claims) for study in studies)
+    if table is None:
+        return pd.DataFrame(columns=["so it"]), number
+    return table, number - len(table)
+
+
+def _claims(held: pd.DataFrame, verdict: str, title: str, about: str) -> list[str]:
+    """The section of the claims with a verdict; none where there are none."""
+    these = held[held["so it"] == verdict]
+    if these.empty:
+        return []
+    table = markdown(
+        these[["claim", "less", "starts", "better in %", "times", "study"]]
+    )
+    return [_CLAIMS.format(title=title, about=about, table=table)]
 
 
 def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None) -> str:
-    """The section of a study: what was run, its claims, a table for each setting.
+    """The section of a study: what was run, and a table for each setting.
 
     Args:
         study: What is asked.
         runs: Rows by `play.COLUMNS`, some of which answer it.
         figures: Folder for the figures, beside the page; None to draw none.
     """
+    if study is OPTIONS:
+        return options_section(study, runs)
     reference = study.reference
     settings = f"{study.num_random} random and {study.num_chosen} chosen duels"
-    against = f"reference: {reference.model}, {reference.acquisition}"
+    against = f"reference: {reference.title}"
     table = table_of(study, runs)
     parts = [f"\n## {study.name}\n\n{study.asks}\n\n{settings}; {against}. "]
     parts.append(_what_was_run(study, table))
-    claims = table_of_claims(study.claims, runs)
-    if len(claims):
-        parts.append(f"\n{markdown(claims)}\n")
-    few = table["runs"].max() < FEWEST
+    few = table["runs"].max() < ENOUGH
     drawn = []
-    if figures is not None and not few and not study.runs_of:
+    drawable = table["runs"].max() >= FEWEST and not study.runs_of
+    if figures is not None and drawable:
         drawn = draw_regrets(study, runs, figures)
+    shown = [f"\n![{path.stem}](figures/{path.name})\n" for path in drawn]
     groups = table.groupby(SETTING, sort=False)
     compared = against_reference(study, runs)
     if len(groups) > 1 and len(compared):
         parts.append(f"\n### All settings\n\n{markdown(compared)}\n")
+    if study.runs_of:
+        return "".join(parts)
     if few and len(groups) > 1:
         parts.append(f"\n### Each setting\n\n{markdown(medians(table))}\n")
         parts.append(f"\n### Questions\n\n{markdown(questions(table))}\n")
-        return "".join(parts)
+        return "".join([*parts, *shown])
     for setting, of_setting in groups:
         title = setting_title(*setting)
         parts.append(f"\n### {title}\n\n{markdown(readable(of_setting))}\n")
-    parts += [f"\n![{path.stem}](figures/{path.name})\n" for path in drawn]
-    return "".join(parts)
+    return "".join([*parts, *shown])
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
@@ -168,8 +199,7 @@ def medians(table: pd.DataFrame) -> pd.DataFrame:
         table: Of `table_of`.
     """
     titles = [setting_title(*row) for row in table[SETTING].itertuples(index=False)]
-    rules = joined(table, "{}, {}", "model", "acquisition")
-    told = table.assign(setting=titles, rule=rules)
+    told = table.assign(setting=titles, rule=rule_titles(table))
     grid = told.pivot(index="setting", columns="rule", values="median")
     ranks = grid.rank(axis="columns").mean().sort_values()
     return grid[ranks.index].reset_index()
@@ -181,9 +211,9 @@ def questions(table: pd.DataFrame) -> pd.DataFrame:
     Args:
         table: Of `table_of`.
     """
-    rule = joined(table, "{}, {}", "model", "acquisition")
     shown = ["near copies %", "unclear early %", "repeated %", "invalid", "seconds"]
-    means = table.assign(rule=rule).groupby("rule", sort=False)[shown].mean()
+    by_rule = table.assign(rule=rule_titles(table)).groupby("rule", sort=False)
+    means = by_rule[shown].mean()
     if not means["invalid"].any():
         means = means.drop(columns="invalid")
     return means.reset_index()
@@ -206,7 +236,7 @@ def _what_was_run(study: Study, table: pd.DataFrame) -> str:
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of one setting with figures and their errors side by side."""
     shown = {
-        "rule": joined(table, "{}, {}", "model", "acquisition"),
+        "rule": rule_titles(table),
         **side_by_side(table),
         "wrong optimum": list(table["wrong optimum"]),
     }

@@ -21,7 +21,7 @@ FOR_INTERVAL = 6
 """Runs from which on a median has an interval: the range of fewer covers it in less
 than 95 % of cases."""
 
-RULE = ["model", "acquisition"]
+RULE = ["model", "acquisition", "options", "answer"]
 
 
 def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
@@ -47,8 +47,8 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         last = of_setting[of_setting["duel"] == of_setting["duel"].max()]
         ends = last.set_index([*RULE, "seed"])["regret_recommended"]
         reference = _ends_of(ends, study.reference)
-        for (model, acquisition), of_rule in of_setting.groupby(RULE, sort=False):
-            rule = Rule(model, acquisition)
+        for names, of_rule in of_setting.groupby(RULE, sort=False):
+            rule = Rule(*names)
             if rule not in study.rules:
                 continue
             row = dict(zip(SETTING, setting, strict=True))
@@ -61,9 +61,14 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values([*SETTING, "median"], ignore_index=True)
 
 
-def rule_names(rule: Rule) -> tuple[str, str]:
-    """Model and acquisition function of a rule."""
-    return rule.model, rule.acquisition
+def rule_names(rule: Rule) -> tuple[str, str, int, str]:
+    """What a rule is in a table, by `RULE`."""
+    return rule.model, rule.acquisition, rule.options, rule.answer
+
+
+def rule_titles(table: pd.DataFrame) -> list[str]:
+    """The rule of each row in words."""
+    return [Rule(*names).title for names in table[RULE].itertuples(index=False)]
 
 
 def _ends_of(ends: pd.Series, rule: Rule) -> pd.Series:

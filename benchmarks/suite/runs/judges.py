@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from torch import Generator
+import torch
+from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Setting
 from benchmarks.suite.errors import SuiteError
@@ -89,3 +90,32 @@ def make_judge(setting: Setting, utility: Utility, seed: int) -> Judge:
     if setting.judge not in JUDGES:
         raise SuiteError(f"unknown judge {setting.judge!r}: {', '.join(JUDGES)}")
     return JUDGES[setting.judge](utility, setting.noise, seed)
+
+
+def order_of(judge: Judge, options: Tensor) -> Tensor:
+    """The places of options in a judge's order, the best first.
+
+    Of two options it is her answer. Of more, she perceives the utility of each with an
+    error of its own, as of two.
+
+    Args:
+        judge: Who answers; of more than two options, a `ProbitJudge` without ties.
+        options: `k x d`.
+
+    Raises:
+        SuiteError: She cannot order so many options, or sees no difference.
+    """
+    if len(options) == 2:
+        first_wins = judge(options[0], options[1])
+        if first_wins is None:
+            raise SuiteError("a judge who shrugs cannot order options")
+        return torch.tensor([0, 1] if first_wins else [1, 0])
+    if not isinstance(judge, ProbitJudge) or judge.tie_threshold > 0:
+        raise SuiteError(f"{type(judge).__name__} cannot order {len(options)} options")
+    perceived = judge.utility(options)
+    if judge.noise > 0.0:
+        errors = torch.randn(
+            len(options), generator=judge.generator, dtype=perceived.dtype
+        )
+        perceived = perceived + judge.noise**0.5 * errors
+    return perceived.argsort(descending=True, stable=True)

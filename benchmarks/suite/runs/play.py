@@ -18,6 +18,7 @@ from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.judges import ERRING, make_judge
 from benchmarks.suite.runs.players import make_player
 from botorch_pref.simulation.duel_loop import run_duels
+from botorch_pref.simulation.judges import Judge
 from botorch_pref.simulation.problems import Problem, make_problem
 
 SAME = 1e-3
@@ -30,6 +31,8 @@ COLUMNS = (
     "noise",
     "model",
     "acquisition",
+    "options",
+    "answer",
     "seed",
     "duel",
     "regret_recommended",
@@ -44,11 +47,13 @@ COLUMNS = (
     "warnings",
     "basin_regret",
 )
-"""``seconds`` of the processor for proposal and fit; ``chosen``, not one of the random
-duels that start the run; the ``distance`` of the two points in the unit cube; whether
-the question was ``repeated``; how often the judge would name the better one
-(``told_apart``); whether the answer was ``tied``; how many of the two points were
-``invalid``; how many ``warnings`` there were; and after the last duel
+"""``options`` and ``answer`` of the rule; ``duel``, the number of the question;
+``seconds`` of the processor for proposal and fit, in a batch each run's share;
+``chosen``, not one of the random questions that start the run; the least ``distance``
+of two options in the unit cube; whether the question was ``repeated``; how often the
+judge would name the better one of the two options that she tells apart best
+(``told_apart``); whether the answer was ``tied``; how many of the options were
+``invalid``; how many ``warnings`` there were; and after the last question
 ``basin_regret``, the regret at the top of the hill on which the recommended point
 lies."""
 
@@ -94,38 +99,88 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
     generator = Generator().manual_seed(seed)
     errs = setting.judge in ERRING
     player = make_player(cell.rule, problem.dim, errs, cell.num_random, generator)
-    who = cell.study, setting.problem, setting.judge, f"{setting.noise:g}"
-    what = cell.rule.model, cell.rule.acquisition, str(seed)
-    rows, asked = [], torch.empty(0, 2, problem.dim, dtype=torch.double)
-    best_shown, before = -float("inf"), time.process_time()
     valid = problem.valid if player.hears_validity else None
+    report, before = Report(cell, problem, judge), time.process_time()
     for duel in run_duels(player.propose, judge, player.fit, cell.num_duels, valid):
         spent = time.process_time() - before
         question = torch.stack([duel.proposal.challenger, duel.proposal.opponent])
-        best_shown = max(best_shown, float(problem.utility(question).max()))
-        figures = (
-            float(problem.regret(duel.incumbent)),
-            problem.best - best_shown,
-            spent,
-            int(duel.number >= cell.num_random),
-            float(torch.linalg.vector_norm(question[0] - question[1])),
-            int(is_repeated(question, asked)),
-            told_apart(judge.probability(question[0], question[1])),
-            int(duel.challenger_won is None),
-            _num_invalid(problem, question),
-            len(caught),
-        )
+        tied = duel.challenger_won is None
+        report.add(question, duel.incumbent, spent, tied=tied, warned=len(caught))
         caught.clear()
-        if not all(map(math.isfinite, figures[:2])):
-            raise SuiteError(f"duel {duel.number}: the regret is not a number")
-        last = duel.number == cell.num_duels - 1
-        basin = f"{basin_regret(problem, duel.incumbent):.6g}" if last else ""
-        rows.append(
-            (*who, *what, str(duel.number), *(f"{f:.6g}" for f in figures), basin)
-        )
-        asked = torch.cat([asked, question[None]])
         before = time.process_time()
-    return rows
+    return report.rows
+
+
+class Report:
+    """The rows of one run, question by question.
+
+    Args:
+        cell: The run.
+        problem: What is optimised.
+        judge: Who answers.
+
+    Attributes:
+        rows: By `COLUMNS`.
+    """
+
+    def __init__(self, cell: Cell, problem: Problem, judge: Judge) -> None:
+        self.cell, self.problem, self.judge = cell, problem, judge
+        self.rows: list[tuple[str, ...]] = []
+        self.best_shown = -float("inf")
+        size = cell.rule.options
+        self.asked = torch.empty(0, size, problem.dim, dtype=torch.double)
+
+    def add(
+        self,
+        question: Tensor,
+        recommended: Tensor,
+        seconds: float,
+        *,
+        tied: bool = False,
+        warned: int = 0,
+    ) -> None:
+        """Adds the row of a question that was answered.
+
+        Args:
+            question: `k x d`.
+            recommended: `d` inputs that are recommended after the answer.
+            seconds: That question and fit took.
+            tied: Whether the judge saw no difference.
+            warned: Number of warnings.
+
+        Raises:
+            SuiteError: The regret is not a number.
+        """
+        cell, problem, number = self.cell, self.problem, len(self.rows)
+        self.best_shown = max(self.best_shown, float(problem.utility(question).max()))
+        first, second = torch.triu_indices(len(question), len(question), 1)
+        apart = [
+            told_apart(self.judge.probability(question[i], question[j]))
+            for i, j in zip(first, second, strict=True)
+        ]
+        between = question[first] - question[second]
+        figures = (
+            float(problem.regret(recommended)),
+            problem.best - self.best_shown,
+            seconds,
+            int(number >= cell.num_random),
+            float(torch.linalg.vector_norm(between, dim=-1).min()),
+            int(is_repeated(question, self.asked)),
+            max(apart),
+            int(tied),
+            _num_invalid(problem, question),
+            warned,
+        )
+        if not all(map(math.isfinite, figures[:2])):
+            raise SuiteError(f"duel {number}: the regret is not a number")
+        last = number == cell.num_duels - 1
+        basin = f"{basin_regret(problem, recommended):.6g}" if last else ""
+        setting, rule = cell.setting, cell.rule
+        who = cell.study, setting.problem, setting.judge, f"{setting.noise:g}"
+        what = rule.model, rule.acquisition, str(rule.options), rule.answer
+        told = (f"{figure:.6g}" for figure in figures)
+        self.rows.append((*who, *what, str(cell.seed), str(number), *told, basin))
+        self.asked = torch.cat([self.asked, question[None]])
 
 
 def told_apart(probability: float) -> float:
@@ -134,15 +189,15 @@ def told_apart(probability: float) -> float:
 
 
 def is_repeated(question: Tensor, asked: Tensor) -> bool:
-    """Whether a question was asked before, in either order.
+    """Whether a question was asked before, in any order.
 
     Args:
-        question: `2 x d`.
-        asked: `n x 2 x d`.
+        question: `k x d`.
+        asked: `n x k x d`.
     """
-    both = torch.stack([question, question.flip(0)]).unsqueeze(1)
-    apart = torch.linalg.vector_norm(both - asked, dim=-1).amax(-1)
-    return bool((apart < SAME).any())
+    between = question - asked.unsqueeze(2)
+    apart = torch.linalg.vector_norm(between, dim=-1) < SAME
+    return bool((apart.any(-1).all(-1) & apart.any(-2).all(-1)).any())
 
 
 def _num_invalid(problem: Problem, question: Tensor) -> int:

@@ -10,8 +10,9 @@ from torch import Generator
 from benchmarks.suite.cell import OPTUNA, Rule
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.acquisitions import ACQUISITIONS
+from benchmarks.suite.runs.batch_player import MODELS_OF_BATCHES, WAYS_OF_BATCHES
 from benchmarks.suite.runs.models import LEARNING, MODELS, TRIALS, make_model
-from benchmarks.suite.runs.rivals import OptunaDashboard
+from benchmarks.suite.runs.rivals import RIVALS, OptunaDashboard
 from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
     Fit,
@@ -67,7 +68,7 @@ def make_player(
 
 def needs(rule: Rule) -> str:
     """Software that a rule needs and that is not installed; empty if none is."""
-    missing = rule == OPTUNA and find_spec("optuna_dashboard") is None
+    missing = rule.model == OPTUNA.model and find_spec("optuna_dashboard") is None
     return "optuna-dashboard" if missing else ""
 
 
@@ -77,11 +78,15 @@ def check_rule(rule: Rule) -> None:
     Raises:
         SuiteError: One is not; the message lists those that are.
     """
-    if rule == OPTUNA:
+    if rule.model == OPTUNA.model:
         return
+    models = [*LEARNING, *MODELS, *TRIALS]
+    if rule.options > 2:
+        models = [*MODELS_OF_BATCHES, *RIVALS]
     tables = (
-        ("model", rule.model, [*LEARNING, *MODELS, *TRIALS]),
-        ("acquisition", rule.acquisition, [*ACQUISITIONS, RANDOM]),
+        ("model", rule.model, models),
+        ("acquisition", rule.acquisition, [*ACQUISITIONS, *WAYS_OF_BATCHES]),
+        ("answer", rule.answer, ["best", "order", "worst"]),
     )
     for what, name, known in tables:
         if name not in known:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption
+from botorch.acquisition.preference import (
+    AnalyticExpectedUtilityOfBestOption,
+    qExpectedUtilityOfBestOption,
+)
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
 from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
-from torch import Tensor
+from botorch.optim.optimize import optimize_acqf
+from botorch.utils.sampling import manual_seed
+from torch import Generator, Tensor
 
+from benchmarks.suite.cell import Rule
 from botorch_pref.acquisition import incumbent
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import EPPreferenceGP
-from botorch_pref.simulation.duel_loop import Proposal
+from botorch_pref.simulation.duel_loop import (
+    NUM_RESTARTS,
+    RAW_SAMPLES,
+    Proposal,
+    index_pairs,
+)
 
 
 def decided(comparisons: Comparisons) -> Tensor:
@@ -117,3 +129,64 @@ class OptunaDashboard:
         for winner, loser in pairs.tolist():
             study.report_preference(trials[winner], trials[loser])
         return study._study
+
+
+RIVALS = ("optuna", "pairwise-gp")
+"""Models of other software."""
+
+
+class RivalOfMany:
+    """Other software in one run whose questions have several options.
+
+    optuna-dashboard shows as many options all the time, hears which is the worst, and
+    replaces that one by what its sampler proposes. `PairwiseGP` is asked about new
+    points, chosen jointly by qEUBO, and hears which is the best.
+
+    Args:
+        rule: Whose model is one of `RIVALS`.
+        dim: Number of inputs `d`.
+        errs: Whether the judge errs, which the software is not told.
+        sources: Of the one run's draws.
+    """
+
+    def __init__(
+        self, rule: Rule, dim: int, errs: bool, sources: Sequence[Generator]
+    ) -> None:
+        (self.source,) = sources
+        self.rule, self.dim, self.optuna = rule, dim, None
+        if rule.model == "optuna":
+            self.optuna = OptunaDashboard(dim, 0, self.source)
+
+    def learn(self, told: Tensor) -> None:
+        """Fits the model of all answers.
+
+        Args:
+            told: The options of all questions, the best first, `1 x m x k x d`.
+        """
+        self.told = told[0]
+        winners, losers = self.told[:, :1], self.told[:, 1:]
+        if self.rule.answer == "worst":
+            winners, losers = self.told[:, :-1], self.told[:, -1:]
+        winners, losers = torch.broadcast_tensors(winners, losers)
+        points, pairs = index_pairs(winners.flatten(0, 1), losers.flatten(0, 1))
+        fit = fit_pairwise_gp if self.optuna is None else self.optuna.fit
+        self.model = fit(points, Comparisons(pairs))
+
+    def recommended(self) -> Tensor:
+        """The recommended point, `1 x d`."""
+        return incumbent(self.model).reshape(1, -1)
+
+    def ask(self) -> Tensor:
+        """The next question, `1 x k x d`."""
+        if self.optuna is not None:
+            kept = self.told[-1, :-1]
+            return torch.cat([kept, self.optuna.proposed.unsqueeze(0)]).unsqueeze(0)
+        with manual_seed(int(torch.randint(2**31, (), generator=self.source))):
+            found, _ = optimize_acqf(
+                qExpectedUtilityOfBestOption(pref_model=self.model),
+                bounds=torch.tensor([[0.0], [1.0]]).double().expand(2, self.dim),
+                q=self.rule.options,
+                num_restarts=NUM_RESTARTS,
+                raw_samples=RAW_SAMPLES,
+            )
+        return found.detach().unsqueeze(0)

@@ -1,4 +1,4 @@
-"""Many runs: here, on all cores, or on a cluster; each is written as it ends."""
+"""Many runs: here, on all cores, or on a cluster; each batch is written as it ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from benchmarks.suite.cell import Cell
-from benchmarks.suite.runs.play import Outcome, play
+from benchmarks.suite.runs.batch import batches, play_together
+from benchmarks.suite.runs.play import Outcome
 from benchmarks.suite.runs.store import check_writable, is_done, write_run
 
 
@@ -60,24 +61,31 @@ def _outcomes(
     cells: Sequence[Cell], jobs: int, scheduler: str | None
 ) -> Iterator[Outcome]:
     """Outcomes as they come, in any order."""
+    together = batches(cells)
     if scheduler is not None:
-        yield from _on_cluster(cells, scheduler)
+        found = _on_cluster(together, scheduler)
     elif jobs == 1:
-        yield from map(play, cells)
+        found = map(play_together, together)
     else:
-        yield from _on_cores(cells, jobs)
+        found = _on_cores(together, jobs)
+    for outcomes in found:
+        yield from outcomes
 
 
-def _on_cores(cells: Sequence[Cell], jobs: int) -> Iterator[Outcome]:
+def _on_cores(
+    together: Sequence[Sequence[Cell]], jobs: int
+) -> Iterator[Sequence[Outcome]]:
     import joblib
 
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    yield from parallel(joblib.delayed(play)(cell) for cell in cells)
+    yield from parallel(joblib.delayed(play_together)(cells) for cells in together)
 
 
-def _on_cluster(cells: Sequence[Cell], scheduler: str) -> Iterator[Outcome]:
+def _on_cluster(
+    together: Sequence[Sequence[Cell]], scheduler: str
+) -> Iterator[Sequence[Outcome]]:
     import joblib
     from dask.distributed import Client
 
     with Client(scheduler), joblib.parallel_config(backend="dask"):
-        yield from _on_cores(cells, -1)
+        yield from _on_cores(together, -1)

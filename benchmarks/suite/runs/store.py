@@ -18,7 +18,8 @@ from benchmarks.suite.cell import Cell
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.play import COLUMNS, Outcome
 
-_RUN = ["problem", "judge", "noise", "model", "acquisition", "seed"]
+_RULE = ["model", "acquisition", "options", "answer"]
+_RUN = ["problem", "judge", "noise", *_RULE, "seed"]
 _HEAD = ",".join(COLUMNS) + "\n"
 
 
@@ -176,7 +177,7 @@ def _names(cell: Cell) -> tuple[str | float, ...]:
     """Values that set a run apart in a record, by `_RUN`."""
     setting, rule = cell.setting, cell.rule
     who = setting.problem, setting.judge, setting.noise
-    return *who, rule.model, rule.acquisition, cell.seed
+    return *who, rule.model, rule.acquisition, rule.options, rule.answer, cell.seed
 
 
 def differences(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks.suite.studies.own import DEFAULTS, INFERENCE, PEOPLE
+from benchmarks.suite.studies.own import DEFAULTS, INFERENCE, OPTIONS, PEOPLE
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
 
 STUDIES = {
     study.name: study
     for study in (
+        OPTIONS,
         DEFAULTS,
         INFERENCE,
         PEOPLE,

@@ -9,6 +9,19 @@ from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import BESIDE_PEERS, DEFAULT, PEERS, all_rules
 from benchmarks.suite.studies.study import Study
 
+MORE_OPTIONS = (
+    *(
+        Rule("ep", acquisition, size)
+        for acquisition in ("exploring-eiig", "eubo", "hbei", "thompson", "qeubo")
+        for size in (3, 4)
+    ),
+    Rule("ep", "exploring-eiig", 4, "order"),
+    Rule("ep", "eubo-joint", 4),
+    Rule("ep", "random", 4),
+    Rule("pairwise-gp", "qeubo", 4),
+    Rule("optuna", "sampler", 4, "worst"),
+)
+
 DEFAULTS = Study(
     "default",
     "Which rule, model and kernel should ask by default, of people who never err and "
@@ -29,6 +42,7 @@ DEFAULTS = Study(
         *PEERS,
     ),
     reference=DEFAULT,
+    also=(Rule("ep", "thompson"), *MORE_OPTIONS),
     claims=(
         *BESIDE_PEERS,
         *(
@@ -64,8 +78,61 @@ DEFAULTS = Study(
     ),
 )
 
+OPTIONS = replace(
+    DEFAULTS,
+    name="options",
+    asks="How many options should a question have, and what should its answer name?",
+    rules=(
+        DEFAULT,
+        *all_rules(("ep",), ("eubo", "hbei", "thompson", "eubo-pair", "random")),
+        Rule("pairwise-gp", "qeubo"),
+        Rule("optuna", "sampler"),
+        *MORE_OPTIONS,
+    ),
+    also=(),
+    claims=(
+        Claim(
+            "The best of three is better than duels, question by question.",
+            Rule("ep", "exploring-eiig", 3),
+            DEFAULT,
+        ),
+        Claim(
+            "The best of four is better than duels, question by question.",
+            Rule("ep", "exploring-eiig", 4),
+            DEFAULT,
+        ),
+        Claim(
+            "The best of four is better than the best of three.",
+            Rule("ep", "exploring-eiig", 4),
+            Rule("ep", "exploring-eiig", 3),
+        ),
+        Claim(
+            "To rank four is better than to name the best.",
+            Rule("ep", "exploring-eiig", 4, "order"),
+            Rule("ep", "exploring-eiig", 4),
+        ),
+        Claim(
+            "The best of four, the incumbent among them, is better than qEUBO's four.",
+            Rule("ep", "exploring-eiig", 4),
+            Rule("ep", "qeubo", 4),
+        ),
+        Claim(
+            "The best of four is better than optuna-dashboard's four, the worst named.",
+            Rule("ep", "exploring-eiig", 4),
+            Rule("optuna", "sampler", 4, "worst"),
+        ),
+        Claim(
+            "The best of four is better than `PairwiseGP` with qEUBO of four.",
+            Rule("ep", "exploring-eiig", 4),
+            Rule("pairwise-gp", "qeubo", 4),
+        ),
+    ),
+    runs_of="default",
+)
+
 INFERENCE = replace(
     DEFAULTS,
+    also=(),
     name="inference",
     asks="What is better inference worth in regret, with the same rule?",
     rules=(

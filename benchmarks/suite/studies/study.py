@@ -25,6 +25,7 @@ class Study:
         claims: Of the source, or ours, that the runs decide.
         runs_of: Name of another study with the same settings, whose runs answer this
             question too; empty for a study with runs of its own.
+        also: Rules that are run for another study, which has no runs of its own.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Study:
     num_chosen: int = 25
     claims: tuple[Claim, ...] = ()
     runs_of: str = ""
+    also: tuple[Rule, ...] = ()
 
     @property
     def record(self) -> str:
@@ -53,7 +55,7 @@ class Study:
             return
         for seed in range(self.num_seeds):
             for setting in self.settings:
-                for rule in self.rules:
+                for rule in (*self.rules, *self.also):
                     yield Cell(
                         self.name,
                         setting,

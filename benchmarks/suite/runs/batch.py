@@ -1,0 +1,145 @@
+"""Questions of several runs at once, answered run by run."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from benchmarks.suite.cell import Cell, Rule
+from benchmarks.suite.runs.batch_player import (
+    MODELS_OF_BATCHES,
+    WAYS_OF_BATCHES,
+    BatchPlayer,
+    uniform,
+)
+from benchmarks.suite.runs.judges import ERRING, make_judge, order_of
+from benchmarks.suite.runs.play import Outcome, Report, play
+from benchmarks.suite.runs.rivals import RivalOfMany
+from botorch_pref.simulation.problems import make_problem
+
+
+class Player(Protocol):
+    """Who asks, and learns from the answers, in several runs at once."""
+
+    def learn(self, told: Tensor) -> None:
+        """Learns from all answers so far.
+
+        Args:
+            told: The options of all questions, each with the best first,
+                `num_runs x m x k x d`.
+        """
+        ...
+
+    def recommended(self) -> Tensor:
+        """The recommended points, `num_runs x d`."""
+        ...
+
+    def ask(self) -> Tensor:
+        """The next question of each run, `num_runs x k x d`."""
+        ...
+
+
+MakePlayer = Callable[[Rule, int, bool, Sequence[Generator]], Player]
+"""From a rule, the number of inputs, whether the judge errs, and each run's draws."""
+
+
+def batches(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Runs that are played together: of one rule in one setting, where they can be.
+
+    Args:
+        cells: The runs.
+    """
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        alike = f"{cell.key.rpartition('_')[0]} of {cell.study}"
+        name = alike if _in_batches(cell) else f"{cell.key} of {cell.study}"
+        groups.setdefault(name, []).append(cell)
+    return list(groups.values())
+
+
+def _in_batches(cell: Cell) -> bool:
+    """Whether `BatchPlayer` plays a run.
+
+    It hears of no ties, and of no points that are not valid.
+    """
+    rule, setting = cell.rule, cell.setting
+    known = rule.model in MODELS_OF_BATCHES and rule.acquisition in WAYS_OF_BATCHES
+    return known and setting.judge != "ties" and not make_problem(setting.problem).valid
+
+
+def play_together(cells: Sequence[Cell]) -> list[Outcome]:
+    """Plays one of `batches`.
+
+    Args:
+        cells: The runs.
+    """
+    if _in_batches(cells[0]):
+        return play_batch(cells)
+    if cells[0].rule.options > 2:
+        return play_batch(cells, RivalOfMany)
+    return [play(cell) for cell in cells]
+
+
+def play_batch(
+    cells: Sequence[Cell], make_player: MakePlayer = BatchPlayer
+) -> list[Outcome]:
+    """Plays cells that differ in their seeds alone, on one thread.
+
+    Args:
+        cells: The runs.
+        make_player: Makes who asks and learns.
+
+    Returns:
+        An outcome for each cell; what goes wrong is part of all of them.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            reports = _reports(cells, make_player, caught)
+            return [Outcome(report.cell, tuple(report.rows)) for report in reports]
+    except Exception:
+        error = traceback.format_exc()
+        return [Outcome(cell, error=error) for cell in cells]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _reports(
+    cells: Sequence[Cell], make_player: MakePlayer, caught: list[Any]
+) -> list[Report]:
+    cell = cells[0]
+    problem, size = make_problem(cell.setting.problem), cell.rule.options
+    judges = [make_judge(c.setting, problem.utility, c.seed) for c in cells]
+    reports = [
+        Report(c, problem, judge) for c, judge in zip(cells, judges, strict=True)
+    ]
+    sources = [Generator().manual_seed(c.seed) for c in cells]
+    player = make_player(cell.rule, problem.dim, cell.setting.judge in ERRING, sources)
+    told = torch.empty(len(cells), 0, size, problem.dim, dtype=torch.double)
+    before = time.process_time()
+    for number in range(cell.num_duels):
+        if number < cell.num_random:
+            question = uniform(sources, size, problem.dim)
+        else:
+            question = player.ask()
+        orders = torch.stack(
+            [order_of(judge, q) for judge, q in zip(judges, question, strict=True)]
+        )
+        ordered = question.gather(1, orders.unsqueeze(-1).expand_as(question))
+        told = torch.cat([told, ordered.unsqueeze(1)], 1)
+        player.learn(told)
+        best = player.recommended()
+        spent = (time.process_time() - before) / len(cells)
+        for report, q, point in zip(reports, question, best, strict=True):
+            report.add(q, point, spent, warned=len(caught))
+        caught.clear()
+        before = time.process_time()
+    return reports

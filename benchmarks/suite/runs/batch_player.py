@@ -1,0 +1,477 @@
+"""Players of batches: one model of all runs of a rule, and what asks by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.preference import qExpectedUtilityOfBestOption
+from botorch.models.model import Model
+from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
+from botorch.sampling.normal import SobolQMCNormalSampler
+from gpytorch.kernels import Kernel
+from torch import Generator, Tensor
+
+from benchmarks.suite.cell import Rule
+from botorch_pref.acquisition import (
+    DistinctOptions,
+    DuelingEIIG,
+    DuelingEUBO,
+    DuelingHBEI,
+    DuelingHBUCB,
+    DuelingMUC,
+    DuelingTailedEI,
+    DuelingThompson,
+    DuelingUCB,
+    HallucinatedModel,
+    champion,
+    incumbent,
+)
+from botorch_pref.commands.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.likelihoods import PairwiseProbitLikelihood
+from botorch_pref.models import (
+    DuelKernel,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PreferenceGP,
+    PreferenceMarginalLogLikelihood,
+)
+from botorch_pref.numerics.mixtures import tailed_positive_part
+
+EPSILON = 1 / 3
+"""Share of the questions of `DuelingExploringEIIG` that explore."""
+
+UNIFORM, NEAR, NEARER, RESTARTS = 192, 64, 64, 4
+"""Points that an acquisition function is tried at: drawn from the cube, and around the
+reference with deviations of 0.1 and 0.02; and how many of them are climbed from."""
+
+EVALUATIONS = 60
+"""Of an acquisition function by L-BFGS-B. Most runs converge in forty; where a maximum
+is at the wall of `DistinctOptions`, line searches of a few would take hundreds."""
+
+DRAWS = 64
+"""Draws of utilities behind the expected best of jointly chosen options."""
+
+
+def uniform(sources: Sequence[Generator], *shape: int) -> Tensor:
+    """Uniform draws, `num_runs x shape`, of each run from its own source."""
+    return torch.stack(
+        [torch.rand(shape, generator=source, dtype=torch.double) for source in sources]
+    )
+
+
+class BatchPlayer:
+    """A rule in a batch of runs: what learns from the answers, and what asks.
+
+    Args:
+        rule: Its names.
+        dim: Number of inputs `d`.
+        errs: Whether the judge errs.
+        sources: Of each run's draws.
+    """
+
+    def __init__(
+        self, rule: Rule, dim: int, errs: bool, sources: Sequence[Generator]
+    ) -> None:
+        self.rule, self.sources = rule, sources
+        self.make_model = MODELS_OF_BATCHES[rule.model](dim, errs, len(sources))
+        self.model: PreferenceGP | None = None
+
+    def learn(self, told: Tensor) -> None:
+        """Fits the models of all answers, from where those of fewer ended.
+
+        Args:
+            told: The options of all questions, each with the best first,
+                `num_runs x m x k x d`.
+        """
+        if self.model is None:
+            feedback = answers(told.shape[1], self.rule)
+            self.model = self.make_model(told.flatten(1, 2), feedback)
+        else:
+            last = answers(1, self.rule)
+            self.model = self.model.condition_on_observations(told[:, -1], last)
+        fit(self.model)
+        self.best = incumbent(self.model)
+
+    def recommended(self) -> Tensor:
+        """The recommended points, `num_runs x d`."""
+        return self.best.squeeze(-2)
+
+    def ask(self) -> Tensor:
+        """The next question of each run, `num_runs x k x d`."""
+        assert self.model is not None
+        ways = WAYS_OF_BATCHES[self.rule.acquisition]
+        return ways(self.model, self.best, self.rule.options, self.sources)
+
+
+def answers(number: int, rule: Rule) -> Feedback:
+    """Answers to questions whose options stand in the order of the answer.
+
+    Args:
+        number: Of questions.
+        rule: Says how many options each has, and what an answer names.
+    """
+    places = torch.arange(number * rule.options).view(number, rule.options)
+    if rule.options == 2:
+        return Comparisons(places)
+    if rule.answer == "order":
+        return Rankings(places)
+    if rule.answer == "worst":
+        losers = places[:, -1:].expand_as(places[:, :-1])
+        pairs = torch.stack([places[:, :-1], losers], -1)
+        return Comparisons(pairs.flatten(0, 1))
+    return Choices(places, places[:, 0])
+
+
+MakeModel = Callable[[Tensor, Feedback], PreferenceGP]
+
+
+def models_of(
+    engine: type[PreferenceGP],
+    kernel: Callable[..., Kernel | None],
+    noise: Callable[[bool], float],
+) -> Callable[[int, bool, int], MakeModel]:
+    """Models of a batch of runs.
+
+    Args:
+        engine: Their class.
+        kernel: From the number of inputs and the batch shape; None for the model's own.
+        noise: Of the likelihood, per item, from whether the judge errs.
+    """
+
+    def of_runs(dim: int, errs: bool, runs: int) -> MakeModel:
+        def make(points: Tensor, feedback: Feedback) -> PreferenceGP:
+            return engine(
+                points,
+                feedback=[feedback],
+                covar_module=kernel(dim, torch.Size([runs])),
+                likelihood=PairwiseProbitLikelihood(noise(errs)),
+            )
+
+        return make
+
+    return of_runs
+
+
+MODELS_OF_BATCHES = {
+    "ep": models_of(
+        EPPreferenceGP, DuelKernel, lambda errs: HUMAN_NOISE if errs else NOISE
+    ),
+    "ep-default-prior": models_of(
+        EPPreferenceGP, lambda dim, batch: None, lambda errs: HUMAN_NOISE
+    ),
+    "laplace": models_of(LaplacePreferenceGP, DuelKernel, lambda errs: HUMAN_NOISE),
+    "laplace-little-noise": models_of(
+        LaplacePreferenceGP, DuelKernel, lambda errs: NOISE
+    ),
+}
+"""From the number of inputs, whether the judge errs, and the number of runs."""
+
+
+def fit(model: PreferenceGP) -> None:
+    """Maximises the objective of every model of a batch, each by its own L-BFGS-B."""
+    loss = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    (runs,) = model.batch_shape
+    widths = [p.numel() // runs for p in learned]
+    everyone = torch.cat([p.detach().reshape(runs, -1) for p in learned], 1)
+
+    def place(points: Tensor) -> None:
+        with torch.no_grad():
+            for parameter, part in zip(learned, points.split(widths, 1), strict=True):
+                parameter.copy_(part.reshape(parameter.shape))
+
+    def objective(x: Any, batch_indices: list[int]) -> tuple[Any, Any]:
+        everyone[batch_indices] = torch.tensor(x)
+        place(everyone)
+        values = loss.compute_custom_loss()
+        slopes = torch.autograd.grad(values.sum(), learned)
+        slope = torch.cat([s.reshape(runs, -1) for s in slopes], 1)
+        return (
+            values.detach()[batch_indices].numpy(),
+            slope[batch_indices].numpy(),
+        )
+
+    place(minimised(objective, everyone.clone(), None, 1e-3, 60))
+    model.eval()
+
+
+def minimised(
+    objective: Callable[..., tuple[Any, Any]],
+    start: Tensor,
+    bounds: list[tuple[float, float]] | None,
+    gradient: float,
+    iterations: int,
+) -> Tensor:
+    """Minima of several functions by BoTorch's batched L-BFGS-B."""
+    points, _, _ = fmin_l_bfgs_b_batched(
+        objective,
+        np.ascontiguousarray(start.numpy()),
+        bounds=bounds,
+        factr=1e8,
+        pgtol=gradient,
+        maxiter=iterations,
+        pass_batch_indices=True,
+    )
+    return torch.tensor(points)
+
+
+Ask = Callable[[PreferenceGP, Tensor, int, Sequence[Generator]], Tensor]
+"""From models, incumbents (`num_runs x 1 x d`), the number of options and the sources
+of draws to questions, `num_runs x k x d`."""
+
+MakeOfBatch = Callable[[Model, Tensor, Sequence[Generator]], AcquisitionFunction]
+"""Makes the acquisition function of models, references and sources of draws."""
+
+
+class DistinctInEachRun(DistinctOptions):
+    """`DistinctOptions` with the spread of each run's own values."""
+
+    def _spread(self, points: Tensor) -> Tensor:
+        alone = points.unsqueeze(-2)
+        if self.X_ref is None:
+            alone = torch.stack([points, points.roll(1, -2)], dim=-2)
+        with torch.no_grad():
+            values = self.acquisition(alone.movedim(-3, 0))
+        return values.amax(0) - values.amin(0)
+
+
+class ExploringInEachRun(DuelingEIIG):
+    """`DuelingExploringEIIG` with a draw for each run.
+
+    Args:
+        model: Of all runs.
+        X_ref: `num_runs x 1 x d`.
+        explores: Whether a run explores, `num_runs`.
+    """
+
+    def __init__(self, model: Model, X_ref: Tensor, explores: Tensor) -> None:
+        super().__init__(model, X_ref, k=IMPROVEMENT_WEIGHT)
+        self.explores = explores
+
+    def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
+        """See base class."""
+        refined = super().duel_value(means, variance)
+        return torch.where(
+            self.explores, tailed_positive_part(means, variance), refined
+        )
+
+
+def exploring(
+    model: Model, X_ref: Tensor, sources: Sequence[Generator]
+) -> AcquisitionFunction:
+    """The acquisition function that the library asks by."""
+    explores = uniform(sources, 1).squeeze(-1) < EPSILON
+    return ExploringInEachRun(model, X_ref, explores)
+
+
+def one_by_one(make: MakeOfBatch, anew: bool = False) -> Ask:
+    """The rule whose challengers of a reference are chosen one after the other.
+
+    Args:
+        make: Makes the acquisition function, which has the reference.
+        anew: Whether for each challenger, so that each has draws of its own.
+    """
+
+    def ask(
+        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
+    ) -> Tensor:
+        acquisition = DistinctInEachRun(make(model, X_ref, sources))
+        reference = acquisition.X_ref
+        assert reference is not None
+        found = maximise(acquisition, reference, 1, sources)
+        for _ in range(size - 2):
+            if anew:
+                acquisition = DistinctInEachRun(make(model, X_ref, sources))
+            acquisition.set_X_pending(found)
+            more = maximise(acquisition, reference, 1, sources)
+            found = torch.cat([found, more], -2)
+        return torch.cat([found, reference], -2)
+
+    return ask
+
+
+def at_random(
+    model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
+) -> Tensor:
+    """Random points meet the incumbent."""
+    drawn = uniform(sources, size, X_ref.shape[-1])
+    return torch.cat([drawn[:, : size - 1], X_ref], -2)
+
+
+def jointly(make: Callable[[Model, int], AcquisitionFunction]) -> Ask:
+    """The rule whose options are all new and are chosen at once.
+
+    Args:
+        make: Makes the acquisition function of a model, from a seed of its draws.
+    """
+
+    def ask(
+        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
+    ) -> Tensor:
+        value = make(model, _seed_of(sources))
+        return maximise(value, X_ref, size, sources)
+
+    return ask
+
+
+def expected_best(model: Model, seed: int) -> qExpectedUtilityOfBestOption:
+    """BoTorch's qEUBO of a batch of models."""
+    sampler = SobolQMCNormalSampler(torch.Size([DRAWS]), seed=seed)
+    return qExpectedUtilityOfBestOption(pref_model=model, sampler=sampler)
+
+
+def best_with_incumbent(
+    model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
+) -> Tensor:
+    """The incumbent, and options chosen at once whose best improves on it most."""
+    value = BestWithReference(model, X_ref, _seed_of(sources))
+    return torch.cat([maximise(value, X_ref, size - 1, sources), X_ref], -2)
+
+
+def _seed_of(sources: Sequence[Generator]) -> int:
+    return int(torch.randint(2**31, (), generator=sources[0]))
+
+
+class BestWithReference(AcquisitionFunction):
+    r"""Expected improvement of the best of ``q`` jointly chosen points on a reference.
+
+    .. math:: \alpha(X) = E[\max(\max_i f(x_i) - f(x_r), 0)],
+
+    by fixed quasi-random draws of the utilities.
+
+    Args:
+        model: Of all runs.
+        X_ref: `num_runs x 1 x d`.
+        seed: Of the draws.
+    """
+
+    def __init__(self, model: Model, X_ref: Tensor, seed: int) -> None:
+        super().__init__(model)
+        self.X_ref = X_ref
+        self.sampler = SobolQMCNormalSampler(torch.Size([DRAWS]), seed=seed)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """The value of `batch_shape x q x d` points, `batch_shape`."""
+        reference = self.X_ref.expand(*X.shape[:-2], 1, X.shape[-1])
+        posterior = self.model.posterior(torch.cat([X, reference], -2))
+        drawn = self.sampler(posterior).squeeze(-1)
+        return (drawn.amax(-1) - drawn[..., -1]).mean(0)
+
+
+def own_best(
+    model: Model, X_ref: Tensor, sources: Sequence[Generator]
+) -> AcquisitionFunction:
+    """A believer's expected improvement over the best point of the draw itself."""
+    believed = HallucinatedModel(model, sources[0])
+    return DuelingEUBO(believed, champion(believed))
+
+
+WAYS_OF_BATCHES: dict[str, Ask] = {
+    "random": at_random,
+    "exploring-eiig": one_by_one(exploring),
+    "eiig": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=IMPROVEMENT_WEIGHT)),
+    "eiig-0.1": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.1)),
+    "eiig-0.5": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.5)),
+    "tailed-ei": one_by_one(lambda m, r, g: DuelingTailedEI(m, r)),
+    "ucb": one_by_one(lambda m, r, g: DuelingUCB(m, r)),
+    "muc": one_by_one(lambda m, r, g: DuelingMUC(m, champion(m))),
+    "eubo": one_by_one(lambda m, r, g: DuelingEUBO(m, r)),
+    "hbei": one_by_one(lambda m, r, g: DuelingHBEI(m, r, g[0]), anew=True),
+    "hbei-own-best": one_by_one(own_best, anew=True),
+    "hbucb": one_by_one(lambda m, r, g: DuelingHBUCB(m, r, generator=g[0]), anew=True),
+    "thompson": one_by_one(lambda m, r, g: DuelingThompson(m, r, g[0])),
+    "eubo-pair": jointly(lambda m, seed: DistinctInEachRun(DuelingEUBO(m))),
+    "eubo-joint": best_with_incumbent,
+    "qeubo": jointly(expected_best),
+}
+"""Acquisition functions by name, as a batch of runs is asked by them."""
+
+
+def maximise(
+    acquisition: AcquisitionFunction,
+    X_ref: Tensor,
+    size: int,
+    sources: Sequence[Generator],
+) -> Tensor:
+    """The best points of each run, from uniform starts and ones near the reference.
+
+    Args:
+        acquisition: Of all runs: from `n x num_runs x size x d` to `n x num_runs`.
+        X_ref: `num_runs x 1 x d`.
+        size: How many points are chosen jointly.
+        sources: Of the starts of each run.
+
+    Returns:
+        `num_runs x size x d`.
+    """
+    runs = len(X_ref)
+    X = _starts(X_ref, size, sources).transpose(0, 1)
+    with torch.no_grad():
+        values = torch.cat([acquisition(part) for part in X.split(64)]).T
+    z = values - values.mean(1, keepdim=True)
+    z = z / values.std(1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
+    odds = torch.softmax(2 * z, 1)
+    # The largest of weighted exponential draws: a sample without replacement.
+    drawn = uniform(sources, odds.shape[1]).log() / odds
+    drawn = drawn.scatter(1, values.argmax(1, keepdim=True), 1.0)
+    chosen = drawn.topk(RESTARTS, 1).indices
+    return _climbed(acquisition, X[chosen.T, torch.arange(runs)].contiguous())
+
+
+def _climbed(acquisition: AcquisitionFunction, begin: Tensor) -> Tensor:
+    """The best points of each run that L-BFGS-B comes by, from several starts.
+
+    Args:
+        acquisition: Of all runs.
+        begin: `RESTARTS x num_runs x size x d`.
+
+    Returns:
+        `num_runs x size x d`.
+    """
+    now, best = begin.clone(), begin.clone()
+    highest = torch.full(begin.shape[:2], -torch.inf, dtype=begin.dtype)
+    flat, evaluations = now.view(-1, begin[0, 0].numel()), 0
+
+    def objective(x: Any, batch_indices: list[int]) -> tuple[Any, Any]:
+        nonlocal evaluations
+        if evaluations == EVALUATIONS:
+            raise StopIteration
+        evaluations += 1
+        flat[batch_indices] = torch.tensor(x)
+        points = now.clone().requires_grad_()
+        found = acquisition(points)
+        (slope,) = torch.autograd.grad(found.sum(), points)
+        value = found.detach()
+        better = value > highest
+        best[better], highest[better] = now[better], value[better]
+        slope = torch.nan_to_num(slope).view(flat.shape)
+        return (
+            -value.flatten()[batch_indices].numpy(),
+            -slope[batch_indices].numpy(),
+        )
+
+    with suppress(StopIteration):
+        box = [(0.0, 1.0)] * flat.shape[1]
+        minimised(objective, begin.reshape(flat.shape), box, 1e-5, EVALUATIONS)
+    return best[highest.argmax(0), torch.arange(begin.shape[1])]
+
+
+def _starts(X_ref: Tensor, size: int, sources: Sequence[Generator]) -> Tensor:
+    """Points to start from, `num_runs x n x size x d`."""
+    dim = X_ref.shape[-1]
+    anywhere = uniform(sources, UNIFORM, size, dim)
+    spread = torch.tensor([0.1] * NEAR + [0.02] * NEARER).double()[:, None, None]
+    moved = torch.stack(
+        [
+            torch.randn(len(spread), size, dim, generator=source, dtype=torch.double)
+            for source in sources
+        ]
+    )
+    near = (X_ref.unsqueeze(1) + spread * moved).clamp(0.0, 1.0)
+    return torch.cat([anywhere, near], 1)

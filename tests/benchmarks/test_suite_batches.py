@@ -1,0 +1,236 @@
+"""Runs in one batch: as the serial loop plays them, and of several options."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from botorch.optim import optimize_acqf
+from torch import Generator, Tensor
+
+from benchmarks.suite.cell import Cell, Rule, Setting
+from benchmarks.suite.errors import SuiteError
+from benchmarks.suite.runs import batch_player
+from benchmarks.suite.runs.batch import batches, play_batch, play_together
+from benchmarks.suite.runs.batch_player import (
+    WAYS_OF_BATCHES,
+    BatchPlayer,
+    DistinctInEachRun,
+    answers,
+    exploring,
+    maximise,
+    uniform,
+)
+from benchmarks.suite.runs.judges import make_judge, order_of
+from benchmarks.suite.runs.play import COLUMNS, Outcome, play
+from benchmarks.suite.runs.rivals import RivalOfMany
+from botorch_pref.acquisition import (
+    DistinctOptions,
+    DuelingEIIG,
+    DuelingTailedEI,
+    incumbent,
+)
+from botorch_pref.commands.registry import make_fit
+from botorch_pref.feedback import Choices, Comparisons, Rankings
+from botorch_pref.simulation.duel_loop import index_pairs
+from botorch_pref.simulation.problems import make_problem
+
+ERRING = Setting("hartmann6", "probit", 0.3)
+FIGURES = ("regret_recommended", "regret_best_shown", "distance", "told_apart")
+
+
+def cells_of(rule: Rule, setting: Setting, seeds: range, duels: int) -> list[Cell]:
+    return [Cell("t", setting, rule, seed, 3, duels) for seed in seeds]
+
+
+def figures(outcome: Outcome, names: tuple[str, ...]) -> Tensor:
+    assert not outcome.error, outcome.error
+    places = [COLUMNS.index(name) for name in names]
+    return torch.tensor([[float(row[i]) for i in places] for row in outcome.rows])
+
+
+def told_so_far(size: int, runs: int, questions: int) -> Tensor:
+    """Questions of random points, the best first."""
+    problem = make_problem("hartmann6")
+    sources = [Generator().manual_seed(seed) for seed in range(runs)]
+    X = uniform(sources, questions, size, problem.dim)
+    order = problem.utility(X).argsort(-1, descending=True)
+    return X.gather(2, order.unsqueeze(-1).expand_as(X))
+
+
+def learned(rule: Rule, told: Tensor) -> BatchPlayer:
+    sources = [Generator().manual_seed(seed) for seed in range(len(told))]
+    player = BatchPlayer(rule, told.shape[-1], True, sources)
+    for number in range(2, told.shape[1] + 1):
+        player.learn(told[:, :number])
+    return player
+
+
+@pytest.mark.parametrize(
+    ("model", "setting"),
+    [
+        ("ep", ERRING),
+        ("ep", Setting("sixhumpcamel-narrow")),
+        ("laplace", Setting("branin", "logistic", 2.0)),
+    ],
+)
+def test_runs_of_a_batch_are_those_of_the_serial_loop(
+    model: str, setting: Setting
+) -> None:
+    """Random challengers ask the same of both: all else follows from the models."""
+    cells = cells_of(Rule(model, "random"), setting, range(2, 5), 8)
+    assert batches(cells) == [cells]
+    for cell, outcome in zip(cells, play_together(cells), strict=True):
+        torch.testing.assert_close(
+            figures(outcome, FIGURES), figures(play(cell), FIGURES)
+        )
+
+
+def test_a_batch_asks_what_the_serial_loop_would_ask() -> None:
+    """Of the same answers: as good a challenger by the library's own functions."""
+    told = told_so_far(2, 3, 8)
+    player = learned(Rule("ep", "eiig"), told)
+    question = player.ask()
+    for run, best in enumerate(player.recommended()):
+        points, pairs = index_pairs(*told[run].unbind(1))
+        model = make_fit("ep", errs=True)(points, Comparisons(pairs))
+        assert torch.equal(incumbent(model).squeeze(0), best)
+        assert torch.equal(question[run, 1], best)
+        value = DistinctOptions(DuelingEIIG(model, best.unsqueeze(0), k=0.2))
+        torch.manual_seed(0)
+        _, reached = optimize_acqf(
+            value, torch.tensor([[0.0], [1.0]]).double().expand(2, 6), 1, 8, 512
+        )
+        mine = value(question[run, :1].unsqueeze(0)).detach()
+        # Both may stop at a local maximum; the batch must not do so by much, and the
+        # hyper-parameters of both stop near the same maximum of the evidence.
+        assert float(mine) > float(reached.detach()) - 0.01
+
+
+def test_who_explores_is_drawn_for_each_run() -> None:
+    told = told_so_far(2, 40, 4)
+    player = learned(Rule("ep", "exploring-eiig"), told)
+    model, best = player.model, player.best
+    value = exploring(model, best, player.sources)
+    X = uniform(player.sources, 1, 6)
+    refining = DuelingEIIG(model, best, k=0.2)(X)
+    tailed = DuelingTailedEI(model, best)(X)
+    expected = torch.where(value.explores, tailed, refining)
+    torch.testing.assert_close(value(X), expected)
+    # A third of forty, within three deviations.
+    assert abs(int(value.explores.sum()) - 40 / 3) < 3 * math.sqrt(40 * 2 / 9)
+
+
+def test_near_copies_cost_a_run_what_its_own_values_spread() -> None:
+    told = told_so_far(2, 2, 5)
+    together = learned(Rule("ep", "eiig"), told)
+    value = DistinctInEachRun(DuelingEIIG(together.model, together.best, k=0.2))
+    for run in range(2):
+        alone = learned(Rule("ep", "eiig"), told[run : run + 1])
+        own = DistinctInEachRun(DuelingEIIG(alone.model, alone.best, k=0.2))
+        torch.testing.assert_close(value.weight[run], own.weight[0], rtol=1e-2, atol=0)
+
+
+@pytest.mark.parametrize("acquisition", sorted(WAYS_OF_BATCHES))
+def test_every_rule_asks_of_three_distinct_options(
+    acquisition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("UNIFORM", "NEAR", "NEARER"):
+        monkeypatch.setattr(batch_player, name, 8)
+    size = 2 if acquisition == "eubo-pair" else 3
+    rule = Rule("ep", acquisition, size)
+    cells = cells_of(rule, Setting("sixhumpcamel-narrow", "probit", 0.2), range(2), 5)
+    for outcome in play_together(cells):
+        asked = figures(outcome, ("distance", "chosen", "options"))
+        assert asked[:, 1].tolist() == [0, 0, 0, 1, 1]
+        assert (asked[:, 2] == size).all()
+        # qEUBO has no wall between its options.
+        assert (asked[:, 0] > 0.005).all() or acquisition in ("qeubo", "eubo-joint")
+
+
+def test_the_best_of_all_options_comes_first() -> None:
+    """Choices, rankings and worst ones of the same questions, as feedback."""
+    best, order, worst = (
+        answers(2, Rule("ep", "eubo", 3, answer))
+        for answer in ("best", "order", "worst")
+    )
+    assert isinstance(best, Choices)
+    assert best.chosen.tolist() == [0, 3]
+    assert isinstance(order, Rankings)
+    assert order.orders.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert isinstance(worst, Comparisons)
+    assert worst.pairs.tolist() == [[0, 2], [1, 2], [3, 5], [4, 5]]
+    assert isinstance(answers(2, Rule("ep", "eubo")), Comparisons)
+
+
+def test_a_judge_orders_several_options_as_she_perceives_them() -> None:
+    """Thurstone's first places, by shares of many orders and by long sampling."""
+    options = torch.tensor([[0.0], [0.3], [1.0]]).double()
+    judge = make_judge(Setting("branin", "probit", 0.5), lambda X: X[..., 0], 3)
+    first = torch.stack([order_of(judge, options)[0] for _ in range(4000)])
+    shares = torch.bincount(first, minlength=3) / 4000
+    draws = torch.randn(200_000, 3, generator=Generator().manual_seed(0))
+    heard = (options[:, 0] + 0.5 * draws).argmax(-1)
+    known = torch.bincount(heard, minlength=3) / 200_000
+    # A share of 4,000 has a deviation of at most 0.008.
+    torch.testing.assert_close(shares, known, rtol=0, atol=0.032)
+    never = make_judge(Setting("branin"), lambda X: X[..., 0], 0)
+    assert order_of(never, options).tolist() == [2, 1, 0]
+    shrugs = make_judge(Setting("branin", "ties", 0.5), lambda X: X[..., 0], 0)
+    with pytest.raises(SuiteError, match="cannot order 3 options"):
+        order_of(shrugs, options)
+    with pytest.raises(SuiteError, match="cannot order options"):
+        order_of(shrugs, options[:2])
+
+
+def test_what_no_batch_can_play_is_played_run_by_run() -> None:
+    ties = replace(ERRING, judge="ties")
+    alone = [
+        *cells_of(Rule("skew", "eiig"), ERRING, range(2), 5),
+        *cells_of(Rule("ep", "eiig"), ties, range(2), 5),
+        *cells_of(Rule("ep", "eiig"), Setting("sasena"), range(2), 5),
+        *cells_of(Rule("optuna", "sampler", 4, "worst"), ERRING, range(2), 5),
+    ]
+    assert batches(alone) == [[cell] for cell in alone]
+
+
+def test_a_batch_that_fails_tells_each_of_its_runs() -> None:
+    cells = cells_of(Rule("ep", "eubo"), Setting("branin", "exact", 1.0), range(2), 5)
+    outcomes = play_together(cells)
+    assert [outcome.cell for outcome in outcomes] == cells
+    assert all("an exact judge has noise 0" in o.reason for o in outcomes)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "rule", [Rule("optuna", "sampler", 4, "worst"), Rule("pairwise-gp", "qeubo", 4)]
+)
+def test_other_software_asks_in_its_own_way(rule: Rule) -> None:
+    if rule.model == "optuna":
+        pytest.importorskip("optuna_dashboard", reason="the rival is not installed")
+    (cell,) = cells_of(rule, replace(ERRING, problem="branin"), range(1), 4)
+    ours = play_batch([replace(cell, rule=Rule("ep", "random", 4))])
+    (outcome,) = play_together([cell])
+    first = figures(outcome, ("distance", "told_apart"))[:3]
+    assert torch.equal(first, figures(ours[0], ("distance", "told_apart"))[:3])
+    told = told_so_far(4, 1, 3)
+    player = RivalOfMany(rule, 6, True, [Generator().manual_seed(0)])
+    player.learn(told)
+    question = player.ask()
+    assert question.shape == (1, 4, 6)
+    if rule.model == "optuna":
+        assert torch.equal(question[0, :3], told[0, -1, :3])
+
+
+def test_a_maximum_is_found_in_every_run() -> None:
+    """Quadratic hills with tops of their own."""
+    tops = uniform([Generator().manual_seed(s) for s in range(5)], 1, 3)
+    sources = [Generator().manual_seed(s) for s in range(9, 14)]
+
+    class Hills(torch.nn.Module):
+        def forward(self, X: Tensor) -> Tensor:
+            return -(X - tops).square().sum((-1, -2))
+
+    found = maximise(Hills(), torch.full((5, 1, 3), 0.5).double(), 1, sources)
+    torch.testing.assert_close(found, tops, rtol=0, atol=1e-4)
