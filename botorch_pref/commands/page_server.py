@@ -25,7 +25,6 @@ import torch
 import uvicorn
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import DerivedParameter
-from starlette.applications import Starlette
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
@@ -49,7 +48,7 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
     experiment = _experiment(given, options)
     notes = _note_warnings(given.storage, given.name)
     token = _token(given.storage)
-    app = _app(experiment, options, token)
+    app = make_app(experiment, token=token, **_sized(experiment, options))
     _print_address(given.host, listening.getsockname()[1], token)
     print(f"warnings:  {notes}, where models have any, and with the findings")
     print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
@@ -65,12 +64,10 @@ _AT_A_GLANCE = 4
 inputs are many, and as much elsewhere in half the questions (`docs/benchmarks.md`)."""
 
 
-def _app(
-    experiment: PreferenceExperiment, options: dict[str, Any], token: str | None = None
-) -> Starlette:
-    """The page of an experiment, with a size of questions that suits it by default."""
+def _sized(experiment: PreferenceExperiment, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of the page, with a size of questions that suits the experiment."""
     size = options["size"] or _size(experiment, options["kinds"])
-    return make_app(experiment, token=token, **(options | {"size": size}))
+    return options | {"size": size}
 
 
 def _size(experiment: PreferenceExperiment, kinds: list[str] | None) -> int:
@@ -138,7 +135,7 @@ def _experiment(
             experiment = PreferenceExperiment.create(
                 given.name, parameters=parameters, storage=trial
             )
-            _app(experiment, options)
+            make_app(experiment, **_sized(experiment, options))
         # Either there is one already, or it cannot be kept: `resume` says which.
         with suppress(StorageError):
             return PreferenceExperiment.create(
@@ -147,7 +144,7 @@ def _experiment(
     experiment = PreferenceExperiment.resume(
         given.name, storage=given.storage, parameters=parameters or None
     )
-    _app(experiment, options)
+    make_app(experiment, **_sized(experiment, options))
     return experiment
 
 
