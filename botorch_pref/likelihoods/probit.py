@@ -281,7 +281,9 @@ def ranking_factors(
     """
     better, worse = orders[..., :-1], orders[..., 1:]
     lengths = (orders >= 0).sum(-1, keepdim=True).to(noise)
-    independent = (2 - 2 * (math.pi / lengths).cos()).expand(worse.shape)
+    # A cosine by a sine that is exactly 0 for two items, whose noise is not shared.
+    cosine = (0.5 * math.pi * (lengths - 2) / lengths).sin()
+    independent = (2 - 2 * cosine).expand(worse.shape)
     neighbours = torch.ones(worse.shape[-1] - 1, dtype=noise.dtype, device=noise.device)
     neighbours = neighbours.diag(1) + neighbours.diag(-1)
     shared = torch.diag_embed(2 - independent) - neighbours

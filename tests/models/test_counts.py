@@ -218,6 +218,17 @@ def test_repeats_are_merged_across_copies_of_points(
     torch.testing.assert_close(apart.log_evidence(), once.log_evidence())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_ranking_of_two_is_one_more_duel(dtype: torch.dtype) -> None:
+    """Two items share no noise, so that EP is exact about both answers together."""
+    points = torch.tensor([[0.1], [0.6]], dtype=dtype)
+    rows = torch.tensor([[0, 1]])
+    both = EPPreferenceGP(points, feedback=[Comparisons(rows), Rankings(rows)])
+    twice = EPPreferenceGP(points, Comparisons(rows, pair_counts=torch.tensor([2])))
+    found, truth = both.log_evidence(), twice.log_evidence()
+    torch.testing.assert_close(found, truth, rtol=4 * torch.finfo(dtype).eps, atol=0)
+
+
 def test_regression_counts() -> None:
     X = torch.rand(5, 2, generator=Generator().manual_seed(0), dtype=DOUBLE)
     told = [
