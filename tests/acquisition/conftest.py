@@ -12,7 +12,7 @@ from linear_operator import to_linear_operator
 from torch import Tensor
 
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
-from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
+from botorch_pref.posteriors import SkewNormalPosterior
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,7 +13,7 @@ from botorch_pref.models import EPPreferenceGP
 
 pytest.importorskip("numpyro")
 
-from botorch_pref.models.fully_bayesian import (
+from botorch_pref.models import (
     FullyBayesianEPPreferenceGP,
 )
 

@@ -12,9 +12,12 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from espresso import QUICK_FIT, better, create
 
-from botorch_pref.acquisition import incumbent, register_acquisition
+from botorch_pref.acquisition import (
+    DifferenceAcquisition,
+    incumbent,
+    register_acquisition,
+)
 from botorch_pref.acquisition import registration as registry
-from botorch_pref.acquisition.base import DifferenceAcquisition
 from botorch_pref.ax import (
     PreferenceExperiment,
     PreferenceGenerators,

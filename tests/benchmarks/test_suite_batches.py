@@ -32,8 +32,8 @@ from botorch_pref.acquisition import (
 )
 from botorch_pref.commands.registry import make_fit
 from botorch_pref.feedback import Choices, Comparisons, Rankings
+from botorch_pref.simulation import make_problem
 from botorch_pref.simulation.duel_loop import index_pairs
-from botorch_pref.simulation.problems import make_problem
 
 ERRING = Setting("hartmann6", "probit", 0.3)
 FIGURES = ("regret_recommended", "regret_best_shown", "distance", "told_apart")

@@ -27,7 +27,7 @@ from benchmarks.suite.runs.store import (
     run_path,
 )
 from botorch_pref.feedback import Comparisons
-from botorch_pref.simulation.problems import make_problem
+from botorch_pref.simulation import make_problem
 
 
 @pytest.fixture(scope="module")

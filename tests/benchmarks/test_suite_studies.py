@@ -15,7 +15,7 @@ from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.studies.calibration import probit_deviation, tie_threshold
 from benchmarks.suite.studies.own import ERRORS
 from benchmarks.suite.studies.study import Study
-from botorch_pref.simulation.problems import make_problem
+from botorch_pref.simulation import make_problem
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)

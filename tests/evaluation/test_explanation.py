@@ -22,12 +22,12 @@ from botorch_pref import (
     SkewPreferenceGP,
     Validity,
 )
-from botorch_pref.evaluation.explanation import (
+from botorch_pref.evaluation import (
     EvidenceProfile,
     evidence_profile,
     feature_effect,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
 ENGINES = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]

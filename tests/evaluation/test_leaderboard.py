@@ -18,7 +18,7 @@ from botorch_pref import (
 )
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation import leaderboard
-from botorch_pref.models.raters import GroupUtility, rater_covar_module
+from botorch_pref.models import GroupUtility, rater_covar_module
 
 
 class Independent(Model):

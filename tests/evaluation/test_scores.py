@@ -33,15 +33,15 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref.evaluation import predictive_log_probability
-from botorch_pref.evaluation import scores as module
-from botorch_pref.evaluation.scores import (
+from botorch_pref.evaluation import (
     comparison_auc,
     item_values,
     ordered_pairs,
     positive_ratio,
+    predictive_log_probability,
     top_k_value,
 )
+from botorch_pref.evaluation import scores as module
 
 NOISE = 0.4
 POINTS = torch.linspace(0, 1, 5, dtype=torch.float64).unsqueeze(-1)

@@ -17,11 +17,12 @@ from torch import Tensor
 from botorch_pref import Choices, Comparisons, Ratings
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation import (
+    answer_agreement,
     best_probability,
+    connected_components,
     remaining_gain,
     stopping_advice,
 )
-from botorch_pref.evaluation.progress import answer_agreement, connected_components
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import LogitLink, PairwiseProbitLikelihood, ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP

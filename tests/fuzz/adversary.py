@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from botorch_pref import EPPreferenceGP, SkewPreferenceGP
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
 NUM_DRAWS = 128

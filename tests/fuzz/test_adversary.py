@@ -33,8 +33,8 @@ from botorch_pref import (
     Strengths,
     VariationalPreferenceGP,
 )
-from botorch_pref.inference.gaussian import GaussianSolution
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.inference import GaussianSolution
+from botorch_pref.models import PreferenceGP
 
 # Rounding errors of predictions in units of eps: sums over a dozen of points.
 ROUNDINGS = 100

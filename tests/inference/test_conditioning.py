@@ -15,7 +15,7 @@ from botorch_pref.inference.conditioning import (
     site_posterior,
 )
 from botorch_pref.inference.solvers import PointSolver, RowSolver, choose_solver
-from botorch_pref.linalg.covariance import psd_root
+from botorch_pref.linalg import psd_root
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
     SparseDesign,

@@ -7,13 +7,11 @@ from truths import many_digits, precise_answers
 from truths.engines import expectation_propagation, laplace
 
 from botorch_pref.errors import InferenceWarning
+from botorch_pref.inference import ExpectationPropagation, Laplace, UtilityPrior
 from botorch_pref.inference.conditioning import lost_digits, site_posterior
-from botorch_pref.inference.engine import UtilityPrior
-from botorch_pref.inference.ep import ExpectationPropagation
-from botorch_pref.inference.laplace import Laplace
 from botorch_pref.inference.solvers import PointSolver, RowSolver
 from botorch_pref.likelihoods.box_factors import BoxFactors
-from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
+from botorch_pref.linalg import SparseDesign, pair_rows, point_rows
 
 ENGINES = {"ep": expectation_propagation, "laplace": laplace}
 each_engine = pytest.mark.parametrize("by", ENGINES)

@@ -22,7 +22,7 @@ from botorch_pref.likelihoods import (
     PreferenceLikelihood,
 )
 from botorch_pref.likelihoods.factors import joint_factors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg import SparseDesign
 
 BEFORE, FURTHER = 5, 5
 PROBIT = PairwiseProbitLikelihood(0.5, tie_threshold=0.2)

@@ -25,7 +25,7 @@ from botorch_pref import (
     Validity,
     log_validity_probability,
 )
-from botorch_pref.evaluation.scores import predictive_log_probability
+from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.likelihoods import (
     DensityFactors,
     DuelLink,

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, stack_rows
+from botorch_pref.linalg import SparseDesign, pair_rows, stack_rows
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 

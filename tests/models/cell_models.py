@@ -15,7 +15,7 @@ from botorch_pref import (
     SkewPreferenceGP,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 
 def build(

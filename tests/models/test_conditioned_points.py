@@ -23,7 +23,7 @@ from botorch_pref import (
     SkewPreferenceGP,
     VariationalPreferenceGP,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
 GAUSSIAN = [EPPreferenceGP, LaplacePreferenceGP, VariationalPreferenceGP]

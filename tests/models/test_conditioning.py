@@ -40,7 +40,7 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
 # Not all of them: a point that is known twice, and three that are not.

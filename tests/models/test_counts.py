@@ -33,13 +33,13 @@ from botorch_pref import (
     Rankings,
     SkewPreferenceGP,
 )
-from botorch_pref.evaluation.progress import answer_agreement
+from botorch_pref.evaluation import answer_agreement
 from botorch_pref.evaluation.scores import (
     HeldOutAnswers,
     answer_scores,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
 

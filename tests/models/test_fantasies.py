@@ -25,8 +25,8 @@ from botorch_pref import (
     Validity,
     VariationalPreferenceGP,
 )
-from botorch_pref.inference.skew.solution import UnifiedSkewNormal
-from botorch_pref.posteriors.difference import DuelSampler
+from botorch_pref.inference import UnifiedSkewNormal
+from botorch_pref.posteriors import DuelSampler
 
 DOUBLE = torch.float64
 X = torch.rand(8, 2, generator=torch.Generator().manual_seed(4)).double()

@@ -40,7 +40,7 @@ from botorch_pref import (
     Validity,
     VariationalPreferenceGP,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
 LAPLACE, EP = LaplacePreferenceGP, EPPreferenceGP

@@ -5,8 +5,7 @@ import torch
 
 from botorch_pref.evaluation import EvidenceProfile, FeatureEffect
 from botorch_pref.plotting import draw_drivers, draw_evidence_profile, draw_run
-from botorch_pref.simulation.duel_loop import Duel, Proposal
-from botorch_pref.simulation.run_log import LoggedDuel, RunSettings
+from botorch_pref.simulation import Duel, LoggedDuel, Proposal, RunSettings
 
 BLUE = torch.tensor([0x00, 0x72, 0xB2]) / 255
 ORANGE = torch.tensor([0xD5, 0x5E, 0x00]) / 255

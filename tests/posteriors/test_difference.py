@@ -6,8 +6,8 @@ from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNorm
 from linear_operator import to_linear_operator
 
 from botorch_pref.numerics import mixtures as gaussian_mixture
+from botorch_pref.posteriors import SkewNormalPosterior
 from botorch_pref.posteriors.difference import difference_mixture
-from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 
 def _covariance(*shape: int, seed: int = 0) -> torch.Tensor:

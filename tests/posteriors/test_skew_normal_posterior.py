@@ -12,7 +12,7 @@ from botorch.utils.probability.unified_skew_normal import UnifiedSkewNormal
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
-from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
+from botorch_pref.posteriors import SkewNormalPosterior
 
 F64 = torch.float64
 

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
+from botorch_pref.posteriors import SkewNormalPosterior
 from botorch_pref.posteriors.gaussian import (
     Moments,
     WeightDraws,
     WeightedMoments,
     contrast,
 )
-from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 F64 = torch.float64
 BATCHES = {

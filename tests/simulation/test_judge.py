@@ -5,7 +5,7 @@ import torch
 from scipy.stats import norm
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.simulation.judges import (
+from botorch_pref.simulation import (
     Judge,
     LapsingJudge,
     LogisticJudge,

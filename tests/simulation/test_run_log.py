@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.simulation.duel_loop import Duel, Proposal
+from botorch_pref.simulation import Duel, Proposal
 from botorch_pref.simulation.run_log import (
     LoggedDuel,
     RunSettings,

@@ -14,7 +14,7 @@ from botorch_pref.inference import (
     VariationalBound,
     WarmStart,
 )
-from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods import Factors
 
 Solver = Callable[..., GaussianSolution]
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from truths import many_digits
 
-from botorch_pref.inference.gaussian import GaussianSolution
+from botorch_pref.inference import GaussianSolution
 from botorch_pref.likelihoods.box_factors import BoxFactors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg import SparseDesign
 
 Engine = Callable[[Tensor, Tensor, BoxFactors], GaussianSolution]
 # Points and rows; where rows outnumber points they are solved in another space.

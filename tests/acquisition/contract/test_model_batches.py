@@ -8,9 +8,9 @@ from entries import Acquisition
 from torch import Tensor
 
 from botorch_pref.acquisition import (
+    DuelingAcquisition,
     DuelingEIIG,
 )
-from botorch_pref.acquisition.base import DuelingAcquisition
 from botorch_pref.likelihoods import PairwiseProbitLikelihood, ProbitLink
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 

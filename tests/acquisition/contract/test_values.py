@@ -17,7 +17,7 @@ from botorch_pref.likelihoods import (
     ProbitLink,
 )
 from botorch_pref.models import SkewPreferenceGP
-from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
+from botorch_pref.posteriors import SkewNormalPosterior
 
 
 def probit(noise: float):

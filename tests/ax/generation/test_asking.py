@@ -13,7 +13,7 @@ from botorch.optim.optimize import optimize_acqf
 from espresso import QUICK, QUICK_FIT, better, create
 from showing import triangle
 
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, Settings
 from botorch_pref.ax.generation import asking, search
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.strategy import (
@@ -24,7 +24,6 @@ from botorch_pref.ax.generation.strategy import (
 from botorch_pref.ax.naming import duel_classes
 from botorch_pref.ax.projection import events_of
 from botorch_pref.ax.report import fitted_adapter
-from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 
 CHOOSE_ALL = {"DuelingBALD", "DuelingEUBO", "DuelingKG"}

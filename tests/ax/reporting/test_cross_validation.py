@@ -19,11 +19,10 @@ from scipy.stats import norm
 from showing import A, B, C, D, E, show, tell, triangle
 
 from botorch_pref import DuelKernel, EPPreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.ax import PreferenceExperiment, registration
+from botorch_pref.ax import PreferenceExperiment, Settings, registration
 from botorch_pref.ax.kept_log import KeptLog
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.report import cross_validation
-from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.fully_bayesian import (
     FullyBayesianPreferenceGP,

@@ -10,7 +10,7 @@ from truths.engines import expectation_propagation
 from botorch_pref.inference.gaussian import GaussianTangent
 from botorch_pref.inference.skew.posterior import SkewResult, SkewTangent, skew_gaussian
 from botorch_pref.likelihoods.box_factors import BoxFactors
-from botorch_pref.linalg.sparse_design import pair_rows
+from botorch_pref.linalg import pair_rows
 
 DOUBLE = torch.float64
 LIKE = torch.ones((), dtype=DOUBLE)

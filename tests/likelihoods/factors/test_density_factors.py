@@ -16,7 +16,7 @@ from botorch_pref.errors import InferenceWarning
 from botorch_pref.likelihoods import DensityFactors
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.likelihoods.logit import LogitFactors
-from botorch_pref.linalg.sparse_design import point_rows
+from botorch_pref.linalg import point_rows
 
 DOUBLE = torch.float64
 CAVITIES = [

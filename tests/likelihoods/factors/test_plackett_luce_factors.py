@@ -6,7 +6,7 @@ import torch
 from botorch_pref.feedback import Choices, Rankings
 from botorch_pref.likelihoods import PlackettLuceLikelihood
 from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
-from botorch_pref.linalg.sparse_design import pair_rows
+from botorch_pref.linalg import pair_rows
 
 DOUBLE = torch.float64
 LIKE = torch.zeros((), dtype=DOUBLE)

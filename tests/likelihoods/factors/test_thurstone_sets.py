@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref.likelihoods.probit import choice_factors, ranking_factors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg import SparseDesign
 
 NUM_POINTS = 12
 NOISE = torch.tensor([0.3], dtype=torch.float64)

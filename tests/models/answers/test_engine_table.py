@@ -31,7 +31,7 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 Truth = tuple[Tensor, Tensor, Tensor]
 

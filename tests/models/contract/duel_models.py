@@ -14,7 +14,7 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     Validity,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
 

@@ -24,9 +24,8 @@ from botorch_pref import (
     EPPreferenceGP,
     Validity,
 )
-from botorch_pref.inference.ep import ExpectationPropagation
-from botorch_pref.inference.laplace import Laplace
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.inference import ExpectationPropagation, Laplace
+from botorch_pref.models import PreferenceGP
 
 
 def test_a_deep_copy_is_independent(engine: Engine) -> None:

@@ -17,7 +17,7 @@ from botorch_pref import (
     Ratings,
     incumbent,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 from botorch_pref.posteriors.difference import resolved_variance
 
 DISTANCES = 10.0 ** -torch.arange(1.0, 13.0)

@@ -30,7 +30,7 @@ from botorch_pref import (
     SkewPreferenceGP,
     Validity,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 
 def learnable(engine: Engine, **kwargs: Any) -> PreferenceGP:

@@ -19,7 +19,7 @@ from botorch_pref import (
     choice_probability,
     log_validity_probability,
 )
-from botorch_pref.models.raters import GroupUtility
+from botorch_pref.models import GroupUtility
 
 
 def with_entry(row: int, column: int, value: float) -> Tensor:

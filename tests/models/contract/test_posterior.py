@@ -37,7 +37,7 @@ from botorch_pref import (
     SkewNormalPosterior,
     UnsupportedFeedbackError,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 
 
 @pytest.mark.parametrize("num_points", [7, 12], ids=["points", "rows"])

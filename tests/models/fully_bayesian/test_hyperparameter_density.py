@@ -23,10 +23,10 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
     Validity,
 )
+from botorch_pref.models import PreferenceGP
 from botorch_pref.models.fully_bayesian import (
     HyperparameterDensity,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
 
 POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
 PAIRS = torch.tensor([[1, 0], [2, 1], [3, 0], [2, 3]])

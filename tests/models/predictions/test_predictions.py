@@ -28,16 +28,14 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.likelihoods import ProbitLink
-from botorch_pref.models import choice_probability
+from botorch_pref.models import PreferenceGP, choice_probability
 from botorch_pref.models.answers import model_link
 from botorch_pref.models.predictions import (
     awaiting_answers,
     log_validity_probability,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.posteriors import Moments, SkewNormalPosterior, gaussian_posterior
 from botorch_pref.posteriors.difference import shared_covariance_mixture
-from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
-from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 
 def link_of(likelihood: Likelihood):

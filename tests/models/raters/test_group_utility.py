@@ -20,7 +20,7 @@ from botorch_pref import (
     SkewPreferenceGP,
     incumbent,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP
 from botorch_pref.models.raters import GroupUtility, at_raters, rater_covar_module
 
 DOUBLE = torch.float64
