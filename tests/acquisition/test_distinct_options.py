@@ -84,6 +84,7 @@ def test_pairs_of_new_points(model: Model) -> None:
     assert distinct.X_ref is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("difference", [0.1, 2 * DIFFERENCE])
 def test_the_reference_itself_is_not_asked(
     model: Model, difference: float | Tensor
@@ -100,6 +101,7 @@ def test_the_reference_itself_is_not_asked(
     assert float(((candidate - best) / difference).norm()) > 0.95
 
 
+@pytest.mark.slow
 def test_more_steps_of_the_line_search_lead_to_the_foot_of_the_wall(
     model: Model,
 ) -> None:

@@ -117,12 +117,14 @@ def test_our_models_in_the_generator_that_ax_has(played) -> None:
     assert len(spec.gen(n=1).arms) == 1
 
 
+@pytest.mark.slow
 def test_ax_client_summarises_the_experiment(played) -> None:
     table = played.client().summarize()
     assert len(table) == 6
     assert set(table["trial_status"]) == {"COMPLETED"}
 
 
+@pytest.mark.slow
 def test_an_acquisition_function_of_ones_own_is_asked_by_name(
     tmp_path, monkeypatch
 ) -> None:

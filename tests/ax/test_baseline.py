@@ -24,6 +24,7 @@ def path(tmp_path):
     return tmp_path / "triangle.db"
 
 
+@pytest.mark.slow
 def test_questions_before_the_model_chooses_show_it(path) -> None:
     experiment = triangle(path, baseline=BASELINE, initial=2)
     plain = triangle(path.with_stem("plain"), initial=2)

@@ -119,6 +119,7 @@ def test_ids_alone_are_a_catalogue(tmp_path) -> None:
     assert question.names == ("3", "7")
 
 
+@pytest.mark.slow
 def test_the_report_recommends_by_id_among_rows_alone(tmp_path) -> None:
     draws = np.random.default_rng(5)
     table = pd.DataFrame({"x": draws.random(300), "y": draws.random(300)})

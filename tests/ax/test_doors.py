@@ -197,6 +197,7 @@ TOLD = {
 }
 
 
+@pytest.mark.slow
 def test_no_call_takes_what_is_no_number(tmp_path) -> None:
     path = tmp_path / "doors.db"
     experiment = create(path, initial=9)

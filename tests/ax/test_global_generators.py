@@ -40,6 +40,7 @@ USES: dict[str, Callable[[PreferenceExperiment], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", USES)
 def test_global_generators_are_left_as_they_were(played, use) -> None:
     outcomes = []

@@ -27,6 +27,7 @@ def test_options_differ_and_satisfy_the_search_space(played) -> None:
             assert isinstance(arm.parameters["ratio"], int)
 
 
+@pytest.mark.slow
 def test_questions_are_spread_first_and_then_of_the_model(played) -> None:
     nodes = [
         trial.generator_runs[0]._generation_node_name

@@ -20,6 +20,7 @@ def spread(tmp_path_factory) -> PreferenceExperiment:
     return experiment
 
 
+@pytest.mark.slow
 def test_what_was_chosen_first_is_shown_first_half_of_the_time(spread) -> None:
     first = sum(
         spread.question(trial.index).names[0] == trial.arms[0].name
@@ -43,6 +44,7 @@ def test_the_order_is_that_of_the_seed_and_of_the_log(spread, tmp_path) -> None:
     assert resumed.ask() == spread.pending[3]
 
 
+@pytest.mark.slow
 def test_answers_are_about_the_options_as_they_were_shown(tmp_path) -> None:
     storage = tmp_path / "spread.db"
     experiment = PreferenceExperiment.create(

@@ -32,6 +32,7 @@ def judged(tmp_path_factory) -> PreferenceExperiment:
     return answered(tmp_path_factory.mktemp("judged") / "triangle.db")
 
 
+@pytest.mark.slow
 def test_the_model_is_that_of_stimuli_and_raters(judged) -> None:
     found = judged.fitted_adapter().botorch_model
     assert isinstance(found, GroupUtility)
@@ -61,6 +62,7 @@ def test_the_model_is_that_of_stimuli_and_raters(judged) -> None:
     torch.testing.assert_close(found.posterior(stimuli).mean, sum(means) / 2)
 
 
+@pytest.mark.slow
 def test_each_rater_has_a_recommendation_of_one_s_own(judged) -> None:
     assert judged.raters == ["ann", "bob"]
     ann, bob = judged.recommend(rater="ann"), judged.recommend(rater="bob")

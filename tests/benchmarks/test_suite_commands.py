@@ -15,6 +15,7 @@ from benchmarks.suite.runs.store import (
 from benchmarks.suite.studies import STUDIES
 
 
+@pytest.mark.slow
 def test_the_commands(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -106,6 +106,7 @@ def test_figures_are_drawn_from_the_rows_alone(tmp_path: Path) -> None:
     assert path.stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_page_is_the_one_that_the_records_make() -> None:
     page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
     made = make_page(STUDIES.values(), RECORDS, figures=None)
@@ -162,6 +163,7 @@ def test_seconds_of_a_question(rule: Rule, seconds: tuple[float, float]) -> None
     assert tuple(reading.seconds(rule) for reading in READINGS) == seconds
 
 
+@pytest.mark.slow
 def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
     ends = {RANDOM: [3.0, 1.0, 8.0, 2.0], UCB: [1.0, 2.0, 1.5, 8.0]}
     runs = pd.DataFrame(

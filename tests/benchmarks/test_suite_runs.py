@@ -57,6 +57,7 @@ def figures(cell: Cell) -> list[dict[str, str]]:
     return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
 
 
+@pytest.mark.slow
 def test_all_rules_start_with_the_same_duels_and_answers(played: Path) -> None:
     kept = ("regret_best_shown", "distance", "told_apart", "regret_recommended")
     random, ucb, other = (rows_of(played, cell) for cell in CELLS[:3])
@@ -133,6 +134,7 @@ def test_rivals_start_like_everybody_and_come_out_again(
     assert figures(cell) == mine
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_run_again(tmp_path: Path, played: Path) -> None:
     copy_runs(CELLS, played, tmp_path)
     assert all(is_done(tmp_path, cell) for cell in CELLS)

@@ -45,6 +45,7 @@ def test_the_chosen_item_comes_first_and_the_others_stay(data, num_rows, spare) 
     assert torch.equal(stages, padded(expected, width))
 
 
+@pytest.mark.slow
 @given(data=st.data(), num_rows=st.integers(1, 4), spare=st.integers(0, 2))
 def test_a_ranking_breaks_into_choices_of_the_best_that_is_left(
     data, num_rows, spare
@@ -57,6 +58,7 @@ def test_a_ranking_breaks_into_choices_of_the_best_that_is_left(
     assert torch.equal(stages, padded(expected, width))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(data=st.data(), num_rows=st.integers(1, 3))
 def test_batches_have_the_stages_of_their_rankings(data, num_rows) -> None:

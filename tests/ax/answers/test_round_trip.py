@@ -113,6 +113,7 @@ def empty() -> bytes:
         return path.read_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(told=st.lists(answers(), min_size=1, max_size=5), data=st.data())
 def test_what_is_written_is_recorded_as_it_was(empty, told, data) -> None:

@@ -158,6 +158,7 @@ def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
         experiment.ask(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("initial", [1, 9])
 def test_the_only_duel_is_asked_of_everybody_once_at_a_time(initial, tmp_path) -> None:
     """Ten people who taste two teas are not to wait for one of them."""
@@ -172,6 +173,7 @@ def test_the_only_duel_is_asked_of_everybody_once_at_a_time(initial, tmp_path) -
     assert experiment.ask(rater="ann").rater == "ann"
 
 
+@pytest.mark.slow
 def test_what_nobody_is_asked_goes_before_what_others_are(tmp_path) -> None:
     experiment = little(tmp_path / "three.db", ["green", "black", "white"], initial=9)
     shown = [

@@ -107,6 +107,7 @@ def test_near_designs_move_by_shares_of_ranges_and_keep_categories() -> None:
     assert allowed.equal(designs[designs[:, 3] <= 0.5 + 1e-8])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constrained", [False, True])
 def test_a_challenger_of_mixed_parameters(constrained) -> None:
     designs, space = grid(), MIXED

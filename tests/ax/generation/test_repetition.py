@@ -38,6 +38,7 @@ def test_the_rate_is_that_of_the_settings(tmp_path) -> None:
     assert all(question_again(ax, settings, 2, seed) is None for seed in range(50))
 
 
+@pytest.mark.slow
 def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> None:
     storage = tmp_path / "again.db"
     experiment = experiment_with(storage, 3, initial=3, repeat_rate=1.0)

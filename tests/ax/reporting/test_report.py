@@ -71,6 +71,7 @@ def test_questions_and_answers_are_counted(found) -> None:
     assert value["that say cannot_compare"] == 1
 
 
+@pytest.mark.slow
 def test_repeated_questions_are_compared(found) -> None:
     # Of three answers about A and B, one of the three pairs of answers agrees.
     assert found.summary["value"]["pairs asked about again"] == 1
@@ -101,6 +102,7 @@ def test_wins_and_losses_are_counted(found) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_utilities_are_those_that_ax_predicts(judged, found) -> None:
     features = [ObservationFeatures({"a": a, "b": b}) for a, b in OPTIONS]
     means, covariances = judged.fitted_adapter().predict(features)
@@ -113,6 +115,7 @@ def test_utilities_are_those_that_ax_predicts(judged, found) -> None:
     assert found.options["mean"].is_monotonic_decreasing
 
 
+@pytest.mark.slow
 def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
     best = by_option(found.options)["best"]
     assert math.isnan(best[E])
@@ -195,6 +198,7 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
     assert found.summary["meaning"]["stop"]
 
 
+@pytest.mark.slow
 def test_recommendations_are_in_words(judged, found) -> None:
     best = judged.recommend(anywhere=True)
     text = found.summary["value"]["recommended of all"]
@@ -202,6 +206,7 @@ def test_recommendations_are_in_words(judged, found) -> None:
     assert found.summary["value"]["recommended of those shown"] != text
 
 
+@pytest.mark.slow
 def test_what_is_recommended_can_be_set_by_the_report(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "grams",

@@ -91,12 +91,14 @@ def check_served(
     return experiment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_polytopes_are_served(seed, tmp_path) -> None:
     # Around a point of their own, so that none of them is empty.
     check_served(*random_space(seed), tmp_path / "space.db", (2, 3, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [16, 17])
 def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -> None:
     parameters, rows = random_space(seed, share_whole=0.2)
@@ -110,6 +112,7 @@ def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -
         assert not (tmp_path / "space.db").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows",
     [
@@ -208,6 +211,7 @@ def test_a_choice_is_one_of_its_values() -> None:
                 check_feasible(space)
 
 
+@pytest.mark.slow
 def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
     # x + y + z = 1 by two inequalities: each coordinate is Beta(1, 2), of mean 1/3,
     # variance 1/18 and median 1 - sqrt(1/2).
@@ -226,6 +230,7 @@ def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
         assert abs(below - 0.5) < 5 * 0.5 / 200**0.5
 
 
+@pytest.mark.slow
 def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
     # Between two lines 1e-4 apart: of the walk's coordinates, each varies alike.
     A = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]).double()
@@ -242,6 +247,7 @@ def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
         assert share.max() > 0.95
 
 
+@pytest.mark.slow
 def test_few_whole_designs_of_many_are_found(tmp_path) -> None:
     """Six whole numbers whose sum is three at most, 84 of a million designs."""
     parameters = [

@@ -268,6 +268,7 @@ def flipped(whole: bytes, at: int, bit: int) -> bytes:
     return whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :]
 
 
+@pytest.mark.slow
 def test_no_byte_of_a_database_changes_what_is_loaded(played, tmp_path) -> None:
     whole, where = played.read_bytes(), random.Random(1)
     original = facts(resumed(played))

@@ -288,6 +288,7 @@ def test_what_two_copies_were_told_of_one_question_is_two_answers(tmp_path) -> N
     assert table["rater"].tolist() == ["ann", "ann", "bo", "bo"]
 
 
+@pytest.mark.slow
 def test_ax_reads_what_was_saved_to_its_storage(played, tmp_path) -> None:
     from ax.storage.sqa_store import db, load
 

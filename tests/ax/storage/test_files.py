@@ -192,6 +192,7 @@ def test_no_database_is_replaced_by_what_is_exported(tmp_path) -> None:
     assert resumed(tmp_path / NAME).num_answers == 1
 
 
+@pytest.mark.slow
 def test_names_mean_the_files_that_they_name(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = ["a?1.db", "a?2.db", "a%20b.db", ":memory:", "file:c.db", "a#b;c.db"]
@@ -251,6 +252,7 @@ def create(path: Path, seed: int, start: Barrier, said: SimpleQueue) -> None:
         said.put(str(error))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded", "ignore:os.fork.. was called"
 )
