@@ -271,8 +271,8 @@ SET_CASES = [
 ]
 
 
-# Densities of a number, not log-concave: of the contract, what holds for them too. The
-# rest is in test_beta_likelihoods.py.
+# Not log-concave: of the contract, what holds for them too. The rest is in
+# test_beta_likelihoods.py.
 DENSITIES = {
     "strength": Case(
         PairwiseBetaLikelihood, Strengths(PAIR, torch.tensor([0.8])), beta_density(0.8),

@@ -1,4 +1,4 @@
-"""Questions, and answers that are told, recorded and undone."""
+"""Questions, and answers that are told and recorded."""
 
 from __future__ import annotations
 

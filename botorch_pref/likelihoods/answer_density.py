@@ -21,7 +21,12 @@ from botorch_pref.feedback import (
     Validity,
 )
 from botorch_pref.likelihoods.factors import GroupsOf, IntegratedFactors, LogDerivatives
-from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
+from botorch_pref.linalg.sparse_design import (
+    RowGroups,
+    SparseDesign,
+    pair_rows,
+    point_rows,
+)
 from botorch_pref.numerics.bend_quadrature import density_bend, moving_nodes
 from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments
 
@@ -61,14 +66,9 @@ class DensityFactors(IntegratedFactors):
         groups = groups_of(self.rows, None, True)
         if groups is None and counts is None:
             return self
-
-        def log_product(z: Tensor) -> Tensor:
-            each = self._log_density(z if groups is None else groups.spread(z))
-            each = each if counts is None else counts * each
-            return each if groups is None else groups.total(each)
-
         rows = self.rows if groups is None else groups.merged(self.rows)
-        return DensityFactors(rows, log_product)
+        product = partial(_log_product, self._log_density, counts, groups)
+        return DensityFactors(rows, product)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
@@ -145,6 +145,18 @@ class DensityFactors(IntegratedFactors):
             for n in range(1, order + 1):
                 found.append(_derivative(found[-1], at, keep or n < order))
         return found if keep else [value.detach() for value in found]
+
+
+def _log_product(
+    log_density: Callable[[Tensor], Tensor],
+    counts: Tensor | None,
+    groups: RowGroups | None,
+    z: Tensor,
+) -> Tensor:
+    """Of a group of answers, each as often as it was given."""
+    each = log_density(z if groups is None else groups.spread(z))
+    each = each if counts is None else counts * each
+    return each if groups is None else groups.total(each)
 
 
 def _derivative(value: Tensor, at: Tensor, record: bool) -> Tensor:

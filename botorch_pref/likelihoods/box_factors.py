@@ -66,10 +66,10 @@ class BoxFactors(ScalarFactors):
         = \Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
         - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big), \quad e_i \sim N(0, r_i).
 
-    A win has the interval ``[0, inf)``, a tie ``[-delta, delta]``. The variance ``r``
-    and the ends, infinite for none, are ``batch_shape x m``. ``width`` is ``u - l``
-    where it is known to more digits than the ends leave; ``noise`` is that which rows
-    share.
+    A win has the interval ``[delta, inf)``, a tie ``[-delta, delta]``, where ``delta``
+    is the tie threshold, 0 without one. The variance ``r`` and the ends, infinite for
+    none, are ``batch_shape x m``. ``width`` is ``u - l`` where it is known to more
+    digits than the ends leave; ``noise`` is that which rows share.
     """
 
     takes_counts = True

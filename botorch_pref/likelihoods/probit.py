@@ -118,8 +118,8 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
             unless it has a prior: only its ratio to the kernel's output scale is
             identified. ``raw_noise.requires_grad_(True)`` learns it without a prior.
-        tie_threshold: :math:`\delta`, positive: a difference below it is a tie.
-            Learned. None if there are no ties.
+        tie_threshold: :math:`\delta`, positive: a heard difference of at most
+            this size, of either sign, is a tie. Learned. None if there are no ties.
         noise_prior: A prior on the noise, which is then learned.
         tie_threshold_prior: A prior on the threshold.
 

@@ -135,7 +135,11 @@ class SparseDesign:
 
 
 def stack_rows(blocks: Sequence[SparseDesign]) -> SparseDesign:
-    """One block of rows under another about the same points, padded to the widest."""
+    """One block of rows under another about the same points, padded to the widest.
+
+    Args:
+        blocks: At least one; their batches broadcast.
+    """
     if len(blocks) == 1:
         return blocks[0]
     width = max(block.indices.shape[-1] for block in blocks)
@@ -159,14 +163,23 @@ def stack_rows(blocks: Sequence[SparseDesign]) -> SparseDesign:
 def pair_rows(pairs: Tensor, num_points: int, like: Tensor) -> SparseDesign:
     """Rows of differences :math:`f_a - f_b` of pairs, ``batch_shape x m x 2``.
 
-    Coefficients have the dtype and device of ``like``.
+    Args:
+        pairs: ``a`` and ``b`` of each row, long.
+        num_points: n.
+        like: Has the dtype and device of the coefficients.
     """
     signs = torch.tensor([1.0, -1.0], dtype=like.dtype, device=like.device)
     return SparseDesign(pairs, signs.expand(*pairs.shape), num_points)
 
 
 def point_rows(indices: Tensor, num_points: int, like: Tensor) -> SparseDesign:
-    """Rows of single utilities :math:`f_i`, by indices, ``batch_shape x m``."""
+    """Rows of single utilities :math:`f_i`.
+
+    Args:
+        indices: ``i`` of each row, ``batch_shape x m`` long.
+        num_points: n.
+        like: Has the dtype and device of the coefficients.
+    """
     index = indices.unsqueeze(-1)
     return SparseDesign(index, like.new_ones(index.shape), num_points)
 

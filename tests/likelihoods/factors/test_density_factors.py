@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 import warnings
 
 import numpy
@@ -16,7 +17,8 @@ from botorch_pref.errors import InferenceWarning
 from botorch_pref.likelihoods import DensityFactors
 from botorch_pref.likelihoods.box_factors import BoxFactors
 from botorch_pref.likelihoods.logit import LogitFactors
-from botorch_pref.linalg import point_rows
+from botorch_pref.linalg import pair_rows, point_rows
+from botorch_pref.linalg.sparse_design import row_groups
 
 DOUBLE = torch.float64
 CAVITIES = [
@@ -162,3 +164,16 @@ def test_what_the_quadrature_does_not_resolve_is_said() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DensityFactors(rows, logsigmoid).log_partition(zero, zero + 1)
+
+
+def test_merged_densities_can_be_stored() -> None:
+    """A model that was asked for its posterior is pickled with its factors."""
+    rows = pair_rows(torch.tensor([[0, 1], [1, 0]]), 2, torch.zeros(1, dtype=DOUBLE))
+    one_by_one = DensityFactors(rows, logsigmoid)
+    counts = torch.tensor([3.0, 2.0], dtype=DOUBLE)
+    merged = one_by_one.merged(counts, row_groups)
+    again = pickle.loads(pickle.dumps(merged))
+    z = torch.tensor([0.7], dtype=DOUBLE)
+    sides = torch.stack([z, -z], -1)
+    truth = (counts * logsigmoid(sides)).sum(-1)
+    torch.testing.assert_close(again.log_prob(z).value, truth)
