@@ -121,6 +121,15 @@ def test_choices_are_scored_and_drawn(
     assert (tmp_path / "out" / "drivers.png").stat().st_size > 10_000
 
 
+def test_answers_that_are_all_alike_are_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "alike.csv"
+    table.write_text("winner_a,loser_a\n1,2\n1,2\n")
+    assert main(["--data", str(table), "--out", str(tmp_path)]) == 0
+    assert "nats an answer, each the same" in capsys.readouterr().out
+
+
 REFUSED = [
     "--duels 0",
     "--duels many",
@@ -134,6 +143,7 @@ REFUSED = [
 UNUSABLE = [
     ("--problem hartman6", "unknown problem 'hartman6'"),
     ("--data absent.csv", "absent.csv"),
+    ("--data alone.csv", "leave the column rater out"),
     ("--replay absent.jsonl", "absent.jsonl"),
     ("--duels 1 --out file", "file"),
 ]
@@ -144,6 +154,7 @@ def test_what_cannot_be_run_is_said_and_ends_with_status_two(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("in the way of a folder")
+    Path("alone.csv").write_text("rater,winner_a,loser_a\nann,1,2\nann,2,3\n")
     for options in REFUSED:
         with pytest.raises(SystemExit) as stop:
             main(options.split())

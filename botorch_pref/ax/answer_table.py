@@ -130,6 +130,11 @@ def _table_rows(
             sources = [where for where, _ in in_order]
             yield TableRow(named, designs, sources, _said_of_options(named, in_order))
         return
+    if items is not None and not isinstance(items, DataFrame):
+        raise ExperimentError(
+            f"items is a {type(items).__name__}; give a table of pandas, whose index "
+            "has the names of the items."
+        )
     if items is not None and not items.index.is_unique:
         twice = items.index[items.index.duplicated()][0]
         places = [i for i, label in enumerate(items.index) if label == twice]

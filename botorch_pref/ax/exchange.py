@@ -93,8 +93,16 @@ def read_file(path: Path, name: str | None) -> Log:
             definition, rows, head = _of_csv(text)
         else:
             definition, rows, head = _of_json(text)
-    # A file that is cut off or no log fails in all kinds of ways.
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    # A file that is cut off or no log fails in all kinds of ways; JSON that is nested
+    # too deeply is a RecursionError.
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise StorageError(
             f"{path} is no log that write_json or write_log wrote, or it is damaged: "
             # The error of a text that is none has all of it in its representation.

@@ -124,13 +124,20 @@ class Definition:
             raise StorageError(
                 f"The parameters of {self.name!r} cannot be read: {error!r}"
             ) from error
+        try:
+            table = self.catalogue
+            catalogue = None if table is None else Catalogue.of_property(table)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StorageError(
+                f"The catalogue of {self.name!r} cannot be read: {error!r}"
+            ) from error
         return new_experiment(
             self.name,
             configs,
             self.constraints,
             self.num_levels,
             Settings.of_stored(self.settings),
-            None if self.catalogue is None else Catalogue.of_property(self.catalogue),
+            catalogue,
         )
 
 

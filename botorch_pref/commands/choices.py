@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from botorch_pref.commands.registry import MODELS
 from botorch_pref.datasets import ComparisonData, load_csv, load_train
+from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation.explanation import feature_effect
 from botorch_pref.evaluation.held_out import (
     HeldOut,
@@ -41,9 +42,17 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     The choices are those of a CSV file (see `load_csv`), or of `train`.
     """
     data = load_train() if source == "train" else load_csv(source)
+    num_groups = len(data) if data.raters is None else data.raters.unique().numel()
+    if num_groups < 2:
+        raise FeedbackError(
+            f"{source} has one answer: give two or more, to predict each from others"
+            if data.raters is None
+            else f"{source} has one rater, and everybody's answers are predicted from "
+            "other people's: leave the column rater out to predict answers of one "
+            "person from each other"
+        )
     out.mkdir(parents=True, exist_ok=True)
     generator = Generator().manual_seed(seed)
-    num_groups = len(data) if data.raters is None else data.raters.unique().numel()
     folds = folds_by_sets(data, min(NUM_FOLDS, num_groups), generator)
     fit = partial(fit_preference_gp, MODELS[model_name], generator=generator)
     ours = MODELS[model_name].__name__
@@ -109,7 +118,9 @@ def _print_scores(title: str, scores: dict[str, HeldOut], ours: str) -> None:
         print(f"  {name:24s} {score.log_loss:.4f}    {score.accuracy:.4f}    {told}")
     gain, error = scores[ours].gain_over(scores[LINEAR])
     verdict = "better" if gain > 0 else "worse"
+    # Answers that are all alike have all the same gain.
+    spread = f"{abs(gain) / error:.1f} standard errors" if error else "each the same"
     print(
         f"  {ours} is {verdict} than {LINEAR} by {abs(gain):.4f} nats an answer, "
-        f"{abs(gain) / error:.1f} standard errors"
+        f"{spread}"
     )

@@ -162,6 +162,11 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
         )
     if ":" not in values or "," in values:
         choices = [choice.strip() for choice in values.split(",")]
+        if "" in choices:
+            raise ExperimentError(
+                f"--parameter {given!r} has an empty choice; write one between commas "
+                "and none at the end, as in 'bean=a,b,c'."
+            )
         return ChoiceParameterConfig(
             name=name, parameter_type="str", values=choices, is_ordered=False
         )

@@ -242,10 +242,21 @@ class CsvTable:
     @classmethod
     def read(cls, path: Path) -> CsvTable:
         """Reads a file, UTF-8 and separated by commas."""
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            header = [name.strip() for name in next(reader, [])]
-            rows = [(reader.line_num, row) for row in reader if row]
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                reader = csv.reader(file)
+                header = [name.strip() for name in next(reader, [])]
+                rows = [(reader.line_num, row) for row in reader if row]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise FeedbackError(
+                f"{path} cannot be read: {error}; save it as text in UTF-8, with "
+                "commas between the cells"
+            ) from error
+        for separator in (";", "\t"):
+            if len(header) == 1 and separator in header[0]:
+                raise FeedbackError(
+                    f"{path} has {separator!r} between its cells: save it with commas"
+                )
         return cls(path, header, [line for line, _ in rows], [row for _, row in rows])
 
     def error(self, row: int, column: str, what: str) -> FeedbackError:

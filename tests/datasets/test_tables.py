@@ -175,11 +175,20 @@ def test_raters_are_optional_and_a_byte_order_mark_is_no_column(tmp_path: Path) 
         ("winner_a,loser_a\nred,red\nred,red\n", "no feature that differs"),
         ("winner_a,loser_a,tie\n1,2,maybe\n", "line 2, column tie: 'maybe' is neither"),
         ("rater,winner_a,loser_a\n,1,2\n", "line 2, column rater: empty cell"),
+        ("winner_a;loser_a\n1;2\n", "';' between its cells"),
+        ("winner_a,loser_a\n" + 200_000 * "1" + ",2\n", "cannot be read: field"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FeedbackError, match=message):
         load_csv(write(tmp_path, text))
+
+
+def test_a_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "latin.csv"
+    path.write_bytes("winner_a,loser_a\nröd,blå\n".encode("latin-1"))
+    with pytest.raises(FeedbackError, match=r"latin.csv cannot be read.*UTF-8"):
+        load_csv(path)
 
 
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:

@@ -264,6 +264,8 @@ WRONG = [
     ("--parameter leaf=nan:1.0", "two finite numbers"),
     ("--parameter leaf=0:inf", "two finite numbers"),
     ("--parameter leaf=0.0:1e999", "finite"),
+    ("--parameter leaf=black,,green", "empty choice"),
+    ("--parameter leaf=black,black", "give different ones"),
 ]
 
 

@@ -246,6 +246,11 @@ def check_config(config: Any) -> None:
         for value in values:
             if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
                 _checked_size(f"values of {config.name!r}", value)
+        # Ax takes several values that are one, and fails later.
+        if len(values) > 1 and all(value == values[0] for value in values):
+            raise ExperimentError(
+                f"values of {config.name!r} is {written(values)}; give different ones."
+            )
 
 
 def _check_range(config: RangeParameterConfig) -> None:

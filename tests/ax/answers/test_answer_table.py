@@ -115,6 +115,11 @@ def test_tables_that_are_none(tmp_path) -> None:
         ([{"winner": "x"}], ITEMS, "answers is a list"),
         (
             DataFrame({"winner": ["x"], "loser": ["y"]}),
+            {"x": {"a": 0.1}},
+            "items is a dict",
+        ),
+        (
+            DataFrame({"winner": ["x"], "loser": ["y"]}),
             ITEMS.rename(index={"z": "x"}),
             "'x' twice, at 0 and 2",
         ),

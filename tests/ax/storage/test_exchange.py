@@ -1,6 +1,7 @@
 """Experiments as files, copied to other spaces, merged, and in Ax's own storage."""
 
 import json
+import re
 import sqlite3
 import warnings
 
@@ -119,8 +120,10 @@ def test_a_damaged_file_is_refused_by_what_is_wrong(name, played, tmp_path) -> N
         whole.replace(b"tie", b"tye"),
         whole.replace(b"seed", b"sead", 1),
         whole.replace(b"undone", b"\x80undone"),
+        re.sub(rb'(catalogue"+: ?)null', rb"\1[1]", whole),
         b"",
         b"[]",
+        b"[" * 100_000,
     ):
         file.write_bytes(damaged)
         with pytest.raises(StorageError, match=f"{name} is (damaged|no log)"):
