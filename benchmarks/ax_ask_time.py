@@ -120,7 +120,7 @@ def one_ask(answered: int, constraints: list[str], seed: int) -> list[float]:
             seed=seed,
         )
         for _ in range(answered):
-            question = experiment.ask()
+            question = experiment.ask(2)
             experiment.tell(question, winner=better(question))
         times = dict.fromkeys(PARTS, 0.0)
         with timed_parts(times):
