@@ -61,14 +61,12 @@ def test_of_four_options_one_says_the_best_or_nothing(
     assert not {"winner", "tie", "strength"} & set(asked["kinds"])
     reply = page.post("answer", 400, question=asked["question"], tie=True)
     assert "give best, ranking or cannot_compare" in reply["error"]
-    given: list[tuple[str, int, dict[str, Any]]] = []
     answers: list[dict[str, Any]] = [
         {"cannot_compare": True},
         {"best": 3},
         {"ranking": [2, 0, 3, 1]},
     ]
-    for said in answers:
-        given.append(("told", page.answer(**said), {**said, "rater": None}))
+    given = [("told", page.answer(**said), {**said, "rater": None}) for said in answers]
     skipped = page.ask()["question"]
     page.post("skip", question=skipped)
     assert page.ask()["question"] != skipped
