@@ -112,7 +112,7 @@ def insist(act: Callable[[], object]) -> object:
 def take_part(path: Path) -> None:
     experiment = resumed(path)
     for _ in range(3):
-        question = insist(experiment.ask)
+        question = insist(lambda: experiment.ask(2))
         insist(lambda question=question: experiment.tell(question, winner=1))
 
 
