@@ -124,7 +124,7 @@ def one_ask(answered: int, constraints: list[str], seed: int) -> list[float]:
             experiment.tell(question, winner=better(question))
         times = dict.fromkeys(PARTS, 0.0)
         with timed_parts(times):
-            total = seconds(experiment.ask)
+            total = seconds(lambda: experiment.ask(2))
     return [*times.values(), total - sum(times.values()), total]
 
 
