@@ -120,11 +120,11 @@ def one_ask(answered: int, constraints: list[str], seed: int) -> list[float]:
             seed=seed,
         )
         for _ in range(answered):
-            question = experiment.ask()
+            question = experiment.ask(2)
             experiment.tell(question, winner=better(question))
         times = dict.fromkeys(PARTS, 0.0)
         with timed_parts(times):
-            total = seconds(experiment.ask)
+            total = seconds(lambda: experiment.ask(2))
     return [*times.values(), total - sum(times.values()), total]
 
 

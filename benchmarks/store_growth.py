@@ -107,7 +107,7 @@ def measured(num_answers: int, path: Path) -> dict[str, tuple[float, float]]:
         initial=10**6,
     )
     # What is imported and compiled at first does not count.
-    experiment.tell(experiment.ask(), winner=0)
+    experiment.tell(experiment.ask(2), winner=0)
     table = duels(num_answers, draws)
     found = {"record_table": timed(lambda: experiment.record_table(table))}
     resumed: list[PreferenceExperiment] = []
@@ -127,7 +127,7 @@ def measured(num_answers: int, path: Path) -> dict[str, tuple[float, float]]:
         lambda: experiment.tell(next(more), winner=0), REPEATS
     )
     found["Ax's experiment, after that"] = timed(lambda: experiment.experiment)
-    found["ask, without a model"] = timed(experiment.ask)
+    found["ask, without a model"] = timed(lambda: experiment.ask(2))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from botorch_pref.ax.generation.asking import (
     check_options,
     chosen_question,
     derived_seed,
+    usual_size,
 )
 from botorch_pref.ax.generation.strategy import preference_generation_strategy
 from botorch_pref.ax.given import given_integer, given_truth, written
@@ -286,10 +288,22 @@ class PreferenceExperiment:
         """Number of levels of the scale; None without a scale."""
         return self._kept.log.num_levels
 
+    @cached_property
+    @one_at_a_time
+    def default_size(self) -> int:
+        """How many options a question shows where `ask` is given no other number.
+
+        Four: a question of four finds more than a duel. Two where the model takes
+        neither the best nor a ranking of four, or where there are fewer than eight
+        designs that a person can tell apart.
+        """
+        log = self._kept.log
+        return usual_size(log.blank, self.settings, log.num_levels)
+
     @one_at_a_time
     def ask(
         self,
-        size: int = 2,
+        size: int | None = None,
         *,
         options: Sequence[Mapping[str, Any]] | None = None,
         rater: str | None = None,
@@ -297,7 +311,7 @@ class PreferenceExperiment:
         """The next question, pending until it is told, here or after a restart.
 
         Args:
-            size: How many options to show.
+            size: How many options to show; `default_size` unless it is given.
             options: Designs of a person's own, two or more, shown as they are and in
                 this order instead of what the model would choose. Parameters that are
                 fixed or derived from others may be left out.
@@ -307,11 +321,13 @@ class PreferenceExperiment:
             ExperimentError: There are fewer options to show, or the search space does
                 not have those that were given.
         """
-        size = given_integer("size", size, 2, telling.MOST_OPTIONS)
+        if size is not None:
+            size = given_integer("size", size, 2, telling.MOST_OPTIONS)
         rater = checked_rater(rater)
         # Choosing takes seconds, which are not spent on what cannot be kept.
         self._kept.check_writable()
         if options is None:
+            size = size or self.default_size
             run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:
             run, order = own_options(self._kept.log.blank, options), None

@@ -81,7 +81,7 @@ class ShownOptions:
             )
         return self.valid
 
-    def pair(self, field: str, instead: str = "ranking") -> list[int]:
+    def pair(self, field: str, instead: str = "best or ranking") -> list[int]:
         """Places of the two options that ``field`` compares.
 
         Raises:
@@ -164,14 +164,14 @@ def checked_places(
 
 
 def _checked_winner(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    pair = shown.pair("winner", instead="best or ranking")
+    pair = shown.pair("winner")
     (winner,) = checked_places("winner", [given], pair)
     return {"winner": winner}
 
 
 def _checked_tie(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """A tie; ``tie=False`` says nothing and does not get here."""
-    shown.pair("tie")
+    shown.pair("tie", "best, ranking or cannot_compare, or ask about two by ask(2)")
     return {"tie": True}
 
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -24,12 +23,10 @@ import segno
 import torch
 import uvicorn
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.core.parameter import DerivedParameter
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import NumberTable, make_app
-from botorch_pref.web.rendering import offered_kinds
 from botorch_pref.web.worker import LOGGER
 
 EVERYWHERE = ("0.0.0.0", "::")
@@ -48,7 +45,7 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
     experiment = _experiment(given, options)
     notes = _note_warnings(given.storage, given.name)
     token = _token(given.storage)
-    app = make_app(experiment, token=token, **_sized(experiment, options))
+    app = make_app(experiment, token=token, **options)
     _print_address(given.host, listening.getsockname()[1], token)
     print(f"warnings:  {notes}, where models have any, and with the findings")
     print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
@@ -57,28 +54,6 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
     # By then uvicorn has shut everything down; it raises the interrupt once more.
     with suppress(KeyboardInterrupt):
         PageServer(config).run(sockets=[listening])
-
-
-_AT_A_GLANCE = 4
-"""Options of a question: thirty questions of four find more than thirty duels where
-inputs are many, and as much elsewhere in half the questions (`docs/benchmarks.md`)."""
-
-
-def _sized(experiment: PreferenceExperiment, options: dict[str, Any]) -> dict[str, Any]:
-    """Options of the page, with a size of questions that suits the experiment."""
-    size = options["size"] or _size(experiment, options["kinds"])
-    return options | {"size": size}
-
-
-def _size(experiment: PreferenceExperiment, kinds: list[str] | None) -> int:
-    """Four options; two where nobody can name the best of four, or designs are few."""
-    best = {"best", "ranking"} & set(offered_kinds(experiment, _AT_A_GLANCE))
-    wanted = best if kinds is None else best & set(kinds)
-    parameters = experiment.experiment.search_space.parameters.values()
-    # Derived ones follow from the others, and do not say how many there are.
-    chosen = (one for one in parameters if not isinstance(one, DerivedParameter))
-    designs = prod(parameter.cardinality() for parameter in chosen)
-    return _AT_A_GLANCE if wanted and designs >= 2 * _AT_A_GLANCE else 2
 
 
 class PageServer(uvicorn.Server):
@@ -135,7 +110,7 @@ def _experiment(
             experiment = PreferenceExperiment.create(
                 given.name, parameters=parameters, storage=trial
             )
-            make_app(experiment, **_sized(experiment, options))
+            make_app(experiment, **options)
         # Either there is one already, or it cannot be kept: `resume` says which.
         with suppress(StorageError):
             return PreferenceExperiment.create(
@@ -144,7 +119,7 @@ def _experiment(
     experiment = PreferenceExperiment.resume(
         given.name, storage=given.storage, parameters=parameters or None
     )
-    make_app(experiment, **_sized(experiment, options))
+    make_app(experiment, **options)
     return experiment
 
 

@@ -64,8 +64,9 @@ def _make_parser() -> argparse.ArgumentParser:
     add(
         "--size",
         type=int,
-        help="options of a question; default: 4, or 2 where --kinds is of two options, "
-        "the model takes no best of four, or there are fewer than 8 designs",
+        help="options of a question; default: 4, or 2 where --kinds has neither best "
+        "nor ranking, the model takes neither of four, or there are fewer than 8 "
+        "designs",
     )
     add("--kinds", metavar="KIND,...", help="answers offered; default: all there are")
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")

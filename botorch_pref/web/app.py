@@ -170,7 +170,7 @@ def make_app(
     show: Show | NumberTable | None = None,
     token: str | None = None,
     kinds: Collection[str] | None = None,
-    size: int = 2,
+    size: int | None = None,
     hosts: Collection[str] = (),
 ) -> Starlette:
     """Application that asks people the questions of an experiment.
@@ -192,7 +192,9 @@ def make_app(
             applications that are guarded otherwise.
         kinds: Keywords of ``tell`` that are offered; all that the model takes by
             default.
-        size: How many options a question shows.
+        size: How many options a question shows. By default
+            `PreferenceExperiment.default_size`, or 2 where ``kinds`` has neither
+            ``best`` nor ``ranking``.
         hosts: Names under which browsers may ask for the page, as that of a server with
             TLS before it; addresses of IP and ``localhost`` always may be used.
 

@@ -137,6 +137,12 @@ _AT_ONCE = 0.05
 """Seconds for which a call waits for what is drawn, even where it waits for nothing."""
 
 
+def _page_size(experiment: PreferenceExperiment, kinds: Collection[str] | None) -> int:
+    """Options of a question: the usual number, or 2 where no wanted kind is of more."""
+    of_many = kinds is None or {"best", "ranking"} & set(kinds)
+    return experiment.default_size if of_many else 2
+
+
 class PreferenceService:
     """Service of an experiment to a page or a widget: JSON in, JSON out.
 
@@ -151,9 +157,10 @@ class PreferenceService:
         *,
         show: Show | NumberTable | None = None,
         kinds: Collection[str] | None = None,
-        size: int = 2,
+        size: int | None = None,
         apart: bool = True,
     ) -> None:
+        size = _page_size(experiment, kinds) if size is None else size
         size = given_integer("size", size, 2, MOST_OPTIONS)
         space = experiment.experiment.search_space
         units = show.units if isinstance(show, NumberTable) else {}

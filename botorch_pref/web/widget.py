@@ -29,6 +29,8 @@ class QuestionWidget(anywidget.AnyWidget):
     Args:
         experiment: Whose questions they are.
         show: See `make_app`.
+        size: How many options a question shows; by default
+            `PreferenceExperiment.default_size`.
     """
 
     _esm = STATIC / "question.js"
@@ -36,9 +38,14 @@ class QuestionWidget(anywidget.AnyWidget):
     name = traitlets.Unicode().tag(sync=True)
 
     def __init__(
-        self, experiment: PreferenceExperiment, show: Show | NumberTable | None = None
+        self,
+        experiment: PreferenceExperiment,
+        show: Show | NumberTable | None = None,
+        size: int | None = None,
     ) -> None:
-        service = PreferenceService(experiment, _address, show=show, apart=False)
+        service = PreferenceService(
+            experiment, _address, show=show, size=size, apart=False
+        )
         super().__init__(name=service.name)
         self._service = service
         # Cells run while a question is chosen.

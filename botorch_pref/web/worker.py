@@ -230,7 +230,7 @@ class ModelWorker:
     """
 
     def __init__(
-        self, experiment: PreferenceExperiment, size: int = 2, apart: bool = True
+        self, experiment: PreferenceExperiment, size: int, apart: bool = True
     ) -> None:
         self.experiment = experiment
         self._size = size

@@ -84,7 +84,7 @@ def take(
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sharp)
         colours = {"name": "prefers-color-scheme", "value": scheme}
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [colours]})
-        with serving(make_app(made, **options)) as address:
+        with serving(make_app(made, size=2, **options)) as address:
             one.visit(address)
             for number in range(answers):
                 one.answer("A is better" if number % 2 else "B is better")

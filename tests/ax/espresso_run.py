@@ -54,7 +54,7 @@ def settings(model: str) -> dict:
 
 def play(experiment: PreferenceExperiment, until: int) -> None:
     while len(experiment.experiment.trials) < until:
-        question = experiment.ask()
+        question = experiment.ask(2)
         experiment.tell(question, winner=better(question))
 
 
@@ -66,10 +66,10 @@ def first(storage: str) -> None:
     for model in MODELS:
         experiment = create(storage, model, **settings(model))
         play(experiment, HALF)
-        experiment.ask()
+        experiment.ask(2)
     experiment = create(storage, INTERRUPTED)
     play(experiment, 2)
-    question = experiment.ask()
+    question = experiment.ask(2)
     # After the head of the log is written and before the event is.
     log_store._insert = killed
     experiment.tell(question, winner=better(question))

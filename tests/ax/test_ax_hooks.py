@@ -39,7 +39,7 @@ def played(tmp_path_factory) -> PreferenceExperiment:
     storage = tmp_path_factory.mktemp("played") / "espresso.db"
     experiment = create(storage, initial=2)
     for _ in range(3):
-        question = experiment.ask()
+        question = experiment.ask(2)
         experiment.tell(question, winner=better(question))
     return experiment
 
@@ -138,9 +138,9 @@ def test_an_acquisition_function_of_ones_own_is_asked_by_name(
 
     path = tmp_path / "espresso.db"
     experiment = create(path, acquisition=MeanGain, initial=1)
-    question = experiment.ask()
+    question = experiment.ask(2)
     experiment.tell(question, winner=better(question))
-    asked = experiment.ask()
+    asked = experiment.ask(2)
     again = PreferenceExperiment.resume("espresso", storage=path)
     assert again.settings.acquisition == "MeanGain"
     assert again.pending == [asked]

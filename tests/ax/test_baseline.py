@@ -42,7 +42,7 @@ def test_questions_before_the_model_chooses_show_it(path) -> None:
     assert again.settings == experiment.settings
     assert again.settings.baseline == BASELINE
     # What always won meets a challenger.
-    assert BASELINE in again.ask().options
+    assert BASELINE in again.ask(2).options
 
 
 def test_it_takes_the_place_of_what_is_most_like_it() -> None:

@@ -69,7 +69,7 @@ def test_options_are_rows_also_of_the_model_and_after_a_restart(
 def test_what_is_spread_are_rows_and_ids_name_them(tmp_path) -> None:
     experiment = cellar(tmp_path / "cellar.db")
     for _ in range(4):
-        check_rows(experiment.ask())
+        check_rows(experiment.ask(2))
     resumed = PreferenceExperiment.resume("cellar", storage=tmp_path / "cellar.db")
     assert resumed.pending == experiment.pending
     assert [q.names for q in resumed.pending] == [q.names for q in experiment.pending]
@@ -201,7 +201,7 @@ def test_what_is_shown_and_recommended_has_its_id(tmp_path) -> None:
     )
     question = experiment.record(["waltz", "aria"], winner=0)
     assert [option.id for option in question.options] == ["waltz", "aria"]
-    assert [option.id for option in experiment.ask().options] == [
+    assert [option.id for option in experiment.ask(2).options] == [
         *experiment.pending[0].names
     ]
     assert experiment.recommend().id == "waltz"

@@ -176,6 +176,7 @@ CALLS: dict[str, Callable[[PreferenceExperiment, Any], Any]] = {
     "anywhere": lambda e, v: e.recommend(v),
 }
 TOLD = {
+    "size": {"None"},
     "tie": {"None", "True", "numpy True"},
     "seconds": {"None"},
     "recorded seconds": {"None"},

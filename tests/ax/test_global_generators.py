@@ -16,7 +16,7 @@ def played(tmp_path_factory) -> PreferenceExperiment:
     folder = tmp_path_factory.mktemp("played")
     experiment = create(folder / "espresso.db", initial=2)
     for _ in range(4):
-        question = experiment.ask()
+        question = experiment.ask(2)
         experiment.tell(question, winner=better(question))
     return experiment
 
@@ -36,7 +36,7 @@ USES: dict[str, Callable[[PreferenceExperiment], object]] = {
     "anywhere": lambda e: e.recommend(anywhere=True),
     "report": lambda e: str(e.report()),
     "cross_validate": lambda e: e.cross_validate(2).to_string(),
-    "ask": lambda e: sorted(map(str, e.ask().options)),
+    "ask": lambda e: sorted(map(str, e.ask(2).options)),
 }
 
 

@@ -31,12 +31,12 @@ MORE = 12
 
 def play(experiment: PreferenceExperiment, questions: int) -> None:
     for _ in range(questions):
-        experiment.tell(experiment.ask(), winner=0)
+        experiment.tell(experiment.ask(2), winner=0)
 
 
 def counted(experiment: PreferenceExperiment) -> tuple[int, int]:
     questions = []
-    asked = calls(lambda: questions.append(experiment.ask()))
+    asked = calls(lambda: questions.append(experiment.ask(2)))
     return asked, calls(lambda: experiment.tell(questions[0], winner=0))
 
 

@@ -93,7 +93,7 @@ def test_an_experiment_keeps_its_kernel(raters, tmp_path) -> None:
     (matern,) = (kernel for kernel in kernels if isinstance(kernel, MaternKernel))
     assert matern.nu == 1.5
     assert matern.lengthscale.shape == (1, 2)
-    assert len(experiment.ask(rater="ann").options) == 2
+    assert len(experiment.ask(rater="ann").options) == 4
 
 
 def test_one_name_is_of_all_that_it_explains() -> None:

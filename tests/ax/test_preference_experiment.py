@@ -11,7 +11,7 @@ from botorch_pref.ax import PreferenceExperiment
 def played(tmp_path_factory) -> PreferenceExperiment:
     experiment = create(tmp_path_factory.mktemp("played") / "espresso.db", initial=2)
     for _ in range(5):
-        question = experiment.ask()
+        question = experiment.ask(2)
         experiment.tell(question, winner=better(question))
     return experiment
 

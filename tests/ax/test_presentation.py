@@ -16,7 +16,7 @@ def spread(tmp_path_factory) -> PreferenceExperiment:
         "spread", parameters=PARAMETERS, storage=storage, initial=QUESTIONS + 1
     )
     for _ in range(QUESTIONS):
-        experiment.ask()
+        experiment.ask(2)
     return experiment
 
 
@@ -38,10 +38,10 @@ def test_the_order_is_that_of_the_seed_and_of_the_log(spread, tmp_path) -> None:
         initial=QUESTIONS + 1,
     )
     for asked in spread.pending[:3]:
-        assert again.ask() == asked
+        assert again.ask(2) == asked
     resumed = PreferenceExperiment.resume("spread", storage=tmp_path / "spread.db")
     assert resumed.pending == spread.pending[:3]
-    assert resumed.ask() == spread.pending[3]
+    assert resumed.ask(2) == spread.pending[3]
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_an_experiment_says_what_it_is(tmp_path) -> None:
     experiment = triangle(path, model="LaplacePreferenceGP")
     tell(experiment, [A, B], winner=1)
     tell(experiment, [A, B], cannot_compare=True)
-    experiment.ask()
+    experiment.ask(2)
     said = repr(experiment)
     for part in (
         "'triangle'",

@@ -101,7 +101,7 @@ def test_the_report_is_of_all_raters(judged) -> None:
 def test_questions_are_for_whom_they_are_asked_of(acquisition, tmp_path) -> None:
     path = tmp_path / "triangle.db"
     experiment = answered(path, acquisition=acquisition, fit_options=QUICK_FIT)
-    asked = [experiment.ask(rater="ann"), experiment.ask(rater="new"), experiment.ask()]
+    asked = [experiment.ask(2, rater=rater) for rater in ("ann", "new", None)]
     again = PreferenceExperiment.resume("triangle", storage=path)
     assert again.pending == asked
     space = again.experiment.search_space

@@ -180,7 +180,7 @@ def test_trials_that_somebody_else_added_are_refused(tmp_path) -> None:
     calls = {
         "experiment": lambda: experiment.experiment,
         "report": lambda: experiment.report(),
-        "ask": lambda: experiment.ask(),
+        "ask": lambda: experiment.ask(2),
     }
     for call in calls.values():
         ax = experiment.experiment
@@ -191,6 +191,6 @@ def test_trials_that_somebody_else_added_are_refused(tmp_path) -> None:
             call()
         # It was not kept, and what the log has is there again.
         assert len(experiment.experiment.trials) == 1
-    experiment.ask()
+    experiment.ask(2)
     again = PreferenceExperiment.resume("triangle", storage=tmp_path / "triangle.db")
     assert len(again.experiment.trials) == 2

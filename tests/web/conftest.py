@@ -49,11 +49,12 @@ def experiment(tmp_path: Path) -> PreferenceExperiment:
 
 @pytest.fixture
 def served() -> Iterator[Callable[..., Page]]:
-    """Pages of applications, which are shut down after the test."""
+    """Pages of applications with duels, which are shut down after the test."""
     with ExitStack() as stack:
 
         def serve(experiment: PreferenceExperiment, **options: Any) -> Page:
-            client = TestClient(make_app(experiment, **options), "http://localhost")
+            app = make_app(experiment, **{"size": 2, **options})
+            client = TestClient(app, "http://localhost")
             return Page(stack.enter_context(client), experiment)
 
         yield serve

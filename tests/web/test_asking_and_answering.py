@@ -10,7 +10,7 @@ import pandas
 import pytest
 from ax.api.configs import RangeParameterConfig
 from calling import Page
-from tea import OWN, log, stored
+from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.projection import events
@@ -49,6 +49,61 @@ def test_twelve_answers_are_stored_as_they_were_given(
         given.append(("told", page.answer(**answer), {**answer, "rater": None}))
     assert log(stored(tmp_path / "tea.db")) == given
     assert len({index for _, index, _ in given}) == 12
+
+
+def test_of_four_options_one_says_the_best_or_nothing(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    page = served(experiment, size=None)
+    asked = page.ask()
+    assert len(asked["options"]) == 4
+    assert {"best", "ranking", "cannot_compare"} <= set(asked["kinds"])
+    assert not {"winner", "tie", "strength"} & set(asked["kinds"])
+    reply = page.post("answer", 400, question=asked["question"], tie=True)
+    assert "give best, ranking or cannot_compare" in reply["error"]
+    answers: list[dict[str, Any]] = [
+        {"cannot_compare": True},
+        {"best": 3},
+        {"ranking": [2, 0, 3, 1]},
+    ]
+    given = [("told", page.answer(**said), {**said, "rater": None}) for said in answers]
+    skipped = page.ask()["question"]
+    page.post("skip", question=skipped)
+    assert page.ask()["question"] != skipped
+    given.append(("withdrawn", skipped, {"rater": None}))
+    assert log(stored(tmp_path / "tea.db")) == given
+    assert page.post("undo", question=skipped)["question"] == skipped
+
+
+@pytest.mark.parametrize(
+    ("kinds", "size"),
+    [
+        (None, 4),
+        (["best"], 4),
+        (["ranking", "invalid"], 4),
+        # Nobody says of four which of two is better.
+        (["winner", "tie"], 2),
+    ],
+)
+def test_a_page_shows_four_options_where_a_wanted_kind_is_of_four(
+    experiment: PreferenceExperiment,
+    served: Serve,
+    kinds: list[str] | None,
+    size: int,
+) -> None:
+    page = served(experiment, size=None, kinds=kinds)
+    asked = page.ask()
+    assert len(asked["options"]) == size
+    assert kinds is None or asked["kinds"] == kinds
+
+
+def test_a_page_shows_two_options_where_the_model_takes_no_best_of_four(
+    tmp_path: Path, served: Serve
+) -> None:
+    experiment = create(tmp_path / "tea.db", model="LaplacePreferenceGP")
+    asked = served(experiment, size=None).ask()
+    assert len(asked["options"]) == 2
+    assert "winner" in asked["kinds"]
 
 
 def test_a_question_stays_until_it_is_answered(page: Page) -> None:
@@ -450,7 +505,7 @@ def test_a_stored_answer_is_acknowledged_whatever_hinders_the_next_question(
             raise ValueError("no picture")
         return "a cup"
 
-    first = experiment.ask()
+    first = experiment.ask(2)
     page = served(experiment, show=show)
     reply = page.post("answer", question=page.ask()["question"], winner=0)
     assert reply == {"stored": 0, "next": None}

@@ -43,7 +43,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def visit(driver: WebDriver, place: Path) -> Iterator[Open]:
-    """Somebody before the page of an experiment, which is a new one by default."""
+    """Somebody before the page of an experiment, by default a new one with duels."""
     with ExitStack() as stack:
 
         def visit(
@@ -52,7 +52,7 @@ def visit(driver: WebDriver, place: Path) -> Iterator[Open]:
             query: str = "",
             **options: Any,
         ) -> Visitor:
-            app = make_app(experiment or create(place), **options)
+            app = make_app(experiment or create(place), **{"size": 2, **options})
             one = Visitor(driver, *window)
             # Of servers that are gone.
             one.complaints()
@@ -229,12 +229,12 @@ def test_a_question_that_cannot_be_shown_is_skipped(
     driver: WebDriver, place: Path
 ) -> None:
     experiment = create(place)
-    first = experiment.ask()
+    first = experiment.ask(2)
 
     def show(option: dict[str, Any]) -> str:
         return "a cup" if option not in first.options else option["colour"]
 
-    with serving(make_app(experiment, show=show)) as address:
+    with serving(make_app(experiment, show=show, size=2)) as address:
         driver.get(address)
         one = Visitor(driver, *PHONE)
         until(lambda: "KeyError: 'colour'" in one.text())
@@ -256,7 +256,7 @@ def test_an_answer_outlives_the_server_that_was_to_store_it(
     driver: WebDriver, place: Path
 ) -> None:
     one, clicked = Visitor(driver, *PHONE), []
-    with serving(make_app(create(place))) as address:
+    with serving(make_app(create(place), size=2)) as address:
         one.visit(address)
         for winner, text in enumerate(("A is better", "B is better")):
             clicked.append(("told", one.answer(text), {"winner": winner}))
@@ -266,7 +266,7 @@ def test_an_answer_outlives_the_server_that_was_to_store_it(
     # That the answer before was saved is not said beside it.
     assert one.all(".bp-message")[0].text == ""
     # As a phone does that puts the page away: nobody clicks again.
-    with serving(make_app(stored(place)), urlsplit(address).port or 0):
+    with serving(make_app(stored(place), size=2), urlsplit(address).port or 0):
         one.visit(address)
         until(lambda: one.index() != index)
         clicked.append(("told", index, {"winner": 1}))
@@ -333,6 +333,21 @@ def test_a_ranking_is_tapped_in_order(visit: Open, place: Path) -> None:
     assert kept(place) == [
         ("told", ranked, {"ranking": [2, 0, 1]}),
         ("told", best, {"best": 1}),
+    ]
+
+
+def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
+    visit: Open, place: Path
+) -> None:
+    one = visit(size=None)
+    one.is_usable()
+    best = one.answer("D is the best")
+    none = one.answer("Cannot compare")
+    skipped = one.answer("Skip")
+    assert kept(place) == [
+        ("told", best, {"best": 3}),
+        ("told", none, {"cannot_compare": True}),
+        ("withdrawn", skipped, {}),
     ]
 
 

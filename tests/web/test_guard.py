@@ -22,7 +22,7 @@ Serve = Callable[..., Page]
 def test_nothing_is_served_or_stored_without_the_token(
     experiment: PreferenceExperiment, served: Serve
 ) -> None:
-    experiment.ask()
+    experiment.ask(2)
     page = served(experiment, token="right")
     right, bearer = {"token": "right"}, {"Authorization": "Bearer right"}
     wrong = {"Authorization": "Bearer wrong"}
@@ -70,7 +70,7 @@ BODIES = [b"", b"{", b"\xff\xfe", b"[" * 50_000, b"NaN"]
 
 
 def test_wrong_answers_get_a_reason_and_store_nothing(page: Page) -> None:
-    page.experiment.ask()
+    page.experiment.ask(2)
     for status, given, said in WRONG:
         assert said in page.send("answer", json.dumps(given), status)["error"], given
     for body in BODIES:
@@ -87,7 +87,7 @@ def test_wrong_answers_get_a_reason_and_store_nothing(page: Page) -> None:
 
 
 def test_numbers_that_are_not_finite_are_refused(page: Page) -> None:
-    asked = page.experiment.ask()
+    asked = page.experiment.ask(2)
     first, second = ({**option} for option in asked.options)
     second["leaf (g)"] = 12345.5
     given = {"question": 0, "strength": 12345.5, "options": [first, second]}
@@ -159,7 +159,7 @@ def test_a_client_that_leaves_while_sending_leaves_no_traceback(
     experiment: PreferenceExperiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As a phone does that has lost its network."""
-    index = experiment.ask().index
+    index = experiment.ask(2).index
     with serving(make_app(experiment)) as address:
         place = urlsplit(address)
         head = (

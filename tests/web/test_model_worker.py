@@ -28,7 +28,7 @@ def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
     def told(name: str) -> PreferenceExperiment:
         experiment = create(tmp_path / name, initial=3)
         for _ in range(answers):
-            experiment.tell(experiment.ask(), winner=0)
+            experiment.tell(experiment.ask(2), winner=0)
         return experiment
 
     told("tea.db")
@@ -36,7 +36,7 @@ def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
     chosen = ask_chosen(twin, packed_choice(packed_state(twin), 2, "ann"), rater="ann")
     assert chosen.rater == "ann"
     assert [question.options for question in twin.pending] == [chosen.options]
-    assert chosen.options == told("other.db").ask().options
+    assert chosen.options == told("other.db").ask(2).options
 
 
 def few(storage: Path) -> PreferenceExperiment:
@@ -57,7 +57,7 @@ def test_warnings_are_counted_and_logged_and_not_printed(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.db"))
+    worker = ModelWorker(create(tmp_path / "tea.db"), 2)
 
     def fails() -> None:
         warn(2)
@@ -84,7 +84,7 @@ def test_warnings_are_counted_and_logged_and_not_printed(
 def test_what_ends_a_script_is_an_error_of_the_model(
     tmp_path: Path, apart: bool
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.db"), apart)
+    worker = ModelWorker(create(tmp_path / "tea.db"), 2, apart)
     with pytest.raises(RuntimeError, match="SystemExit: enough"):
         worker.run_here(lambda: sys.exit("enough"))
 
@@ -92,7 +92,7 @@ def test_what_ends_a_script_is_an_error_of_the_model(
 def test_findings_of_the_same_answers_are_computed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker, calls = ModelWorker(create(tmp_path / "tea.db")), []
+    worker, calls = ModelWorker(create(tmp_path / "tea.db"), 2), []
     monkeypatch.setattr(
         worker, "_new_findings", lambda: {"found": calls.append(0) or len(calls)}
     )
@@ -106,7 +106,7 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     experiment = create(tmp_path / "tea.db", initial=7)
-    worker = ModelWorker(experiment)
+    worker = ModelWorker(experiment, 2)
     # The first question is far from those that a model chooses.
     experiment.tell(worker.ask("ann", num_raters=1), winner=0)
     assert worker._process is None
@@ -177,7 +177,7 @@ def test_processes_that_end_are_noted_and_done_without_after_three(
 ) -> None:
     """As where each fit takes more memory than there is."""
     for job in ("question", "findings"):
-        worker = ModelWorker(create(tmp_path / f"{job}.db", initial=1))
+        worker = ModelWorker(create(tmp_path / f"{job}.db", initial=1), 2)
         worker.experiment.record(OWN, winner=0)
         of_processes(monkeypatch, Dying(), Dying(), Dying())
         if job == "question":
@@ -194,7 +194,7 @@ def test_processes_that_end_are_noted_and_done_without_after_three(
 def test_a_process_that_works_again_makes_good_for_those_that_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.db"))
+    worker = ModelWorker(create(tmp_path / "tea.db"), 2)
     for _ in range(3):
         monkeypatch.setattr(worker, "_process", Dying())
         of_processes(monkeypatch, Dying(), Dying(works=True))
@@ -204,7 +204,7 @@ def test_a_process_that_works_again_makes_good_for_those_that_ended(
 def test_what_is_being_chosen_when_all_is_closed_is_not_chosen_here_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = ModelWorker(create(tmp_path / "tea.db", initial=1))
+    worker = ModelWorker(create(tmp_path / "tea.db", initial=1), 2)
     worker.experiment.record(OWN, winner=0)
     monkeypatch.setattr(worker, "_process", Dying(worker.close))
     with pytest.raises(ExperimentError, match="closed"):
@@ -217,7 +217,7 @@ def test_a_process_that_cannot_start_is_no_reason_not_to_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
-    worker = ModelWorker(create(tmp_path / "tea.db", initial=1))
+    worker = ModelWorker(create(tmp_path / "tea.db", initial=1), 2)
     assert worker.ask(None, num_raters=1) == worker.experiment.pending[0]
     worker.experiment.tell(0, winner=0)
     assert dict(worker.findings()["summary"])["answers"] == 1

@@ -35,7 +35,7 @@ class Script:
 
 @pytest.fixture
 def widget(experiment: PreferenceExperiment) -> Iterator[QuestionWidget]:
-    widget = QuestionWidget(experiment, show=lambda option: b"GIF89a")
+    widget = QuestionWidget(experiment, show=lambda option: b"GIF89a", size=2)
     yield widget
     widget.close()
 
@@ -57,6 +57,20 @@ def test_questions_are_asked_answered_and_undone(
         "told",
         "undone",
         "told",
+    ]
+
+
+def test_a_widget_shows_four_options(
+    experiment: PreferenceExperiment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    widget = QuestionWidget(experiment)
+    script = Script(widget, monkeypatch)
+    asked = script.call("question")["found"]
+    assert len(asked["options"]) == 4
+    script.call("answer", question=asked["question"], best=3)
+    widget.close()
+    assert [said for *_, said in log(stored(tmp_path / "tea.db"))] == [
+        {"best": 3, "rater": None}
     ]
 
 
@@ -97,7 +111,7 @@ def test_a_widget_fits_its_models_in_the_notebook_and_hides_no_warning(
         warnings.warn("did not converge", InferenceWarning, stacklevel=1)
 
     monkeypatch.setattr(experiment, "ask", ask)
-    widget = QuestionWidget(experiment)
+    widget = QuestionWidget(experiment, size=2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         widget._service._worker.ask(None, num_raters=2)

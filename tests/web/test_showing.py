@@ -116,7 +116,7 @@ def test_a_question_that_cannot_be_shown_can_be_skipped(
         return "a cup"
 
     failures = [KeyError("dose"), SystemExit("a script's end")]
-    asked, mended = experiment.ask(), False
+    asked, mended = experiment.ask(2), False
     page = served(experiment, show=show)
     # It is tried again each time.
     for reason in ("KeyError: 'dose'", "SystemExit: a script's end"):
@@ -143,7 +143,7 @@ def test_a_function_that_takes_long_holds_up_no_answer_and_is_called_once_ahead(
             free.wait(60)
         return "a cup"
 
-    asked = experiment.ask()
+    asked = experiment.ask(2)
     page = served(experiment, show=show)
     first = page.ask()
     # The second is drawn while the first is on display, of which all still works.
@@ -224,7 +224,7 @@ def test_only_the_kinds_that_are_wanted_are_offered(
     ]
     for kinds, said in wrong:
         with pytest.raises(ExperimentError, match=said):
-            make_app(experiment, kinds=kinds)
+            make_app(experiment, kinds=kinds, size=2)
     page = served(experiment, kinds=["tie", "winner"])
     assert page.ask()["kinds"] == ["winner", "tie"]
 
@@ -243,7 +243,7 @@ def test_what_is_being_drawn_is_not_drawn_again_however_many_wait(
     drawing = presenter.Presenter(
         experiment.experiment.search_space, slow, lambda *part: ""
     )
-    questions = [experiment.ask() for _ in range(2)]
+    questions = [experiment.ask(2) for _ in range(2)]
     for question in questions * 2:
         assert drawing.contents(question, patience=0.0) is None
     free.set()

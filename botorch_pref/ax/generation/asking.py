@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha256
 from inspect import signature
 from random import Random
@@ -23,6 +24,7 @@ from botorch.exceptions.errors import CandidateGenerationError
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.utils.transforms import is_fully_bayesian
 
+from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.adapter import with_arms
 from botorch_pref.ax.generation.option_space import can_be_told
 from botorch_pref.ax.generation.strategy import SPREAD, fitted_sobol_spec, next_run
@@ -31,9 +33,27 @@ from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.projection import asked_rater
 from botorch_pref.ax.raters import number_of_rater
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.space.options import in_smallest_differences
+from botorch_pref.ax.space.options import has_designs, in_smallest_differences
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import EPPreferenceGP
+
+FEW, MANY = 2, 4
+"""Options of a question by default. Thirty questions of four find more than thirty
+duels where inputs are many, and as much elsewhere in half the questions
+(`docs/benchmarks.md`)."""
+
+
+def usual_size(
+    experiment: Experiment, settings: Settings, num_levels: int | None
+) -> int:
+    """Number of options of a question, see `PreferenceExperiment.default_size`."""
+    if not has_designs(experiment, settings.smallest_difference, 2 * MANY):
+        return FEW
+    for answer in (Answer(best=0), Answer(ranking=tuple(range(MANY)))):
+        with suppress(ExperimentError):
+            check_taken(settings, answer, MANY, num_levels)
+            return MANY
+    return FEW
 
 
 def chosen_question(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice, product
 from numbers import Real
 from typing import Any
 
@@ -37,6 +38,9 @@ SmallestDifference = float | Mapping[str, float]
 
 DEFAULT_SHARE = SMALLEST_DIFFERENCE
 """A hundredth of the range of each parameter."""
+
+_MOST_TRIED = 10_000
+"""Designs that are tried against constraints one by one, to count them."""
 
 _FINEST = 1e-9
 """Share of a range in which rounding could make two numbers one."""
@@ -134,6 +138,50 @@ def in_smallest_differences(
     """
     widths = torch.tensor([*_widths(space, given).values()], dtype=torch.float64)
     return shares(space, designs) / widths
+
+
+def has_designs(experiment: Experiment, given: SmallestDifference, number: int) -> bool:
+    """Whether there are so many designs that a person can tell apart.
+
+    Constraints are tried design by design where no number is continuous and there are
+    at most 10,000 designs without them; otherwise they are taken to leave enough.
+    """
+    catalogue = Catalogue.of(experiment)
+    if catalogue is not None:
+        return len(catalogue.rows) >= number
+    space = experiment.search_space
+    parameters = space.tunable_parameters.values()
+    told = math.prod(_num_values(parameter, given) for parameter in parameters)
+    whole = math.prod(parameter.cardinality() for parameter in parameters)
+    if told < number or not space.parameter_constraints or whole > _MOST_TRIED:
+        return told >= number
+    names = [*space.tunable_parameters]
+    allowed = (
+        design
+        for design in product(*map(_all_values, parameters))
+        if all(
+            limit.check(dict(zip(names, design, strict=True)))
+            for limit in space.parameter_constraints
+        )
+    )
+    return len([*islice(allowed, number)]) == number
+
+
+def _num_values(parameter: Parameter, given: SmallestDifference) -> float:
+    """Number of values that differ by the smallest difference."""
+    if isinstance(parameter, ChoiceParameter):
+        return len(parameter.values)
+    # Shares such as a third are not exact.
+    steps = 1 / max(_width(parameter, given), _FINEST) + 1e-6
+    return min(parameter.cardinality(), math.floor(steps) + 1)
+
+
+def _all_values(parameter: Parameter) -> Sequence[Any]:
+    """All values of a choice or of a whole number."""
+    if isinstance(parameter, ChoiceParameter):
+        return parameter.values
+    assert isinstance(parameter, RangeParameter)
+    return range(int(parameter.lower), int(parameter.upper) + 1)
 
 
 def squared_difference(

@@ -71,7 +71,7 @@ def test_another_likelihood_takes_other_answers() -> None:
 def test_a_refused_answer_is_not_kept(tmp_path) -> None:
     path = tmp_path / "espresso.db"
     experiment = create(path, model="VariationalPreferenceGP")
-    question = experiment.ask()
+    question = experiment.ask(2)
     before = path.read_bytes()
     with pytest.raises(ExperimentError, match=r"EPPreferenceGP.*take.*model="):
         experiment.tell(question, tie=True)

@@ -26,7 +26,7 @@ def rows(experiment: PreferenceExperiment, index: int) -> dict[str, list[float]]
 
 
 def test_the_same_answer_again_changes_nothing(experiment) -> None:
-    question = experiment.ask()
+    question = experiment.ask(2)
     assert experiment.pending == [question]
     for said in ({"winner": 1}, {"best": 1}, {"ranking": (1, 0)}):
         experiment.tell(question, **said)
@@ -37,7 +37,7 @@ def test_the_same_answer_again_changes_nothing(experiment) -> None:
 
 
 def test_another_answer_is_an_error_until_the_first_is_taken_back(experiment) -> None:
-    question = experiment.ask()
+    question = experiment.ask(2)
     experiment.tell(question, winner=1, ratings=[0.25, None])
     with pytest.raises(ExperimentError, match=r"has the answer.*'winner': 1.*withdraw"):
         experiment.tell(question, winner=0)
@@ -53,7 +53,7 @@ def test_another_answer_is_an_error_until_the_first_is_taken_back(experiment) ->
 
 
 def test_a_duel_that_cannot_be_compared(experiment) -> None:
-    question = experiment.ask()
+    question = experiment.ask(2)
     experiment.tell(question, cannot_compare=True)
     experiment.tell(question, cannot_compare=True)
     trial = experiment.experiment.trials[0]
@@ -66,8 +66,28 @@ def test_a_duel_that_cannot_be_compared(experiment) -> None:
         experiment.recommend()
 
 
+def test_four_that_cannot_be_compared_or_are_not_to_be(experiment) -> None:
+    compared, withdrawn, told = (experiment.ask() for _ in range(3))
+    assert len(compared.options) == 4
+    with pytest.raises(ExperimentError, match=r"tie is about two.*ask\(2\)"):
+        experiment.tell(compared, tie=True)
+    with pytest.raises(ExperimentError, match=r"winner is about two.*best or ranking"):
+        experiment.tell(compared, winner=3)
+    experiment.tell(compared, cannot_compare=True)
+    experiment.withdraw(withdrawn)
+    experiment.tell(told, best=3)
+    duel = experiment.ask(2)
+    experiment.tell(duel, tie=True)
+    trials = experiment.experiment.trials.values()
+    done, gone = TrialStatus.COMPLETED, TrialStatus.ABANDONED
+    assert [trial.status for trial in trials] == [gone, gone, done, done]
+    assert rows(experiment, told.index) == {"preference_choice": [0, 0, 0, 1]}
+    assert rows(experiment, compared.index) == rows(experiment, withdrawn.index) == {}
+    assert experiment.undo() == duel
+
+
 def test_a_question_is_taken_back_once(experiment) -> None:
-    question = experiment.ask()
+    question = experiment.ask(2)
     experiment.withdraw(question)
     experiment.withdraw(question)
     assert experiment.pending == []
@@ -77,7 +97,7 @@ def test_a_question_is_taken_back_once(experiment) -> None:
 def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
     with pytest.raises(ExperimentError, match="no question 0"):
         experiment.tell(0, winner=0)
-    question = experiment.ask()
+    question = experiment.ask(2)
     with pytest.raises(ExperimentError, match="no question True"):
         experiment.tell(True, winner=0)
     with pytest.raises(ExperimentError, match="no question 1"):
@@ -86,7 +106,7 @@ def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
         experiment.tell(question, winner=2)
     with pytest.raises(ExperimentError, match="levels go from 0 to 2"):
         experiment.tell(question, levels=[3, 0])
-    foreign = create(tmp_path / "other.db", seed=9).ask()
+    foreign = create(tmp_path / "other.db", seed=9).ask(2)
     with pytest.raises(ExperimentError, match="another experiment"):
         experiment.tell(foreign, winner=0)
     changed = Question(question.index, question.options[::-1])
@@ -96,7 +116,7 @@ def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
 
 
 def test_the_log_has_everything_in_order(experiment, tmp_path) -> None:
-    first, second = experiment.ask(), experiment.ask(3)
+    first, second = experiment.ask(2), experiment.ask(3)
     experiment.tell(second, ranking=[2, 0, 1])
     experiment.tell(first, winner=better(first))
     experiment.withdraw(second)

@@ -34,7 +34,7 @@ def answered(tmp_path_factory) -> Path:
     storage = tmp_path_factory.mktemp("answered") / "espresso.db"
     experiment = create(storage, initial=3)
     for _ in range(3):
-        question = experiment.ask()
+        question = experiment.ask(2)
         experiment.tell(question, winner=better(question))
     return storage
 
@@ -85,8 +85,8 @@ def test_seeds_of_purposes_differ_and_do_not_change() -> None:
 )
 def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
     experiment = create(tmp_path / "espresso.db", initial=1, num_levels=2)
-    experiment.tell(experiment.ask(), **said)
-    asked = experiment.ask()
+    experiment.tell(experiment.ask(2), **said)
+    asked = experiment.ask(2)
     trial = experiment.experiment.trials[asked.index]
     assert events_of(trial)[0].what["chosen_by"] == "Preference"
 
@@ -108,7 +108,7 @@ def little(storage, values, **settings) -> PreferenceExperiment:
 def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
     experiment = little(tmp_path / "little.db", ["green", "black"], initial=2)
     for _ in range(4):
-        question = experiment.ask()
+        question = experiment.ask(2)
         assert {option["tea"] for option in question.options} == {"green", "black"}
         experiment.tell(
             question, winner=[o["tea"] for o in question.options].index("green")
@@ -140,7 +140,7 @@ def test_no_question_twice_while_others_are_left(tmp_path) -> None:
     )
     asked = []
     for _ in range(11):
-        question = experiment.ask()
+        question = experiment.ask(2)
         shown = [tuple(option.values()) for option in question.options]
         asked.append(frozenset(shown))
         # The same judge as one who errs: the model is not sure of anything.
@@ -151,9 +151,9 @@ def test_no_question_twice_while_others_are_left(tmp_path) -> None:
 
 def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
     experiment = little(tmp_path / "little.db", ["green", "black"])
-    experiment.ask()
+    experiment.ask(2)
     with pytest.raises(ExperimentError, match="answer what is pending"):
-        experiment.ask()
+        experiment.ask(2)
     with pytest.raises(ExperimentError, match="No 3 options"):
         experiment.ask(3)
 
@@ -163,21 +163,21 @@ def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
 def test_the_only_duel_is_asked_of_everybody_once_at_a_time(initial, tmp_path) -> None:
     """Ten people who taste two teas are not to wait for one of them."""
     experiment = little(tmp_path / "two.db", ["green", "black"], initial=initial)
-    experiment.tell(experiment.ask(rater="ann"), winner=0)
-    questions = [experiment.ask(rater=rater) for rater in ("ann", "bob", None)]
+    experiment.tell(experiment.ask(2, rater="ann"), winner=0)
+    questions = [experiment.ask(2, rater=rater) for rater in ("ann", "bob", None)]
     shown = [{option["tea"] for option in question.options} for question in questions]
     assert shown == [{"green", "black"}] * 3
     with pytest.raises(ExperimentError, match="answer what is pending"):
-        experiment.ask(rater="ann")
+        experiment.ask(2, rater="ann")
     experiment.tell(questions[0], winner=0)
-    assert experiment.ask(rater="ann").rater == "ann"
+    assert experiment.ask(2, rater="ann").rater == "ann"
 
 
 @pytest.mark.slow
 def test_what_nobody_is_asked_goes_before_what_others_are(tmp_path) -> None:
     experiment = little(tmp_path / "three.db", ["green", "black", "white"], initial=9)
     shown = [
-        frozenset(option["tea"] for option in experiment.ask(rater=rater).options)
+        frozenset(option["tea"] for option in experiment.ask(2, rater=rater).options)
         for rater in "abcde"
     ]
     assert len(set(shown[:3])) == 3
@@ -187,11 +187,11 @@ def test_what_nobody_is_asked_goes_before_what_others_are(tmp_path) -> None:
 def test_an_answered_question_goes_before_what_others_are_asked(tmp_path) -> None:
     teas = ["green", "black", "white"]
     experiment = little(tmp_path / "three.db", teas, initial=9, repeat_rate=0)
-    first = experiment.ask(rater="ann")
+    first = experiment.ask(2, rater="ann")
     experiment.tell(first, winner=0)
     for _ in range(2):
-        experiment.ask(rater="bob")
-    again = experiment.ask(rater="ann")
+        experiment.ask(2, rater="bob")
+    again = experiment.ask(2, rater="ann")
     assert {o["tea"] for o in again.options} == {o["tea"] for o in first.options}
 
 
@@ -205,7 +205,7 @@ def test_sobol_points_that_stand_in_go_on_where_they_were(
     experiment = create(tmp_path / "espresso.db")
     shown = []
     for _ in range(5):
-        question = experiment.ask()
+        question = experiment.ask(2)
         experiment.tell(question, winner=0)
         shown += [tuple(option.items()) for option in question.options]
     assert len(set(shown)) == len(shown)
@@ -216,7 +216,7 @@ def test_spread_options_are_the_points_of_one_sequence(tmp_path) -> None:
     ax, settings = experiment.experiment, experiment.settings
     with with_rng_seed(0):
         run = fitted_sobol_spec(ax, settings, 0).gen(n=6)
-    shown = [option for _ in range(3) for option in experiment.ask().options]
+    shown = [option for _ in range(3) for option in experiment.ask(2).options]
     for number, option in enumerate(shown):
         drawn = [arm.parameters for arm in run.arms[number // 2 * 2 :][:2]]
         # Choices are rounded at random where several of them are equally near.
@@ -229,8 +229,8 @@ def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
 ) -> None:
     storage = shutil.copy(answered, tmp_path)
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
-    experiment.withdraw(experiment.ask())
-    asked = experiment.ask()
+    experiment.withdraw(experiment.ask(2))
+    asked = experiment.ask(2)
     trial = experiment.experiment.trials[asked.index]
     assert events_of(trial)[0].what["chosen_by"] == "Preference"
     pending = asked.options[1]
@@ -272,8 +272,8 @@ def test_options_of_the_optimizer_reach_it(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(search, "optimize_acqf", noted)
     experiment = triangle(tmp_path / "triangle.db", initial=1, optimizer_options=QUICK)
-    experiment.tell(experiment.ask(), winner=0)
-    experiment.ask()
+    experiment.tell(experiment.ask(2), winner=0)
+    experiment.ask(2)
     assert seen[-1].items() >= {"num_restarts": 1, "raw_samples": 8}.items()
     assert seen[-1]["options"].items() >= QUICK["options"].items()
 

@@ -15,7 +15,7 @@ def experiment_with(storage, answers, **settings) -> PreferenceExperiment:
         "again", parameters=PARAMETERS, storage=storage, **settings
     )
     for _ in range(answers):
-        experiment.tell(experiment.ask(), winner=0)
+        experiment.tell(experiment.ask(2), winner=0)
     return experiment
 
 
@@ -47,7 +47,7 @@ def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> 
         for trial in experiment.experiment.trials.values()
     ]
     for _ in range(2):
-        question = experiment.ask()
+        question = experiment.ask(2)
         trial = experiment.experiment.trials[question.index]
         what = events_of(trial)[0].what
         assert what["chosen_by"] == "Repeat"

@@ -36,8 +36,8 @@ def told(tmp_path_factory) -> PreferenceExperiment:
     ]
     for size, answer in said:
         experiment.tell(experiment.ask(size), **answer)
-    experiment.ask()
-    withdrawn = experiment.ask()
+    experiment.ask(2)
+    withdrawn = experiment.ask(2)
     experiment.tell(withdrawn, winner=0)
     experiment.withdraw(withdrawn)
     return experiment

@@ -110,14 +110,14 @@ def test_a_copy_says_the_same_without_its_text(monkeypatch) -> None:
 
 def test_asking_hands_no_text_of_a_constraint_to_sympy(tmp_path, monkeypatch) -> None:
     experiment = create(tmp_path / "espresso.db", initial=1)
-    experiment.tell(experiment.ask(), winner=0)
+    experiment.tell(experiment.ask(2), winner=0)
     for name in ("inequality", "equality"):
         monkeypatch.setattr(
             parameter_constraint,
             f"extract_coefficient_dict_from_{name}",
             lambda **_: pytest.fail("parsed"),
         )
-    question = experiment.ask()
+    question = experiment.ask(2)
     again = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.db")
     assert again.pending == [question]
     assert all(o["dose"] + o["ratio"] <= 21 for o in question.options)

@@ -25,7 +25,7 @@ SPACE = {"parameters": PARAMETERS, "parameter_constraints": ["a + b <= 2"]}
 def played(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("played") / "triangle.db"
     experiment = triangle(path, num_levels=4, seed=3)
-    experiment.tell(experiment.ask(), winner=0, rater="ann", note="sweet")
+    experiment.tell(experiment.ask(2), winner=0, rater="ann", note="sweet")
     tell(experiment, [A, B], winner=1, levels=[1, 2])
     tell(experiment, [A, B, C], ranking=[2, 0, 1], invalid=[])
     tell(experiment, [B, C], strength=1 / 3, ratings=[0.1 + 0.2, None])

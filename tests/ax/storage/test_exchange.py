@@ -22,7 +22,7 @@ from botorch_pref.errors import ExperimentError, StorageError
 @pytest.fixture
 def played(tmp_path) -> PreferenceExperiment:
     experiment = triangle(tmp_path / "triangle.db", num_levels=3, seed=5)
-    experiment.tell(experiment.ask(), winner=0, rater="Zoë", note='a "b"\nc, d')
+    experiment.tell(experiment.ask(2), winner=0, rater="Zoë", note='a "b"\nc, d')
     tell(experiment, [A, B], tie=True, levels=[0, 2])
     tell(experiment, [A, B, C], ranking=[2, 0, 1], seconds=1.5)
     experiment.undo()
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_back_whole(name, played, tmp_path) -> None:
     assert read.settings == played.settings
     assert read.pending == played.pending
     assert read.answers().equals(played.answers())
-    assert read.ask().options == played.ask().options
+    assert read.ask(2).options == played.ask(2).options
     named = PreferenceExperiment.read(file, storage=tmp_path / "read.db", name="other")
     assert named.answers().equals(read.answers())
     assert named.experiment.name == "other"

@@ -65,7 +65,7 @@ def started(path: Path) -> PreferenceExperiment:
 
 
 CHANGES = {
-    "ask": lambda experiment: experiment.ask(),
+    "ask": lambda experiment: experiment.ask(2),
     "tell": lambda experiment: experiment.tell(1, winner=1, levels=None),
     "withdraw": lambda experiment: experiment.withdraw(0),
 }

@@ -105,13 +105,13 @@ def test_no_question_is_chosen_that_could_not_be_kept(tmp_path, monkeypatch) -> 
 
     monkeypatch.setattr(preference_experiment, "chosen_question", choose)
     with pytest.raises(StorageError, match="opened to be read"):
-        resumed(path, read_only=True).ask()
+        resumed(path, read_only=True).ask(2)
     path.chmod(0o444)
     with pytest.raises(StorageError, match="read-only, and it is left"):
-        experiment.ask()
+        experiment.ask(2)
     path.unlink()
     with pytest.raises(StorageError, match=r"(?i)there is no file"):
-        experiment.ask()
+        experiment.ask(2)
 
 
 def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path, monkeypatch) -> None:

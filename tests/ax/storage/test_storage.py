@@ -26,9 +26,9 @@ POSTGRES = "BOTORCH_PREF_TEST_POSTGRES"
 def played(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("played") / "espresso.db"
     experiment = create(path)
-    question = experiment.ask()
+    question = experiment.ask(2)
     experiment.tell(question, winner=better(question))
-    experiment.ask()
+    experiment.ask(2)
     return path
 
 
@@ -124,7 +124,7 @@ def test_another_search_space_is_refused(stored) -> None:
 def test_two_experiments_in_one_database(tmp_path) -> None:
     path = tmp_path / "both.db"
     first, second = create(path, "first"), create(path, "second", seed=1)
-    asked = first.ask(), second.ask()
+    asked = first.ask(2), second.ask(2)
     assert asked[0].options != asked[1].options
     for name, question in zip(("first", "second"), asked, strict=True):
         assert PreferenceExperiment.resume(name, storage=path).pending == [question]
@@ -174,11 +174,11 @@ def test_two_processes_lose_no_answer_of_each_other(stored) -> None:
     mine.tell(question, winner=1)
     with pytest.raises(ExperimentError, match="withdraw it"):
         mine.tell(question, winner=0)
-    asked = other.ask()
+    asked = other.ask(2)
     with pytest.raises(StorageError, match="Another process"):
-        mine.ask()
+        mine.ask(2)
     assert mine.pending == [asked]
-    assert mine.ask() != asked
+    assert mine.ask(2) != asked
     again = PreferenceExperiment.resume("espresso", storage=stored)
     assert len(again.pending) == 2
     assert again.version == mine.version
@@ -200,12 +200,12 @@ def test_postgresql_goes_on_as_sqlite(tmp_path) -> None:
     for place in (os.environ[POSTGRES], tmp_path / "espresso.db"):
         experiment = create(place, name, initial=2)
         for _ in range(3):
-            question = experiment.ask()
+            question = experiment.ask(2)
             experiment.tell(question, winner=better(question))
             experiment = PreferenceExperiment.resume(name, storage=place)
         experiment.withdraw(0)
         experiment = PreferenceExperiment.resume(name, storage=place)
-        outcomes.append((experiment.recommend(), experiment.ask()))
+        outcomes.append((experiment.recommend(), experiment.ask(2)))
         other = PreferenceExperiment.resume(name, storage=place)
         experiment.withdraw(3)
         with pytest.raises(StorageError, match="Another process"):

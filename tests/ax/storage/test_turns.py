@@ -42,7 +42,7 @@ def play(path: Path, seed: int, questions: int = 4) -> list[Question]:
     triangle(path, seed=seed, initial=3, fit_options=QUICK_FIT)
     asked = []
     for _ in range(questions):
-        asked.append(resumed(path).ask())
+        asked.append(resumed(path).ask(2))
         experiment = resumed(path)
         experiment.tell(asked[-1], winner=larger(asked[-1]))
     experiment.write_json(path.with_suffix(".json"))
@@ -85,7 +85,7 @@ def test_threads_with_one_experiment_ask_in_turn(tmp_path) -> None:
         start.wait()
         asked = []
         for _ in range(3):
-            asked.append(experiment.ask())
+            asked.append(experiment.ask(2))
             experiment.tell(asked[-1], winner=larger(asked[-1]))
         return asked
 
@@ -112,7 +112,7 @@ def insist(act: Callable[[], object]) -> object:
 def take_part(path: Path) -> None:
     experiment = resumed(path)
     for _ in range(3):
-        question = insist(experiment.ask)
+        question = insist(lambda: experiment.ask(2))
         insist(lambda question=question: experiment.tell(question, winner=1))
 
 
@@ -151,7 +151,7 @@ def tell_all(path: Path, kept: Connection) -> None:
     """Says what was kept as soon as it was."""
     experiment = resumed(path)
     while True:
-        for question in experiment.pending or [experiment.ask()]:
+        for question in experiment.pending or [experiment.ask(2)]:
             kept.send(("asked", question.index))
             experiment.tell(question, winner=question.index % 2)
             kept.send(("told", question.index))

@@ -1,0 +1,150 @@
+"""How many options a question has where nobody says how many."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from ax.api.configs import (
+    ChoiceParameterConfig,
+    DerivedParameterConfig,
+    RangeParameterConfig,
+)
+from espresso import QUICK, QUICK_FIT, create, utility
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.errors import ExperimentError
+
+
+def whole(name: str, upper: int, **more: Any) -> RangeParameterConfig:
+    return RangeParameterConfig(
+        name=name, parameter_type="int", bounds=(1, upper), **more
+    )
+
+
+def real(name: str) -> RangeParameterConfig:
+    return RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
+
+
+def choice(name: str, number: int) -> ChoiceParameterConfig:
+    values = [f"{name}{i}" for i in range(number)]
+    return ChoiceParameterConfig(
+        name=name, parameter_type="str", values=values, is_ordered=False
+    )
+
+
+TWICE = DerivedParameterConfig(
+    name="twice", parameter_type="float", expression_str="2 * cups"
+)
+FINEST = RangeParameterConfig(
+    name="x", parameter_type="float", bounds=(1, 16), scaling="log"
+)
+TWO_NUMBERS = [whole("a", 5), whole("b", 5)]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "more", "size"),
+    [
+        ([real("x")], {}, 4),
+        ([whole("cups", 7)], {}, 2),
+        ([whole("cups", 8)], {}, 4),
+        ([whole("cups", 7, scaling="log")], {}, 2),
+        # Of 1, 2, ... 5 to the right of a, those whose sum is at most 4 or 5: 6 and 10.
+        (TWO_NUMBERS, {"parameter_constraints": ["a + b <= 4"]}, 2),
+        (TWO_NUMBERS, {"parameter_constraints": ["a + b <= 5"]}, 4),
+        ([*TWO_NUMBERS, choice("c", 2)], {"parameter_constraints": ["a + b <= 3"]}, 2),
+        ([*TWO_NUMBERS, choice("c", 3)], {"parameter_constraints": ["a + b <= 3"]}, 4),
+        ([choice("c", 2), choice("d", 3)], {}, 2),
+        ([choice("c", 2), choice("d", 4)], {}, 4),
+        # A derived one makes no further designs.
+        ([whole("cups", 5), TWICE], {}, 2),
+        # Steps of a fifth: 6 numbers; of a seventh: 8; factors of 2: 5, of 1.4: 9.
+        ([real("x")], {"smallest_difference": 1 / 5}, 2),
+        ([real("x")], {"smallest_difference": 1 / 7}, 4),
+        ([FINEST], {"smallest_difference": {"x": 2.0}}, 2),
+        ([FINEST], {"smallest_difference": {"x": 1.4}}, 4),
+    ],
+)
+def test_few_designs_are_compared_in_pairs(tmp_path, parameters, more, size) -> None:
+    storage = tmp_path / "few.db"
+    created = PreferenceExperiment.create(
+        "few", parameters=parameters, storage=storage, **more
+    )
+    for experiment in (
+        created,
+        PreferenceExperiment.resume("few", storage=storage, read_only=True),
+    ):
+        assert experiment.default_size == size
+    for number in (None, 2):
+        assert len(created.ask(number).options) == (number or size)
+
+
+@pytest.mark.parametrize(("number", "size"), [(5, 2), (7, 2), (8, 4)])
+def test_few_rows_are_compared_in_pairs(tmp_path, number, size) -> None:
+    rows = [f"tea {i}" for i in range(number)]
+    table = pd.DataFrame({"price": [1.5 * i for i in range(number)]}, index=rows)
+    experiment = PreferenceExperiment.create(
+        "teas", catalogue=table, storage=tmp_path / "teas.db", fit_options=QUICK_FIT
+    )
+    assert experiment.default_size == size
+    for rater in ("ann", "bob"):
+        asked = [experiment.ask(rater=rater) for _ in range(4)]
+        shown = [frozenset(question.names) for question in asked]
+        assert len(set(shown)) == 4
+        assert {len(names) for names in shown} == {size}
+    if size == 2:
+        experiment.tell(experiment.ask(3), best=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [
+        ({}, 4),
+        ({"model": "SkewPreferenceGP"}, 4),
+        ({"model": "VariationalPreferenceGP"}, 4),
+        ({"model": "PlackettLuceRegression"}, 4),
+        ({"model": "FullyBayesianEPPreferenceGP"}, 4),
+        ({"model": "LaplacePreferenceGP"}, 2),
+        ({"model": "FullyBayesianLaplacePreferenceGP"}, 2),
+        # Takes rankings, and no best of four.
+        (
+            {
+                "model": "LaplacePreferenceGP",
+                "model_options": {"likelihood": {"Rankings": "PlackettLuceLikelihood"}},
+            },
+            4,
+        ),
+    ],
+)
+def test_models_of_duels_alone_are_asked_about_duels(tmp_path, settings, size) -> None:
+    experiment = create(tmp_path / "espresso.db", fit_options={}, **settings)
+    assert experiment.default_size == size
+    question = experiment.ask()
+    assert len(question.options) == size
+    said = {"winner": 1} if size == 2 else {"ranking": [3, 1, 0, 2]}
+    experiment.tell(question, **said)
+    if size == 2:
+        with pytest.raises(ExperimentError, match="does not take"):
+            experiment.tell(experiment.ask(4), best=0)
+
+
+@pytest.mark.parametrize("acquisition", ["DuelingExploringEIIG", "DuelingThompson"])
+@pytest.mark.parametrize("raters", ["pool", "share"])
+def test_the_model_chooses_four_after_questions_of_four(
+    tmp_path, acquisition, raters
+) -> None:
+    experiment = create(
+        tmp_path / "espresso.db",
+        acquisition=acquisition,
+        initial=2,
+        raters=raters,
+        repeat_rate=0,
+        optimizer_options=QUICK,
+    )
+    for rater in ("ann", "bob", "ann", "bob"):
+        question = experiment.ask(rater=rater)
+        assert len(question.options) == 4
+        liked = [utility(option) for option in question.options]
+        experiment.tell(question, best=liked.index(max(liked)), rater=rater)
+    (last,) = experiment.experiment.trials[3].generator_runs
+    assert last._generation_node_name == "model"
+    assert len({arm.signature for arm in last.arms}) == 4
