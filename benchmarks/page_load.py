@@ -65,7 +65,7 @@ def start(storage: Path) -> tuple[subprocess.Popen[str], str]:
     command = [sys.executable, "-m", "botorch_pref", "serve", str(storage)]
     options = [f"--parameter={parameter}" for parameter in PARAMETERS]
     server = subprocess.Popen(
-        [*command, "--name", NAME, "--port", "0", *options],
+        [*command, "--name", NAME, "--port", "0", "--size", "2", *options],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
