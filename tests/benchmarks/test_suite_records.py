@@ -31,7 +31,10 @@ def written(folder: Path, *rows: dict) -> Path:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([row(UCB, 0, 1, 0.5)], "p exact 0.0 laplace ucb 2 best 0 has a duel twice or not"),
+        (
+            [row(UCB, 0, 1, 0.5)],
+            "p exact 0.0 laplace ucb 2 best 0 has a duel twice or not",
+        ),
         ([row(UCB, 0, 0, 0.5)] * 2, "has a duel twice or not"),
         ([row(UCB, 0, 0, np.nan)], "has a regret that is not a number"),
         (
