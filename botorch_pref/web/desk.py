@@ -32,19 +32,19 @@ class AnswerConflictError(ExperimentError):
 # --- What the log says
 
 
-def standing_answers(experiment: Experiment) -> list[Event]:
+def latest_answers(experiment: Experiment) -> list[Event]:
     """All answers that stand, the latest first."""
     found = [standing_event(trial) for trial in list(experiment.trials.values())]
     return sorted(filter(None, found), key=lambda event: -event.number)
 
 
-def last_answered(experiment: Experiment, rater: str | None) -> int | None:
+def answer_to_undo(experiment: Experiment, rater: str | None) -> int | None:
     """The number of the question whose answer a rater can undo.
 
     None if there is none, or if nobody in particular (None) asks and the last answer of
     all is that of somebody with a name.
     """
-    answers = standing_answers(experiment)
+    answers = latest_answers(experiment)
     last = next((one for one in answers if rater in (None, one.rater)), None)
     return last.question if last is not None and last.rater == rater else None
 
@@ -80,7 +80,7 @@ def undo_once(
     taken_back = events_of(trial)[-1].kind in (UNDONE, WITHDRAWN)
     if taken_back and question.rater in (None, rater):
         return question
-    if last_answered(experiment.experiment, rater) != index:
+    if answer_to_undo(experiment.experiment, rater) != index:
         raise AnswerConflictError(
             "You answered or skipped another question after this one, so this answer "
             "is kept. Undo the later one first."
@@ -263,13 +263,13 @@ class QuestionDesk:
     def last(self, rater: str | None) -> int | None:
         """The number of the question that a rater answered or skipped last.
 
-        See `last_answered` for when it is None.
+        See `answer_to_undo` for when it is None.
         """
         with self._changed:
             skipped = self._place(rater).skipped
             if skipped:
                 return skipped[-1].index
-        return last_answered(self.experiment.experiment, rater)
+        return answer_to_undo(self.experiment.experiment, rater)
 
     def undo(self, rater: str | None, index: Any = None) -> Question:
         """Takes back what a rater did last, and puts the question on display again.
@@ -314,7 +314,7 @@ class QuestionDesk:
 
     def answers(self) -> list[Event]:
         """All answers that stand, the latest first."""
-        return standing_answers(self.experiment.experiment)
+        return latest_answers(self.experiment.experiment)
 
     def close(self) -> None:
         """Asks no more; what the process of models is choosing is given up."""
