@@ -101,7 +101,7 @@ PARTS = (
         "plotting",
         "figures",
         ("evaluation", "simulation"),
-        frozenset({"matplotlib"}),
+        frozenset({"matplotlib", "pandas"}),
     ),
     Part(
         "commands",
