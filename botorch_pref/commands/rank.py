@@ -27,6 +27,7 @@ from botorch_pref.datasets.tables import (
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import connected_components, leaderboard
+from botorch_pref.evaluation.scores import data_frame_class
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
@@ -36,6 +37,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.models.preference_gp import default_covar_module
+from botorch_pref.plotting.figures import draw_leaderboard
 
 if TYPE_CHECKING:
     from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -143,14 +145,12 @@ def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
             an item meets itself; the message names the line and the column.
         OSError: The file cannot be read.
     """
-    from pandas import DataFrame
-
     table = CsvTable.read(path)
     winners, losers, tied, bad = _read_pairs(table, tie)
     for row, (winner, loser) in enumerate(zip(winners, losers, strict=True)):
         if winner == loser:
             raise table.error(row, LOSER, f"{winner!r} meets itself: remove the line")
-    answers = DataFrame({WINNER: winners, LOSER: losers, TIE: tied})
+    answers = data_frame_class()({WINNER: winners, LOSER: losers, TIE: tied})
     if any(bad):
         answers[BOTH_BAD] = bad
     if COUNT in table.header:
@@ -205,15 +205,14 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
             feature.
         OSError: The file cannot be read.
     """
-    from pandas import DataFrame
-
+    frame = data_frame_class()
     if path is None:
         names = sorted({*answers[WINNER], *answers[LOSER]})
         _check_size(len(names), "items")
-        return ItemTable.from_frame(DataFrame(index=names))
+        return ItemTable.from_frame(frame(index=names))
     table = CsvTable.read(path)
     names = table.texts(table.header[0])
-    features = DataFrame(index=names)
+    features = frame(index=names)
     for column in table.header[1:]:
         cells = table.texts(column)
         numbers = [number_of(cell) for cell in cells]
@@ -376,8 +375,6 @@ def write_boards(
         The files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`.
     """
     from pandas import concat
-
-    from botorch_pref.plotting.figures import draw_leaderboard
 
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
