@@ -38,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from botorch_pref.commands.serve import serve
 
         return _guarded(serve, arguments[1:])
+    if arguments[:1] == ["rank"]:
+        return _guarded(_rank, arguments[1:])
     parser = _make_parser()
     given = vars(parser.parse_args(arguments))
     taken = DATA if "data" in given else REPLAY if "replay" in given else OPTIMISE
@@ -45,6 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         main_option = "--data" if "data" in given else "--replay"
         parser.error(f"--{name} has no meaning together with {main_option}")
     return _guarded(_run, given)
+
+
+def _rank(arguments: Sequence[str]) -> None:
+    # Imported here, so that a missing extra ends in a message like any other error.
+    from botorch_pref.commands.rank import rank
+
+    rank(arguments)
 
 
 def _guarded(run: Callable[[T], None], given: T) -> int:
@@ -96,7 +105,8 @@ def _make_parser() -> argparse.ArgumentParser:
         prog="python -m botorch_pref",
         description="Optimise a test function by duels with a simulated judge "
         "(the default), explain real choices (--data), or repeat a run (--replay). "
-        "To ask a person, on a page: python -m botorch_pref serve --help.",
+        "To ask a person, on a page: python -m botorch_pref serve --help. "
+        "To rank items by many answers: python -m botorch_pref rank --help.",
         argument_default=argparse.SUPPRESS,
     )
     add = parser.add_argument

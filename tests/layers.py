@@ -101,7 +101,7 @@ PARTS = (
         "plotting",
         "figures",
         ("evaluation", "simulation"),
-        frozenset({"matplotlib"}),
+        frozenset({"matplotlib", "pandas"}),
     ),
     Part(
         "commands",
@@ -110,7 +110,7 @@ PARTS = (
             *("feedback", "likelihoods", "models", "acquisition", "datasets"),
             *("evaluation", "ax", "web", "plotting", "simulation"),
         ),
-        frozenset({"ax", "segno", "uvicorn"}),
+        frozenset({"ax", "pandas", "segno", "uvicorn"}),
     ),
     Part("__main__", "the command line", ("commands", "simulation")),
 )

@@ -19,7 +19,7 @@ from botorch_pref.feedback import Comparisons
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-WINNER, LOSER, TIE, RATER = "winner", "loser", "tie", "rater"
+WINNER, LOSER, TIE, RATER, COUNT = "winner", "loser", "tie", "rater", "count"
 """The columns of a table of answers."""
 
 
@@ -103,7 +103,8 @@ class ItemTable:
 
         Args:
             answers: A row each answer, with the ids ``winner`` and ``loser``. Where
-                ``tie`` is true the two are in any order. Other columns are not read.
+                ``tie`` is true the two are in any order; ``count`` says how often the
+                answer was given, once without it. Other columns are not read.
 
         Raises:
             FeedbackError: A column or an item is missing, or an item meets itself.
@@ -111,7 +112,8 @@ class ItemTable:
         winners, losers = (
             self.places(_column(answers, name).tolist()) for name in (WINNER, LOSER)
         )
-        return pairs_and_ties(torch.stack([winners, losers], -1), _ties(answers))
+        pairs = torch.stack([winners, losers], -1)
+        return pairs_and_ties(pairs, _ties(answers), _counts(answers))
 
     def comparisons_by_rater(
         self, answers: DataFrame
@@ -141,7 +143,8 @@ class ItemTable:
         distinct, pairs = torch.unique(seen.flatten(0, 1), dim=0, return_inverse=True)
         item, rater = distinct.unbind(-1)
         points = torch.cat([self.points[item], rater.to(self.points).unsqueeze(-1)], -1)
-        return points, pairs_and_ties(pairs.view(-1, 2), _ties(answers)), names
+        answered = pairs_and_ties(pairs.view(-1, 2), _ties(answers), _counts(answers))
+        return points, answered, names
 
     def answers(self, comparisons: Comparisons) -> DataFrame:
         """Table of answers about `points`, as `comparisons` reads it.
@@ -184,6 +187,20 @@ def _ties(answers: DataFrame) -> Tensor:
         if tie not in (True, False):
             raise FeedbackError(f"The answer {label!r} has the tie {tie!r}; say True.")
     return torch.tensor([bool(tie) for tie in said])
+
+
+def _counts(answers: DataFrame) -> Tensor | None:
+    """How often answers were given, ``m``; None where the table does not say."""
+    if COUNT not in answers.columns:
+        return None
+    said = answers[COUNT].tolist()
+    for label, count in zip(answers.index, said, strict=True):
+        if not isinstance(count, int) or count < 1:
+            raise FeedbackError(
+                f"The answer {label!r} has the count {count!r}; give a whole number, "
+                "1 or more."
+            )
+    return torch.tensor(said)
 
 
 def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,6 +13,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from botorch_pref.evaluation.explanation import DROP, EvidenceProfile, FeatureEffect
 from botorch_pref.simulation.run_log import LoggedDuel, RunSettings
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 BAND = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""
@@ -154,3 +158,38 @@ def _draw_probabilities(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
     axes.set_ylim(-0.03, 1.03)
     axes.set_ylabel("predicted P(challenger wins)")
     axes.legend(loc="best")
+
+
+MOST_ITEMS = 60
+"""Items of a leaderboard that one figure can show."""
+
+
+def draw_leaderboard(table: DataFrame, title: str, path: Path) -> None:
+    """Draws a leaderboard to a PNG file: utilities with intervals, ranks beside names.
+
+    Args:
+        table: See :func:`.leaderboard`; the first `MOST_ITEMS` items are drawn.
+        title: Title of the figure.
+        path: Where the PNG goes.
+    """
+    shown = table.head(MOST_ITEMS)
+    figure = Figure(figsize=(7, 1.2 + 0.22 * len(shown)), layout="constrained")
+    axes = figure.subplots()
+    mean = shown["utility"].to_numpy()
+    sides = [mean - shown["lower"].to_numpy(), shown["upper"].to_numpy() - mean]
+    places = range(len(shown))
+    axes.errorbar(mean, places, xerr=sides, fmt="o", color=BLUE, ecolor="0.5", ms=4)
+    ranks = zip(shown.index, shown["rank_lower"], shown["rank_upper"], strict=True)
+    labels = [
+        f"{name}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
+        for name, low, high in ranks
+    ]
+    axes.set_yticks(places, labels, fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(y=0.5 / len(shown))
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    axes.set_xlabel("utility with 95 % interval; ranks beside the names")
+    more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
+    axes.set_title(title + more, fontsize=10)
+    figure.savefig(path, dpi=150, format="png")

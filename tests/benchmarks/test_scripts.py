@@ -150,6 +150,10 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         [],
     ),
+    "leaderboards": (
+        {"leaderboards.ITEMS": 4, "leaderboards.RESAMPLES": 20},
+        ["--leagues", "2"],
+    ),
     "many_comparisons": (
         {
             "many_comparisons.ITEMS": 6,

@@ -1,0 +1,469 @@
+"""Command that ranks items by a long table of answers: a board, a figure, a page."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import html
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import Kernel, LinearKernel, ProductKernel
+from torch import Tensor
+
+from botorch_pref.datasets.tables import (
+    COUNT,
+    LOSER,
+    RATER,
+    TIE,
+    WINNER,
+    CsvTable,
+    ItemTable,
+    number_of,
+)
+from botorch_pref.errors import FeedbackError
+from botorch_pref.evaluation import connected_components, leaderboard
+from botorch_pref.evaluation.scores import data_frame_class
+from botorch_pref.feedback import Comparisons
+from botorch_pref.likelihoods import PairwiseProbitLikelihood
+from botorch_pref.models import (
+    AgreementKernel,
+    EPPreferenceGP,
+    GroupUtility,
+    PreferenceMarginalLogLikelihood,
+)
+from botorch_pref.models.preference_gp import default_covar_module
+from botorch_pref.plotting.figures import draw_leaderboard
+
+if TYPE_CHECKING:
+    from botorch.posteriors.gpytorch import GPyTorchPosterior
+    from pandas import DataFrame, Series
+
+MOST_POINTS = 4000
+"""Items, or pairs of an item and a group, that the exact model holds in minutes."""
+
+Z = 1.959963984540054
+"""Half width of a central 95 % interval in standard deviations."""
+
+PRINTED = 20
+"""Items of a board that are printed; the files have all."""
+
+FIRST, SECOND, BOTH_BAD = "model_a", "model_b", "both_bad"
+"""Columns of a table that says in ``winner`` which of two columns won, and the share of
+an item's answers that called both bad."""
+
+BAD = {"tie (bothbad)", "tie(bothbad)", "bothbad", "both_bad", "both bad"}
+"""What arenas of language models write where both answers were bad."""
+
+TIES = {"": False, "false": False, "0": False, "true": True, "1": True}
+
+
+@dataclass(frozen=True)
+class Board:
+    """Items in their order, for all answers or for one group of them.
+
+    Attributes:
+        group: The rater or the category; None for everybody.
+        table: See :func:`.leaderboard`, with the names of the items for its index.
+    """
+
+    group: str | None
+    table: DataFrame
+
+
+def rank(argv: Sequence[str]) -> None:
+    """Ranks the items of a table; prints a board and writes all of them."""
+    given = _make_parser().parse_args(argv)
+    torch.set_num_threads(1)
+    by = given.rater or given.category
+    answers = read_answers(given.table, by=by, tie=given.tie)
+    items = read_items(given.items, answers)
+    each = given.category is not None
+    boards, notes = rank_items(items, answers, known=given.items is not None, each=each)
+    out: Path = given.out or Path("runs", given.table.stem)
+    title = f"Ranks of the items of {given.table.name}"
+    for note in notes:
+        print(note)
+    _print_board(boards[0])
+    for path in write_boards(boards, title, notes, out):
+        print(f"written: {path}")
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m botorch_pref rank",
+        description="Rank items by a long table of answers, a row each: with the "
+        "columns winner and loser, and perhaps tie (true or false) and count; or with "
+        "model_a, model_b and winner (model_a, model_b, tie or tie (bothbad)).",
+    )
+    add = parser.add_argument
+    add("table", type=Path, metavar="FILE.csv", help="the answers")
+    add(
+        "--items",
+        type=Path,
+        metavar="ITEMS.csv",
+        help="features of the items, their names in the first column; without it items "
+        "are known by their answers alone",
+    )
+    add("--tie", metavar="COLUMN", help="that says which answers are ties; default tie")
+    groups = parser.add_mutually_exclusive_group()
+    groups.add_argument(
+        "--rater",
+        metavar="COLUMN",
+        help="that names who answered: ranks are those of the raters' mean utility",
+    )
+    groups.add_argument(
+        "--category",
+        metavar="COLUMN",
+        help="that names the kind of question: a board for each beside that of all",
+    )
+    add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
+    return parser
+
+
+# --- The tables that are read
+
+
+def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
+    """Reads a long table of answers, a row each.
+
+    Args:
+        path: A CSV file, UTF-8.
+        by: The column that names raters or categories.
+        tie: The column of ties; by default ``tie`` where there is one.
+
+    Returns:
+        The columns ``winner``, ``loser`` and ``tie``; ``count`` where the file has it;
+        ``rater`` from the column ``by``; and ``both_bad`` where the file says so.
+
+    Raises:
+        FeedbackError: A column is missing, a cell is empty or not as it has to be, or
+            an item meets itself; the message names the line and the column.
+        OSError: The file cannot be read.
+    """
+    table = CsvTable.read(path)
+    winners, losers, tied, bad = _read_pairs(table, tie)
+    for row, (winner, loser) in enumerate(zip(winners, losers, strict=True)):
+        if winner == loser:
+            raise table.error(row, LOSER, f"{winner!r} meets itself: remove the line")
+    answers = data_frame_class()({WINNER: winners, LOSER: losers, TIE: tied})
+    if any(bad):
+        answers[BOTH_BAD] = bad
+    if COUNT in table.header:
+        answers[COUNT] = table.integers(COUNT, 1)
+    if by is not None:
+        answers[RATER] = table.texts(by)
+    return answers
+
+
+def _read_pairs(
+    table: CsvTable, tie: str | None
+) -> tuple[list[str], list[str], list[bool], list[bool]]:
+    """Winners, losers, whether they are tied, and whether both were called bad."""
+    if FIRST not in table.header:
+        winners, losers = table.texts(WINNER), table.texts(LOSER)
+        column = TIE if tie is None and TIE in table.header else tie
+        tied = [False] * len(winners) if column is None else _read_ties(table, column)
+        return winners, losers, tied, [False] * len(winners)
+    first, second = table.texts(FIRST), table.texts(SECOND)
+    said = [cell.lower() for cell in table.texts(WINNER)]
+    for row, cell in enumerate(said):
+        if cell not in {FIRST, SECOND, "tie", *BAD}:
+            what = f"{cell!r} is none of {FIRST}, {SECOND}, tie and tie (bothbad)"
+            raise table.error(row, WINNER, f"{what}: correct the file")
+    won = [
+        (b, a) if cell == SECOND else (a, b)
+        for a, b, cell in zip(first, second, said, strict=True)
+    ]
+    tied = [cell not in {FIRST, SECOND} for cell in said]
+    return (
+        [winner for winner, _ in won],
+        [loser for _, loser in won],
+        tied,
+        [cell in BAD for cell in said],
+    )
+
+
+def _read_ties(table: CsvTable, column: str) -> list[bool]:
+    cells = [cell.lower() for cell in table.texts(column, may_be_empty=True)]
+    for row, cell in enumerate(cells):
+        if cell not in TIES:
+            what = f"{cell!r} is neither true nor false: correct the file"
+            raise table.error(row, column, what)
+    return [TIES[cell] for cell in cells]
+
+
+def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
+    """Reads the features of items; without a file, the items that answers name.
+
+    Raises:
+        FeedbackError: An item of the answers is missing, named twice or without a
+            feature.
+        OSError: The file cannot be read.
+    """
+    frame = data_frame_class()
+    if path is None:
+        names = sorted({*answers[WINNER], *answers[LOSER]})
+        _check_size(len(names), "items")
+        return ItemTable.from_frame(frame(index=names))
+    table = CsvTable.read(path)
+    names = table.texts(table.header[0])
+    features = frame(index=names)
+    for column in table.header[1:]:
+        cells = table.texts(column)
+        numbers = [number_of(cell) for cell in cells]
+        features[column] = cells if None in numbers else numbers
+    return ItemTable.from_frame(features)
+
+
+def _check_size(count: int, what: str) -> None:
+    if count > MOST_POINTS:
+        raise FeedbackError(
+            f"There are {count} {what}, and the command ranks at most {MOST_POINTS}: "
+            "leave out those with few answers, or --rater and --category."
+        )
+
+
+# --- From answers to boards
+
+
+def rank_items(
+    items: ItemTable, answers: DataFrame, *, known: bool, each: bool
+) -> tuple[list[Board], list[str]]:
+    r"""Fits one model to all answers and ranks the items by it.
+
+    Items without features have independent utilities of one variance, which the
+    evidence chooses. With features, the default kernel of the models. With groups in
+    the column ``rater``, the kernel times :class:`.AgreementKernel`: what all groups
+    share, and something of each group's own. Answers are Thurstone's
+    (:class:`.PairwiseProbitLikelihood` of noise 1 an item), with one tie threshold.
+
+    Args:
+        items: Of the answers.
+        answers: See :func:`read_answers`.
+        known: Whether the items have features.
+        each: Whether each group has a board of its own.
+
+    Returns:
+        The board of everybody, those of groups after it, and sentences about the
+        answers.
+    """
+    points, feedback = items.points, items.comparisons(answers)
+    kernel: Kernel = _item_kernel(items, known)
+    groups: tuple[Hashable, ...] = ()
+    notes = _notes(items, answers, feedback)
+    if RATER in answers.columns:
+        points, feedback, groups = items.comparisons_by_rater(answers)
+        _check_size(len(points), "pairs of an item and a group")
+        number = AgreementKernel(active_dims=(items.points.shape[-1],))
+        kernel = ProductKernel(kernel, number)
+    threshold = None if feedback.ties is None else 0.5
+    likelihood = PairwiseProbitLikelihood(1.0, threshold)
+    model = EPPreferenceGP(points, feedback, likelihood=likelihood, covar_module=kernel)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    model.eval()
+    chosen: list[tuple[str | None, Tensor | None]] = [
+        (None, torch.arange(len(groups)) if groups else None)
+    ]
+    if each:
+        chosen += [(str(name), torch.tensor([i])) for i, name in enumerate(groups)]
+    boards = []
+    for group, numbers in chosen:
+        table = _centred_board(model, items, numbers)
+        told = answers if group is None else answers[answers[RATER] == group]
+        boards.append(Board(group, _with_answers(table, told)))
+    return boards, notes
+
+
+def _item_kernel(items: ItemTable, known: bool) -> Kernel:
+    width = items.points.shape[-1]
+    if not known:
+        # Ids are one-hot: the linear kernel is the identity, with a variance.
+        return LinearKernel(active_dims=tuple(range(width)))
+    kernel = default_covar_module(width, torch.Size())
+    kernel.active_dims = torch.arange(width)
+    return kernel
+
+
+def _centred_board(
+    model: EPPreferenceGP, items: ItemTable, numbers: Tensor | None
+) -> DataFrame:
+    """The leaderboard of utilities above their mean, of which duels say nothing."""
+    table = leaderboard(model, items.points, items.names, numbers)
+    ranked = model if numbers is None else GroupUtility(model, numbers)
+    with torch.no_grad():
+        utilities = cast(
+            "GPyTorchPosterior", ranked.posterior(items.points)
+        ).distribution
+        covariance = utilities.covariance_matrix
+        covariance = covariance - covariance.mean(0)
+        deviation = (covariance - covariance.mean(-1, keepdim=True)).diagonal().sqrt()
+        mean = utilities.mean - utilities.mean.mean()
+    ends = {
+        "utility": mean,
+        "lower": mean - Z * deviation,
+        "upper": mean + Z * deviation,
+    }
+    order = items.places(table.index)
+    return table.assign(**{name: end[order].numpy() for name, end in ends.items()})
+
+
+def _often(answers: DataFrame) -> Series[int]:
+    """How often each answer was given."""
+    if COUNT in answers.columns:
+        return answers[COUNT]
+    return answers[TIE].map(lambda _: 1).astype(int)
+
+
+def _with_answers(table: DataFrame, answers: DataFrame) -> DataFrame:
+    """The board with each item's number of answers and its share of `BOTH_BAD`."""
+
+    def about_each(number: Series[int]) -> Series[float]:
+        won, lost = (number.groupby(answers[side]).sum() for side in (WINNER, LOSER))
+        return won.add(lost, fill_value=0).reindex(table.index, fill_value=0)
+
+    number = about_each(_often(answers))
+    table = table.assign(answers=number.astype(int))
+    if BOTH_BAD in answers.columns:
+        bad = about_each(_often(answers) * answers[BOTH_BAD])
+        table = table.assign(**{BOTH_BAD: bad / number})
+    return table
+
+
+def _notes(items: ItemTable, answers: DataFrame, feedback: Comparisons) -> list[str]:
+    often = _often(answers)
+    total, ties = int(often.sum()), int((often * answers[TIE]).sum())
+    told = f"{total:,} answers about {len(items.names):,} items"
+    notes = [told + (f", {ties:,} of them ties." if ties else ".")]
+    parts = int(connected_components(len(items.names), [feedback]).max()) + 1
+    if parts > 1:
+        notes.append(
+            f"No answers connect {parts} groups of items: between groups the ranks are "
+            "the prior's, and a duel across two groups teaches most."
+        )
+    return notes
+
+
+# --- What is printed and written
+
+
+def _print_board(board: Board) -> None:
+    width = max(len(str(name)) for name in board.table.index[:PRINTED])
+    print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
+    for name, row in board.table.head(PRINTED).iterrows():
+        ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
+        span = f"{row['lower']:+.2f} to {row['upper']:+.2f}"
+        wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
+        print(
+            f"{row['rank']:4.0f}  {ranks:7s}  {name!s:{width}s}  "
+            f"{row['utility']:+7.2f}  {span}  {wins}"
+        )
+    if (rest := len(board.table) - PRINTED) > 0:
+        print(f"... and {rest} more, in the files")
+
+
+def write_boards(
+    boards: Sequence[Board], title: str, notes: Sequence[str], out: Path
+) -> list[Path]:
+    """Writes all boards as a table and as a page, and the first one as a figure.
+
+    Returns:
+        The files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`.
+    """
+    from pandas import concat
+
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
+    table = boards[0].table
+    if len(boards) > 1:
+        names = [board.group or "all" for board in boards]
+        table = concat([b.table for b in boards], keys=names, names=["board", "item"])
+    table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
+    draw_leaderboard(boards[0].table, title, paths[1])
+    paths[2].write_text(_page(boards, title, notes, paths[1]), encoding="utf-8")
+    return paths
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 66rem;
+  padding: 0 1rem; color: #222; background: #fff }}
+div {{ overflow-x: auto }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
+th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap }}
+th {{ border-bottom: 2px solid #888 }}
+td {{ border-bottom: 1px solid #ddd }}
+th:nth-child(2), td:nth-child(2) {{ text-align: left }}
+img {{ max-width: 100% }}
+@media (max-width: 40rem) {{
+  table {{ font-size: 13px }}
+  th, td {{ padding: .25rem .3rem }}
+  td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere }}
+}}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{notes}
+<p>In brackets are the ranks that hold 95 %, where they are more than one. A utility is
+that above the mean of all items, with its 95 % interval; its unit is the noise of a
+person's impression of one item. <b>Wins</b> is the share of duels that an item would
+win against a random other one, half of a tie counted; <b>best</b> is the probability
+that it is the best of all.</p>
+{boards}
+<h2>Figure</h2>
+<img alt="Utilities of the items with intervals" src="data:image/png;base64,{figure}">
+</body>
+</html>
+"""
+
+
+def _page(
+    boards: Sequence[Board], title: str, notes: Sequence[str], figure: Path
+) -> str:
+    """A page that needs no other file and no other host."""
+    return PAGE.format(
+        title=html.escape(title),
+        notes="\n".join(f"<p>{html.escape(note)}</p>" for note in notes),
+        boards="\n".join(_section(board) for board in boards),
+        figure=base64.b64encode(figure.read_bytes()).decode(),
+    )
+
+
+def _section(board: Board) -> str:
+    bad = BOTH_BAD in board.table.columns
+    heads = ["rank", "item", "utility", "95 %", "wins", "best", "answers"]
+    rows = [_cells("th", heads + ["both bad"] * bad)]
+    for name, row in board.table.iterrows():
+        cells = [
+            _ranks(row),
+            html.escape(str(name)),
+            f"{row['utility']:.2f}",
+            f"{row['lower']:.2f} to {row['upper']:.2f}",
+            f"{100 * row['win_rate']:.0f} %",
+            f"{100 * row['best']:.0f} %",
+            f"{row['answers']:,.0f}",
+        ]
+        cells += [f"{100 * row[BOTH_BAD]:.0f} %"] if bad else []
+        rows.append(_cells("td", cells))
+    head = html.escape(board.group or "All answers")
+    return f"<h2>{head}</h2>\n<div><table>\n" + "\n".join(rows) + "\n</table></div>"
+
+
+def _ranks(row: Series[float]) -> str:
+    """A rank with its interval, where that is of more than one."""
+    low, high = row["rank_lower"], row["rank_upper"]
+    return f"{row['rank']:.0f}" + ("" if low == high else f" ({low:.0f} to {high:.0f})")
+
+
+def _cells(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"

@@ -1,0 +1,175 @@
+"""Boards of `python -m botorch_pref rank` against models and counts by hand."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Generator
+
+from botorch_pref.__main__ import main
+from botorch_pref.commands import rank as command
+
+NAMES = ["ash", "<b>oak</b>", "elm", "fir"]
+UTILITIES = dict(zip(NAMES, [1.5, 0.5, -0.5, -1.5], strict=True))
+
+
+def played(games: int, seed: int = 0) -> list[tuple[str, str, str]]:
+    """Answers of a person who errs: the two items and the winner or the tie."""
+    generator = Generator().manual_seed(seed)
+    rows = []
+    for first, second in itertools.combinations(NAMES, 2):
+        gap = UTILITIES[first] - UTILITIES[second]
+        noise = 2**0.5 * torch.randn(games, generator=generator)
+        for seen in (gap + noise).tolist():
+            said = "tie" if abs(seen) < 0.5 else "model_a" if seen > 0 else "model_b"
+            rows.append((first, second, said))
+    return rows
+
+
+def run(tmp_path: Path, text: str, *options: str) -> pd.DataFrame:
+    table = tmp_path / "answers.csv"
+    table.write_text(text, encoding="utf-8")
+    assert main(["rank", str(table), "--out", str(tmp_path / "out"), *options]) == 0
+    return pd.read_csv(tmp_path / "out" / "leaderboard.csv").set_index("item")
+
+
+def as_arena(rows: list[tuple[str, str, str]]) -> str:
+    return "model_a,model_b,winner\n" + "\n".join(map(",".join, rows))
+
+
+def as_counts(rows: list[tuple[str, str, str]]) -> str:
+    """The same answers with winners, losers, ties and counts."""
+    lines = ["winner,loser,drawn,count"]
+    for (first, second, said), number in pd.Series(rows).value_counts().items():  # type: ignore[misc]
+        ends = (second, first) if said == "model_b" else (first, second)
+        lines.append(",".join([*ends, str(said == "tie").lower(), str(number)]))
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    return run(tmp_path_factory.mktemp("arena"), as_arena(played(40)))
+
+
+def test_ranks_are_those_of_the_judge(board: pd.DataFrame) -> None:
+    assert board.index.tolist() == NAMES
+    assert board["rank"].tolist() == [1, 2, 3, 4]
+    assert board["answers"].tolist() == [120] * 4
+    truth = np.array([*UTILITIES.values()])
+    # Above the mean, which is 0 of both. Three deviations of each.
+    assert board["utility"].sum() == pytest.approx(0, abs=1e-9)
+    deviation = (board["upper"] - board["lower"]) / (2 * 1.96)
+    assert (abs(board["utility"] - truth) < 3 * deviation).all()
+    # 40 duels of each pair: no interval is as wide as that of a level that is not seen.
+    assert (deviation < 0.2).all()
+
+
+def test_centred_intervals_are_those_of_draws(board: pd.DataFrame) -> None:
+    answers = pd.DataFrame({"winner": list("aab"), "loser": list("bcc")})
+    answers["tie"] = False
+    items = command.read_items(None, answers)
+    boards, _ = command.rank_items(items, answers, known=False, each=False)
+    table = boards[0].table
+    gap = table["upper"] - table["lower"]
+    # Items that are as often judged have intervals of like width, the middle one's is
+    # the narrowest: its two duels went different ways.
+    assert gap["a"] == pytest.approx(gap["c"], rel=1e-6)
+    assert gap["b"] < gap["a"]
+    assert table["utility"]["a"] == pytest.approx(-table["utility"]["c"], abs=1e-9)
+
+
+def test_counts_and_columns_are_other_words_for_the_same(
+    board: pd.DataFrame, tmp_path: Path
+) -> None:
+    counted = run(tmp_path, as_counts(played(40)), "--tie", "drawn")
+    pd.testing.assert_frame_equal(counted, board, rtol=1e-5, atol=1e-8)
+
+
+def test_both_bad_is_a_tie_and_its_share_is_told(tmp_path: Path) -> None:
+    rows = [
+        ("a", "b", "tie (bothbad)"),
+        ("a", "b", "model_a"),
+        ("a", "c", "model_a"),
+        ("c", "b", "tie"),
+    ]
+    told = run(tmp_path, as_arena(rows))
+    assert told["both_bad"].to_dict() == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 0})
+    rows[0] = ("a", "b", "tie")
+    (tmp_path / "tie").mkdir()
+    tied = run(tmp_path / "tie", as_arena(rows))
+    pd.testing.assert_frame_equal(told.drop(columns="both_bad"), tied)
+
+
+@pytest.mark.parametrize("option", ["--rater", "--category"])
+def test_groups_share_and_differ(tmp_path: Path, option: str) -> None:
+    lines = ["winner,loser,who,count", "a,b,ann,9", "b,c,ann,9", "a,c,ann,9"]
+    lines += ["c,b,bob,4", "b,a,bob,4", "c,a,bob,4"]
+    table = run(tmp_path, "\n".join(lines), option, "who")
+    if option == "--rater":
+        assert table.index.tolist() == ["a", "b", "c"]
+        return
+    assert table["board"].unique().tolist() == ["all", "ann", "bob"]
+    bob = table[table["board"] == "bob"]
+    assert bob.index.tolist() == ["c", "b", "a"]
+    assert bob["answers"].tolist() == [8, 8, 8]
+    page = (tmp_path / "out" / "leaderboard.html").read_text()
+    assert page.count("<table>") == 3
+
+
+def test_features_rank_items_without_answers(tmp_path: Path) -> None:
+    items = tmp_path / "items.csv"
+    items.write_text("id,size\n" + "\n".join(f"{i},{i}" for i in range(5)))
+    # No answer is about 2, which lies between 1 and 3.
+    text = "winner,loser,count\n1,0,30\n4,3,30\n3,1,30\n"
+    table = run(tmp_path, text, "--items", str(items))
+    table.index = table.index.astype(str)
+    assert table.index.tolist() == [*"43210"]
+    assert table["answers"]["2"] == 0
+
+
+def test_the_page_escapes_names_and_needs_no_other_file(
+    board: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, as_arena(played(3)))
+    page = (tmp_path / "out" / "leaderboard.html").read_text()
+    assert "&lt;b&gt;oak&lt;/b&gt;" in page
+    assert "<b>oak" not in page
+    assert "http" not in page
+    assert (tmp_path / "out" / "leaderboard.png").stat().st_size > 10_000
+    assert "18 answers about 4 items" in capsys.readouterr().out
+
+
+def test_groups_that_no_answer_joins_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, "winner,loser\na,b\nc,d\n")
+    assert "connect 2 groups of items" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "wrong"),
+    [
+        ("winner,loser\na,a\n", (), "line 2, column loser: 'a' meets itself"),
+        ("winner,loser\na,\n", (), "line 2, column loser: empty"),
+        ("winner,lost\na,b\n", (), "lacks the column loser"),
+        ("winner,loser,tie\na,b,so\n", (), "column tie: 'so' is neither"),
+        ("winner,loser,count\na,b,0\n", (), "column count: '0' is not"),
+        ("winner,loser\na,b\n", ("--rater", "who"), "lacks the column who"),
+        ("model_a,model_b,winner\na,b,a\n", (), "line 2, column winner: 'a' is none"),
+    ],
+)
+def test_a_wrong_table_is_refused_by_line_and_column(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    options: tuple[str, ...],
+    wrong: str,
+) -> None:
+    table = tmp_path / "answers.csv"
+    table.write_text(text)
+    assert main(["rank", str(table), "--out", str(tmp_path / "out"), *options]) == 2
+    assert wrong in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
