@@ -335,29 +335,6 @@ class Solution(ABC, Generic[TermsT]):
             deviations) and ``log_evidence``; more where the engine knows more.
         """
 
-    @staticmethod
-    def evidence_failures(log_evidence: Tensor) -> tuple[str, ...]:
-        """A sentence on an evidence that is no number; nothing where it is one."""
-        if bool(log_evidence.isfinite().all()):
-            return ()
-        found = [float(value) for value in log_evidence.detach().flatten()[:3]]
-        text = (
-            f"did not converge: the log evidence is {found}, not finite. Check for "
-            "extreme hyper-parameters, or use double precision."
-        )
-        return (text,)
-
-    @staticmethod
-    def weight_failures(weights: Tensor) -> tuple[str, ...]:
-        """A sentence on weights that are no numbers; nothing where all are."""
-        if bool(weights.isfinite().all()):
-            return ()
-        text = (
-            "did not converge: the posterior is not finite. Check for extreme "
-            "hyper-parameters, or use double precision."
-        )
-        return (text,)
-
     @property
     def failures(self) -> tuple[str, ...]:
         """Sentences on all that did not converge, of what was computed so far."""
@@ -399,6 +376,20 @@ class Solution(ABC, Generic[TermsT]):
         """
         for failure in self.failures:
             warnings.warn(f"{owner} {failure}", InferenceWarning, stacklevel=3)
+
+
+def not_finite(log_evidence: Tensor | None, weights: Tensor | None) -> tuple[str, ...]:
+    """A sentence on an evidence or on weights that are no numbers; none where all are.
+
+    Either is None where it was not computed.
+    """
+    advice = "Check for extreme hyper-parameters, or use double precision."
+    if log_evidence is not None and not bool(log_evidence.isfinite().all()):
+        found = [float(value) for value in log_evidence.detach().flatten()[:3]]
+        return (f"did not converge: the log evidence is {found}, not finite. {advice}",)
+    if weights is not None and not bool(weights.isfinite().all()):
+        return (f"did not converge: the posterior is not finite. {advice}",)
+    return ()
 
 
 def check_solution(engine: object, found: object) -> None:

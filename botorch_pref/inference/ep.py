@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
 import torch
@@ -39,10 +39,10 @@ from botorch_pref.inference.engine import (
     in_double,
 )
 from botorch_pref.inference.gaussian import (
+    Derivatives,
     GaussianSolution,
-    ImplicitSiteMap,
-    SiteDerivatives,
-    covariance_form,
+    implicit_tangent,
+    prior_form,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
@@ -62,44 +62,40 @@ def matching_sites(
     return torch.cat([-second / shrink, shift / shrink], dim=-1)
 
 
-class MomentMatching(ImplicitSiteMap):
-    """The sites of expectation propagation.
+def _matching_derivatives(
+    factors: ScalarFactors,
+    resolved: Tensor,
+    variance: Tensor,
+    mean: Tensor,
+    _: Tensor,
+    sites: Tensor,
+) -> Derivatives:
+    """Derivatives of matching sites, each of which depends on its own row alone.
 
-    Those of rows that are not resolved stay. ``variance`` is that of the rows, no less
-    than its rounding error.
+    Sites of rows that are not ``resolved`` stay. ``variance`` is that of the rows, no
+    less than its rounding error.
     """
-
-    def __init__(
-        self, factors: ScalarFactors, resolved: Tensor, variance: Tensor
-    ) -> None:
-        self._factors, self._resolved, self._variance = factors, resolved, variance
-        self.rows = factors.rows
-
-    def derivatives(
-        self, mean: Tensor, variance: Tensor, sites: Tensor
-    ) -> SiteDerivatives:
-        """See base class: each site depends on its own row alone."""
-        resolved = self._resolved
-        given = torch.broadcast_tensors(mean, self._variance, *sites.chunk(2, dim=-1))
-        with torch.enable_grad():
-            mean, variance, tau, nu = (t.detach().requires_grad_() for t in given)
-            left = 1 - tau * variance
-            cavity_variance = variance / left
-            cavity_mean = (mean - variance * nu) / left
-            slopes = self._factors.tilted_slopes(cavity_mean, cavity_variance)
-            new = matching_sites(cavity_mean, cavity_variance, slopes)
-            changes = [
-                torch.autograd.grad(
-                    part.sum(), (mean, variance, tau, nu), retain_graph=True
-                )
-                for part in new.chunk(2, dim=-1)
-            ]
-        rows = [
-            [torch.diag_embed(torch.where(resolved, change, 0.0)) for change in of_part]
-            for of_part in changes
+    given = torch.broadcast_tensors(mean, variance, *sites.chunk(2, dim=-1))
+    with torch.enable_grad():
+        mean, variance, tau, nu = (t.detach().requires_grad_() for t in given)
+        left = 1 - tau * variance
+        cavity_variance = variance / left
+        cavity_mean = (mean - variance * nu) / left
+        slopes = factors.tilted_slopes(cavity_mean, cavity_variance)
+        new = matching_sites(cavity_mean, cavity_variance, slopes)
+        changes = [
+            torch.autograd.grad(
+                part.sum(), (mean, variance, tau, nu), retain_graph=True
+            )
+            for part in new.chunk(2, dim=-1)
         ]
-        blocks = [torch.cat(of_part, dim=-1) for of_part in rows]
-        return SiteDerivatives(*torch.cat(blocks, dim=-2).chunk(2, dim=-1))
+    rows = [
+        [torch.diag_embed(torch.where(resolved, change, 0.0)) for change in of_part]
+        for of_part in changes
+    ]
+    blocks = [torch.cat(of_part, dim=-1) for of_part in rows]
+    of_moments, of_sites = torch.cat(blocks, dim=-2).chunk(2, dim=-1)
+    return of_moments, of_sites
 
 
 @dataclass(frozen=True)
@@ -518,13 +514,7 @@ def _surrogate(
 
     (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005).
     """
-    with torch.no_grad():
-        precision = state.posterior.precision()
-    form = (
-        covariance_form(weights, weights, precision, covar)
-        + (weights * mean).sum(-1)
-        + tilted.sum(-1)
-    )
+    form = prior_form(covar, mean, state.posterior, weights) + tilted.sum(-1)
     if factors.noise is None:
         return form
     with torch.no_grad():
@@ -569,7 +559,10 @@ class ExpectationPropagation(Engine):
             weights=weights,
             sites=Sites(*state.sites.chunk(2, dim=-1)),
             factor=state.posterior,
-            site_map=MomentMatching(own, solver.resolved, state.variance),
+            site_tangent=partial(
+                implicit_tangent,
+                partial(_matching_derivatives, own, solver.resolved, state.variance),
+            ),
             converged=bool((state.residual <= _TOLERANCE).all()),
             iterations=iterations,
             residual=float(state.residual.max()),

@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import (
-    Balance,
     Response,
     SitePosterior,
     SiteSolver,
@@ -47,9 +47,8 @@ from botorch_pref.inference.engine import (
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
     SiteChange,
-    SiteMap,
     SiteTangent,
-    covariance_form,
+    prior_form,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
@@ -164,11 +163,16 @@ def _find_mode(
 
 
 def _pull_at_mode(
-    factors: Factors, z: Tensor, variance: Tensor, posterior: SitePosterior
-) -> Balance:
-    """The balance of the derivative of the log determinant in the mode."""
-    s = factors.curvature_gradient(z, 0.5 * variance)
-    return posterior.solve(s.unsqueeze(-1)).of_column()
+    factors: Factors, posterior: SitePosterior, z: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The pull ``q`` of the log determinant at a mode, and how that moves the rows."""
+    s = factors.curvature_gradient(z, 0.5 * posterior.variance())
+    balance = posterior.solve(s.unsqueeze(-1)).of_column()
+    return balance.weights, balance.moved
+
+
+def _evidence_pull(factors: Factors, posterior: SitePosterior, mean: Tensor) -> Tensor:
+    return _pull_at_mode(factors, posterior, mean)[0]
 
 
 def _surrogate(
@@ -182,48 +186,36 @@ def _surrogate(
     r"""The gradient with the mode's own motion (Rasmussen and Williams 2006, 5.22-24).
 
     With :math:`s_i = \frac12 \Sigma_{ii} \partial^3 \log p_i`, the derivative of
-    :math:`-\frac12 \log |B|` in the mode, and :math:`q = (I - W C) s`,
+    :math:`-\frac12 \log |B|` in the mode, and :math:`q = A' (I - W C) s`, it is the
+    :func:`.prior_form` and
 
     .. math::
-        d \log Z = \tfrac12 \langle w w' - A' W A, dK \rangle + (A' q)' dK w
-        + (w + A' q)' dm + \sum_i \partial_\theta \big[ \log p_i
+        \sum_i \partial_\theta \big[ \log p_i
         + \tfrac12 \Sigma_{ii} \partial^2 \log p_i
         + (\Sigma s)_i \partial \log p_i \big] d\theta.
     """
     with torch.no_grad():
-        variance, precision = posterior.variance(), posterior.precision()
-        _, moved, q, _ = _pull_at_mode(factors, z, variance, posterior)
+        variance = posterior.variance()
+        q, moved = _pull_at_mode(factors, posterior, z)
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
-    return (
-        covariance_form(weights + 2 * q, weights, precision, covar)
-        + ((weights + q) * mean).sum(-1)
-        + likelihood.sum(-1)
-    )
+    return prior_form(covar, mean, posterior, weights, q) + likelihood.sum(-1)
 
 
-class ModeCurvature(SiteMap):
-    """The sites of Laplace: curvature and slope of the factors at the mode."""
+def _curvature_tangent(
+    factors: Factors, _: SitePosterior, mean: Tensor, nu: Tensor
+) -> SiteTangent:
+    """The tangent of curvature and slope of the factors at the mode.
 
-    def __init__(self, factors: Factors) -> None:
-        self._factors, self.rows = factors, factors.rows
+    Sites touch the log likelihood at the mode as that moves, and do not pull at it: it
+    moves as if they stayed.
+    """
 
-    def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
-        """See base class.
+    def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
+        second = factors.log_prob(mean + of_mean).second
+        return SiteChange(second.detach() - second, torch.zeros_like(second))
 
-        Sites touch the log likelihood at the mode as that moves, and do not pull at it:
-        it moves as if they stayed.
-        """
-
-        def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
-            second = self._factors.log_prob(mean + of_mean).second
-            return SiteChange(second.detach() - second, torch.zeros_like(second))
-
-        return moved
-
-    def evidence_pull(self, factor: SitePosterior, mean: Tensor) -> Tensor:
-        """See base class."""
-        return _pull_at_mode(self._factors, mean, factor.variance(), factor).weights
+    return moved
 
 
 class Laplace(Engine):
@@ -267,9 +259,10 @@ class Laplace(Engine):
             weights=weights,
             sites=Sites(posterior.tau, point.log_prob.first + posterior.tau * z),
             factor=posterior,
-            site_map=ModeCurvature(factors),
+            site_tangent=partial(_curvature_tangent, factors),
             converged=bool((residual <= _TOLERANCE).all()),
             iterations=iterations,
             residual=float(residual.max()),
             rounding=lost_digits(solver, posterior, balance, eps),
+            evidence_pull=partial(_evidence_pull, factors),
         )

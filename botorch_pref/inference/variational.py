@@ -18,7 +18,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 import torch
@@ -33,10 +33,10 @@ from botorch_pref.inference.engine import (
     in_double,
 )
 from botorch_pref.inference.gaussian import (
+    Derivatives,
     GaussianSolution,
-    ImplicitSiteMap,
-    SiteDerivatives,
-    covariance_form,
+    implicit_tangent,
+    prior_form,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
@@ -247,45 +247,26 @@ class _PointConditioner:
         return self._rows.apply(torch.linalg.solve(system, pull).squeeze(-1))
 
 
-def _surrogate(
-    covar: Tensor, mean: Tensor, factor: SitePosterior, weights: Tensor
-) -> Tensor:
-    r"""A linear form with the gradient of the bound at its maximum.
+def _best_derivatives(
+    bound: Bound, mean: Tensor, variance: Tensor, _: Tensor
+) -> Derivatives:
+    """Derivatives of the sites with the best parameters for the moments.
 
-    There it is stationary in its parameters, which leaves
-
-    .. math::
-        dL = \tfrac12 \langle w w' - A' W A, dK \rangle + w' dm .
+    Rows of one set depend on each other.
     """
-    with torch.no_grad():
-        precision = factor.precision()
-    form = covariance_form(weights, weights, precision, covar)
-    return form + (weights * mean).sum(-1)
-
-
-class BestBound(ImplicitSiteMap):
-    """The sites of the bound with the best parameters for the moments."""
-
-    def __init__(self, bound: Bound) -> None:
-        self._bound, self.rows = bound, bound.rows
-
-    def derivatives(
-        self, mean: Tensor, variance: Tensor, sites: Tensor
-    ) -> SiteDerivatives:
-        """See base class: rows of one set depend on each other."""
-        # Roots have no slope at the variance zero of rows that are known exactly.
-        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-        moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)
-        with torch.enable_grad():
-            moments = moments.detach().requires_grad_()
-            best = self._bound.best(*moments.chunk(2, dim=-1))
-            new = torch.cat(self._bound.sites(best), dim=-1)
-        eye = torch.eye(new.shape[-1], dtype=new.dtype, device=new.device)
-        each = eye.view(-1, *([1] * (new.dim() - 1)), new.shape[-1])
-        (slopes,) = torch.autograd.grad(
-            new, moments, each.expand(-1, *new.shape), is_grads_batched=True
-        )
-        return SiteDerivatives(slopes.movedim(0, -2))
+    # Roots have no slope at the variance zero of rows that are known exactly.
+    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)
+    with torch.enable_grad():
+        moments = moments.detach().requires_grad_()
+        best = bound.best(*moments.chunk(2, dim=-1))
+        new = torch.cat(bound.sites(best), dim=-1)
+    eye = torch.eye(new.shape[-1], dtype=new.dtype, device=new.device)
+    each = eye.view(-1, *([1] * (new.dim() - 1)), new.shape[-1])
+    (slopes,) = torch.autograd.grad(
+        new, moments, each.expand(-1, *new.shape), is_grads_batched=True
+    )
+    return slopes.movedim(0, -2), None
 
 
 class VariationalBound(Engine):
@@ -326,13 +307,14 @@ class VariationalBound(Engine):
         return GaussianSolution(
             engine=self,
             prior=prior,
+            # At its maximum the bound is stationary in its parameters.
             evidence=with_gradient_of(
-                step.value, lambda: _surrogate(covar, mean, step.factor, weights)
+                step.value, lambda: prior_form(covar, mean, step.factor, weights)
             ),
             weights=weights,
             sites=Sites(step.tau, step.nu),
             factor=step.factor,
-            site_map=BestBound(bound),
+            site_tangent=partial(implicit_tangent, partial(_best_derivatives, bound)),
             converged=converged,
             iterations=iterations,
             residual=float(step.residual.max()),

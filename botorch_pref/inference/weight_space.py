@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.engine import Solution, in_double
+from botorch_pref.inference.engine import Solution, in_double, not_finite
 from botorch_pref.inference.gaussian import with_gradient_of
 from botorch_pref.inference.variational import first_parameters, last_step
 from botorch_pref.inference.variational_bounds import stage_bound
@@ -98,8 +98,7 @@ class WeightSolution(Solution[WeightPosterior]):
             "the features and eta."
         )
         stopped = () if known.converged else (text,)
-        finite = self.evidence_failures(self.log_evidence)
-        return stopped + (finite or self.weight_failures(known.mean))
+        return stopped + not_finite(self.log_evidence, known.mean)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from botorch_pref.likelihoods.base import (
     register_likelihood,
     register_positive,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg.sparse_design import point_rows
 from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
 

@@ -28,7 +28,7 @@ from botorch_pref.likelihoods.base import (
     register_positive,
     set_positive,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
     SparseDesign,

@@ -30,8 +30,11 @@ from botorch_pref.likelihoods import (
     PreferenceLikelihood,
     register_positive,
 )
-from botorch_pref.likelihoods.box_factors import CorrelatedBoxFactors
-from botorch_pref.likelihoods.factors import Factors, joint_factors
+from botorch_pref.likelihoods.factors import (
+    CorrelatedBoxFactors,
+    Factors,
+    joint_factors,
+)
 from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 ENGINES = {"laplace": laplace, "ep": expectation_propagation}

@@ -45,10 +45,15 @@ from botorch_pref.inference.gaussian import (
     GaussianTangent,
     with_gradient_of,
 )
-from botorch_pref.inference.skew.evidence import LogRatio, MergedLogRatio, box_log_ratio
-from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
+from botorch_pref.inference.skew.sampler import (
+    LatentDraws,
+    LogRatio,
+    MergedLogRatio,
+    box_log_ratio,
+    sample_latent,
+)
 from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors, MergedBoxFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.normal import interval_derivatives, truncated_normal_quantile
 

@@ -18,6 +18,7 @@ from botorch_pref.inference.engine import (
     UtilityPrior,
     WarmStart,
     in_double,
+    not_finite,
 )
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.gaussian import GaussianSolution
@@ -30,8 +31,7 @@ from botorch_pref.inference.skew.posterior import (
     skew_gaussian,
     skew_mixture,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
-from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.factors import BoxFactors, Factors, MergedBoxFactors
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.gaussian import Moments
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
@@ -140,10 +140,11 @@ class SkewSolution(Solution[PosteriorTerms]):
         """See base class."""
         failures = () if self.found is None else self.found.failures
         known = vars(self)
-        if self.engine.exact_evidence and "log_evidence" in known:
-            failures += self.evidence_failures(self.log_evidence)
-        if "mixture" in known:
-            failures += self.weight_failures(self.mixture.weights)
+        exact = self.engine.exact_evidence and "log_evidence" in known
+        failures += not_finite(
+            self.log_evidence if exact else None,
+            self.mixture.weights if "mixture" in known else None,
+        )
         sampled = known.get("sampled")
         if sampled is None or sampled.latent.converged:
             return failures

@@ -6,7 +6,7 @@ from truths.engines import expectation_propagation
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import ep as module
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg import pair_rows
 
 DOUBLE = torch.float64

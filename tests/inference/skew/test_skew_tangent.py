@@ -9,7 +9,7 @@ from truths.engines import expectation_propagation
 
 from botorch_pref.inference.gaussian import GaussianTangent
 from botorch_pref.inference.skew.posterior import SkewResult, SkewTangent, skew_gaussian
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg import pair_rows
 
 DOUBLE = torch.float64

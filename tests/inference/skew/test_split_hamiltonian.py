@@ -5,8 +5,11 @@ import math
 import pytest
 import torch
 
-from botorch_pref.inference.skew.evidence import box_log_ratio
-from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
+from botorch_pref.inference.skew.sampler import (
+    LatentDraws,
+    box_log_ratio,
+    sample_latent,
+)
 from botorch_pref.numerics.normal import interval_derivatives, sample_truncated_normal
 
 INF = math.inf
