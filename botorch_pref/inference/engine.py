@@ -206,11 +206,8 @@ def row_sources(
 ) -> RowSources:
     """The places of rows: equal ones go to one, others keep their order.
 
-    Args:
-        before: Rows of the earlier answers, about all points.
-        further: Rows of the further answers, about all points.
-        after: Rows of all answers, about all points.
-        kinds: Labels of the rows of each; rows of different labels are not equal.
+    All are rows about all points; rows with different labels of ``kinds`` are not
+    equal.
     """
     all_rows = stack_rows([before, further, after])
     label = None if kinds is None else torch.cat(kinds)
@@ -472,7 +469,7 @@ class SolutionCache(Generic[SolutionT]):
     ) -> SolutionT:
         """The solution for a state, found anew where it was found for another.
 
-        The state is that of hyper-parameters, and of what an input transform learned.
+        The state is hyper-parameters, and what an input transform learned.
         """
         unchanged = self._is_of(state)
         if self.solution is not None and unchanged:

@@ -145,10 +145,9 @@ class EPState:
 
     @cached_property
     def residual(self) -> Tensor:
-        """Mismatch of moments that is left, ``batch_shape``.
+        """The mismatch, or how far matching all would move the posterior.
 
-        The largest mismatch, or how far matching all would move the posterior: many
-        equal answers miss by little each, and by their number together.
+        Many equal answers miss by little each, and by their number together.
         """
         return torch.maximum(self.mismatch, self._movement)
 
@@ -312,10 +311,9 @@ class AndersonMemory:
         self._df: list[Tensor] = []
 
     def extrapolate(self, x: Tensor, residual: Tensor, scale: Tensor) -> Tensor:
-        """Remembers one more residual at ``x`` and proposes the next iterate.
+        """Remembers one more residual at ``x``, and proposes the next iterate.
 
-        That is ``g(x)`` while nothing is known. All are ``batch_shape x k``; ``scale``
-        is the diagonal of ``D``, which makes residuals comparable.
+        All are ``batch_shape x k``; ``scale`` is the diagonal of ``D``.
         """
         image, last = x + residual, self._last
         self._last = image, residual
@@ -364,10 +362,9 @@ class Damping:
         self._is_needed = not state.is_proper
 
     def next_sites(self, state: EPState, memory: AndersonMemory) -> Tensor:
-        """The next sites: accelerated where that pays, else damped.
+        """The next sites: damped where acceleration makes precisions negative.
 
-        They are damped where acceleration makes precisions negative. The memory takes
-        in the present state.
+        The memory takes in the present state.
         """
         accelerated = memory.extrapolate(state.sites, state.step, state.scale)
         tau = accelerated.chunk(2, dim=-1)[0]

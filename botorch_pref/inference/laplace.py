@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -55,7 +55,7 @@ from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 
 _MAX_ITERATIONS = 100
-_TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
+TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
 # Roundings of the sum that terms far larger than it may leave in it.
@@ -67,20 +67,39 @@ _SHORT = 1e-6
 
 
 @dataclass(frozen=True)
-class _Point:
-    """Utilities at which the log posterior is known up to a constant.
+class Point:
+    """A place at which a log posterior is known up to a constant.
 
-    ``opposed`` is the pull of the prior in the solver's space, ``moved`` the movement
-    by which it pulls so, and ``pull`` that of the factors beyond it, each
-    ``batch_shape x k``; ``z`` are the rows and ``value`` is the log posterior.
+    ``opposed`` is the pull of the prior, ``moved`` the movement by which it pulls so,
+    and ``pull`` that of the answers beyond it, each ``batch_shape x k``; ``value`` is
+    the log posterior.
     """
 
     opposed: Tensor
     moved: Tensor
-    z: Tensor
-    log_prob: LogDerivatives
     pull: Tensor
     value: Tensor
+
+
+PointT = TypeVar("PointT", bound=Point)
+
+
+class LogPosterior(Protocol[PointT]):
+    """A log posterior whose mode is to be found."""
+
+    def at(self, opposed: Tensor, moved: Tensor) -> PointT:
+        """The point of some movement, and of the pull of the prior against it."""
+
+    def curvature(self, point: PointT) -> tuple[Any, Tensor]:
+        """What responds to pulls there, and whether it is a posterior, per element."""
+
+
+@dataclass(frozen=True)
+class _Utilities(Point):
+    """Utilities by their rows ``z``; pulls are in the solver's space."""
+
+    z: Tensor
+    log_prob: LogDerivatives
 
 
 @dataclass(frozen=True)
@@ -91,15 +110,19 @@ class _LogPosterior:
     prior: Tensor
     factors: Factors
 
-    def at(self, opposed: Tensor, moved: Tensor) -> _Point:
-        """The point of some movement, and of the pull of the prior against it."""
+    def at(self, opposed: Tensor, moved: Tensor) -> _Utilities:
+        """See :class:`LogPosterior`."""
         z = self.prior + self.solver.rows_of(moved)
         log_prob = self.factors.log_prob(z)
         value = log_prob.value.sum(-1) - 0.5 * (opposed * moved).sum(-1)
         pull = self.solver.gather(log_prob.first) - opposed
-        return _Point(opposed, moved, z, log_prob, pull, value)
+        return _Utilities(opposed, moved, pull, value, z, log_prob)
 
-    def first(self, start: WarmStart | None) -> _Point:
+    def curvature(self, point: _Utilities) -> tuple[SitePosterior, Tensor]:
+        """See :class:`LogPosterior`."""
+        return site_posterior(self.solver, -point.log_prob.second)
+
+    def first(self, start: WarmStart | None) -> _Utilities:
         """The mean under the sites of an earlier solution, or the prior mean."""
         if start is None:
             rows = torch.zeros_like(self.solver.variance + self.prior)
@@ -110,7 +133,9 @@ class _LogPosterior:
         return self.at(*before.respond(self.solver.gather(shift))[:2])
 
 
-def _line_search(posterior: _LogPosterior, start: _Point, step: Response) -> _Point:
+def _line_search(
+    posterior: LogPosterior[PointT], start: PointT, step: Response
+) -> PointT:
     """Halves the step until the objective gains enough (Armijo), per batch element.
 
     Where gains drown in the rounding of the objective, a slope that has halved will do
@@ -137,26 +162,26 @@ def _line_search(posterior: _LogPosterior, start: _Point, step: Response) -> _Po
     return new
 
 
-def _find_mode(
-    log_posterior: _LogPosterior, point: _Point
-) -> tuple[_Point, SitePosterior, Tensor, int]:
+def find_mode(
+    log_posterior: LogPosterior[PointT], point: PointT
+) -> tuple[PointT, Any, Tensor, int]:
     """Mode, and the length of the last step: infinite where it is no mode."""
     before, iterations = torch.full_like(point.value, torch.inf), 0
     settled = torch.zeros_like(point.value, dtype=torch.bool)
     while True:
-        posterior, proper = site_posterior(log_posterior.solver, -point.log_prob.second)
-        step = posterior.respond(point.pull)
+        curvature, proper = log_posterior.curvature(point)
+        step = curvature.respond(point.pull)
         # The Newton decrement: the length of the step in posterior standard deviations.
         # One that rounding has made negative is no shorter for that.
         residual = step.decrement.abs().sqrt()
         # The evidence is not stationary in the mode, and its slope grows with the ratio
         # of output scale to noise: steps go on until they are nothing or only rounding.
-        stalled = (before <= _TOLERANCE) & (residual >= 0.5 * before)
+        stalled = (before <= TOLERANCE) & (residual >= 0.5 * before)
         settled = settled | stalled | (residual <= _SETTLED)
-        settled = settled & (residual <= _TOLERANCE)
+        settled = settled & (residual <= TOLERANCE)
         if iterations == _MAX_ITERATIONS or bool(settled.all()):
             residual = torch.where(proper, residual, torch.inf)
-            return point, posterior, residual, iterations
+            return point, curvature, residual, iterations
         point = _line_search(log_posterior, point, step)
         before = residual
         iterations += 1
@@ -243,7 +268,7 @@ class Laplace(Engine):
             solver = choose_solver(covar, factors.rows)
             log_posterior = _LogPosterior(solver, factors.rows.apply(mean), factors)
             first = log_posterior.first(start)
-            point, posterior, residual, iterations = _find_mode(log_posterior, first)
+            point, posterior, residual, iterations = find_mode(log_posterior, first)
             z, before = point.z, log_posterior.prior
             shift = torch.addcmul(point.log_prob.first, posterior.tau, z - before)
             balance = posterior.solve(shift.unsqueeze(-1)).of_column()
@@ -260,7 +285,7 @@ class Laplace(Engine):
             sites=Sites(posterior.tau, point.log_prob.first + posterior.tau * z),
             factor=posterior,
             site_tangent=partial(_curvature_tangent, factors),
-            converged=bool((residual <= _TOLERANCE).all()),
+            converged=bool((residual <= TOLERANCE).all()),
             iterations=iterations,
             residual=float(residual.max()),
             rounding=lost_digits(solver, posterior, balance, eps),

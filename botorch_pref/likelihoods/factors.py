@@ -173,12 +173,7 @@ class ScalarFactors(Factors):
         """
 
     def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """The derivatives of :meth:`log_partition`, where they alone cost less.
-
-        Args:
-            mean: Cavity means, ``batch_shape x m``.
-            variance: Cavity variances, ``batch_shape x m``.
-        """
+        """The derivatives of :meth:`log_partition`, where they alone cost less."""
         _, first, second = self.log_partition(mean, variance)
         return TiltedSlopes(first, second, 1 + variance * second)
 

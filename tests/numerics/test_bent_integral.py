@@ -56,7 +56,7 @@ def test_against_thirty_digits(y, nu, mean, variance) -> None:
         # half the width of the narrower factor it has all digits.
         sd = math.sqrt(variance)
         step = 0.5 * min(sd, 0.8 / math.sqrt(nu), 0.4)
-        low, high = max(-14, min(mean - 14 * sd, -6)), min(14, mean + 14 * sd)
+        low, high = max(-14, min(mean - 14 * sd, -6)), min(14, max(mean + 14 * sd, 6))
         grid = [low + step * k for k in range(math.ceil((high - low) / step) + 1)]
         # Where every eighth node is 1e-40 of the highest, those between are nothing.
         coarse = [density(t) for t in grid[::8]]

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from botorch_pref.numerics.mcmc_diagnostics import effective_sample_size, split_r_hat
+from botorch_pref.inference.skew.sampler import effective_sample_size, split_r_hat
 
 
 def autoregressive(rho, steps, chains, batch=(), seed=0):

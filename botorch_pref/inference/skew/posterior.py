@@ -65,16 +65,13 @@ _BRIDGE_ITERATIONS = 30
 class SkewResult:
     """Draws that make a unified skew-normal posterior a mixture of Gaussians.
 
-    Attributes:
-        weights: ``w``, ``batch_shape x n x num_draws``: component means are
-            :math:`m(x) + K(x, X) w`. Columns are in the order of the direction in which
-            component means vary most, so that a quasi-random choice of component is a
-            stratified one.
-        factor: ``factor.root()`` is ``Q`` of the shared covariance.
-        truncated: Draws of ``v``, ``num_draws x batch_shape x m``, in the same order.
-        latent: Draws of ``z = A f(X)``; of draws that go on from earlier ones, those of
-            the chains that these come from.
-        effective_sample_size: ``batch_shape``, of the mean of the worst row.
+    Component means are :math:`m(x) + K(x, X) w` with the ``weights``, ``batch_shape x n
+    x num_draws``, in the order of the direction in which they vary most, so that a
+    quasi-random choice of component is a stratified one. ``factor.root()`` is ``Q`` of
+    the shared covariance. ``truncated`` are the draws of ``v``, ``num_draws x
+    batch_shape x m``, in that order, and ``latent`` those of ``z = A f(X)``: of draws
+    that go on from earlier ones, of the chains that these come from. The effective
+    sample size is that of the mean of the worst row.
     """
 
     weights: Tensor
@@ -313,10 +310,9 @@ def ghk_update(
 ) -> GHKUpdate:
     """Continues draws with the rows of further answers; all keep equal weight.
 
-    Of these rows, ``means``, ``S x batch_shape x p``, are those given each earlier draw
-    and ``covariance``, noise included, is that given any; ``lower`` and ``upper`` are
-    the ends of their box. Elements of a batch share random numbers, so that none
-    depends on the others.
+    Given each earlier draw these rows have ``means``, ``S x batch_shape x p``, and
+    ``covariance``, noise included, and fell into the box of ``lower`` and ``upper``.
+    Elements of a batch share random numbers, so that none depends on the others.
     """
     root = torch.linalg.cholesky(covariance)
     scale = root.diagonal(dim1=-2, dim2=-1)

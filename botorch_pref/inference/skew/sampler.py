@@ -15,6 +15,12 @@ not by the posterior's width, and the Metropolis test makes the draws exact.
 Source: Shahbaba, Lan, Johnson and Neal (2014), "Split Hamiltonian Monte Carlo",
 Statistics and Computing 24, section 3; many short chains from an approximation:
 Margossian et al. (2024), "Nested R-hat", Bayesian Analysis.
+
+Split R-hat and the effective sample size take ``num_steps x num_chains x batch_shape``,
+treat every element of ``batch_shape`` as a quantity of its own, and follow Vehtari,
+Gelman, Simpson, Carpenter and Buerkner (2021), "Rank-normalization, folding, and
+localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis
+16(2). Their ranks are left out: rows have log-concave densities, hence light tails.
 """
 
 from __future__ import annotations
@@ -27,7 +33,6 @@ import torch
 from torch import Tensor
 
 from botorch_pref.likelihoods.factors import MergedBoxFactors
-from botorch_pref.numerics.mcmc_diagnostics import effective_sample_size, split_r_hat
 from botorch_pref.numerics.normal import hazard, interval_derivatives, log_ndtr
 
 _LOG_2 = math.log(2.0)
@@ -143,6 +148,104 @@ class MergedLogRatio:
         return self(z)[1]
 
 
+_MIN_STEPS = 4
+
+
+def _split(draws: Tensor) -> Tensor:
+    """Halves of each chain as chains of their own; an odd middle step is left out."""
+    if draws.dim() < 2 or draws.shape[0] < _MIN_STEPS:
+        raise ValueError(
+            "draws must be num_steps x num_chains x batch_shape with at least "
+            f"{_MIN_STEPS} steps, not {tuple(draws.shape)}"
+        )
+    half = draws.shape[0] // 2
+    return torch.cat([draws[:half], draws[-half:]], dim=1)
+
+
+def _variances(chains: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Chains less their means; ``W`` within them and pooled ``var+`` (eq. 1 to 3)."""
+    steps = chains.shape[0]
+    means = chains.mean(dim=0)
+    centred = chains - means
+    within = centred.square().sum(dim=0).mean(dim=0) / (steps - 1)
+    return centred, within, within * ((steps - 1) / steps) + means.var(dim=0)
+
+
+def split_r_hat(draws: Tensor) -> Tensor:
+    r"""The potential scale reduction :math:`\hat R` of split chains.
+
+    :math:`\hat R = \sqrt{\widehat{var}^+ / W}`, with :math:`W` the variance within the
+    halves of the chains and :math:`\widehat{var}^+` that of all draws (eq. 1 to 4). It
+    is near 1 for chains that agree, infinite where no half of a chain moves but they
+    differ, NaN where all draws are equal.
+
+    Raises:
+        ValueError: On fewer than four steps.
+    """
+    _, within, total = _variances(_split(draws))
+    return (total / within).sqrt()
+
+
+def _autocovariance(centred: Tensor, lag: int) -> Tensor:
+    """Averaged over chains, biased (divided by the number of steps)."""
+    steps, chains = centred.shape[:2]
+    product = centred[: steps - lag] * centred[lag:]
+    return product.sum(dim=(0, 1)) / (steps * chains)
+
+
+def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Tensor:
+    """Sum of Geyer's initial monotone sequence; all of ``num_quantities``.
+
+    Lag by lag, because chains that mix need few: quantities that have seen a negative
+    pair are dropped once they are half of what is left.
+    """
+    steps = centred.shape[0]
+    time = torch.full_like(total, -1.0)
+    smallest = torch.full_like(total, torch.inf)
+    going = torch.arange(total.shape[0], device=total.device)
+    for lag in range(0, steps - 1, 2):
+        # rho_t = 1 - (W - gamma_t) / var+, and rho_0 = 1.
+        odd = 1 - (within - _autocovariance(centred, lag + 1)) / total
+        even = 1 - (within - _autocovariance(centred, lag)) / total if lag else 1.0
+        pair = even + odd
+        smallest = torch.minimum(smallest, pair)
+        # Once negative, the smallest stays so.
+        ended = ~(smallest >= 0)
+        time[going] += 2 * smallest.masked_fill(ended, 0.0)
+        if 2 * int(ended.sum()) >= len(going):
+            kept = ~ended
+            going, centred = going[kept], centred[..., kept]
+            within, total, smallest = within[kept], total[kept], smallest[kept]
+        if not len(going):
+            break
+    return time
+
+
+def effective_sample_size(draws: Tensor) -> Tensor:
+    r"""Number of independent draws that would give the mean the same variance.
+
+    With :math:`M` split chains of :math:`N` steps, mean autocovariance
+    :math:`\gamma_t` and :math:`\rho_t = 1 - (W - \gamma_t) / \widehat{var}^+`
+    (eq. 10), the size is :math:`N M / \tau` with
+    :math:`\tau = -1 + 2 \sum_k \min_{j \le k} P_j` over the pairs
+    :math:`P_k = \rho_{2k} + \rho_{2k+1}` before the first negative one (eq. 11 to 13;
+    Geyer's initial monotone sequence). It exceeds the number of draws where chains
+    alternate; :math:`\tau` is kept above :math:`1 / \log_{10}(N M)`, as in the paper's
+    implementations. It is NaN where all draws are equal.
+
+    Raises:
+        ValueError: On fewer than four steps.
+    """
+    chains = _split(draws)
+    batch_shape, count = chains.shape[2:], chains.shape[0] * chains.shape[1]
+    centred, within, total = _variances(chains.reshape(*chains.shape[:2], -1))
+    time = _autocorrelation_time(centred, within, total)
+    shortest = 1 / torch.log10(time.new_tensor(float(count)))
+    size = count / torch.maximum(time, shortest)
+    # Equal draws have no variance to compare.
+    return size.masked_fill(total.isnan() | (total == 0), torch.nan).view(batch_shape)
+
+
 # With many short chains this already means that a chain forgets its start many times
 # within its run; it leaves R-hat's own noise, of order 1 / (steps sqrt(chains)), room.
 _R_HAT_TARGET = 1.05
@@ -194,17 +297,12 @@ _LENGTH_FACTOR = 1.5
 
 @dataclass(frozen=True)
 class LatentDraws:
-    """Draws of the latent rows, and what the sampler knows of them.
+    """Draws of latent rows, ``num_draws x batch_shape x m``, thinned from all chains.
 
-    Attributes:
-        draws: ``num_draws x batch_shape x m``, evenly thinned from all chains.
-        acceptance_rate: ``batch_shape``, mean acceptance probability.
-        r_hat: ``batch_shape``, split R-hat of the worst row over the whole run.
-        effective_sample_size: ``batch_shape``, of the worst row's mean, before
-            thinning.
-        num_steps: Steps of each chain after warm-up.
-        num_kicks: Gradients of the ratio in each step.
-        converged: Whether every element of the batch has :func:`reached` its targets.
+    Of each element of the batch: the mean acceptance probability, and R-hat and
+    effective sample size of the worst row before thinning. ``num_steps`` are those of a
+    chain after warm-up, ``num_kicks`` the gradients in each; ``converged`` says whether
+    every element has :func:`reached` its targets.
     """
 
     draws: Tensor
@@ -391,22 +489,14 @@ def sample_latent(
 ) -> LatentDraws:
     r"""Exact draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
-    All chains start at the mean of the Gaussian. Warm-up adds kicks to the quarter-turn
-    trajectory until 80 % of the proposals are accepted and then leaves them. The first
-    run has half as many steps again as independent transitions would need. It doubles
-    until the worst row has ``num_draws`` effective draws and an R-hat of at most 1.05,
-    or ``max_doublings`` are spent or would not be enough.
-
-    Args:
-        log_ratio: It must own what it returns.
-        mean: :math:`\mu`, ``batch_shape x m``.
-        root: :math:`H`, ``batch_shape x m x k``; :math:`H H'` may be singular.
-        num_draws: How many draws to return.
-        generator: Source of randomness; None for torch's own.
-        num_chains: How many chains run side by side; by default one for each 16 draws,
-            at least 32 and at most 256. Fewer cost more per draw, more leave each too
-            short to tell whether it mixed.
-        max_doublings: How often the run may double.
+    All chains start at the mean, ``batch_shape x m``; the root ``H``, ``batch_shape x m
+    x k``, may have any rank. Warm-up adds kicks to the quarter-turn trajectory until 80
+    % of the proposals are accepted and then leaves them. The first run has half as many
+    steps again as independent transitions would need. It doubles until the worst row
+    has ``num_draws`` effective draws and an R-hat of at most 1.05, or ``max_doublings``
+    are spent or would not be enough. By default there is a chain for each 16 draws, at
+    least 32 and at most 256: fewer cost more per draw, more leave each too short to
+    tell whether it mixed.
     """
     if num_chains is None:
         num_chains = min(256, max(32, num_draws // 16))
