@@ -46,18 +46,17 @@ from botorch_pref.inference.gaussian import (
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.likelihoods.factors import Factors, ScalarFactors, TiltedSlopes
+from botorch_pref.likelihoods.factors import Factors, ScalarFactors
+from botorch_pref.numerics.quadrature import TiltedMoments
 from botorch_pref.posteriors.gaussian import Moments
 
 
-def matching_sites(
-    cavity_mean: Tensor, variance: Tensor, slopes: TiltedSlopes
-) -> Tensor:
+def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
     """Sites that give cavities the tilted moments, ``batch_shape x 2 m``.
 
     Here and below, sites of ``m`` rows are their precisions before their shifts.
     """
-    first, second, shrink = slopes
+    _, first, second, shrink = tilted
     shift = torch.addcmul(first, second, cavity_mean, value=-1.0)
     return torch.cat([-second / shrink, shift / shrink], dim=-1)
 
@@ -81,8 +80,8 @@ def _matching_derivatives(
         left = 1 - tau * variance
         cavity_variance = variance / left
         cavity_mean = (mean - variance * nu) / left
-        slopes = factors.tilted_slopes(cavity_mean, cavity_variance)
-        new = matching_sites(cavity_mean, cavity_variance, slopes)
+        tilted = factors.tilted(cavity_mean, cavity_variance)
+        new = matching_sites(cavity_mean, tilted)
         changes = [
             torch.autograd.grad(
                 part.sum(), (mean, variance, tau, nu), retain_graph=True
@@ -100,7 +99,7 @@ def _matching_derivatives(
 
 @dataclass(frozen=True)
 class EPState:
-    """Sites with their posterior, its cavities and the slopes of tilted factors.
+    """Sites with their posterior, its cavities and the moments of tilted factors.
 
     Sites are ``batch_shape x 2 m``, numbers of rows ``batch_shape x m``. ``moving`` is
     False for sites of rows that the prior knows exactly, and None where there are no
@@ -117,7 +116,7 @@ class EPState:
     cavity_ratio: Tensor
     cavity_mean: Tensor
     cavity_variance: Tensor
-    slopes: TiltedSlopes
+    tilted: TiltedMoments
     moving: Tensor | None
     proper: Tensor
     is_proper: bool
@@ -135,8 +134,8 @@ class EPState:
         there is no posterior.
         """
         s = self.cavity_variance
-        shift = s * (self.slopes.first - self.force) / self._deviation
-        ratio = self.slopes.ratio / self.cavity_ratio - 1
+        shift = s * (self.tilted.first - self.force) / self._deviation
+        ratio = self.tilted.ratio / self.cavity_ratio - 1
         both = torch.maximum(shift.abs(), ratio.abs())
         if self.moving is not None:
             both = both * self.moving.chunk(2, dim=-1)[0]
@@ -174,7 +173,7 @@ class EPState:
     @property
     def target(self) -> Tensor:
         """Sites that match the tilted moments, ``batch_shape x 2 m``."""
-        return matching_sites(self.cavity_mean, self.cavity_variance, self.slopes)
+        return matching_sites(self.cavity_mean, self.tilted)
 
     @cached_property
     def step(self) -> Tensor:
@@ -188,60 +187,6 @@ class EPState:
         return (self.step * self.scale).abs().sum(-1)
 
 
-def ep_state(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> EPState:
-    """The state of some sites; ``prior`` is the prior mean of the rows."""
-    tau, nu = sites.chunk(2, dim=-1)
-    posterior, proper = site_posterior(solver, tau)
-    variance = torch.maximum(posterior.variance(), solver.rounding_given(tau))
-    left, moving = posterior.cavity_ratio(variance), None
-    if not solver.resolves_all:
-        # What is left of the variance of a row may be less than the rounding of it.
-        variance = torch.where(solver.resolved, variance, solver.rounding)
-        left = torch.where(solver.resolved, left, 1 - tau * variance)
-        moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
-    shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
-    balance = posterior.solve(shift).of_column()
-    force, mean = balance.forces, prior + balance.moved
-    proper = proper & (left > 0).all(-1)
-    is_proper = bool(proper.all())
-    if not is_proper:
-        # Any Gaussian will do where there is no cavity: its moments are not used.
-        left = torch.where(proper.unsqueeze(-1), left, 1.0)
-    cavity_variance = variance / left
-    cavity_mean = torch.addcmul(mean, cavity_variance, force, value=-1.0)
-    return EPState(
-        sites=sites,
-        posterior=posterior,
-        mean=mean,
-        balance=balance,
-        variance=variance,
-        cavity_ratio=left,
-        cavity_mean=cavity_mean,
-        cavity_variance=cavity_variance,
-        slopes=factors.tilted_slopes(cavity_mean, cavity_variance),
-        moving=moving,
-        proper=proper,
-        is_proper=is_proper,
-    )
-
-
-def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> Tensor:
-    """The sites that the prior alone suggests, which need no factorisation.
-
-    A row that the prior knows exactly (a point compared with its duplicate) has no
-    moments to match: its site is empty at first.
-    """
-    variance = torch.maximum(solver.variance, solver.rounding)
-    mean = prior.expand_as(variance)
-    sites = matching_sites(mean, variance, factors.tilted_slopes(mean, variance))
-    if solver.resolves_all:
-        return sites
-    moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
-    return torch.where(moving, sites, 0.0)
-
-
 def _non_negative(state: EPState) -> Tensor:
     """The sites, without negative precisions where these leave no posterior."""
     tau, nu = state.sites.chunk(2, dim=-1)
@@ -249,31 +194,100 @@ def _non_negative(state: EPState) -> Tensor:
     return torch.cat([positive, nu], dim=-1)
 
 
-def _start(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> EPState:
-    """The state of sites to start from, without those that leave no posterior."""
-    state = ep_state(solver, prior, factors, sites)
-    if state.is_proper:
-        return state
-    # Sites of other hyper-parameters, or all at once, may widen too much to start.
-    return ep_state(solver, prior, factors, _non_negative(state))
+@dataclass(frozen=True)
+class EPProblem:
+    """What stays as sites change; ``prior`` is the prior mean of the rows."""
 
+    solver: SiteSolver
+    prior: Tensor
+    factors: ScalarFactors
 
-def first_state(
-    solver: SiteSolver,
-    prior: Tensor,
-    factors: ScalarFactors,
-    initial_sites: Sites | None,
-) -> EPState:
-    """State at the initial sites, if they leave a posterior; else at the prior's."""
-    if initial_sites is not None:
-        # They may be so precise, beside a prior that is so wide, that they do not.
-        with suppress(PrecisionError):
-            state = _start(solver, prior, factors, torch.cat(initial_sites, dim=-1))
-            if state.is_proper:
-                return state
-    return _start(solver, prior, factors, _prior_sites(solver, prior, factors))
+    def state(self, sites: Tensor) -> EPState:
+        """The state of some sites."""
+        solver, prior = self.solver, self.prior
+        tau, nu = sites.chunk(2, dim=-1)
+        posterior, proper = site_posterior(solver, tau)
+        variance = torch.maximum(posterior.variance(), solver.rounding_given(tau))
+        left, moving = posterior.cavity_ratio(variance), None
+        if not solver.resolves_all:
+            # What is left of the variance of a row may be less than the rounding of it.
+            variance = torch.where(solver.resolved, variance, solver.rounding)
+            left = torch.where(solver.resolved, left, 1 - tau * variance)
+            moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
+        shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
+        balance = posterior.solve(shift).of_column()
+        force, mean = balance.forces, prior + balance.moved
+        proper = proper & (left > 0).all(-1)
+        is_proper = bool(proper.all())
+        if not is_proper:
+            # Any Gaussian will do where there is no cavity: its moments are not used.
+            left = torch.where(proper.unsqueeze(-1), left, 1.0)
+        cavity_variance = variance / left
+        cavity_mean = torch.addcmul(mean, cavity_variance, force, value=-1.0)
+        return EPState(
+            sites=sites,
+            posterior=posterior,
+            mean=mean,
+            balance=balance,
+            variance=variance,
+            cavity_ratio=left,
+            cavity_mean=cavity_mean,
+            cavity_variance=cavity_variance,
+            tilted=self.factors.tilted(cavity_mean, cavity_variance),
+            moving=moving,
+            proper=proper,
+            is_proper=is_proper,
+        )
+
+    def state_if_any(self, sites: Tensor) -> EPState | None:
+        """The state of some sites; None where they are too precise for a posterior."""
+        try:
+            return self.state(sites)
+        except PrecisionError:
+            return None
+
+    def first(self, initial: Sites | None) -> EPState:
+        """State at the initial sites if they leave a posterior, else the prior's."""
+        if initial is not None:
+            # They may be too precise for that, beside a prior that is so wide.
+            with suppress(PrecisionError):
+                state = self._start(torch.cat(initial, dim=-1))
+                if state.is_proper:
+                    return state
+        return self._start(self._prior_sites())
+
+    def _start(self, sites: Tensor) -> EPState:
+        """The state of sites to start from, without those that leave no posterior."""
+        state = self.state(sites)
+        if state.is_proper:
+            return state
+        # Sites of other hyper-parameters, or all at once, may widen too much to start.
+        return self.state(_non_negative(state))
+
+    def _prior_sites(self) -> Tensor:
+        """The sites that the prior alone suggests, which need no factorisation.
+
+        A row that the prior knows exactly (a point compared with its duplicate) has no
+        moments to match: its site is empty at first.
+        """
+        solver = self.solver
+        variance = torch.maximum(solver.variance, solver.rounding)
+        mean = self.prior.expand_as(variance)
+        sites = matching_sites(mean, self.factors.tilted(mean, variance))
+        if solver.resolves_all:
+            return sites
+        moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
+        return torch.where(moving, sites, 0.0)
+
+    def with_known_rows(self, state: EPState) -> EPState:
+        """State with sites of rows that the prior knows exactly, on which none depend.
+
+        They say nothing as things are, but what would happen if a point moved away from
+        the copy that it is compared with: derivatives need them.
+        """
+        if state.moving is None:
+            return state
+        return self.state(torch.where(state.moving, state.sites, state.target))
 
 
 def assumed_density_sites(
@@ -288,8 +302,8 @@ def assumed_density_sites(
     # A point against its copy has no variance, but for rounding.
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     row_mean = row_mean.expand_as(variance)
-    slopes = factors.tilted_slopes(row_mean, variance)
-    return Sites(*matching_sites(row_mean, variance, slopes).chunk(2, dim=-1))
+    tilted = factors.tilted(row_mean, variance)
+    return Sites(*matching_sites(row_mean, tilted).chunk(2, dim=-1))
 
 
 _MEMORY = 4
@@ -396,33 +410,7 @@ _TOLERANCE = 1e-7
 _LONGER = 2.0
 
 
-def _with_known_rows(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, state: EPState
-) -> EPState:
-    """State with sites of rows that the prior knows exactly; no others depend on them.
-
-    They say nothing as things are, but what would happen if a point moved away from the
-    copy that it is compared with: derivatives need them.
-    """
-    if state.moving is None:
-        return state
-    sites = torch.where(state.moving, state.sites, state.target)
-    return ep_state(solver, prior, factors, sites)
-
-
-def _try_state(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> EPState | None:
-    """The state of some sites; None where they are too precise for a posterior."""
-    try:
-        return ep_state(solver, prior, factors, sites)
-    except PrecisionError:
-        return None
-
-
-def _iterate(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, state: EPState
-) -> tuple[EPState, int]:
+def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
     """Parallel sweeps until tilted and posterior moments agree.
 
     A step after which the next one is longer, or after which there is no posterior, is
@@ -442,7 +430,7 @@ def _iterate(
         sites = damping.next_sites(state, memory)
         if some_may_have:
             sites = torch.where(reached.unsqueeze(-1), state.sites, sites)
-        new = _try_state(solver, prior, factors, sites)
+        new = problem.state_if_any(sites)
         if new is None:
             # Nothing says which element of a batch it was.
             damping.judge(torch.zeros_like(state.proper), everywhere=False)
@@ -452,7 +440,7 @@ def _iterate(
         everywhere = bool(calm.all())
         if not everywhere:
             sites = torch.where(calm.unsqueeze(-1), sites, state.sites)
-            new = ep_state(solver, prior, factors, sites)
+            new = problem.state(sites)
             memory = AndersonMemory()
             iterations += 1
         damping.judge(calm, everywhere)
@@ -468,7 +456,7 @@ def _iterate(
     worse = (state.mismatch > least) & (state.residual > _TOLERANCE)
     if bool(worse.any()):
         sites = torch.where(worse.unsqueeze(-1), best, state.sites)
-        state = ep_state(solver, prior, factors, sites)
+        state = problem.state(sites)
     return state, iterations
 
 
@@ -538,11 +526,10 @@ class ExpectationPropagation(Engine):
         own = cast("ScalarFactors", given)
         with torch.no_grad():
             solver = choose_solver(covar, own.rows, own.noise)
-            before = own.rows.apply(mean)
-            known = None if start is None else start.sites
-            first = first_state(solver, before, own, known)
-            state, iterations = _iterate(solver, before, own, first)
-            state = _with_known_rows(solver, before, own, state)
+            problem = EPProblem(solver, own.rows.apply(mean), own)
+            first = problem.first(None if start is None else start.sites)
+            state, iterations = _iterate(problem, first)
+            state = problem.with_known_rows(state)
         weights, eps = state.balance.weights, torch.finfo(prior.covar.dtype).eps
         # With the graph of the likelihood's parameters, where one is wanted.
         tilted = own.log_partition(state.cavity_mean, state.cavity_variance).value

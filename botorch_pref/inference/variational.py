@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -52,28 +52,7 @@ _MAX_ITERATIONS = 200
 _TOLERANCE = 1e-7
 
 
-class Conditioned(Protocol):
-    """Rows given sites: what the ascent needs of a :class:`.SitePosterior`."""
-
-    @property
-    def log_det(self) -> Tensor:
-        """``log |I + T^(1/2) C T^(1/2)|``."""
-
-    def mean(self, nu: Tensor) -> Tensor:
-        """``E[u]`` for site shifts."""
-
-    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
-        """``E[u]`` for site shifts, and its energy ``E[u]' C^-1 E[u]``."""
-
-    def variance(self) -> Tensor:
-        """Variances of the rows, ``batch_shape x m``."""
-
-
-ConditionedT = TypeVar("ConditionedT", bound=Conditioned)
-_Out = TypeVar("_Out", bound=Conditioned, covariant=True)
-
-
-class Conditioner(Protocol[_Out]):
+class Conditioner(Protocol):
     """The prior of rows: what the ascent needs of a :class:`.SiteSolver`."""
 
     @property
@@ -84,8 +63,12 @@ class Conditioner(Protocol[_Out]):
     def rounding(self) -> Tensor:
         """The rounding error of the variances."""
 
-    def factor(self, tau: Tensor) -> _Out:
-        """Conditions on sites of precision ``tau``."""
+    def factor(self, tau: Tensor) -> Any:
+        """Conditions on sites of precision ``tau``.
+
+        Returns what has ``log_det``, ``mean``, ``settle`` and ``variance`` of a
+        :class:`.SitePosterior`.
+        """
 
     def newton_step(
         self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
@@ -94,18 +77,18 @@ class Conditioner(Protocol[_Out]):
 
 
 @dataclass(frozen=True)
-class BoundStep(Generic[ConditionedT]):
+class BoundStep:
     """The Gaussian under one choice of bound parameters, and better parameters.
 
     ``value``, ``batch_shape``, is the lower bound: equation 25 of Guo et al. (2020).
     """
 
-    solver: Conditioner[ConditionedT]
+    solver: Conditioner
     bound: Bound
     parameters: Tensor
     tau: Tensor
     nu: Tensor
-    factor: ConditionedT
+    factor: Any
     mean: Tensor
     variance: Tensor
     value: Tensor
@@ -153,8 +136,8 @@ class BoundStep(Generic[ConditionedT]):
 
 
 def _step(
-    solver: Conditioner[ConditionedT], prior: Tensor, bound: Bound, parameters: Tensor
-) -> BoundStep[ConditionedT]:
+    solver: Conditioner, prior: Tensor, bound: Bound, parameters: Tensor
+) -> BoundStep:
     """Step (16a) and equation 25 of Guo et al., relative to the prior mean."""
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
@@ -170,11 +153,11 @@ def _step(
 
 
 def ascend(
-    solver: Conditioner[ConditionedT],
+    solver: Conditioner,
     prior: Tensor,
     bound: Bound,
     parameters: Tensor,
-) -> Iterator[BoundStep[ConditionedT]]:
+) -> Iterator[BoundStep]:
     """Raises the lower bound until better parameters would not move the Gaussian.
 
     Turns as in algorithm 1 take hundreds of steps where answers are many: they move the
@@ -209,11 +192,11 @@ def first_parameters(bound: Bound, prior: Tensor, variance: Tensor) -> Tensor:
 
 
 def last_step(
-    solver: Conditioner[ConditionedT],
+    solver: Conditioner,
     prior: Tensor,
     bound: Bound,
     parameters: Tensor,
-) -> tuple[BoundStep[ConditionedT], int, bool]:
+) -> tuple[BoundStep, int, bool]:
     """The end of the ascent, its number of steps, and whether it converged."""
     steps = ascend(solver, prior, bound, parameters)
     numbered = enumerate(itertools.islice(steps, _MAX_ITERATIONS), start=1)

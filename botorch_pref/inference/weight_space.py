@@ -318,18 +318,18 @@ class WeightFactor:
         return torch.cholesky_inverse(self._cholesky)
 
     def mean(self, nu: Tensor) -> Tensor:
-        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        """See :class:`.SitePosterior`."""
         return self.settle(nu)[0]
 
     def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
-        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        """See :class:`.SitePosterior`."""
         weights = self.weights(nu)
         mean = self._features.matrix @ weights.unsqueeze(-1)
         energy = self._precision * weights.square().sum(-1)
         return self._features.spread(mean.squeeze(-1)), energy
 
     def variance(self) -> Tensor:
-        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        """See :class:`.SitePosterior`."""
         half = torch.linalg.solve_triangular(
             self._cholesky, self._features.matrix.mT, upper=False
         )

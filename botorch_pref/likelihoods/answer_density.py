@@ -154,10 +154,12 @@ def answer_density(
     return DensityFactors(rows, partial(_log_density, conditional, counted, answers))
 
 
+Seen = tuple[SparseDesign, Tensor]
+"""Rows of utilities, and what is said of each."""
+
+
 @singledispatch
-def seen_answers(
-    feedback: Feedback, num_points: int, like: Tensor
-) -> tuple[SparseDesign, Tensor]:
+def seen_answers(feedback: Feedback, num_points: int, like: Tensor) -> Seen:
     """Rows of utilities that each answer sees, and the values that it says.
 
     Args:
@@ -175,9 +177,7 @@ def seen_answers(
 
 
 @seen_answers.register
-def _(
-    feedback: Comparisons, num_points: int, like: Tensor
-) -> tuple[SparseDesign, Tensor]:
+def _(feedback: Comparisons, num_points: int, like: Tensor) -> Seen:
     if feedback.ties is not None:
         raise UnsupportedFeedbackError(
             "A likelihood that says who wins has no probability for ties; use "
@@ -190,26 +190,22 @@ def _(
 
 
 @seen_answers.register
-def _(
-    feedback: Strengths, num_points: int, like: Tensor
-) -> tuple[SparseDesign, Tensor]:
+def _(feedback: Strengths, num_points: int, like: Tensor) -> Seen:
     return pair_rows(feedback.pairs, num_points, like), feedback.strengths.to(like)
 
 
 @seen_answers.register
-def _(feedback: Validity, num_points: int, like: Tensor) -> tuple[SparseDesign, Tensor]:
+def _(feedback: Validity, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.valid.to(like)
 
 
 @seen_answers.register
-def _(
-    feedback: OrdinalRatings, num_points: int, like: Tensor
-) -> tuple[SparseDesign, Tensor]:
+def _(feedback: OrdinalRatings, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.levels
 
 
 @seen_answers.register
-def _(feedback: Ratings, num_points: int, like: Tensor) -> tuple[SparseDesign, Tensor]:
+def _(feedback: Ratings, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.ratings.to(like)
 
 

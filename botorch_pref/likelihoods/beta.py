@@ -235,9 +235,7 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
         if precision_prior is None:
             precision_prior = GammaPrior(1.0, 1 / (3 * _FINEST_SCALE**2))
         register_positive(self, "precision", precision, precision_prior, learned=True)
-        register_positive(
-            self, "noise", noise, noise_prior, learned=noise_prior is not None
-        )
+        register_positive(self, "noise", noise, noise_prior)
 
     @property
     def observation_variance(self) -> Tensor:

@@ -33,7 +33,6 @@ from botorch_pref.numerics.normal import (
     hazard_excess,
     interval_derivatives,
     log_ndtr_derivatives,
-    log_ndtr_slopes,
     sample_truncated_normal,
 )
 from botorch_pref.numerics.quadrature import (
@@ -65,18 +64,6 @@ class LogPartition(NamedTuple):
     value: Tensor
     first: Tensor
     second: Tensor
-
-
-class TiltedSlopes(NamedTuple):
-    r"""The derivatives of a log partition that make a site, ``batch_shape x m``.
-
-    ``ratio`` is the tilted variance over that of the cavity, :math:`1 + s \partial^2`,
-    to its own digits where answers are much more precise than the cavity.
-    """
-
-    first: Tensor
-    second: Tensor
-    ratio: Tensor
 
 
 class Factors(ABC):
@@ -172,10 +159,10 @@ class ScalarFactors(Factors):
             variance: Cavity variances, ``batch_shape x m``.
         """
 
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """The derivatives of :meth:`log_partition`, where they alone cost less."""
-        _, first, second = self.log_partition(mean, variance)
-        return TiltedSlopes(first, second, 1 + variance * second)
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """The log partition, its derivatives and the ratio, ``batch_shape x m``."""
+        value, first, second = self.log_partition(mean, variance)
+        return TiltedMoments(value, first, second, 1 + variance * second)
 
 
 class IntegratedFactors(ScalarFactors):
@@ -183,15 +170,11 @@ class IntegratedFactors(ScalarFactors):
 
     @abstractmethod
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """The log partition, its derivatives and the ratio, ``batch_shape x m``."""
+        """See base class."""
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; by quadrature."""
         return LogPartition(*self.tilted(mean, variance)[:3])
-
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """See base class."""
-        return TiltedSlopes(*self.tilted(mean, variance)[1:])
 
 
 # Sums of so many answers are drawn one by one.
@@ -285,17 +268,6 @@ class BoxFactors(ScalarFactors):
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; closed form, since noise and cavity variances add."""
         return LogPartition(*self._shifted(mean, self.variance + variance)[:3])
-
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """See base class."""
-        total, sides = self.variance + variance, self._sides
-        if sides is None:
-            _, first, second, _ = self._shifted(mean, total)
-        else:
-            x, slope = self._half_line(sides, mean, total)
-            first, second = log_ndtr_slopes(x)
-            first, second = first * slope, second * slope.square()
-        return TiltedSlopes(first, second, 1 + variance * second)
 
     @classmethod
     def stacked(cls, blocks: Sequence[Factors]) -> BoxFactors | None:
@@ -611,10 +583,10 @@ class MergedBoxFactors(IntegratedFactors):
         return torch.where(none, z, total * self.variance)
 
 
-class JointFactors(ScalarFactors):
+class JointFactors(IntegratedFactors):
     """Blocks of factors of different kinds, one under another.
 
-    For :meth:`log_partition` every block must have one.
+    For :meth:`tilted` every block must have it.
     """
 
     def __init__(self, blocks: Sequence[Factors]) -> None:
@@ -634,15 +606,10 @@ class JointFactors(ScalarFactors):
         )
         return gradient
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class."""
-        found = self._of_blocks(lambda b, m, v: b.log_partition(m, v), mean, variance)
-        return LogPartition(*found)
-
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """See base class."""
-        found = self._of_blocks(lambda b, m, v: b.tilted_slopes(m, v), mean, variance)
-        return TiltedSlopes(*found)
+        found = self._of_blocks(lambda b, m, v: b.tilted(m, v), mean, variance)
+        return TiltedMoments(*found)
 
     def _of_blocks(
         self, call: Callable[..., Sequence[Tensor]], *given: Tensor

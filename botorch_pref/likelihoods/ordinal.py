@@ -73,9 +73,7 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         cutpoints_prior: Prior | None = None,
     ) -> None:
         super().__init__()
-        register_positive(
-            self, "noise", noise, noise_prior, learned=noise_prior is not None
-        )
+        register_positive(self, "noise", noise, noise_prior)
         check_kind("cutpoints_prior", cutpoints_prior, Prior, NoneType)
         start = _initial_cutpoints(num_levels, cutpoints, self.noise.detach())
         self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))

@@ -104,12 +104,6 @@ def _excess(x: Tensor, h: Tensor) -> Tensor:
     return torch.where(deep, series, x + h)
 
 
-def log_ndtr_slopes(x: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The derivatives :math:`h` and :math:`-h (x + h)` of :math:`\log \Phi`."""
-    h = hazard(x)
-    return h, -h * _excess(x, h)
-
-
 def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r""":math:`\log \Phi` and its first three derivatives.
 

@@ -148,15 +148,15 @@ class MergedLogRatio:
         return self(z)[1]
 
 
-_MIN_STEPS = 4
+_FEWEST_STEPS = 4
 
 
 def _split(draws: Tensor) -> Tensor:
     """Halves of each chain as chains of their own; an odd middle step is left out."""
-    if draws.dim() < 2 or draws.shape[0] < _MIN_STEPS:
+    if draws.dim() < 2 or draws.shape[0] < _FEWEST_STEPS:
         raise ValueError(
             "draws must be num_steps x num_chains x batch_shape with at least "
-            f"{_MIN_STEPS} steps, not {tuple(draws.shape)}"
+            f"{_FEWEST_STEPS} steps, not {tuple(draws.shape)}"
         )
     half = draws.shape[0] // 2
     return torch.cat([draws[:half], draws[-half:]], dim=1)

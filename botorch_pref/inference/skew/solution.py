@@ -23,13 +23,11 @@ from botorch_pref.inference.engine import (
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.inference.skew.posterior import (
+    BoxProblem,
     ContinuedDraws,
     SkewResult,
     SkewTangent,
     continue_draws,
-    exact_log_evidence,
-    skew_gaussian,
-    skew_mixture,
 )
 from botorch_pref.likelihoods.factors import BoxFactors, Factors, MergedBoxFactors
 from botorch_pref.numerics.argument_ranges import check_count
@@ -80,27 +78,23 @@ class SkewSolution(Solution[PosteriorTerms]):
         """See base class; estimated from draws with ``exact_evidence``."""
         if not self.engine.exact_evidence:
             return self.approximation.log_evidence
-        evidence = exact_log_evidence(
-            *self._given,
-            self.approximation,
-            self.sampled,
-            self.engine.generator(self.prior.mean),
+        generator = self.engine.generator(self.prior.mean)
+        evidence = self._problem.log_evidence(
+            self.approximation, self.sampled, generator
         )
         return evidence.to(self.prior.covar)
 
     @property
-    def _given(self) -> tuple[Tensor, Tensor, BoxFactors | MergedBoxFactors]:
+    def _problem(self) -> BoxProblem:
         _, mean, covar = self.prior.in_double()
-        return covar, mean, in_double(self.factors)
+        return BoxProblem(covar, mean, in_double(self.factors))
 
     @cached_property
     def sampled(self) -> SkewResult:
         """Draws of chains of their own."""
-        return skew_gaussian(
-            *self._given,
-            self.approximation,
-            self.engine.num_draws,
-            self.engine.generator(self.prior.mean),
+        generator = self.engine.generator(self.prior.mean)
+        return self._problem.sample(
+            self.approximation, self.engine.num_draws, generator
         )
 
     @cached_property
@@ -108,7 +102,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         """The draws that prediction uses: continued ones where there are enough."""
         if self.found is not None or self.start is None or self.start.draws is None:
             return self.sampled
-        return skew_mixture(*self._given, *self.start.draws)
+        return self._problem.mixture(*self.start.draws)
 
     @cached_property
     def terms(self) -> PosteriorTerms:
