@@ -38,7 +38,7 @@ ANSWERS = {
     "all": [Comparisons(PAIRS), SETS, ORDERS],
 }
 each_answers = pytest.mark.parametrize("blocks", ANSWERS.values(), ids=ANSWERS.keys())
-each_scale = pytest.mark.parametrize("scale", [0.5, 4.0, 1000.0])
+each_scale = pytest.mark.parametrize("scale", [0.5, 1000.0])
 
 
 def covariance(scale=4.0, points=POINTS):
