@@ -26,7 +26,7 @@ from botorch_pref.inference.laplace import TOLERANCE, Point, find_mode
 from botorch_pref.inference.variational import first_parameters, last_step
 from botorch_pref.inference.variational_bounds import stage_bound
 from botorch_pref.likelihoods.logit import StageItems, in_some_element, stage_items
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def laplace_weights(
         if counts is not None:
             kept = in_some_element(stages >= 0, 2).any(-1)
             often = items.spread(counts[..., kept].to(features))
-        model = _Model(_of_items(centred, items), items, eta, often)
+        model = _Model(take_rows(centred, items.points), items, eta, often)
         batch = torch.broadcast_shapes(
             eta.shape, features.shape[:-2], items.present.shape[:-1]
         )
@@ -259,13 +259,6 @@ def laplace_weights(
         iterations=iterations,
         residual=float(residual.max()),
     )
-
-
-def _of_items(features: Tensor, items: StageItems) -> Tensor:
-    """Rows of the features by item, ``batch_shape x M x d``."""
-    batch = torch.broadcast_shapes(features.shape[:-2], items.points.shape[:-1])
-    index = items.points.unsqueeze(-1).expand(*batch, -1, features.shape[-1])
-    return features.expand(*batch, *features.shape[-2:]).gather(-2, index)
 
 
 _ROUNDING = 16.0

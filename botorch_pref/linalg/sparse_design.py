@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from botorch_pref.linalg.covariance import joint_shape
 
 
-def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
+def take_rows(values: Tensor, indices: Tensor) -> Tensor:
     """Rows of a matrix by indices that may carry batch dimensions (``batch x m``)."""
     if indices.dim() == 1:
         return values.index_select(-2, indices)
@@ -50,7 +50,7 @@ class SparseDesign:
     def take(self, places: Tensor) -> SparseDesign:
         """The rows at some places, ``batch_shape x m'`` long."""
         index, coefficients = (
-            _take_rows(part, places) for part in (self.indices, self.coefficients)
+            take_rows(part, places) for part in (self.indices, self.coefficients)
         )
         return SparseDesign(index, coefficients, self.num_points)
 
@@ -90,9 +90,9 @@ class SparseDesign:
     def apply_matrix(self, values: Tensor) -> Tensor:
         """``A values`` for ``batch_shape x n x k``."""
         (index, coefficient), *others = self._terms
-        out = coefficient.unsqueeze(-1) * _take_rows(values, index)
+        out = coefficient.unsqueeze(-1) * take_rows(values, index)
         for index, coefficient in others:
-            out = out.addcmul(coefficient.unsqueeze(-1), _take_rows(values, index))
+            out = out.addcmul(coefficient.unsqueeze(-1), take_rows(values, index))
         return out
 
     def adjoint(self, values: Tensor) -> Tensor:

@@ -43,8 +43,8 @@ _PROBES = 2.0 ** torch.arange(-40, 41, dtype=torch.float64)
 # more than the second is said.
 _AGREEMENT, _DISAGREEMENT = 1e-12, 1e-4
 _LONGEST_STEP, _SHORTEST_STEP = 0.5, 0.5 / 32
-# Beyond so many deviations nodes are placed about the peak of the product.
-_FAR = 30.0
+# Beyond so many deviations of the Gaussian the bend is hardly within reach of it.
+_FAR = 100.0
 STEP = 0.4
 """A step in ``x`` at which win probabilities of any kind are right within 1e-9."""
 
@@ -160,18 +160,23 @@ def _near_product(
     variance: Tensor,
     centre: Tensor,
 ) -> Tensor:
-    """The mean; where the bend is far from it, the product's peak between the two."""
+    """The mean; where the bend is far, the highest place between the two."""
     mean, variance = mean.detach(), variance.detach()
     far = (mean - centre).square() > _FAR**2 * variance
     if not bool(far.any()):
         return mean
     low, high = mean, centre
-    for _ in range(_BISECTIONS):
-        point = 0.5 * (low + high)
-        pull = function(point)[1] - (point - mean) / variance
-        ahead = pull * (centre - mean) > 0
-        low, high = torch.where(ahead, point, low), torch.where(ahead, high, point)
-    return torch.where(far, low, mean)
+    share = torch.linspace(0, 1, _ZOOM_POINTS, dtype=mean.dtype, device=mean.device)
+    share = share.view(-1, *[1] * mean.dim())
+    for _ in range(_ZOOMS):
+        grid = low + (high - low) * share
+        height = function(grid)[0] - 0.5 * (grid - mean).square() / variance
+        at = height.argmax(0, keepdim=True)
+        low, highest, high = (
+            grid.gather(0, (at + k).clamp(0, _ZOOM_POINTS - 1)).squeeze(0)
+            for k in (-1, 0, 1)
+        )
+    return torch.where(far, highest, mean)
 
 
 def _kepler(x: Tensor, a: Tensor) -> Tensor:

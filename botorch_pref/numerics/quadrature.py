@@ -215,19 +215,12 @@ def _even_rule(
     def by_panels(
         own: OfRows, mean: Tensor, variance: Tensor, places: Tensor
     ) -> TiltedMoments:
+        function, at = own(None), (mean.detach(), variance.detach())
         known = _Peak(*(part[..., places] for part in peak))
-        return _panel_rule(own(None), mean, variance, known, ends[..., places])
+        panels = _panel_nodes(function, *at, known, ends[..., places])
+        return _sums(function, *panels, mean, variance)[0]
 
     return _completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
-
-
-def _panel_rule(
-    function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
-) -> TiltedMoments:
-    """The third rule, which takes any integral."""
-    at = mean.detach(), variance.detach()
-    nodes, log_weights = _panel_nodes(function, *at, peak, ends)
-    return _sums(function, nodes, log_weights, mean, variance)[0]
 
 
 def _completed(

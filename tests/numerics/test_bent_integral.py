@@ -40,6 +40,7 @@ def integral(y, nu, mean, variance):
         (1e-9, 0.1, -30.0, 400.0),
         # Hundreds of deviations of the cavity from what is left of it.
         (1e-6, 1e4, 0.0, 1e-4),
+        (0.5, 100.0, 6.0, 1e-3),
         (0.5, 100.0, 12.0, 0.04),
     ],
 )
