@@ -27,10 +27,12 @@ from botorch_pref.inference import (
     GaussianSolution,
     UtilityPrior,
 )
-from botorch_pref.inference.skew.evidence import box_log_ratio
-from botorch_pref.inference.skew.sampler import sample_latent
-from botorch_pref.likelihoods.box_factors import BoxFactors
-from botorch_pref.numerics.mcmc_diagnostics import effective_sample_size
+from botorch_pref.inference.skew.sampler import (
+    box_log_ratio,
+    effective_sample_size,
+    sample_latent,
+)
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.numerics.normal import sample_truncated_normal
 
 NUM_DRAWS = 4096

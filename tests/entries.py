@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import Factors, PreferenceLikelihood
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.models import PreferenceGP
 
 

@@ -81,7 +81,7 @@ from botorch_pref import (
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.beta import BetaFactors
-from botorch_pref.likelihoods.box_factors import (
+from botorch_pref.likelihoods.factors import (
     BoxFactors,
     CorrelatedBoxFactors,
 )

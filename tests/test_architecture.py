@@ -10,6 +10,7 @@ from layers import diagram, modules
 from walk import files_passed, walk
 
 from botorch_pref import (
+    Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
@@ -44,6 +45,20 @@ def test_the_walk_is_the_one_that_runs() -> None:
         assert paths == [path for path in found[name] if path in paths], name
     stated = int(re.findall(r"passes (\d+) files", section)[0])
     assert sum(map(len, found.values())) == stated
+
+
+def test_a_tie_passes_the_files_that_lead_to_its_posterior() -> None:
+    section = _section("How a tie becomes a posterior")
+    told = re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.M)
+    X = torch.tensor([[0.1], [0.8]], dtype=torch.double)
+
+    def tie() -> None:
+        answers = Comparisons(None, ties=torch.tensor([[0, 1]]))
+        EPPreferenceGP(X, answers).eval().posterior(X)
+
+    passed = files_passed(tie)
+    assert set(told) <= set(passed), passed
+    assert len(told) <= 8
 
 
 @pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)

@@ -8,8 +8,7 @@ from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import DensityFactors, Factors, PreferenceLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
-from botorch_pref.likelihoods.box_factors import MergedBoxFactors
-from botorch_pref.likelihoods.factors import JointFactors
+from botorch_pref.likelihoods.factors import JointFactors, MergedBoxFactors
 from botorch_pref.models.answers import engines
 
 

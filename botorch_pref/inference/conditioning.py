@@ -109,9 +109,8 @@ class Balance(NamedTuple):
 class Response(NamedTuple):
     """The response of prior and sites to a pull, in the space of the solver.
 
-    ``moved`` is the movement and ``opposed`` the pull of the prior against it, both
-    ``batch_shape x k``. The ``decrement``, the pull times what it moves, is the squared
-    length of the movement in posterior standard deviations.
+    ``moved`` is the movement, ``opposed`` the pull of the prior against it, and the
+    ``decrement``, pull times movement, its squared length in posterior deviations.
     """
 
     opposed: Tensor
@@ -120,14 +119,10 @@ class Response(NamedTuple):
 
 
 class SitePosterior(ABC):
-    """The posterior of one choice of site precisions: one factorisation, reused.
+    """The posterior of sites on ``rows`` with precisions ``tau``, ``batch_shape x m``.
 
-    Five methods are to be written; others may be, where they can be computed faster or
-    to more digits.
-
-    Attributes:
-        rows: ``A``.
-        tau: The precisions, ``batch_shape x m``.
+    One factorisation, reused. Five methods are to be written; others may be, where they
+    can be computed faster or to more digits.
     """
 
     rows: SparseDesign
@@ -183,16 +178,16 @@ class SitePosterior(ABC):
     def cavity_ratio(self, variance: Tensor) -> Tensor:
         r"""Variances over those of the cavities, ``batch_shape x m``.
 
-        The diagonal of :math:`I - T \Sigma = (I + T C)^{-1}`: one minus the leverage of
-        an answer. ``variance`` is that of :meth:`variance`.
+        The diagonal of :math:`I - T \Sigma = (I + T C)^{-1}`: one minus an answer's
+        leverage.
         """
         return 1 - self.tau * variance
 
     def influence(self) -> Tensor:
-        r"""``(I - Sigma T) A``, the influence of prior means, ``batch_shape x m x n``.
+        """``(I - Sigma T) A``, ``batch_shape x m x n``.
 
-        Of a change of the prior means of the points, it is what answers leave of it in
-        the posterior means of the rows.
+        What answers leave, in the means of the rows, of a change of the points' prior
+        means.
         """
         tau = self.tau.unsqueeze(-1)
         values = self.rows.dense()
@@ -216,17 +211,12 @@ class SitePosterior(ABC):
 
 
 class SiteSolver(ABC):
-    """The part of ``K`` and ``A`` that does not change with the sites.
+    """The part of ``K``, ``A`` and ``N``, None for zero, that no site changes.
 
     A solver works in the smaller of two spaces, where sites pull and the prior holds.
     That of rows has the prior covariance ``C`` and is pulled by forces as they are.
     That of points is white: utilities are ``R v`` with ``K = R R'``, forces pull by
     ``R' A' a``, the sum over the answers of a point, and the prior covariance is one.
-
-    Attributes:
-        covar: ``K``.
-        rows: ``A``.
-        noise: ``N``; None for zero.
     """
 
     def __init__(
@@ -249,10 +239,9 @@ class SiteSolver(ABC):
 
     @cached_property
     def rounding(self) -> Tensor:
-        """The rounding error of prior row variances, ``batch_shape x m``.
+        """The rounding error of prior row variances, ``batch_shape x m``, positive.
 
-        A row whose variance is not above this has none: it compares duplicates, or is
-        padding, of which this is positive too.
+        A row whose variance is not above this compares duplicates, or is padding.
         """
         known = torch.finfo(self.terms.dtype)
         return (_ROUNDING * known.eps * self.terms).clamp_min(known.tiny)
@@ -302,9 +291,8 @@ class SiteSolver(ABC):
 class NegativeSites(SitePosterior):
     """The posterior of sites with precisions of either sign.
 
-    ``proper``, ``batch_shape``, says whether there is a posterior. Where there is none,
-    the factor is that of the non-negative precisions alone, and ``tau`` says so.
-    ``base`` is conditioned on these.
+    ``proper``, ``batch_shape``, says whether there is one. Where there is none, the
+    factor is that of the non-negative precisions alone, ``base``, and ``tau`` says so.
     """
 
     def __init__(self, base: SitePosterior, solver: SiteSolver, tau: Tensor) -> None:
@@ -395,11 +383,10 @@ class NegativeSites(SitePosterior):
 
 
 def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
-    """The posterior of sites whose precisions may have either sign.
+    """The posterior of sites of either sign, and where it is proper, ``batch_shape``.
 
-    And for each element of the batch whether it is proper; where it is not, the
-    negative precisions are left out. Costs what non-negative precisions cost where all
-    are.
+    Elsewhere the negative precisions are left out. Without any it costs what ``factor``
+    does.
     """
     if not bool((tau < 0).any()):
         base = solver.factor(tau)
@@ -418,7 +405,8 @@ def lost_digits(
 ) -> float:
     r"""Rounding errors of a posterior at the worst row, in posterior deviations.
 
-    The largest of three, or an upper bound where that is negligible.
+    The largest of three, or an upper bound where that is negligible, for a prior that
+    is given, and predictions that are made, in a rounding unit ``eps``.
 
     .. math::
         \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}
@@ -432,16 +420,9 @@ def lost_digits(
     cannot tell from zero need not be known to its own scale.
 
     A mean is a sum over points too, of terms that may be far larger than it where
-    answers about near points contradict each other:
-    :math:`\epsilon \, (|A| |K| |w|)_i`, over the root of the same denominator. And
-    weights ``w`` that could not be solved for miss the means that the sites ask for,
-    by :math:`(A K w - E[u])_i`.
-
-    Args:
-        solver: Of prior and rows.
-        posterior: Conditioned on the answers.
-        balance: Of the sites' shifts with the prior.
-        eps: The rounding unit in which the prior was given and predictions are made.
+    answers about near points contradict each other: :math:`\epsilon \, (|A| |K|
+    |w|)_i`, over the root of the same denominator. And weights ``w`` that could not be
+    solved for miss the means that the sites ask for, by :math:`(A K w - E[u])_i`.
     """
     prior = solver.variance
     tau = posterior.tau.clamp_min(0.0)

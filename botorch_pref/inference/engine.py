@@ -206,11 +206,8 @@ def row_sources(
 ) -> RowSources:
     """The places of rows: equal ones go to one, others keep their order.
 
-    Args:
-        before: Rows of the earlier answers, about all points.
-        further: Rows of the further answers, about all points.
-        after: Rows of all answers, about all points.
-        kinds: Labels of the rows of each; rows of different labels are not equal.
+    All are rows about all points; rows with different labels of ``kinds`` are not
+    equal.
     """
     all_rows = stack_rows([before, further, after])
     label = None if kinds is None else torch.cat(kinds)
@@ -335,29 +332,6 @@ class Solution(ABC, Generic[TermsT]):
             deviations) and ``log_evidence``; more where the engine knows more.
         """
 
-    @staticmethod
-    def evidence_failures(log_evidence: Tensor) -> tuple[str, ...]:
-        """A sentence on an evidence that is no number; nothing where it is one."""
-        if bool(log_evidence.isfinite().all()):
-            return ()
-        found = [float(value) for value in log_evidence.detach().flatten()[:3]]
-        text = (
-            f"did not converge: the log evidence is {found}, not finite. Check for "
-            "extreme hyper-parameters, or use double precision."
-        )
-        return (text,)
-
-    @staticmethod
-    def weight_failures(weights: Tensor) -> tuple[str, ...]:
-        """A sentence on weights that are no numbers; nothing where all are."""
-        if bool(weights.isfinite().all()):
-            return ()
-        text = (
-            "did not converge: the posterior is not finite. Check for extreme "
-            "hyper-parameters, or use double precision."
-        )
-        return (text,)
-
     @property
     def failures(self) -> tuple[str, ...]:
         """Sentences on all that did not converge, of what was computed so far."""
@@ -399,6 +373,20 @@ class Solution(ABC, Generic[TermsT]):
         """
         for failure in self.failures:
             warnings.warn(f"{owner} {failure}", InferenceWarning, stacklevel=3)
+
+
+def not_finite(log_evidence: Tensor | None, weights: Tensor | None) -> tuple[str, ...]:
+    """A sentence on an evidence or on weights that are no numbers; none where all are.
+
+    Either is None where it was not computed.
+    """
+    advice = "Check for extreme hyper-parameters, or use double precision."
+    if log_evidence is not None and not bool(log_evidence.isfinite().all()):
+        found = [float(value) for value in log_evidence.detach().flatten()[:3]]
+        return (f"did not converge: the log evidence is {found}, not finite. {advice}",)
+    if weights is not None and not bool(weights.isfinite().all()):
+        return (f"did not converge: the posterior is not finite. {advice}",)
+    return ()
 
 
 def check_solution(engine: object, found: object) -> None:
@@ -481,7 +469,7 @@ class SolutionCache(Generic[SolutionT]):
     ) -> SolutionT:
         """The solution for a state, found anew where it was found for another.
 
-        The state is that of hyper-parameters, and of what an input transform learned.
+        The state is hyper-parameters, and what an input transform learned.
         """
         unchanged = self._is_of(state)
         if self.solution is not None and unchanged:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
 import torch
@@ -39,72 +39,67 @@ from botorch_pref.inference.engine import (
     in_double,
 )
 from botorch_pref.inference.gaussian import (
+    Derivatives,
     GaussianSolution,
-    ImplicitSiteMap,
-    SiteDerivatives,
-    covariance_form,
+    implicit_tangent,
+    prior_form,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.likelihoods.factors import Factors, ScalarFactors, TiltedSlopes
+from botorch_pref.likelihoods.factors import Factors, ScalarFactors
+from botorch_pref.numerics.quadrature import TiltedMoments
 from botorch_pref.posteriors.gaussian import Moments
 
 
-def matching_sites(
-    cavity_mean: Tensor, variance: Tensor, slopes: TiltedSlopes
-) -> Tensor:
+def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
     """Sites that give cavities the tilted moments, ``batch_shape x 2 m``.
 
     Here and below, sites of ``m`` rows are their precisions before their shifts.
     """
-    first, second, shrink = slopes
+    _, first, second, shrink = tilted
     shift = torch.addcmul(first, second, cavity_mean, value=-1.0)
     return torch.cat([-second / shrink, shift / shrink], dim=-1)
 
 
-class MomentMatching(ImplicitSiteMap):
-    """The sites of expectation propagation.
+def _matching_derivatives(
+    factors: ScalarFactors,
+    resolved: Tensor,
+    variance: Tensor,
+    mean: Tensor,
+    _: Tensor,
+    sites: Tensor,
+) -> Derivatives:
+    """Derivatives of matching sites, each of which depends on its own row alone.
 
-    Those of rows that are not resolved stay. ``variance`` is that of the rows, no less
-    than its rounding error.
+    Sites of rows that are not ``resolved`` stay. ``variance`` is that of the rows, no
+    less than its rounding error.
     """
-
-    def __init__(
-        self, factors: ScalarFactors, resolved: Tensor, variance: Tensor
-    ) -> None:
-        self._factors, self._resolved, self._variance = factors, resolved, variance
-        self.rows = factors.rows
-
-    def derivatives(
-        self, mean: Tensor, variance: Tensor, sites: Tensor
-    ) -> SiteDerivatives:
-        """See base class: each site depends on its own row alone."""
-        resolved = self._resolved
-        given = torch.broadcast_tensors(mean, self._variance, *sites.chunk(2, dim=-1))
-        with torch.enable_grad():
-            mean, variance, tau, nu = (t.detach().requires_grad_() for t in given)
-            left = 1 - tau * variance
-            cavity_variance = variance / left
-            cavity_mean = (mean - variance * nu) / left
-            slopes = self._factors.tilted_slopes(cavity_mean, cavity_variance)
-            new = matching_sites(cavity_mean, cavity_variance, slopes)
-            changes = [
-                torch.autograd.grad(
-                    part.sum(), (mean, variance, tau, nu), retain_graph=True
-                )
-                for part in new.chunk(2, dim=-1)
-            ]
-        rows = [
-            [torch.diag_embed(torch.where(resolved, change, 0.0)) for change in of_part]
-            for of_part in changes
+    given = torch.broadcast_tensors(mean, variance, *sites.chunk(2, dim=-1))
+    with torch.enable_grad():
+        mean, variance, tau, nu = (t.detach().requires_grad_() for t in given)
+        left = 1 - tau * variance
+        cavity_variance = variance / left
+        cavity_mean = (mean - variance * nu) / left
+        tilted = factors.tilted(cavity_mean, cavity_variance)
+        new = matching_sites(cavity_mean, tilted)
+        changes = [
+            torch.autograd.grad(
+                part.sum(), (mean, variance, tau, nu), retain_graph=True
+            )
+            for part in new.chunk(2, dim=-1)
         ]
-        blocks = [torch.cat(of_part, dim=-1) for of_part in rows]
-        return SiteDerivatives(*torch.cat(blocks, dim=-2).chunk(2, dim=-1))
+    rows = [
+        [torch.diag_embed(torch.where(resolved, change, 0.0)) for change in of_part]
+        for of_part in changes
+    ]
+    blocks = [torch.cat(of_part, dim=-1) for of_part in rows]
+    of_moments, of_sites = torch.cat(blocks, dim=-2).chunk(2, dim=-1)
+    return of_moments, of_sites
 
 
 @dataclass(frozen=True)
 class EPState:
-    """Sites with their posterior, its cavities and the slopes of tilted factors.
+    """Sites with their posterior, its cavities and the moments of tilted factors.
 
     Sites are ``batch_shape x 2 m``, numbers of rows ``batch_shape x m``. ``moving`` is
     False for sites of rows that the prior knows exactly, and None where there are no
@@ -121,7 +116,7 @@ class EPState:
     cavity_ratio: Tensor
     cavity_mean: Tensor
     cavity_variance: Tensor
-    slopes: TiltedSlopes
+    tilted: TiltedMoments
     moving: Tensor | None
     proper: Tensor
     is_proper: bool
@@ -139,8 +134,8 @@ class EPState:
         there is no posterior.
         """
         s = self.cavity_variance
-        shift = s * (self.slopes.first - self.force) / self._deviation
-        ratio = self.slopes.ratio / self.cavity_ratio - 1
+        shift = s * (self.tilted.first - self.force) / self._deviation
+        ratio = self.tilted.ratio / self.cavity_ratio - 1
         both = torch.maximum(shift.abs(), ratio.abs())
         if self.moving is not None:
             both = both * self.moving.chunk(2, dim=-1)[0]
@@ -149,10 +144,9 @@ class EPState:
 
     @cached_property
     def residual(self) -> Tensor:
-        """Mismatch of moments that is left, ``batch_shape``.
+        """The mismatch, or how far matching all would move the posterior.
 
-        The largest mismatch, or how far matching all would move the posterior: many
-        equal answers miss by little each, and by their number together.
+        Many equal answers miss by little each, and by their number together.
         """
         return torch.maximum(self.mismatch, self._movement)
 
@@ -179,7 +173,7 @@ class EPState:
     @property
     def target(self) -> Tensor:
         """Sites that match the tilted moments, ``batch_shape x 2 m``."""
-        return matching_sites(self.cavity_mean, self.cavity_variance, self.slopes)
+        return matching_sites(self.cavity_mean, self.tilted)
 
     @cached_property
     def step(self) -> Tensor:
@@ -193,60 +187,6 @@ class EPState:
         return (self.step * self.scale).abs().sum(-1)
 
 
-def ep_state(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> EPState:
-    """The state of some sites; ``prior`` is the prior mean of the rows."""
-    tau, nu = sites.chunk(2, dim=-1)
-    posterior, proper = site_posterior(solver, tau)
-    variance = torch.maximum(posterior.variance(), solver.rounding_given(tau))
-    left, moving = posterior.cavity_ratio(variance), None
-    if not solver.resolves_all:
-        # What is left of the variance of a row may be less than the rounding of it.
-        variance = torch.where(solver.resolved, variance, solver.rounding)
-        left = torch.where(solver.resolved, left, 1 - tau * variance)
-        moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
-    shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
-    balance = posterior.solve(shift).of_column()
-    force, mean = balance.forces, prior + balance.moved
-    proper = proper & (left > 0).all(-1)
-    is_proper = bool(proper.all())
-    if not is_proper:
-        # Any Gaussian will do where there is no cavity: its moments are not used.
-        left = torch.where(proper.unsqueeze(-1), left, 1.0)
-    cavity_variance = variance / left
-    cavity_mean = torch.addcmul(mean, cavity_variance, force, value=-1.0)
-    return EPState(
-        sites=sites,
-        posterior=posterior,
-        mean=mean,
-        balance=balance,
-        variance=variance,
-        cavity_ratio=left,
-        cavity_mean=cavity_mean,
-        cavity_variance=cavity_variance,
-        slopes=factors.tilted_slopes(cavity_mean, cavity_variance),
-        moving=moving,
-        proper=proper,
-        is_proper=is_proper,
-    )
-
-
-def _prior_sites(solver: SiteSolver, prior: Tensor, factors: ScalarFactors) -> Tensor:
-    """The sites that the prior alone suggests, which need no factorisation.
-
-    A row that the prior knows exactly (a point compared with its duplicate) has no
-    moments to match: its site is empty at first.
-    """
-    variance = torch.maximum(solver.variance, solver.rounding)
-    mean = prior.expand_as(variance)
-    sites = matching_sites(mean, variance, factors.tilted_slopes(mean, variance))
-    if solver.resolves_all:
-        return sites
-    moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
-    return torch.where(moving, sites, 0.0)
-
-
 def _non_negative(state: EPState) -> Tensor:
     """The sites, without negative precisions where these leave no posterior."""
     tau, nu = state.sites.chunk(2, dim=-1)
@@ -254,31 +194,100 @@ def _non_negative(state: EPState) -> Tensor:
     return torch.cat([positive, nu], dim=-1)
 
 
-def _start(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> EPState:
-    """The state of sites to start from, without those that leave no posterior."""
-    state = ep_state(solver, prior, factors, sites)
-    if state.is_proper:
-        return state
-    # Sites of other hyper-parameters, or all at once, may widen too much to start.
-    return ep_state(solver, prior, factors, _non_negative(state))
+@dataclass(frozen=True)
+class EPProblem:
+    """What stays as sites change; ``prior`` is the prior mean of the rows."""
 
+    solver: SiteSolver
+    prior: Tensor
+    factors: ScalarFactors
 
-def first_state(
-    solver: SiteSolver,
-    prior: Tensor,
-    factors: ScalarFactors,
-    initial_sites: Sites | None,
-) -> EPState:
-    """State at the initial sites, if they leave a posterior; else at the prior's."""
-    if initial_sites is not None:
-        # They may be so precise, beside a prior that is so wide, that they do not.
-        with suppress(PrecisionError):
-            state = _start(solver, prior, factors, torch.cat(initial_sites, dim=-1))
-            if state.is_proper:
-                return state
-    return _start(solver, prior, factors, _prior_sites(solver, prior, factors))
+    def state(self, sites: Tensor) -> EPState:
+        """The state of some sites."""
+        solver, prior = self.solver, self.prior
+        tau, nu = sites.chunk(2, dim=-1)
+        posterior, proper = site_posterior(solver, tau)
+        variance = torch.maximum(posterior.variance(), solver.rounding_given(tau))
+        left, moving = posterior.cavity_ratio(variance), None
+        if not solver.resolves_all:
+            # What is left of the variance of a row may be less than the rounding of it.
+            variance = torch.where(solver.resolved, variance, solver.rounding)
+            left = torch.where(solver.resolved, left, 1 - tau * variance)
+            moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
+        shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
+        balance = posterior.solve(shift).of_column()
+        force, mean = balance.forces, prior + balance.moved
+        proper = proper & (left > 0).all(-1)
+        is_proper = bool(proper.all())
+        if not is_proper:
+            # Any Gaussian will do where there is no cavity: its moments are not used.
+            left = torch.where(proper.unsqueeze(-1), left, 1.0)
+        cavity_variance = variance / left
+        cavity_mean = torch.addcmul(mean, cavity_variance, force, value=-1.0)
+        return EPState(
+            sites=sites,
+            posterior=posterior,
+            mean=mean,
+            balance=balance,
+            variance=variance,
+            cavity_ratio=left,
+            cavity_mean=cavity_mean,
+            cavity_variance=cavity_variance,
+            tilted=self.factors.tilted(cavity_mean, cavity_variance),
+            moving=moving,
+            proper=proper,
+            is_proper=is_proper,
+        )
+
+    def state_if_any(self, sites: Tensor) -> EPState | None:
+        """The state of some sites; None where they are too precise for a posterior."""
+        try:
+            return self.state(sites)
+        except PrecisionError:
+            return None
+
+    def first(self, initial: Sites | None) -> EPState:
+        """State at the initial sites if they leave a posterior, else the prior's."""
+        if initial is not None:
+            # They may be too precise for that, beside a prior that is so wide.
+            with suppress(PrecisionError):
+                state = self._start(torch.cat(initial, dim=-1))
+                if state.is_proper:
+                    return state
+        return self._start(self._prior_sites())
+
+    def _start(self, sites: Tensor) -> EPState:
+        """The state of sites to start from, without those that leave no posterior."""
+        state = self.state(sites)
+        if state.is_proper:
+            return state
+        # Sites of other hyper-parameters, or all at once, may widen too much to start.
+        return self.state(_non_negative(state))
+
+    def _prior_sites(self) -> Tensor:
+        """The sites that the prior alone suggests, which need no factorisation.
+
+        A row that the prior knows exactly (a point compared with its duplicate) has no
+        moments to match: its site is empty at first.
+        """
+        solver = self.solver
+        variance = torch.maximum(solver.variance, solver.rounding)
+        mean = self.prior.expand_as(variance)
+        sites = matching_sites(mean, self.factors.tilted(mean, variance))
+        if solver.resolves_all:
+            return sites
+        moving = torch.cat([solver.resolved, solver.resolved], dim=-1)
+        return torch.where(moving, sites, 0.0)
+
+    def with_known_rows(self, state: EPState) -> EPState:
+        """State with sites of rows that the prior knows exactly, on which none depend.
+
+        They say nothing as things are, but what would happen if a point moved away from
+        the copy that it is compared with: derivatives need them.
+        """
+        if state.moving is None:
+            return state
+        return self.state(torch.where(state.moving, state.sites, state.target))
 
 
 def assumed_density_sites(
@@ -293,8 +302,8 @@ def assumed_density_sites(
     # A point against its copy has no variance, but for rounding.
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     row_mean = row_mean.expand_as(variance)
-    slopes = factors.tilted_slopes(row_mean, variance)
-    return Sites(*matching_sites(row_mean, variance, slopes).chunk(2, dim=-1))
+    tilted = factors.tilted(row_mean, variance)
+    return Sites(*matching_sites(row_mean, tilted).chunk(2, dim=-1))
 
 
 _MEMORY = 4
@@ -316,10 +325,9 @@ class AndersonMemory:
         self._df: list[Tensor] = []
 
     def extrapolate(self, x: Tensor, residual: Tensor, scale: Tensor) -> Tensor:
-        """Remembers one more residual at ``x`` and proposes the next iterate.
+        """Remembers one more residual at ``x``, and proposes the next iterate.
 
-        That is ``g(x)`` while nothing is known. All are ``batch_shape x k``; ``scale``
-        is the diagonal of ``D``, which makes residuals comparable.
+        All are ``batch_shape x k``; ``scale`` is the diagonal of ``D``.
         """
         image, last = x + residual, self._last
         self._last = image, residual
@@ -368,10 +376,9 @@ class Damping:
         self._is_needed = not state.is_proper
 
     def next_sites(self, state: EPState, memory: AndersonMemory) -> Tensor:
-        """The next sites: accelerated where that pays, else damped.
+        """The next sites: damped where acceleration makes precisions negative.
 
-        They are damped where acceleration makes precisions negative. The memory takes
-        in the present state.
+        The memory takes in the present state.
         """
         accelerated = memory.extrapolate(state.sites, state.step, state.scale)
         tau = accelerated.chunk(2, dim=-1)[0]
@@ -403,33 +410,7 @@ _TOLERANCE = 1e-7
 _LONGER = 2.0
 
 
-def _with_known_rows(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, state: EPState
-) -> EPState:
-    """State with sites of rows that the prior knows exactly; no others depend on them.
-
-    They say nothing as things are, but what would happen if a point moved away from the
-    copy that it is compared with: derivatives need them.
-    """
-    if state.moving is None:
-        return state
-    sites = torch.where(state.moving, state.sites, state.target)
-    return ep_state(solver, prior, factors, sites)
-
-
-def _try_state(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> EPState | None:
-    """The state of some sites; None where they are too precise for a posterior."""
-    try:
-        return ep_state(solver, prior, factors, sites)
-    except PrecisionError:
-        return None
-
-
-def _iterate(
-    solver: SiteSolver, prior: Tensor, factors: ScalarFactors, state: EPState
-) -> tuple[EPState, int]:
+def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
     """Parallel sweeps until tilted and posterior moments agree.
 
     A step after which the next one is longer, or after which there is no posterior, is
@@ -449,7 +430,7 @@ def _iterate(
         sites = damping.next_sites(state, memory)
         if some_may_have:
             sites = torch.where(reached.unsqueeze(-1), state.sites, sites)
-        new = _try_state(solver, prior, factors, sites)
+        new = problem.state_if_any(sites)
         if new is None:
             # Nothing says which element of a batch it was.
             damping.judge(torch.zeros_like(state.proper), everywhere=False)
@@ -459,7 +440,7 @@ def _iterate(
         everywhere = bool(calm.all())
         if not everywhere:
             sites = torch.where(calm.unsqueeze(-1), sites, state.sites)
-            new = ep_state(solver, prior, factors, sites)
+            new = problem.state(sites)
             memory = AndersonMemory()
             iterations += 1
         damping.judge(calm, everywhere)
@@ -475,7 +456,7 @@ def _iterate(
     worse = (state.mismatch > least) & (state.residual > _TOLERANCE)
     if bool(worse.any()):
         sites = torch.where(worse.unsqueeze(-1), best, state.sites)
-        state = ep_state(solver, prior, factors, sites)
+        state = problem.state(sites)
     return state, iterations
 
 
@@ -518,13 +499,7 @@ def _surrogate(
 
     (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005).
     """
-    with torch.no_grad():
-        precision = state.posterior.precision()
-    form = (
-        covariance_form(weights, weights, precision, covar)
-        + (weights * mean).sum(-1)
-        + tilted.sum(-1)
-    )
+    form = prior_form(covar, mean, state.posterior, weights) + tilted.sum(-1)
     if factors.noise is None:
         return form
     with torch.no_grad():
@@ -551,11 +526,10 @@ class ExpectationPropagation(Engine):
         own = cast("ScalarFactors", given)
         with torch.no_grad():
             solver = choose_solver(covar, own.rows, own.noise)
-            before = own.rows.apply(mean)
-            known = None if start is None else start.sites
-            first = first_state(solver, before, own, known)
-            state, iterations = _iterate(solver, before, own, first)
-            state = _with_known_rows(solver, before, own, state)
+            problem = EPProblem(solver, own.rows.apply(mean), own)
+            first = problem.first(None if start is None else start.sites)
+            state, iterations = _iterate(problem, first)
+            state = problem.with_known_rows(state)
         weights, eps = state.balance.weights, torch.finfo(prior.covar.dtype).eps
         # With the graph of the likelihood's parameters, where one is wanted.
         tilted = own.log_partition(state.cavity_mean, state.cavity_variance).value
@@ -569,7 +543,10 @@ class ExpectationPropagation(Engine):
             weights=weights,
             sites=Sites(*state.sites.chunk(2, dim=-1)),
             factor=state.posterior,
-            site_map=MomentMatching(own, solver.resolved, state.variance),
+            site_tangent=partial(
+                implicit_tangent,
+                partial(_matching_derivatives, own, solver.resolved, state.variance),
+            ),
             converged=bool((state.residual <= _TOLERANCE).all()),
             iterations=iterations,
             residual=float(state.residual.max()),

@@ -33,7 +33,6 @@ derivatives, no higher ones.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,8 +51,8 @@ from botorch_pref.inference.engine import (
     TermsChange,
     UtilityPrior,
     WarmStart,
+    not_finite,
 )
-from botorch_pref.linalg.sparse_design import SparseDesign
 
 
 def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
@@ -70,18 +69,25 @@ def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
     return value + (form - form.detach())
 
 
-def covariance_form(
-    left: Tensor, right: Tensor, precision: Tensor, covar: Tensor
+def prior_form(
+    covar: Tensor,
+    mean: Tensor,
+    posterior: SitePosterior,
+    weights: Tensor,
+    pull: Tensor | float = 0.0,
 ) -> Tensor:
-    r"""The form :math:`\frac12 \langle l r' - W, dK \rangle` in ``K``, ``batch_shape``.
+    r"""The linear form of an evidence in its prior, ``batch_shape``.
 
-    Vectors are ``batch_shape x n``, matrices ``batch_shape x n x n``.
+    :math:`\frac12 \langle (w + 2q) w' - A' W A, dK \rangle + (w + q)' dm` with the
+    weights ``w`` and the pull ``q`` of :class:`GaussianSolution`,
+    ``batch_shape x n``.
     """
     with torch.no_grad():
-        outer = left.unsqueeze(-1), right.unsqueeze(-2)
-        lacking = torch.addcmul(precision, *outer, value=-1.0)
+        outer = (weights + 2 * pull).unsqueeze(-1), weights.unsqueeze(-2)
+        lacking = torch.addcmul(posterior.precision(), *outer, value=-1.0)
     # Matrices of points are the largest that an evaluation makes: no product of two.
-    return -0.5 * torch.linalg.vecdot(lacking.flatten(-2), covar.flatten(-2))
+    in_covar = -0.5 * torch.linalg.vecdot(lacking.flatten(-2), covar.flatten(-2))
+    return in_covar + ((weights + pull) * mean).sum(-1)
 
 
 class SiteChange(NamedTuple):
@@ -101,73 +107,42 @@ SiteTangent = Callable[[Tensor, Tensor], SiteChange]
 stay, each ``batch_shape x m``, to the change of the sites."""
 
 
-class SiteMap(ABC):
-    """The map from the moments of the rows to an engine's sites.
+Derivatives = tuple[Tensor, Tensor | None]
+"""Derivatives of sites in the moments of their rows and in the former sites.
 
-    Attributes:
-        rows: ``A``, whose rows have the sites.
+Both are ``batch_shape x 2 m x 2 m``, precisions before shifts and means before
+variances; None stands for zero."""
+
+
+def implicit_tangent(
+    derivatives: Callable[[Tensor, Tensor, Tensor], Derivatives],
+    posterior: SitePosterior,
+    mean: Tensor,
+    nu: Tensor,
+) -> SiteTangent:
+    """The tangent of sites that depend on moments, which the sites move in turn.
+
+    Solves ``2 m`` equations, once. The ``derivatives`` take means, variances and sites.
     """
+    eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+    covariance = posterior.covariance_times(eye)
+    sites = torch.cat(torch.broadcast_tensors(posterior.tau, nu), dim=-1)
+    of_moments, of_sites = derivatives(mean, posterior.variance(), sites)
+    # By way of the moments, which the sites move.
+    in_mean, in_variance = of_moments.chunk(2, dim=-1)
+    by_shift = in_mean @ covariance
+    by_precision = -by_shift * mean.unsqueeze(-2) - in_variance @ covariance.square()
+    feedback = torch.cat([by_precision, by_shift], dim=-1)
+    if of_sites is not None:
+        feedback = feedback + of_sites
+    change = torch.linalg.solve(plus_identity(-feedback), of_moments)
 
-    rows: SparseDesign
+    def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
+        both = torch.cat([of_mean, of_variance], dim=-1).unsqueeze(-1)
+        tau, shift = (change @ both).squeeze(-1).chunk(2, dim=-1)
+        return SiteChange(tau, shift - mean * tau)
 
-    @abstractmethod
-    def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
-        """Tangent of the sites where they are a fixed point.
-
-        There the rows ``z`` have these posterior means, and the sites these shifts
-        ``nu``, each ``batch_shape x m``.
-        """
-
-    def evidence_pull(self, factor: SitePosterior, mean: Tensor) -> Tensor | float:
-        r"""``q`` with :math:`d \log Z = \frac12 \langle (w + 2q) w' - W, dK \rangle`.
-
-        Zero where the evidence is stationary in the sites; else ``batch_shape x n``.
-        """
-        return 0.0
-
-
-class SiteDerivatives(NamedTuple):
-    """Derivatives of sites, ``batch_shape x 2 m x 2 m``, in moments and former sites.
-
-    Precisions come before shifts, means before variances; None stands for zero.
-    """
-
-    moments: Tensor
-    sites: Tensor | None = None
-
-
-class ImplicitSiteMap(SiteMap):
-    """Map from moments to sites where the moments depend on the sites in turn."""
-
-    @abstractmethod
-    def derivatives(
-        self, mean: Tensor, variance: Tensor, sites: Tensor
-    ) -> SiteDerivatives:
-        """Derivatives of the sites in the moments of the rows and in former sites."""
-
-    def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
-        """See base class: solves ``2 m`` equations, once."""
-        m = mean.shape[-1]
-        eye = torch.eye(m, dtype=mean.dtype, device=mean.device)
-        covariance = factor.covariance_times(eye)
-        sites = torch.cat(torch.broadcast_tensors(factor.tau, nu), dim=-1)
-        d = self.derivatives(mean, factor.variance(), sites)
-        # By way of the moments, which the sites move.
-        in_mean, in_variance = d.moments.chunk(2, dim=-1)
-        by_shift = in_mean @ covariance
-        by_precision = -by_shift * mean.unsqueeze(-2)
-        by_precision = by_precision - in_variance @ covariance.square()
-        feedback = torch.cat([by_precision, by_shift], dim=-1)
-        if d.sites is not None:
-            feedback = feedback + d.sites
-        change = torch.linalg.solve(plus_identity(-feedback), d.moments)
-
-        def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
-            both = torch.cat([of_mean, of_variance], dim=-1).unsqueeze(-1)
-            tau, shift = (change @ both).squeeze(-1).chunk(2, dim=-1)
-            return SiteChange(tau, shift - mean * tau)
-
-        return moved
+    return moved
 
 
 # In posterior standard deviations, of which a hundredth is never missed.
@@ -191,13 +166,16 @@ class GaussianSolution(Solution[PosteriorTerms]):
         sites: On ``z = A f(X)``, where the engine may start again.
         factor: The conditioned rows; ``factor.root()`` is ``Q``, ``factor.widening()``
             is ``P``.
-        site_map: What makes the sites of the moments of the rows.
+        site_tangent: From the factor, the posterior means of the rows and the shifts of
+            the sites, ``batch_shape x m``, to their tangent.
         converged: Whether the residual reached the tolerance in every batch element.
         iterations: Newton steps or EP sweeps taken.
         residual: The largest violation of the fixed point, in posterior standard
             deviations.
         rounding: How far rounding of the prior covariance may move the posterior, in
             the same unit: see :func:`.lost_digits`.
+        evidence_pull: From the factor and the means to ``q`` of :func:`prior_form`;
+            None where the evidence is stationary in the sites.
     """
 
     engine: Engine
@@ -206,11 +184,12 @@ class GaussianSolution(Solution[PosteriorTerms]):
     weights: Tensor
     sites: Sites
     factor: SitePosterior
-    site_map: SiteMap
+    site_tangent: Callable[[SitePosterior, Tensor, Tensor], SiteTangent]
     converged: bool
     iterations: int
     residual: float
     rounding: float
+    evidence_pull: Callable[[SitePosterior, Tensor], Tensor] | None = None
 
     @property
     def log_evidence(self) -> Tensor:
@@ -230,7 +209,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
 
     def row_means(self, mean: Tensor) -> Tensor:
         """Posterior means of the rows, ``batch_shape x m``, of prior ones of points."""
-        prior = self.site_map.rows.apply(mean)
+        prior = self.factor.rows.apply(mean)
         return prior + self.factor.mean(self.sites.shift - self.factor.tau * prior)
 
     @torch.no_grad()
@@ -242,9 +221,11 @@ class GaussianSolution(Solution[PosteriorTerms]):
         """
         eps = torch.finfo(self.prior.covar.dtype).eps
         _, mean, covar = self.prior.in_double()
-        pull = self.site_map.evidence_pull(self.factor, self.row_means(mean))
-        left = (self.weights + 2 * pull).unsqueeze(-1)
-        slope = left * self.weights.unsqueeze(-2) - self.factor.precision()
+        left = self.weights
+        if self.evidence_pull is not None:
+            left = left + 2 * self.evidence_pull(self.factor, self.row_means(mean))
+        slope = left.unsqueeze(-1) * self.weights.unsqueeze(-2)
+        slope = slope - self.factor.precision()
         return 0.5 * eps * (slope * covar).abs().sum((-2, -1))
 
     def diagnostics(self) -> dict[str, Any]:
@@ -274,9 +255,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
             "precision, a larger noise or a smaller output scale."
         )
         rounded = () if self.rounding <= _MOST_ROUNDING else (lost,)
-        finite = self.evidence_failures(self.log_evidence)
-        finite = finite or self.weight_failures(self.weights)
-        return stopped + rounded + finite
+        return stopped + rounded + not_finite(self.log_evidence, self.weights)
 
     def tangent(self, mean: Tensor) -> GaussianTangent:
         """See base class."""
@@ -304,7 +283,7 @@ class GaussianTangent:
         self.tau, self.nu = factor.tau, solution.sites.shift
         self.influence = factor.influence()
         self.rows_mean = solution.row_means(mean.double())
-        self._site_tangent = solution.site_map.tangent(factor, self.rows_mean, self.nu)
+        self._site_tangent = solution.site_tangent(factor, self.rows_mean, self.nu)
 
     def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
         """See :class:`.PosteriorTangent`."""

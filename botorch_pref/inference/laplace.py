@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import (
-    Balance,
     Response,
     SitePosterior,
     SiteSolver,
@@ -47,16 +47,15 @@ from botorch_pref.inference.engine import (
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
     SiteChange,
-    SiteMap,
     SiteTangent,
-    covariance_form,
+    prior_form,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 
 _MAX_ITERATIONS = 100
-_TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
+TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
 # Roundings of the sum that terms far larger than it may leave in it.
@@ -68,20 +67,39 @@ _SHORT = 1e-6
 
 
 @dataclass(frozen=True)
-class _Point:
-    """Utilities at which the log posterior is known up to a constant.
+class Point:
+    """A place at which a log posterior is known up to a constant.
 
-    ``opposed`` is the pull of the prior in the solver's space, ``moved`` the movement
-    by which it pulls so, and ``pull`` that of the factors beyond it, each
-    ``batch_shape x k``; ``z`` are the rows and ``value`` is the log posterior.
+    ``opposed`` is the pull of the prior, ``moved`` the movement by which it pulls so,
+    and ``pull`` that of the answers beyond it, each ``batch_shape x k``; ``value`` is
+    the log posterior.
     """
 
     opposed: Tensor
     moved: Tensor
-    z: Tensor
-    log_prob: LogDerivatives
     pull: Tensor
     value: Tensor
+
+
+PointT = TypeVar("PointT", bound=Point)
+
+
+class LogPosterior(Protocol[PointT]):
+    """A log posterior whose mode is to be found."""
+
+    def at(self, opposed: Tensor, moved: Tensor) -> PointT:
+        """The point of some movement, and of the pull of the prior against it."""
+
+    def curvature(self, point: PointT) -> tuple[Any, Tensor]:
+        """What responds to pulls there, and whether it is a posterior, per element."""
+
+
+@dataclass(frozen=True)
+class _Utilities(Point):
+    """Utilities by their rows ``z``; pulls are in the solver's space."""
+
+    z: Tensor
+    log_prob: LogDerivatives
 
 
 @dataclass(frozen=True)
@@ -92,15 +110,19 @@ class _LogPosterior:
     prior: Tensor
     factors: Factors
 
-    def at(self, opposed: Tensor, moved: Tensor) -> _Point:
-        """The point of some movement, and of the pull of the prior against it."""
+    def at(self, opposed: Tensor, moved: Tensor) -> _Utilities:
+        """See :class:`LogPosterior`."""
         z = self.prior + self.solver.rows_of(moved)
         log_prob = self.factors.log_prob(z)
         value = log_prob.value.sum(-1) - 0.5 * (opposed * moved).sum(-1)
         pull = self.solver.gather(log_prob.first) - opposed
-        return _Point(opposed, moved, z, log_prob, pull, value)
+        return _Utilities(opposed, moved, pull, value, z, log_prob)
 
-    def first(self, start: WarmStart | None) -> _Point:
+    def curvature(self, point: _Utilities) -> tuple[SitePosterior, Tensor]:
+        """See :class:`LogPosterior`."""
+        return site_posterior(self.solver, -point.log_prob.second)
+
+    def first(self, start: WarmStart | None) -> _Utilities:
         """The mean under the sites of an earlier solution, or the prior mean."""
         if start is None:
             rows = torch.zeros_like(self.solver.variance + self.prior)
@@ -111,7 +133,9 @@ class _LogPosterior:
         return self.at(*before.respond(self.solver.gather(shift))[:2])
 
 
-def _line_search(posterior: _LogPosterior, start: _Point, step: Response) -> _Point:
+def _line_search(
+    posterior: LogPosterior[PointT], start: PointT, step: Response
+) -> PointT:
     """Halves the step until the objective gains enough (Armijo), per batch element.
 
     Where gains drown in the rounding of the objective, a slope that has halved will do
@@ -138,37 +162,42 @@ def _line_search(posterior: _LogPosterior, start: _Point, step: Response) -> _Po
     return new
 
 
-def _find_mode(
-    log_posterior: _LogPosterior, point: _Point
-) -> tuple[_Point, SitePosterior, Tensor, int]:
+def find_mode(
+    log_posterior: LogPosterior[PointT], point: PointT
+) -> tuple[PointT, Any, Tensor, int]:
     """Mode, and the length of the last step: infinite where it is no mode."""
     before, iterations = torch.full_like(point.value, torch.inf), 0
     settled = torch.zeros_like(point.value, dtype=torch.bool)
     while True:
-        posterior, proper = site_posterior(log_posterior.solver, -point.log_prob.second)
-        step = posterior.respond(point.pull)
+        curvature, proper = log_posterior.curvature(point)
+        step = curvature.respond(point.pull)
         # The Newton decrement: the length of the step in posterior standard deviations.
         # One that rounding has made negative is no shorter for that.
         residual = step.decrement.abs().sqrt()
         # The evidence is not stationary in the mode, and its slope grows with the ratio
         # of output scale to noise: steps go on until they are nothing or only rounding.
-        stalled = (before <= _TOLERANCE) & (residual >= 0.5 * before)
+        stalled = (before <= TOLERANCE) & (residual >= 0.5 * before)
         settled = settled | stalled | (residual <= _SETTLED)
-        settled = settled & (residual <= _TOLERANCE)
+        settled = settled & (residual <= TOLERANCE)
         if iterations == _MAX_ITERATIONS or bool(settled.all()):
             residual = torch.where(proper, residual, torch.inf)
-            return point, posterior, residual, iterations
+            return point, curvature, residual, iterations
         point = _line_search(log_posterior, point, step)
         before = residual
         iterations += 1
 
 
 def _pull_at_mode(
-    factors: Factors, z: Tensor, variance: Tensor, posterior: SitePosterior
-) -> Balance:
-    """The balance of the derivative of the log determinant in the mode."""
-    s = factors.curvature_gradient(z, 0.5 * variance)
-    return posterior.solve(s.unsqueeze(-1)).of_column()
+    factors: Factors, posterior: SitePosterior, z: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The pull ``q`` of the log determinant at a mode, and how that moves the rows."""
+    s = factors.curvature_gradient(z, 0.5 * posterior.variance())
+    balance = posterior.solve(s.unsqueeze(-1)).of_column()
+    return balance.weights, balance.moved
+
+
+def _evidence_pull(factors: Factors, posterior: SitePosterior, mean: Tensor) -> Tensor:
+    return _pull_at_mode(factors, posterior, mean)[0]
 
 
 def _surrogate(
@@ -182,48 +211,36 @@ def _surrogate(
     r"""The gradient with the mode's own motion (Rasmussen and Williams 2006, 5.22-24).
 
     With :math:`s_i = \frac12 \Sigma_{ii} \partial^3 \log p_i`, the derivative of
-    :math:`-\frac12 \log |B|` in the mode, and :math:`q = (I - W C) s`,
+    :math:`-\frac12 \log |B|` in the mode, and :math:`q = A' (I - W C) s`, it is the
+    :func:`.prior_form` and
 
     .. math::
-        d \log Z = \tfrac12 \langle w w' - A' W A, dK \rangle + (A' q)' dK w
-        + (w + A' q)' dm + \sum_i \partial_\theta \big[ \log p_i
+        \sum_i \partial_\theta \big[ \log p_i
         + \tfrac12 \Sigma_{ii} \partial^2 \log p_i
         + (\Sigma s)_i \partial \log p_i \big] d\theta.
     """
     with torch.no_grad():
-        variance, precision = posterior.variance(), posterior.precision()
-        _, moved, q, _ = _pull_at_mode(factors, z, variance, posterior)
+        variance = posterior.variance()
+        q, moved = _pull_at_mode(factors, posterior, z)
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
-    return (
-        covariance_form(weights + 2 * q, weights, precision, covar)
-        + ((weights + q) * mean).sum(-1)
-        + likelihood.sum(-1)
-    )
+    return prior_form(covar, mean, posterior, weights, q) + likelihood.sum(-1)
 
 
-class ModeCurvature(SiteMap):
-    """The sites of Laplace: curvature and slope of the factors at the mode."""
+def _curvature_tangent(
+    factors: Factors, _: SitePosterior, mean: Tensor, nu: Tensor
+) -> SiteTangent:
+    """The tangent of curvature and slope of the factors at the mode.
 
-    def __init__(self, factors: Factors) -> None:
-        self._factors, self.rows = factors, factors.rows
+    Sites touch the log likelihood at the mode as that moves, and do not pull at it: it
+    moves as if they stayed.
+    """
 
-    def tangent(self, factor: SitePosterior, mean: Tensor, nu: Tensor) -> SiteTangent:
-        """See base class.
+    def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
+        second = factors.log_prob(mean + of_mean).second
+        return SiteChange(second.detach() - second, torch.zeros_like(second))
 
-        Sites touch the log likelihood at the mode as that moves, and do not pull at it:
-        it moves as if they stayed.
-        """
-
-        def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
-            second = self._factors.log_prob(mean + of_mean).second
-            return SiteChange(second.detach() - second, torch.zeros_like(second))
-
-        return moved
-
-    def evidence_pull(self, factor: SitePosterior, mean: Tensor) -> Tensor:
-        """See base class."""
-        return _pull_at_mode(self._factors, mean, factor.variance(), factor).weights
+    return moved
 
 
 class Laplace(Engine):
@@ -251,7 +268,7 @@ class Laplace(Engine):
             solver = choose_solver(covar, factors.rows)
             log_posterior = _LogPosterior(solver, factors.rows.apply(mean), factors)
             first = log_posterior.first(start)
-            point, posterior, residual, iterations = _find_mode(log_posterior, first)
+            point, posterior, residual, iterations = find_mode(log_posterior, first)
             z, before = point.z, log_posterior.prior
             shift = torch.addcmul(point.log_prob.first, posterior.tau, z - before)
             balance = posterior.solve(shift.unsqueeze(-1)).of_column()
@@ -267,9 +284,10 @@ class Laplace(Engine):
             weights=weights,
             sites=Sites(posterior.tau, point.log_prob.first + posterior.tau * z),
             factor=posterior,
-            site_map=ModeCurvature(factors),
-            converged=bool((residual <= _TOLERANCE).all()),
+            site_tangent=partial(_curvature_tangent, factors),
+            converged=bool((residual <= TOLERANCE).all()),
             iterations=iterations,
             residual=float(residual.max()),
             rounding=lost_digits(solver, posterior, balance, eps),
+            evidence_pull=partial(_evidence_pull, factors),
         )

@@ -18,8 +18,8 @@ import itertools
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Generic, Protocol, TypeVar
+from functools import cached_property, partial
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -33,10 +33,10 @@ from botorch_pref.inference.engine import (
     in_double,
 )
 from botorch_pref.inference.gaussian import (
+    Derivatives,
     GaussianSolution,
-    ImplicitSiteMap,
-    SiteDerivatives,
-    covariance_form,
+    implicit_tangent,
+    prior_form,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
@@ -52,28 +52,7 @@ _MAX_ITERATIONS = 200
 _TOLERANCE = 1e-7
 
 
-class Conditioned(Protocol):
-    """Rows given sites: what the ascent needs of a :class:`.SitePosterior`."""
-
-    @property
-    def log_det(self) -> Tensor:
-        """``log |I + T^(1/2) C T^(1/2)|``."""
-
-    def mean(self, nu: Tensor) -> Tensor:
-        """``E[u]`` for site shifts."""
-
-    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
-        """``E[u]`` for site shifts, and its energy ``E[u]' C^-1 E[u]``."""
-
-    def variance(self) -> Tensor:
-        """Variances of the rows, ``batch_shape x m``."""
-
-
-ConditionedT = TypeVar("ConditionedT", bound=Conditioned)
-_Out = TypeVar("_Out", bound=Conditioned, covariant=True)
-
-
-class Conditioner(Protocol[_Out]):
+class Conditioner(Protocol):
     """The prior of rows: what the ascent needs of a :class:`.SiteSolver`."""
 
     @property
@@ -84,8 +63,12 @@ class Conditioner(Protocol[_Out]):
     def rounding(self) -> Tensor:
         """The rounding error of the variances."""
 
-    def factor(self, tau: Tensor) -> _Out:
-        """Conditions on sites of precision ``tau``."""
+    def factor(self, tau: Tensor) -> Any:
+        """Conditions on sites of precision ``tau``.
+
+        Returns what has ``log_det``, ``mean``, ``settle`` and ``variance`` of a
+        :class:`.SitePosterior`.
+        """
 
     def newton_step(
         self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
@@ -94,18 +77,18 @@ class Conditioner(Protocol[_Out]):
 
 
 @dataclass(frozen=True)
-class BoundStep(Generic[ConditionedT]):
+class BoundStep:
     """The Gaussian under one choice of bound parameters, and better parameters.
 
     ``value``, ``batch_shape``, is the lower bound: equation 25 of Guo et al. (2020).
     """
 
-    solver: Conditioner[ConditionedT]
+    solver: Conditioner
     bound: Bound
     parameters: Tensor
     tau: Tensor
     nu: Tensor
-    factor: ConditionedT
+    factor: Any
     mean: Tensor
     variance: Tensor
     value: Tensor
@@ -153,8 +136,8 @@ class BoundStep(Generic[ConditionedT]):
 
 
 def _step(
-    solver: Conditioner[ConditionedT], prior: Tensor, bound: Bound, parameters: Tensor
-) -> BoundStep[ConditionedT]:
+    solver: Conditioner, prior: Tensor, bound: Bound, parameters: Tensor
+) -> BoundStep:
     """Step (16a) and equation 25 of Guo et al., relative to the prior mean."""
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
@@ -170,11 +153,11 @@ def _step(
 
 
 def ascend(
-    solver: Conditioner[ConditionedT],
+    solver: Conditioner,
     prior: Tensor,
     bound: Bound,
     parameters: Tensor,
-) -> Iterator[BoundStep[ConditionedT]]:
+) -> Iterator[BoundStep]:
     """Raises the lower bound until better parameters would not move the Gaussian.
 
     Turns as in algorithm 1 take hundreds of steps where answers are many: they move the
@@ -209,11 +192,11 @@ def first_parameters(bound: Bound, prior: Tensor, variance: Tensor) -> Tensor:
 
 
 def last_step(
-    solver: Conditioner[ConditionedT],
+    solver: Conditioner,
     prior: Tensor,
     bound: Bound,
     parameters: Tensor,
-) -> tuple[BoundStep[ConditionedT], int, bool]:
+) -> tuple[BoundStep, int, bool]:
     """The end of the ascent, its number of steps, and whether it converged."""
     steps = ascend(solver, prior, bound, parameters)
     numbered = enumerate(itertools.islice(steps, _MAX_ITERATIONS), start=1)
@@ -247,45 +230,26 @@ class _PointConditioner:
         return self._rows.apply(torch.linalg.solve(system, pull).squeeze(-1))
 
 
-def _surrogate(
-    covar: Tensor, mean: Tensor, factor: SitePosterior, weights: Tensor
-) -> Tensor:
-    r"""A linear form with the gradient of the bound at its maximum.
+def _best_derivatives(
+    bound: Bound, mean: Tensor, variance: Tensor, _: Tensor
+) -> Derivatives:
+    """Derivatives of the sites with the best parameters for the moments.
 
-    There it is stationary in its parameters, which leaves
-
-    .. math::
-        dL = \tfrac12 \langle w w' - A' W A, dK \rangle + w' dm .
+    Rows of one set depend on each other.
     """
-    with torch.no_grad():
-        precision = factor.precision()
-    form = covariance_form(weights, weights, precision, covar)
-    return form + (weights * mean).sum(-1)
-
-
-class BestBound(ImplicitSiteMap):
-    """The sites of the bound with the best parameters for the moments."""
-
-    def __init__(self, bound: Bound) -> None:
-        self._bound, self.rows = bound, bound.rows
-
-    def derivatives(
-        self, mean: Tensor, variance: Tensor, sites: Tensor
-    ) -> SiteDerivatives:
-        """See base class: rows of one set depend on each other."""
-        # Roots have no slope at the variance zero of rows that are known exactly.
-        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-        moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)
-        with torch.enable_grad():
-            moments = moments.detach().requires_grad_()
-            best = self._bound.best(*moments.chunk(2, dim=-1))
-            new = torch.cat(self._bound.sites(best), dim=-1)
-        eye = torch.eye(new.shape[-1], dtype=new.dtype, device=new.device)
-        each = eye.view(-1, *([1] * (new.dim() - 1)), new.shape[-1])
-        (slopes,) = torch.autograd.grad(
-            new, moments, each.expand(-1, *new.shape), is_grads_batched=True
-        )
-        return SiteDerivatives(slopes.movedim(0, -2))
+    # Roots have no slope at the variance zero of rows that are known exactly.
+    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)
+    with torch.enable_grad():
+        moments = moments.detach().requires_grad_()
+        best = bound.best(*moments.chunk(2, dim=-1))
+        new = torch.cat(bound.sites(best), dim=-1)
+    eye = torch.eye(new.shape[-1], dtype=new.dtype, device=new.device)
+    each = eye.view(-1, *([1] * (new.dim() - 1)), new.shape[-1])
+    (slopes,) = torch.autograd.grad(
+        new, moments, each.expand(-1, *new.shape), is_grads_batched=True
+    )
+    return slopes.movedim(0, -2), None
 
 
 class VariationalBound(Engine):
@@ -326,13 +290,14 @@ class VariationalBound(Engine):
         return GaussianSolution(
             engine=self,
             prior=prior,
+            # At its maximum the bound is stationary in its parameters.
             evidence=with_gradient_of(
-                step.value, lambda: _surrogate(covar, mean, step.factor, weights)
+                step.value, lambda: prior_form(covar, mean, step.factor, weights)
             ),
             weights=weights,
             sites=Sites(step.tau, step.nu),
             factor=step.factor,
-            site_map=BestBound(bound),
+            site_tangent=partial(implicit_tangent, partial(_best_derivatives, bound)),
             converged=converged,
             iterations=iterations,
             residual=float(step.residual.max()),

@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,12 +46,7 @@ from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, stack_row
 
 
 class Bound(ABC):
-    """A lower bound of the log likelihood.
-
-    Attributes:
-        rows: ``A``, m rows.
-        num_parameters: The length of ``b``.
-    """
+    """A bound of the log likelihood from below; its sites are on ``rows``."""
 
     rows: SparseDesign
     num_parameters: int
@@ -76,10 +72,9 @@ class Bound(ABC):
     ) -> tuple[Tensor, SparseDesign | None]:
         r"""Minus the Hessian of the best expected bound in the mean utilities.
 
-        With the best parameters for every mean. It is
-        :math:`A' \mathrm{diag}(c) A - V'V`, where ``c`` is nonnegative and ``V``, None
-        for zero, couples the items of a set. The parameters are the best for the
-        moments.
+        With the best parameters for every mean, which the parameters are for these
+        moments, it is :math:`A' \mathrm{diag}(c) A - V'V`: ``c`` is nonnegative and
+        ``V``, None for zero, couples the items of a set.
         """
 
     def expected(self, parameters: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -292,46 +287,41 @@ class JointBound(Bound):
         self._lengths = [block.num_parameters for block in blocks]
         self.num_parameters = sum(self._lengths)
 
-    def _rows_of(self, values: Tensor) -> Sequence[Tensor]:
-        return values.split(self._sizes, dim=-1)
-
-    def _parts(self, parameters: Tensor) -> Sequence[Tensor]:
-        return parameters.split(self._lengths, dim=-1)
+    def _each(
+        self, parameters: Tensor | None, *of_rows: Tensor
+    ) -> Iterator[tuple[Any, ...]]:
+        """Blocks with their own parameters, if these are given, and rows."""
+        parts = [values.split(self._sizes, dim=-1) for values in of_rows]
+        if parameters is not None:
+            parts = [parameters.split(self._lengths, dim=-1), *parts]
+        return zip(self._blocks, *parts, strict=True)
 
     def best(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class."""
-        moments = zip(
-            self._blocks, self._rows_of(mean), self._rows_of(variance), strict=True
-        )
-        return torch.cat([b.best(m, v) for b, m, v in moments], dim=-1)
+        each = self._each(None, mean, variance)
+        return torch.cat([block.best(*own) for block, *own in each], dim=-1)
 
     def curvature(
         self, parameters: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, SparseDesign | None]:
         """See base class."""
-        parts = zip(
-            self._blocks,
-            self._parts(parameters),
-            self._rows_of(mean),
-            self._rows_of(variance),
-            strict=True,
+        each = self._each(parameters, mean, variance)
+        of_rows, groups = zip(
+            *(block.curvature(*own) for block, *own in each), strict=True
         )
-        results = [block.curvature(p, m, v) for block, p, m, v in parts]
-        groups = [group for _, group in results if group is not None]
-        return join_rows([c for c, _ in results]), stack_rows(
-            groups
-        ) if groups else None
+        coupled = [group for group in groups if group is not None]
+        return join_rows(of_rows), stack_rows(coupled) if coupled else None
 
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """See base class."""
-        parts = zip(self._blocks, self._parts(parameters), strict=True)
-        tau, nu = zip(*(block.sites(part) for block, part in parts), strict=True)
+        tau, nu = zip(
+            *(block.sites(*own) for block, *own in self._each(parameters)), strict=True
+        )
         return join_rows(tau), join_rows(nu)
 
     def intercept(self, parameters: Tensor) -> Tensor:
         """See base class."""
-        parts = zip(self._blocks, self._parts(parameters), strict=True)
-        values = [block.intercept(part) for block, part in parts]
+        values = [block.intercept(*own) for block, *own in self._each(parameters)]
         return torch.stack(torch.broadcast_tensors(*values)).sum(0)
 
 
@@ -340,12 +330,8 @@ def stage_bound(
 ) -> Bound:
     """Jaakkola and Jordan's bound of pairs and Bouchard's of larger sets.
 
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-        num_points: ``n``.
-        like: A tensor whose dtype and device the rows take.
-        counts: How often each set was chosen from so, ``batch_shape x L``; None for
-            once.
+    ``stages`` are ``batch_shape x L x k`` long, the chosen point first, padded with -1;
+    ``counts`` how often each was chosen from so, None for once.
     """
     sizes = (stages >= 0).sum(-1, keepdim=True)
     is_pair = in_some_element(sizes.squeeze(-1) == 2, 1)

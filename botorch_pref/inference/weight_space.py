@@ -10,7 +10,6 @@ The variational posterior (Guo et al. 2020, algorithm 1) has the bound and the a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,27 +19,23 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.engine import Solution, in_double
+from botorch_pref.inference.conditioning import Response
+from botorch_pref.inference.engine import Solution, in_double, not_finite
 from botorch_pref.inference.gaussian import with_gradient_of
+from botorch_pref.inference.laplace import TOLERANCE, Point, find_mode
 from botorch_pref.inference.variational import first_parameters, last_step
 from botorch_pref.inference.variational_bounds import stage_bound
 from botorch_pref.likelihoods.logit import StageItems, in_some_element, stage_items
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 
 
 @dataclass(frozen=True)
 class WeightPosterior:
-    """A Gaussian posterior of the weights of features.
+    """A Gaussian posterior of the weights of features, ``batch_shape x d``.
 
-    Attributes:
-        mean: ``batch_shape x d``.
-        covariance: ``batch_shape x d x d``.
-        log_evidence: ``batch_shape``, or a lower bound of it; carries the exact
-            gradient in the precision of the prior, of first order.
-        converged: Whether the residual reached the tolerance in every batch element.
-        iterations: Newton steps or steps of the bound.
-        residual: The largest violation of the fixed point, in posterior standard
-            deviations.
+    The evidence, or the lower bound of it, carries the exact gradient in the precision
+    of the prior, of first order; the residual is the largest violation of the fixed
+    point in posterior standard deviations.
     """
 
     mean: Tensor
@@ -98,8 +93,7 @@ class WeightSolution(Solution[WeightPosterior]):
             "the features and eta."
         )
         stopped = () if known.converged else (text,)
-        finite = self.evidence_failures(self.log_evidence)
-        return stopped + (finite or self.weight_failures(known.mean))
+        return stopped + not_finite(self.log_evidence, known.mean)
 
 
 @dataclass(frozen=True)
@@ -134,14 +128,6 @@ class WeightEngine:
         )
 
 
-_MAX_ITERATIONS = 100
-_MAX_HALVINGS = 40
-_ARMIJO = 1e-4
-_TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
-# Length of a step, in posterior standard deviations, that changes nothing.
-_SETTLED = 1e-12
-
-
 class _Model(NamedTuple):
     """Features, ``batch_shape x M x d``, of the items of all sets, and the prior.
 
@@ -169,84 +155,47 @@ class _Model(NamedTuple):
         total = items.total(f.exp())
         return f - items.spread(torch.where(total > 0, total, 1.0).log())
 
-    def objective(self, theta: Tensor) -> Tensor:
-        """The log posterior up to a constant, ``batch_shape``."""
-        return self._log_likelihood(self.log_probabilities(theta)) - 0.5 * (
-            self.precision * theta.square().sum(-1)
-        )
+    def at(self, opposed: Tensor, moved: Tensor) -> _Weights:
+        """See :class:`.LogPosterior`; the prior pulls by ``eta`` times the weights."""
+        log_p = self.log_probabilities(moved)
+        log_likelihood = (self.counts * torch.where(self.chosen, log_p, 0.0)).sum(-1)
+        weighted = (log_p.exp().unsqueeze(-1) * self.features).mT
+        means = self.items.spread(self.items.total(weighted)).mT
+        around = self.features - means
+        pull = (around * (self.counts * self.chosen).unsqueeze(-1)).sum(-2) - opposed
+        value = log_likelihood - 0.5 * (opposed * moved).sum(-1)
+        return _Weights(opposed, moved, pull, value, self.counts * log_p.exp(), around)
 
-    def _log_likelihood(self, log_p: Tensor) -> Tensor:
-        return (self.counts * torch.where(self.chosen, log_p, 0.0)).sum(-1)
+    def curvature(self, point: _Weights) -> tuple[_Curvature, Tensor]:
+        """See :class:`.LogPosterior`: that of a maximum everywhere."""
+        hessian = point.around.mT @ (point.p.unsqueeze(-1) * point.around)
+        eta = self.precision.unsqueeze(-1).expand_as(point.moved)
+        factor = precision_cholesky(hessian + torch.diag_embed(eta))
+        return _Curvature(factor, eta), torch.ones_like(eta[..., 0], dtype=torch.bool)
 
-    def around_mean(self, p: Tensor) -> Tensor:
-        """``x_j - mean of its set``, ``batch_shape x M x d``."""
-        weighted = (p.unsqueeze(-1) * self.features).mT
-        return self.features - self.items.spread(self.items.total(weighted)).mT
 
-
-class _Point(NamedTuple):
-    """The log posterior at some weights, to second order.
+@dataclass(frozen=True)
+class _Weights(Point):
+    """Some weights, with ``x_j`` less the mean of its set, ``batch_shape x M x d``.
 
     ``p`` are the probabilities of items, as often as their sets count.
     """
 
     p: Tensor
     around: Tensor
-    gradient: Tensor
+
+
+class _Curvature(NamedTuple):
     cholesky: Tensor
+    eta: Tensor
 
-
-def _look(model: _Model, theta: Tensor) -> _Point:
-    p = model.log_probabilities(theta).exp()
-    around = model.around_mean(p)
-    p = model.counts * p
-    pull = (around * (model.counts * model.chosen).unsqueeze(-1)).sum(-2)
-    eta = model.precision.unsqueeze(-1)
-    hessian = around.mT @ (p.unsqueeze(-1) * around)
-    hessian = hessian + torch.diag_embed(eta.expand_as(theta))
-    return _Point(p, around, pull - eta * theta, precision_cholesky(hessian))
-
-
-def _find_mode(model: _Model) -> tuple[Tensor, _Point, Tensor, int]:
-    """Newton's method with an Armijo line search, for each element of the batch.
-
-    It ends where the one of :mod:`.laplace` does.
-    """
-    batch = torch.broadcast_shapes(
-        model.precision.shape, model.features.shape[:-2], model.items.present.shape[:-1]
-    )
-    theta = model.features.new_zeros(*batch, model.features.shape[-1])
-    before, iterations = torch.full_like(theta[..., 0], torch.inf), 0
-    settled = torch.zeros_like(before, dtype=torch.bool)
-    while True:
-        point = _look(model, theta)
-        half = torch.linalg.solve_triangular(
-            point.cholesky, point.gradient.unsqueeze(-1), upper=False
-        )
-        step = torch.linalg.solve_triangular(point.cholesky.mT, half, upper=True)
-        slope = half.square().sum((-2, -1))
-        residual = slope.sqrt()
-        stalled = (before <= _TOLERANCE) & (residual >= 0.5 * before)
-        settled = settled | stalled | (residual <= _SETTLED)
-        settled = settled & (residual <= _TOLERANCE)
-        if iterations == _MAX_ITERATIONS or bool(settled.all()):
-            return theta, point, residual, iterations
-        theta = _line_search(model, theta, step.squeeze(-1), slope)
-        before = residual
-        iterations += 1
-
-
-def _line_search(model: _Model, theta: Tensor, step: Tensor, slope: Tensor) -> Tensor:
-    start = model.objective(theta)
-    slack = 10 * torch.finfo(start.dtype).eps * (1 + start.abs())
-    size = torch.ones_like(start)
-    for _ in range(_MAX_HALVINGS):
-        gain = model.objective(theta + size.unsqueeze(-1) * step) - start
-        enough = gain >= _ARMIJO * size * slope - slack
-        if bool(enough.all()):
-            break
-        size = torch.where(enough, size, 0.5 * size)
-    return theta + size.unsqueeze(-1) * step
+    def respond(self, pull: Tensor) -> Response:
+        """Newton's step; see :class:`.SitePosterior`."""
+        pull = pull.unsqueeze(-1)
+        half = torch.linalg.solve_triangular(self.cholesky, pull, upper=False)
+        step = torch.linalg.solve_triangular(self.cholesky.mT, half, upper=True)
+        step = step.squeeze(-1)
+        return Response(self.eta * step, step, half.square().sum((-2, -1)))
 
 
 def laplace_weights(
@@ -280,18 +229,22 @@ def laplace_weights(
         if counts is not None:
             kept = in_some_element(stages >= 0, 2).any(-1)
             often = items.spread(counts[..., kept].to(features))
-        model = _Model(_of_items(centred, items), items, eta, often)
-        mean, point, residual, iterations = _find_mode(model)
-        covariance = torch.cholesky_inverse(point.cholesky)
-        diagonal = point.cholesky.diagonal(dim1=-2, dim2=-1)
+        model = _Model(take_rows(centred, items.points), items, eta, often)
+        batch = torch.broadcast_shapes(
+            eta.shape, features.shape[:-2], items.present.shape[:-1]
+        )
+        none = features.new_zeros(*batch, d)
+        point, (cholesky, _), residual, iterations = find_mode(
+            model, model.at(none, none)
+        )
+        mean, covariance = point.moved, torch.cholesky_inverse(cholesky)
+        diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
         log_det = (2 * diagonal.log() - eta.log().unsqueeze(-1)).sum(-1)
-        value = model.objective(mean) - 0.5 * log_det
+        value = point.value - 0.5 * log_det
 
     def surrogate() -> Tensor:
         moved = -(covariance @ mean.unsqueeze(-1))
-        half = torch.linalg.solve_triangular(
-            point.cholesky, point.around.mT, upper=False
-        )
+        half = torch.linalg.solve_triangular(cholesky, point.around.mT, upper=False)
         spread = half.square().sum(-2)
         turned = point.p * (point.around @ moved).squeeze(-1) * spread
         trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -302,17 +255,10 @@ def laplace_weights(
         mean=mean,
         covariance=covariance,
         log_evidence=with_gradient_of(value, surrogate),
-        converged=bool((residual <= _TOLERANCE).all()),
+        converged=bool((residual <= TOLERANCE).all()),
         iterations=iterations,
         residual=float(residual.max()),
     )
-
-
-def _of_items(features: Tensor, items: StageItems) -> Tensor:
-    """Rows of the features by item, ``batch_shape x M x d``."""
-    batch = torch.broadcast_shapes(features.shape[:-2], items.points.shape[:-1])
-    index = items.points.unsqueeze(-1).expand(*batch, -1, features.shape[-1])
-    return features.expand(*batch, *features.shape[-2:]).gather(-2, index)
 
 
 _ROUNDING = 16.0
@@ -365,18 +311,18 @@ class WeightFactor:
         return torch.cholesky_inverse(self._cholesky)
 
     def mean(self, nu: Tensor) -> Tensor:
-        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        """See :class:`.SitePosterior`."""
         return self.settle(nu)[0]
 
     def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
-        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        """See :class:`.SitePosterior`."""
         weights = self.weights(nu)
         mean = self._features.matrix @ weights.unsqueeze(-1)
         energy = self._precision * weights.square().sum(-1)
         return self._features.spread(mean.squeeze(-1)), energy
 
     def variance(self) -> Tensor:
-        """See :class:`botorch_pref.inference.variational.Conditioned`."""
+        """See :class:`.SitePosterior`."""
         half = torch.linalg.solve_triangular(
             self._cholesky, self._features.matrix.mT, upper=False
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cached_property, partial, singledispatch
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Distribution
 
-from botorch_pref.errors import InferenceWarning, UnsupportedFeedbackError
+from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import (
     Comparisons,
     Feedback,
@@ -27,25 +26,19 @@ from botorch_pref.linalg.sparse_design import (
     pair_rows,
     point_rows,
 )
-from botorch_pref.numerics.bend_quadrature import density_bend, moving_nodes
-from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments
-
-_LONGEST_STEP, _SHORTEST_STEP = 0.5, 0.5 / 32
-# How far two forms of the tilted moments, see tilted_moments, may be apart.
-_AGREEMENT, _DISAGREEMENT = 1e-9, 1e-4
+from botorch_pref.numerics.bend_quadrature import bent_integral, density_bend
+from botorch_pref.numerics.quadrature import TiltedMoments
 
 
 class DensityFactors(IntegratedFactors):
     r"""Rows whose answers have a density :math:`p(y_i \mid z_i)` known by its values.
 
     Derivatives are those of automatic differentiation, so that the density must have
-    three. Partitions are sums over the nodes of
-    :mod:`~botorch_pref.numerics.bend_quadrature`, of half the step until two forms of
-    the tilted moments agree within 1e-9, where the density is analytic.
-    They hold for a density that, as a function of ``z``, has one peak, or rises or
-    falls once, such as a win; with lapses and heavy tails too, and as far as that is
-    within 116 deviations of the cavity. (An interval wide beside its noise bends twice:
-    see :class:`BoxFactors`.)
+    three. Partitions are those of :func:`.bent_integral`, right within 1e-9 where the
+    density is analytic. They hold for a density that, as a function of ``z``, has one
+    peak, or rises or falls once, such as a win; with lapses and heavy tails too, and as
+    far as that is within 116 deviations of the cavity. (An interval wide beside its
+    noise bends twice: see :class:`BoxFactors`.)
 
     Args:
         rows: ``A``, m rows.
@@ -79,39 +72,14 @@ class DensityFactors(IntegratedFactors):
         return weights * self._derivatives(z, 3)[3]
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """See base class.
-
-        Warns:
-            InferenceWarning: The quadrature did not converge, since the density has
-                steps or bends in several places.
-        """
+        """See base class; see :func:`.bent_integral`, also for its warning."""
         shape = torch.broadcast_shapes(mean.shape, variance.shape, self._shape)
-        mean, variance = mean.expand(shape), variance.expand(shape)
-        step = _LONGEST_STEP
-        while True:
-            partition, error = self._partition(mean, variance, step)
-            if error <= _AGREEMENT or step <= _SHORTEST_STEP:
-                break
-            step = 0.5 * step
-        if error > _DISAGREEMENT:
-            warnings.warn(
-                f"The log integral of an answer is known within {error:.1e} only. Its "
-                "density has steps or bends in several places; give factors with a "
-                "log_partition of their own.",
-                InferenceWarning,
-                stacklevel=3,
-            )
-        return partition
+        given = (part.expand(shape) for part in (mean, variance, *self._bend))
+        return bent_integral(self._value_and_slope, *given)
 
-    def _partition(
-        self, mean: Tensor, variance: Tensor, step: float
-    ) -> tuple[TiltedMoments, float]:
-        """The partition, and by how much two forms of its derivatives differ."""
-        centre, width = (v.expand(mean.shape) for v in self._bend)
-        offset, weights = moving_nodes(mean, variance, centre, width, step)
-        value, slope = self._derivatives((mean + offset).detach(), 1)
-        partition, errors = tilted_moments(value + weights, slope, offset, variance)
-        return partition, float(errors.max())
+    def _value_and_slope(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        value, slope = self._derivatives(z, 1)
+        return value, slope
 
     @cached_property
     def _at_zero(self) -> Tensor:
@@ -186,10 +154,12 @@ def answer_density(
     return DensityFactors(rows, partial(_log_density, conditional, counted, answers))
 
 
+Seen = tuple[SparseDesign, Tensor]
+"""Rows of utilities, and what is said of each."""
+
+
 @singledispatch
-def seen_answers(
-    feedback: Feedback, num_points: int, like: Tensor
-) -> tuple[SparseDesign, Tensor]:
+def seen_answers(feedback: Feedback, num_points: int, like: Tensor) -> Seen:
     """Rows of utilities that each answer sees, and the values that it says.
 
     Args:
@@ -207,9 +177,7 @@ def seen_answers(
 
 
 @seen_answers.register
-def _(
-    feedback: Comparisons, num_points: int, like: Tensor
-) -> tuple[SparseDesign, Tensor]:
+def _(feedback: Comparisons, num_points: int, like: Tensor) -> Seen:
     if feedback.ties is not None:
         raise UnsupportedFeedbackError(
             "A likelihood that says who wins has no probability for ties; use "
@@ -222,26 +190,22 @@ def _(
 
 
 @seen_answers.register
-def _(
-    feedback: Strengths, num_points: int, like: Tensor
-) -> tuple[SparseDesign, Tensor]:
+def _(feedback: Strengths, num_points: int, like: Tensor) -> Seen:
     return pair_rows(feedback.pairs, num_points, like), feedback.strengths.to(like)
 
 
 @seen_answers.register
-def _(feedback: Validity, num_points: int, like: Tensor) -> tuple[SparseDesign, Tensor]:
+def _(feedback: Validity, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.valid.to(like)
 
 
 @seen_answers.register
-def _(
-    feedback: OrdinalRatings, num_points: int, like: Tensor
-) -> tuple[SparseDesign, Tensor]:
+def _(feedback: OrdinalRatings, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.levels
 
 
 @seen_answers.register
-def _(feedback: Ratings, num_points: int, like: Tensor) -> tuple[SparseDesign, Tensor]:
+def _(feedback: Ratings, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.ratings.to(like)
 
 

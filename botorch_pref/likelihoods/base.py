@@ -66,7 +66,7 @@ def register_positive(
     value: float | Tensor,
     prior: Prior | None = None,
     *,
-    learned: bool,
+    learned: bool | None = None,
 ) -> None:
     """Registers a positive parameter, with an optional prior on its natural value.
 
@@ -75,7 +75,8 @@ def register_positive(
         name: Of the parameter; the raw one is ``raw_{name}``.
         value: Its initial value, a number or ``batch_shape``.
         prior: On the natural value; None for none.
-        learned: Whether the raw parameter requires a gradient.
+        learned: Whether the raw parameter requires a gradient; by default where it has
+            a prior.
 
     Raises:
         FeedbackError: The value is not positive and finite.
@@ -88,6 +89,7 @@ def register_positive(
     module.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
     module.register_constraint(raw, GreaterThan(_SMALLEST))
     set_positive(module, name, tensor)
+    learned = prior is not None if learned is None else learned
     getattr(module, raw).requires_grad_(learned)
     if prior is not None:
         get, set_ = partial(_get, name=name), partial(_set, name=name)

@@ -1,13 +1,32 @@
-"""Answers in (0, 1) with a Beta distribution: strengths of preference and ratings."""
+r"""Answers in (0, 1) with a Beta distribution: strengths of preference and ratings.
+
+Symbols: precision :math:`\nu`, mean :math:`\Phi(t)`, shapes :math:`a = \nu \Phi(t)` and
+:math:`b = \nu \Phi(-t)`, the hazard :math:`h = \phi / \Phi`. With
+:math:`\Gamma(a) = \Gamma(1 + a) / a` the density is
+
+.. math::
+    \log \mathrm{Beta}(y; a, b) = \log \Phi(t) + \log \Phi(-t)
+    + \log \Gamma(\nu) + 2 \log \nu - \log \Gamma(1 + a) - \log \Gamma(1 + b)
+    + (a - 1) \log y + (b - 1) \log(1 - y) :
+
+everything singular in the tails is in the first two terms, which have stable
+derivatives, and what remains has arguments of at least 1.
+
+Source: Jensen and Nielsen (2014), appendices A.1.2 and A.2.1, with :math:`d\mu / df`
+carrying the factor :math:`1 / (\sqrt 2 \sigma)` that equations 75 and 105 lack, and
+:math:`\psi_1(a) + \psi_1(b)` for the repeated :math:`\psi_1(a)` of 81 and 111.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import cached_property, partial
 from typing import ClassVar
 
 import torch
 from botorch.utils.probability.utils import ndtr
 from gpytorch.priors import GammaPrior, Prior
+from scipy.special import betainc
 from torch import Tensor
 from torch.distributions import Beta
 
@@ -21,46 +40,130 @@ from botorch_pref.likelihoods.base import (
 )
 from botorch_pref.likelihoods.factors import IntegratedFactors, LogDerivatives
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
-from botorch_pref.numerics.bend_quadrature import moving_nodes
-from botorch_pref.numerics.beta import (
-    beta_log_density,
-    beta_majority,
-    beta_peak,
-    beta_slope,
-    beta_stiffness,
-    beta_value,
+from botorch_pref.numerics.bend_quadrature import (
+    bent_integral,
+    density_bend,
+    moving_nodes,
 )
-from botorch_pref.numerics.quadrature import TiltedMoments, peaked_integral
+from botorch_pref.numerics.normal import hazard, log_ndtr, log_ndtr_derivatives
+from botorch_pref.numerics.quadrature import TiltedMoments
+
+_INVERSE_ROOT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 
-def beta_partition(
+class _Digamma(torch.autograd.Function):
+    """Torch differentiates digamma to 5e-10 only; the Hurwitz zeta has all digits."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(x)
+        return torch.digamma(x)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        (x,) = ctx.saved_tensors
+        return grad * _trigamma(x)
+
+
+def _digamma(x: Tensor) -> Tensor:
+    return _Digamma.apply(x) if x.requires_grad else torch.digamma(x)
+
+
+def _trigamma(x: Tensor) -> Tensor:
+    return torch.special.zeta(2.0, x)
+
+
+def _shapes(t: Tensor, precision: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``1 + a``, ``1 + b`` and ``nu phi(t)``."""
+    above = torch.special.ndtr(t)
+    below = torch.special.ndtr(-t)
+    slope = precision * _INVERSE_ROOT_2_PI * (-0.5 * t.square()).exp()
+    return 1 + precision * above, 1 + precision * below, slope
+
+
+def beta_value(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
+    """The log density of answers ``y`` in (0, 1) at the standardised latent ``t``."""
+    a1, b1, _ = _shapes(t, precision)
+    regular = (a1 - 2) * y.log() + (b1 - 2) * torch.log1p(-y)
+    regular = regular - torch.lgamma(a1) - torch.lgamma(b1)
+    constant = torch.lgamma(precision) + 2 * precision.log()
+    return log_ndtr(t) + log_ndtr(-t) + (constant + regular)
+
+
+def beta_slope(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
+    """The derivative of :func:`beta_value` in ``t``."""
+    a1, b1, slope = _shapes(t, precision)
+    pull = torch.logit(y) - _digamma(a1) + _digamma(b1)
+    return slope * pull + hazard(t) - hazard(-t)
+
+
+def beta_log_density(
+    y: Tensor, precision: Tensor, t: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""The log density and its first three derivatives in ``t``.
+
+    With :math:`r = \mathrm{logit}(y) - \psi(1 + a) + \psi(1 + b)`,
+    :math:`S_k = \psi_k(1 + a) - (-1)^k \psi_k(1 + b)` and :math:`\delta = \nu \phi(t)`
+    the derivatives of the regular part are :math:`\delta r`,
+    :math:`-t \delta r - \delta^2 S_1` and
+    :math:`(t^2 - 1) \delta r + 3 t \delta^2 S_1 - \delta^3 S_2`.
+
+    The density has one peak in ``t``, and its log falls like :math:`-t^2 / 2` in both
+    tails, but it is not concave. All four are differentiable, to all digits, in
+    ``precision`` and ``t``.
+    """
+    a1, b1, slope = _shapes(t, precision)
+    _, *above = log_ndtr_derivatives(t)
+    _, *below = log_ndtr_derivatives(-t)
+    pull = slope * (torch.logit(y) - _digamma(a1) + _digamma(b1))
+    spread = slope.square() * (_trigamma(a1) + _trigamma(b1))
+    # psi_2(x) = -2 zeta(3, x)
+    skew = torch.special.zeta(3.0, b1) - torch.special.zeta(3.0, a1)
+    first = pull + above[0] - below[0]
+    second = above[1] + below[1] - t * pull - spread
+    third = above[2] - below[2] + (t.square() - 1) * pull + 3 * t * spread
+    third = third - 2 * slope**3 * skew
+    return beta_value(y, precision, t), first, second, third
+
+
+@torch.no_grad()
+def beta_majority(a: Tensor, b: Tensor) -> Tensor:
+    """``P(y > 1/2)`` for ``y ~ Beta(a, b)`` of positive shapes; not differentiable.
+
+    On the host: torch has no incomplete beta function.
+    """
+    shapes = (shape.double().cpu().numpy() for shape in (b, a))
+    return torch.as_tensor(betainc(*shapes, 0.5)).to(a)
+
+
+def _partition(
     y: Tensor,
     precision: Tensor,
     scale: Tensor,
     mean: Tensor,
     variance: Tensor,
-    peak: Tensor | None = None,
+    bend: tuple[Tensor, Tensor],
 ) -> TiltedMoments:
     r""":math:`\log \int \mathrm{Beta}(y \mid z) N(z; m, s) dz` and its derivatives.
 
-    The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. All
-    arguments broadcast; ``peak`` is that of the density in units of ``scale``, where it
-    is known.
+    The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. The
+    ``bend`` is that of the density in units of ``scale``. All arguments broadcast.
     """
-    if peak is None:
-        peak = beta_peak(y, precision.detach())
-    y, precision, centre, spread, peak = torch.broadcast_tensors(
-        y, precision, mean / scale, variance / scale.square(), peak
+    y, precision, centre, spread, *bend_at = torch.broadcast_tensors(
+        y, precision, mean / scale, variance / scale.square(), *bend
     )
-    value, first, second, ratio = peaked_integral(
-        partial(beta_value, y, precision),
-        partial(beta_slope, y, precision),
-        partial(beta_stiffness, y, precision),
-        centre,
-        spread,
-        peak,
-    )
+
+    def log_density(t: Tensor) -> tuple[Tensor, Tensor]:
+        return beta_value(y, precision, t), beta_slope(y, precision, t)
+
+    value, first, second, ratio = bent_integral(log_density, centre, spread, *bend_at)
     return TiltedMoments(value, first / scale, second / scale.square(), ratio)
+
+
+def _bend(y: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the density peaks as a function of ``z / scale``, and how widely."""
+    y, precision = torch.broadcast_tensors(y, precision.detach())
+    return density_bend(partial(beta_value, y, precision), torch.zeros_like(y))
 
 
 class BetaFactors(IntegratedFactors):
@@ -82,8 +185,8 @@ class BetaFactors(IntegratedFactors):
         self.scale = (2 * noise).sqrt()
 
     @cached_property
-    def _peak(self) -> Tensor:
-        return beta_peak(self.answers, self.precision.detach())
+    def _own_bend(self) -> tuple[Tensor, Tensor]:
+        return _bend(self.answers, self.precision)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
@@ -98,9 +201,9 @@ class BetaFactors(IntegratedFactors):
         return weights * third / self.scale**3
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """See base class; see :func:`.peaked_integral`."""
-        return beta_partition(
-            self.answers, self.precision, self.scale, mean, variance, self._peak
+        """See base class; see :func:`.bent_integral`."""
+        return _partition(
+            self.answers, self.precision, self.scale, mean, variance, self._own_bend
         )
 
 
@@ -132,9 +235,7 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
         if precision_prior is None:
             precision_prior = GammaPrior(1.0, 1 / (3 * _FINEST_SCALE**2))
         register_positive(self, "precision", precision, precision_prior, learned=True)
-        register_positive(
-            self, "noise", noise, noise_prior, learned=noise_prior is not None
-        )
+        register_positive(self, "noise", noise, noise_prior)
 
     @property
     def observation_variance(self) -> Tensor:
@@ -161,9 +262,8 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
             mean: ``m``, broadcastable with ``answer``.
             variance: ``s``, positive, broadcastable with ``answer``.
         """
-        scale = (2 * self.noise).sqrt()
-        partition = beta_partition(answer, self.precision, scale, mean, variance)
-        return partition.value
+        scale, bend = (2 * self.noise).sqrt(), _bend(answer, self.precision)
+        return _partition(answer, self.precision, scale, mean, variance, bend).value
 
     def forward(self, function_samples: Tensor) -> Beta:
         """See base class."""

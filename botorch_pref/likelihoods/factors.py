@@ -1,15 +1,25 @@
-"""Factors ``p(y_i | z_i)`` of rows of utilities: answers as engines see them."""
+"""Factors ``p(y_i | z_i)`` of rows of utilities: answers as engines see them.
+
+First what engines ask of any factors, then boxed rows ``v = A f(X) + e``, which fell
+into intervals, each with one answer or with many, and last blocks of several kinds.
+Where rows share noise, as differences of the items of a set do, its covariance ``R`` is
+split into an independent part and the rest: the larger the independent part, the
+smoother the factors.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.linalg.covariance import join_rows, joint_shape
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
     RowGroups,
@@ -17,8 +27,19 @@ from botorch_pref.linalg.sparse_design import (
     row_groups,
     stack_noise_blocks,
     stack_rows,
+    take_places,
 )
-from botorch_pref.numerics.quadrature import TiltedMoments
+from botorch_pref.numerics.normal import (
+    hazard_excess,
+    interval_derivatives,
+    log_ndtr_derivatives,
+    sample_truncated_normal,
+)
+from botorch_pref.numerics.quadrature import (
+    LogConcave,
+    TiltedMoments,
+    log_concave_integral,
+)
 
 GroupsOf = Callable[[SparseDesign, Tensor | None, bool], RowGroups | None]
 """Finds rows that are equal up to their sign; see :func:`.row_groups`."""
@@ -43,18 +64,6 @@ class LogPartition(NamedTuple):
     value: Tensor
     first: Tensor
     second: Tensor
-
-
-class TiltedSlopes(NamedTuple):
-    r"""The derivatives of a log partition that make a site, ``batch_shape x m``.
-
-    ``ratio`` is the tilted variance over that of the cavity, :math:`1 + s \partial^2`,
-    to its own digits where answers are much more precise than the cavity.
-    """
-
-    first: Tensor
-    second: Tensor
-    ratio: Tensor
 
 
 class Factors(ABC):
@@ -150,15 +159,10 @@ class ScalarFactors(Factors):
             variance: Cavity variances, ``batch_shape x m``.
         """
 
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """The derivatives of :meth:`log_partition`, where they alone cost less.
-
-        Args:
-            mean: Cavity means, ``batch_shape x m``.
-            variance: Cavity variances, ``batch_shape x m``.
-        """
-        _, first, second = self.log_partition(mean, variance)
-        return TiltedSlopes(first, second, 1 + variance * second)
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """The log partition, its derivatives and the ratio, ``batch_shape x m``."""
+        value, first, second = self.log_partition(mean, variance)
+        return TiltedMoments(value, first, second, 1 + variance * second)
 
 
 class IntegratedFactors(ScalarFactors):
@@ -166,21 +170,423 @@ class IntegratedFactors(ScalarFactors):
 
     @abstractmethod
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """The log partition, its derivatives and the ratio, ``batch_shape x m``."""
+        """See base class."""
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
         """See base class; by quadrature."""
         return LogPartition(*self.tilted(mean, variance)[:3])
 
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
+
+# Sums of so many answers are drawn one by one.
+_FEW = 32
+
+
+def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
+    """``(bound - z) / scale``; an infinite bound has no gradient, not a NaN one."""
+    finite = bound.isfinite()
+    return torch.where(finite, (torch.where(finite, bound, z) - z) * inverse, bound)
+
+
+class BoxFactors(ScalarFactors):
+    r"""Rows ``v = A f(X) + e`` with independent noise that fell into an interval.
+
+    .. math::
+        p(y_i \mid z_i) = P(l_i \le z_i + e_i \le u_i)
+        = \Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
+        - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big), \quad e_i \sim N(0, r_i).
+
+    A win has the interval ``[delta, inf)``, a tie ``[-delta, delta]``, where ``delta``
+    is the tie threshold, 0 without one. The variance ``r`` and the ends, infinite for
+    none, are ``batch_shape x m``. ``width`` is ``u - l`` where it is known to more
+    digits than the ends leave; ``noise`` is that which rows share.
+    """
+
+    takes_counts = True
+
+    def __init__(
+        self,
+        rows: SparseDesign,
+        variance: Tensor,
+        lower: Tensor,
+        upper: Tensor,
+        *,
+        width: Tensor | None = None,
+        noise: NoiseBlocks | None = None,
+    ) -> None:
+        self.rows, self.noise = rows, noise
+        self.variance, self.lower, self.upper = variance, lower, upper
+        self.width = upper - lower if width is None else width
+
+    @cached_property
+    def _sides(self) -> Tensor | float | None:
+        """1 for rows with a lower end alone, -1 for an upper; None if a row has both.
+
+        Or has neither. Nothing with a graph may be kept here.
+        """
+        open_below, open_above = self.lower == -torch.inf, self.upper == torch.inf
+        if not bool((open_below ^ open_above).all()):
+            return None
+        if bool(open_above.all()):
+            return 1.0
+        return torch.where(open_above, 1.0, -1.0).to(self.lower)
+
+    def _half_line(
+        self, sides: Tensor | float, z: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """``x`` of ``Phi(x)``, the probability of the box, and its slope in z."""
+        slope = variance.rsqrt()
+        if isinstance(sides, float):
+            return (z - self.lower) * slope, slope
+        slope = sides * slope
+        return (z - torch.where(sides > 0, self.lower, self.upper)) * slope, slope
+
+    def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
+        sides = self._sides
+        if sides is not None:
+            x, slope = self._half_line(sides, z, variance)
+            value, first, second, third = log_ndtr_derivatives(x)
+            square = slope.square()
+            return value, first * slope, second * square, third * square * slope
+        inverse = variance.rsqrt()
+        width = torch.where(self.width.isfinite(), self.width, 1.0)
+        value, first, second, third = interval_derivatives(
+            _standardise(self.lower, z, inverse),
+            _standardise(self.upper, z, inverse),
+            width * inverse,
+        )
+        return value, -first * inverse, second * inverse**2, -third * inverse**3
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return TiltedSlopes(*self.tilted(mean, variance)[1:])
+        return LogDerivatives(*self._shifted(z, self.variance)[:3])
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        return weights * self._shifted(z, self.variance)[3]
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class; closed form, since noise and cavity variances add."""
+        return LogPartition(*self._shifted(mean, self.variance + variance)[:3])
+
+    @classmethod
+    def stacked(cls, blocks: Sequence[Factors]) -> BoxFactors | None:
+        """See base class; boxes of any kind of answer are boxes."""
+        boxes = [block for block in blocks if isinstance(block, BoxFactors)]
+        if len(boxes) < len(blocks):
+            return None
+        rows, noise = stack_rows([box.rows for box in boxes]), stacked_noise(boxes)
+        variance, lower, upper, width = (
+            join_rows([getattr(box, name) for box in boxes])
+            for name in ("variance", "lower", "upper", "width")
+        )
+        made = BoxFactors if noise is None else CorrelatedBoxFactors
+        return made(rows, variance, lower, upper, width=width, noise=noise)
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
+        """See base class; rows that share noise with others stay as they are."""
+        apart = self.in_noise
+        label = apart.cumsum(0) * apart if self.noise is not None else None
+        # The noise has one place for a row in all elements of a batch.
+        groups = groups_of(self.rows, label, self.noise is None)
+        if counts is None and groups is None:
+            return self
+        return MergedBoxFactors(self, counts, groups)
+
+    def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of ``v`` in its box given ``z``, ``num_draws x batch_shape x m``."""
+        return sample_truncated_normal(
+            z, self.variance, self.lower, self.upper, generator
+        )
 
 
-class JointFactors(ScalarFactors):
+class CorrelatedBoxFactors(BoxFactors):
+    """Boxed rows whose noise is correlated within an answer.
+
+    The noise ``R`` of the rows is split into an independent part :math:`r_i` and a
+    block-diagonal rest ``N``, the argument ``noise``, positive semi-definite, which
+    joins :math:`z = A f(X) + e_N`. Given ``z`` the rows are independent.
+    """
+
+    shares_noise: ClassVar[bool] = True
+    takes_counts = False
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One answer of each row, as the row sees it.
+
+    The boxes are not asked for rows, nor for noise that they share. ``counts`` says how
+    often each was given, ``batch_shape x m``; 0 where a row has no such answer.
+    """
+
+    boxes: BoxFactors
+    counts: Tensor
+
+    def take(self, places: Tensor) -> _Column:
+        """The column of some of the rows."""
+        return _Column(_take(self.boxes, places), self.counts[..., places])
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """The log probability of the answers of each row, and two derivatives."""
+        return LogDerivatives(*(self.counts * d for d in self.boxes.log_prob(z)))
+
+    def sum_heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the sum of the heard values, ``num_draws x batch_shape x m``.
+
+        Answer by answer where they are few; else by the first three cumulants of the
+        sum (Cornish and Fisher 1938), whose distribution function is then right within
+        1e-3, a thirtieth of the error of a thousand draws.
+        """
+        few = self.counts <= _FEW
+        total = torch.zeros_like(z)
+        most = int(torch.where(few, self.counts, 0).max())
+        for k in range(most):
+            one = self.boxes.heard(z, generator)
+            total = torch.where(few & (k < self.counts), total + one, total)
+        if bool(few.all()):
+            return total
+        return torch.where(few, total, self._sum_of_many(z, generator))
+
+    def _sum_of_many(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        r, count = self.boxes.variance, self.counts.clamp_min(1.0)
+        _, first, second, third = self.boxes._shifted(z, r)
+        deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()
+        scale = (r / deviation.clamp_min(torch.finfo(z.dtype).tiny)).nan_to_num()
+        # No normal variable that is kept to an interval is more skewed.
+        skewness = (scale**3 * third).clamp(-2.0, 2.0) / count.sqrt()
+        x = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
+        square = x.square()
+        bent = skewness / 6 * (square - 1) - skewness.square() * x * (
+            (2 * square - 5) / 36 - (square - 3) / 16
+        )
+        return count * (z + r * first) + count.sqrt() * deviation * (x + bent)
+
+
+def _take(boxes: BoxFactors, places: Tensor, sign: Tensor | float = 1.0) -> BoxFactors:
+    """The boxes at some places, mirrored where a row has the opposite sign."""
+    variance, lower, upper, width = (
+        take_places(part, places)
+        for part in (boxes.variance, boxes.lower, boxes.upper, boxes.width)
+    )
+    if isinstance(sign, Tensor):
+        same = sign > 0
+        lower, upper = (
+            torch.where(same, lower, -upper),
+            torch.where(same, upper, -lower),
+        )
+    return BoxFactors(boxes.rows, variance, lower, upper, width=width)
+
+
+def _columns(answers: BoxFactors, counts: Tensor, groups: RowGroups) -> list[_Column]:
+    """The answers of each row in columns; those with two ends have their own."""
+    num_groups, num_answers = groups.num_groups, groups.group.shape[-1]
+    two_sided = answers.lower.isfinite() & answers.upper.isfinite()
+    batch = joint_shape(groups.group.shape[:-1], two_sided.shape[:-1])
+    columns = []
+    for chosen in (~two_sided, two_sided):
+        if not bool(chosen.any()):
+            continue
+        chosen = chosen.expand(*batch, -1)
+        some = chosen.long().argmax(-1, keepdim=True)
+        # Answers of other kinds come last, in a group of their own.
+        group = torch.where(chosen, groups.group, num_groups)
+        row, order = group.sort(dim=-1, stable=True)
+        each = torch.arange(num_groups, device=row.device).expand(*batch, -1)
+        start = torch.searchsorted(row.contiguous(), each.contiguous())
+        size = torch.searchsorted(row.contiguous(), each.contiguous(), right=True)
+        size = size - start
+        for rank in range(int(size.max())):
+            there = size > rank
+            place = (start + rank).clamp_max(num_answers - 1)
+            # Where a row has no such answer any will do, with a count of 0.
+            answer = torch.where(there, order.gather(-1, place), some)
+            boxes = _take(answers, answer, take_places(groups.sign, answer))
+            often = take_places(counts.to(answers.lower), answer) * there
+            columns.append(_Column(boxes, often))
+    return columns
+
+
+@dataclass(frozen=True, eq=False)
+class _Opposed:
+    r"""All wins and losses of each row, :math:`\Phi(x)^a \Phi(-x)^b`.
+
+    One tail gives both probabilities, for half the cost of two columns. ``slope`` is
+    that of ``x`` in ``z``; it, the wins ``a`` and the losses ``b`` are ``batch_shape x
+    m``.
+    """
+
+    slope: Tensor
+    wins: Tensor
+    losses: Tensor
+
+    def take(self, places: Tensor) -> _Opposed:
+        """Some of the rows."""
+        parts = (self.slope, self.wins, self.losses)
+        return _Opposed(*(part[..., places] for part in parts))
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """The log probability of the answers of each row, and two derivatives."""
+        x = z * self.slope
+        both = (x, -x)
+        if x.requires_grad:
+            won, lost = (log_ndtr_derivatives(side)[:3] for side in both)
+            value, first, second = (
+                self.wins * w + s * self.losses * o
+                for w, o, s in zip(won, lost, (1, -1, 1), strict=True)
+            )
+        else:
+            value, first, second = self._from_tail(x)
+        return LogDerivatives(value, first * self.slope, second * self.slope.square())
+
+    def _from_tail(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The log probability and its derivatives in ``x``, without a graph."""
+        distance, rising = x.abs(), x > 0
+        likely = torch.where(rising, self.wins, self.losses)
+        unlikely = torch.where(rising, self.losses, self.wins)
+        scaled = torch.special.erfcx(math.sqrt(0.5) * distance)
+        log_density = -0.5 * distance.square()
+        density = log_density.exp()
+        tail = 0.5 * density * scaled
+        hazard = math.sqrt(2 / math.pi) / scaled
+        other = density * (1 / math.sqrt(2 * math.pi)) / (1 - tail)
+        excess = hazard - distance
+        if bool((distance > torch.finfo(x.dtype).eps ** -0.1).any()):
+            excess = hazard_excess(-distance)
+        value = likely * (-tail).log1p()
+        value = value + unlikely * ((0.5 * scaled).log() + log_density)
+        likely, unlikely = likely * other, unlikely * hazard
+        first = torch.where(rising, likely - unlikely, unlikely - likely)
+        return value, first, -likely * (other + distance) - unlikely * excess
+
+
+def _opposed(columns: Sequence[_Column]) -> _Opposed | None:
+    """Columns of wins and losses as one; None where some are something else."""
+    variance = columns[0].boxes.variance
+    wins = losses = torch.zeros_like(columns[0].counts)
+    for column in columns:
+        side, boxes = column.boxes._sides, column.boxes
+        same = (boxes.variance == variance) | (column.counts == 0)
+        if side is None or not bool(same.all()):
+            return None
+        bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
+        if bool((bound != 0).any()):
+            return None
+        won = column.counts * (torch.as_tensor(side) > 0)
+        wins, losses = wins + won, losses + (column.counts - won)
+    return _Opposed(variance.rsqrt(), wins, losses)
+
+
+def _product(columns: Sequence[_Column]) -> list[_Column | _Opposed]:
+    """The factors whose product all answers are, as few as possible."""
+    one_sided = [c for c in columns if c.boxes._sides is not None]
+    rest = [c for c in columns if c.boxes._sides is None]
+    opposed = _opposed(one_sided) if one_sided else None
+    return [*columns] if opposed is None else [opposed, *rest]
+
+
+def _log_product(parts: Sequence[_Column | _Opposed], z: Tensor) -> LogDerivatives:
+    """The log probability of all answers of each row, and two derivatives."""
+    total, *rest = (part.log_prob(z) for part in parts)
+    for more in rest:
+        total = LogDerivatives(*(a + b for a, b in zip(total, more, strict=True)))
+    return total
+
+
+class MergedBoxFactors(IntegratedFactors):
+    r"""Boxed rows each of which has several answers, or one that was given many times.
+
+    .. math::
+        p(y_i \mid z_i) = \prod_k P(l_{ik} \le s_{ik} z_i + e \le u_{ik})^{c_{ik}},
+
+    with signs :math:`s_{ik}` and counts :math:`c_{ik}`, which are 1 for None. Its
+    logarithm is concave. The M ``answers`` have a row each, and the ``groups`` are the
+    rows that they have in common; None for none.
+    """
+
+    def __init__(
+        self, answers: BoxFactors, counts: Tensor | None, groups: RowGroups | None
+    ) -> None:
+        num_answers = answers.rows.num_rows
+        every = torch.arange(num_answers, device=answers.lower.device)
+        if groups is None:
+            alone = torch.ones_like(every, dtype=torch.bool)
+            groups = RowGroups(every, every, alone.to(answers.lower), alone)
+        if counts is None:
+            counts = torch.ones_like(every)
+        self.rows = groups.merged(answers.rows)
+        if answers.noise is not None:
+            m = groups.num_groups
+            group = torch.cat([groups.group, groups.group.new_tensor([m])])
+            noise = answers.noise
+            self.noise = NoiseBlocks(group[noise.rows], noise.covariance, m)
+        self._columns = _columns(answers, counts, groups)
+        often = sum(c.counts for c in self._columns) - groups.there.to(answers.lower)
+        single = (often <= 0).reshape(-1, groups.num_groups).all(0)
+        (self._alone,) = single.nonzero(as_tuple=True)
+        (self._merged,) = (~single).nonzero(as_tuple=True)
+        self._back = torch.cat([self._alone, self._merged]).argsort()
+        self._like_merged = often[..., :1]
+        self._single = _take(answers, groups.first[..., self._alone])
+        self._parts = _product(self._columns)
+        self._merged_parts = [part.take(self._merged) for part in self._parts]
+
+    @property
+    def variance(self) -> Tensor:
+        """The noise of the mean of the values heard of a row, ``batch_shape x m``.
+
+        Means are weighted by precisions.
+        """
+        precision = [c.counts / c.boxes.variance for c in self._columns]
+        total = torch.stack(torch.broadcast_tensors(*precision)).sum(0)
+        # Of a row without answers, which an element of a batch may have, any.
+        return torch.where(total > 0, total, 1.0).reciprocal()
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return _log_product(self._parts, z)
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        each = [
+            c.boxes.curvature_gradient(z, c.counts * weights) for c in self._columns
+        ]
+        return torch.stack(torch.broadcast_tensors(*each)).sum(0)
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class; of rows with one answer in closed form."""
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        alone, merged = self._alone, self._merged
+        own = mean[..., alone], variance[..., alone]
+        closed = self._single.log_partition(*own)
+        parts = TiltedMoments(*closed, 1 + own[1] * closed.second)
+        if not len(merged):
+            return parts
+        given = [t[..., merged] for t in (mean, variance)]
+        *given, _ = torch.broadcast_tensors(*given, self._like_merged)
+        found = log_concave_integral(self._of_rows, *given)
+        joined = map(join_rows, zip(parts, found, strict=True))
+        return TiltedMoments(*(part[..., self._back] for part in joined))
+
+    def _of_rows(self, places: Tensor | None) -> LogConcave:
+        parts = self._merged_parts
+        if places is not None:
+            parts = [part.take(places) for part in parts]
+        return lambda z: _log_product(parts, z)
+
+    def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws of the mean of the values heard of each row, given ``z``."""
+        total, none = torch.zeros_like(z), torch.ones_like(z, dtype=torch.bool)
+        for column in self._columns:
+            total = total + column.sum_heard(z, generator) / column.boxes.variance
+            none = none & (column.counts == 0)
+        return torch.where(none, z, total * self.variance)
+
+
+class JointFactors(IntegratedFactors):
     """Blocks of factors of different kinds, one under another.
 
-    For :meth:`log_partition` every block must have one.
+    For :meth:`tilted` every block must have it.
     """
 
     def __init__(self, blocks: Sequence[Factors]) -> None:
@@ -200,15 +606,10 @@ class JointFactors(ScalarFactors):
         )
         return gradient
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class."""
-        found = self._of_blocks(lambda b, m, v: b.log_partition(m, v), mean, variance)
-        return LogPartition(*found)
-
-    def tilted_slopes(self, mean: Tensor, variance: Tensor) -> TiltedSlopes:
-        """See base class."""
-        found = self._of_blocks(lambda b, m, v: b.tilted_slopes(m, v), mean, variance)
-        return TiltedSlopes(*found)
+        found = self._of_blocks(lambda b, m, v: b.tilted(m, v), mean, variance)
+        return TiltedMoments(*found)
 
     def _of_blocks(
         self, call: Callable[..., Sequence[Tensor]], *given: Tensor

@@ -133,17 +133,12 @@ def _log_prob(wins: Tensor, losses: Tensor, z: Tensor) -> tuple[Tensor, Tensor, 
 
 @dataclass(frozen=True)
 class StageItems:
-    """Ragged sets as one row of items, without padding where there are no batches.
+    """Ragged sets as one row of ``M`` items; without batches there is no padding.
 
     An item takes a place in the row if its set has it in some element of the batch;
-    elements without it hold a phantom there.
-
-    Attributes:
-        points: ``batch_shape x M`` long, which point each item is; 0 for a phantom.
-        stage: ``M`` long, the set that each item is in.
-        place: ``M`` long, where it stands in its set; the chosen item is at 0.
-        present: ``batch_shape x M`` booleans, False for phantoms.
-        num_stages: ``L``, the number of sets.
+    elements where it is not ``present`` hold a phantom there, at point 0. ``points``
+    and ``present`` are ``batch_shape x M``; ``stage`` is the set of each item and
+    ``place`` where it stands there, the chosen item at 0, ``M`` long each.
     """
 
     points: Tensor

@@ -20,7 +20,7 @@ from botorch_pref.likelihoods.base import (
     register_likelihood,
     register_positive,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg.sparse_design import point_rows
 from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
 
@@ -73,9 +73,7 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         cutpoints_prior: Prior | None = None,
     ) -> None:
         super().__init__()
-        register_positive(
-            self, "noise", noise, noise_prior, learned=noise_prior is not None
-        )
+        register_positive(self, "noise", noise, noise_prior)
         check_kind("cutpoints_prior", cutpoints_prior, Prior, NoneType)
         start = _initial_cutpoints(num_levels, cutpoints, self.noise.detach())
         self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))

@@ -28,7 +28,7 @@ from botorch_pref.likelihoods.base import (
     register_positive,
     set_positive,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors, CorrelatedBoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
     SparseDesign,
@@ -143,9 +143,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         tie_threshold_prior: Prior | None = None,
     ) -> None:
         super().__init__()
-        register_positive(
-            self, "noise", noise, noise_prior, learned=noise_prior is not None
-        )
+        register_positive(self, "noise", noise, noise_prior)
         self._has_ties = tie_threshold is not None
         if tie_threshold is not None:
             register_positive(
@@ -353,9 +351,7 @@ class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
         self, noise: float | Tensor = 1.0, *, noise_prior: Prior | None = None
     ) -> None:
         super().__init__()
-        register_positive(
-            self, "noise", noise, noise_prior, learned=noise_prior is not None
-        )
+        register_positive(self, "noise", noise, noise_prior)
 
     def factors(self, feedback: Validity, num_points: int) -> BoxFactors:
         """See base class."""

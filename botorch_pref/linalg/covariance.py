@@ -89,7 +89,7 @@ _ROUNDING_FACTOR = 4.0
 
 
 def semidefinite_cholesky(matrix: Tensor) -> Tensor:
-    r"""Lower triangular ``L``, nonnegative diagonal, with ``L L' = M``.
+    """Lower triangular ``L``, nonnegative diagonal, with ``L L' = M``, ``... x k x k``.
 
     The Cholesky factor where ``M`` is regular: where every pivot (the variance left in
     a point given the points before it) exceeds ``4 k eps M_jj``, with eps the rounding
@@ -99,15 +99,8 @@ def semidefinite_cholesky(matrix: Tensor) -> Tensor:
     the diagonal, equal points have equal rows to rounding, and what is left out of a
     standardised sample has a standard deviation of at most ``sqrt(4 k eps)``.
 
-    The derivative is that of the Cholesky factor, with the pivots that were left out
-    held at 0: the middle of the kink that a standard deviation has at 0.
-
-    Args:
-        matrix: ``batch_shape x k x k``, symmetric positive semi-definite up to
-            rounding.
-
-    Returns:
-        ``batch_shape x k x k``, differentiable once.
+    The derivative, once, is that of the Cholesky factor with the pivots that were left
+    out held at 0: the middle of the kink that a standard deviation has at 0.
     """
     factor: Tensor = _SemidefiniteCholesky.apply(matrix)
     return factor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from botorch_pref.linalg.covariance import joint_shape
 
 
-def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
+def take_rows(values: Tensor, indices: Tensor) -> Tensor:
     """Rows of a matrix by indices that may carry batch dimensions (``batch x m``)."""
     if indices.dim() == 1:
         return values.index_select(-2, indices)
@@ -48,12 +48,11 @@ class SparseDesign:
         )
 
     def take(self, places: Tensor) -> SparseDesign:
-        """The rows at some places, ``m'`` long."""
-        return SparseDesign(
-            self.indices[..., places, :],
-            self.coefficients[..., places, :],
-            self.num_points,
+        """The rows at some places, ``batch_shape x m'`` long."""
+        index, coefficients = (
+            take_rows(part, places) for part in (self.indices, self.coefficients)
         )
+        return SparseDesign(index, coefficients, self.num_points)
 
     def reindex(self, inverse: Tensor, num_points: int) -> SparseDesign:
         """The same rows over points that are counted once.
@@ -91,9 +90,9 @@ class SparseDesign:
     def apply_matrix(self, values: Tensor) -> Tensor:
         """``A values`` for ``batch_shape x n x k``."""
         (index, coefficient), *others = self._terms
-        out = coefficient.unsqueeze(-1) * _take_rows(values, index)
+        out = coefficient.unsqueeze(-1) * take_rows(values, index)
         for index, coefficient in others:
-            out = out.addcmul(coefficient.unsqueeze(-1), _take_rows(values, index))
+            out = out.addcmul(coefficient.unsqueeze(-1), take_rows(values, index))
         return out
 
     def adjoint(self, values: Tensor) -> Tensor:
@@ -191,13 +190,10 @@ _FEW_COLUMNS = 8
 class RowGroups:
     """The ``m`` groups of ``M`` rows that are equal up to their sign.
 
-    Elements of a batch may have different groups, and some fewer than others.
-
-    Attributes:
-        first: ``batch_shape x m`` long, the first row of each group.
-        group: ``batch_shape x M`` long, the group of each row.
-        sign: ``batch_shape x M``, -1 for rows that are minus the first of their group.
-        there: ``batch_shape x m`` booleans, False where an element has no such group.
+    ``first``, ``batch_shape x m``, is the first row of each group, and False in
+    ``there`` where an element of the batch has no such group. ``group`` and ``sign``,
+    ``batch_shape x M``, are those of each row; the sign is -1 for minus the first row
+    of the group.
     """
 
     first: Tensor
@@ -223,17 +219,9 @@ class RowGroups:
 
     def merged(self, rows: SparseDesign) -> SparseDesign:
         """One row of each group; of a group that is not there none."""
-        if self.first.dim() == 1:
-            return rows.take(self.first)
-        places = self.first.unsqueeze(-1)
-        shape = (*self.first.shape, rows.indices.shape[-1])
-        before = (*shape[:-2], *rows.indices.shape[-2:])
-        index, coefficients = (
-            part.expand(before).gather(-2, places.expand(shape))
-            for part in (rows.indices, rows.coefficients)
-        )
-        coefficients = coefficients * self.there.unsqueeze(-1)
-        return SparseDesign(index, coefficients, rows.num_points)
+        found = rows.take(self.first)
+        there = self.there.unsqueeze(-1)
+        return replace(found, coefficients=found.coefficients * there)
 
 
 def take_places(values: Tensor, places: Tensor) -> Tensor:
@@ -271,11 +259,8 @@ def row_groups(
 ) -> RowGroups | None:
     """Groups the rows that are equal up to their sign; None where none are.
 
-    Args:
-        rows: ``M`` rows.
-        label: ``M`` numbers, other ones for rows that are to stay apart.
-        each: Whether each element of a batch is grouped by itself; else rows are equal
-            that are so in all.
+    Rows of different ``label``, ``M`` numbers, stay apart. ``each`` element of a batch
+    is grouped by itself; else rows are equal that are so in all.
     """
     there = rows.coefficients != 0
     order = torch.where(there, rows.indices, rows.num_points)

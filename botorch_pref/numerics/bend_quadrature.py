@@ -1,4 +1,4 @@
-r"""Nodes for the expectation of a function that bends in one place, of any width.
+r"""Expectations of a function that bends in one place, of any width.
 
 .. math:: \int f(u) \, N(u; \mu, \tau^2) \, du,
 
@@ -17,10 +17,14 @@ from an upper bound, which converge monotonically since the left side is convex.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from botorch_pref.errors import InferenceWarning, PrecisionError
+from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments
 
 # e^(-9^2 / 2) = 3e-18
 _HALF_WIDTH = 9.0
@@ -35,6 +39,12 @@ _BISECTIONS = 48
 _LEVEL = 1.0
 _ZOOM_POINTS, _ZOOMS = 17, 12
 _PROBES = 2.0 ** torch.arange(-40, 41, dtype=torch.float64)
+# Steps are halved until two forms of the tilted moments agree so far; a difference of
+# more than the second is said.
+_AGREEMENT, _DISAGREEMENT = 1e-12, 1e-4
+_LONGEST_STEP, _SHORTEST_STEP = 0.5, 0.5 / 32
+# Beyond so many deviations of the Gaussian the bend is hardly within reach of it.
+_FAR = 100.0
 STEP = 0.4
 """A step in ``x`` at which win probabilities of any kind are right within 1e-9."""
 
@@ -72,19 +82,101 @@ def bend_nodes(
 
 
 def moving_nodes(
-    mean: Tensor, variance: Tensor, centre: Tensor, width: Tensor, step: float = STEP
+    mean: Tensor,
+    variance: Tensor,
+    centre: Tensor,
+    width: Tensor,
+    step: float = STEP,
+    about: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Distances of nodes from the mean, and log weights, ``num_nodes x shape``.
 
-    Arguments as in :func:`bend_nodes`, with positive variances. The nodes are constants
-    and the Gaussian moves over them, so that the function needs no derivative.
+    Arguments as in :func:`bend_nodes`, with positive variances; nodes are placed as for
+    a Gaussian ``about`` another point where one is given. They are constants and the
+    Gaussian moves over them, so that the function needs no derivative.
     """
     at, deviation = mean.detach(), variance.detach().sqrt()
+    at = at if about is None else about
     nodes, log_weights = bend_nodes(at, deviation.square(), centre, width, step)
     # Not subtracted from the nodes, since a small distance would be lost in rounding.
     offset = deviation * nodes + (at - mean)
     moved = -0.5 * (offset.square() / variance - nodes.square())
     return offset, log_weights + moved - 0.5 * (variance / deviation.square()).log()
+
+
+def bent_integral(
+    function: Callable[[Tensor], tuple[Tensor, Tensor]],
+    mean: Tensor,
+    variance: Tensor,
+    centre: Tensor,
+    width: Tensor,
+) -> TiltedMoments:
+    r"""The log integral :math:`\log \int e^{g(z)} N(z; \mu, s) dz`, and derivatives.
+
+    ``function`` gives ``g`` and its derivative, elementwise, for ``num_nodes x shape``;
+    ``g`` need not be concave, and its bend is at ``centre`` and of this ``width``. The
+    rule takes half the step until two forms of the moments agree within 1e-12, or until
+    what is left is rounding: where steps are short enough, half of one squares errors.
+
+    Raises:
+        PrecisionError: Arguments that are not finite, or too large to be squared.
+
+    Warns:
+        InferenceWarning: The shortest step is too long, since ``g`` has steps or bends
+            in several places.
+    """
+    if not bool((mean.square() + variance).isfinite().all()):
+        raise PrecisionError(
+            "The integral of an answer's density over a utility is not a number: the "
+            "mean or the variance is not finite, or larger than can be squared. Check "
+            "for hyper-parameters that are not finite, or use a smaller output scale."
+        )
+    about, step = _near_product(function, mean, variance, centre), _LONGEST_STEP
+    before, small = math.inf, math.sqrt(torch.finfo(mean.dtype).eps)
+    while True:
+        offset, weights = moving_nodes(mean, variance, centre, width, step, about)
+        value, slope = function((mean + offset).detach())
+        moments, errors = tilted_moments(value + weights, slope, offset, variance)
+        error = float(errors.max())
+        stalled = before <= small and error > 0.1 * before
+        if error <= _AGREEMENT or stalled or step <= _SHORTEST_STEP:
+            break
+        before, step = error, 0.5 * step
+    if error > _DISAGREEMENT:
+        warnings.warn(
+            f"The log integral of an answer is known within {error:.1e} only. Its "
+            "density has steps or bends in several places; give factors with a "
+            "log_partition of their own.",
+            InferenceWarning,
+            stacklevel=4,
+        )
+    return moments
+
+
+@torch.no_grad()
+def _near_product(
+    function: Callable[[Tensor], tuple[Tensor, Tensor]],
+    mean: Tensor,
+    variance: Tensor,
+    centre: Tensor,
+) -> Tensor:
+    """The mean; where the bend is far, the highest place between the two."""
+    mean, variance = mean.detach(), variance.detach()
+    far = (mean - centre).square() > _FAR**2 * variance
+    if not bool(far.any()):
+        return mean
+    low, high = mean, centre
+    share = torch.linspace(0, 1, _ZOOM_POINTS, dtype=mean.dtype, device=mean.device)
+    share = share.view(-1, *[1] * mean.dim())
+    for _ in range(_ZOOMS):
+        grid = low + (high - low) * share
+        height = function(grid)[0] - 0.5 * (grid - mean).square() / variance
+        at = height.argmax(0, keepdim=True)
+        low, highest, high = (
+            grid.gather(0, (at + k).clamp(0, _ZOOM_POINTS - 1)).squeeze(0)
+            for k in (-1, 0, 1)
+        )
+    return torch.where(far, highest, mean)
 
 
 def _kepler(x: Tensor, a: Tensor) -> Tensor:

@@ -104,12 +104,6 @@ def _excess(x: Tensor, h: Tensor) -> Tensor:
     return torch.where(deep, series, x + h)
 
 
-def log_ndtr_slopes(x: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The derivatives :math:`h` and :math:`-h (x + h)` of :math:`\log \Phi`."""
-    h = hazard(x)
-    return h, -h * _excess(x, h)
-
-
 def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r""":math:`\log \Phi` and its first three derivatives.
 
@@ -364,15 +358,13 @@ def truncated_normal_quantile(
     )
     scale = variance.sqrt()
     below, above = (lower - mean) / scale, (upper - mean) / scale
-    mirrored = below + above > 0
-    alpha = torch.where(mirrored, -above, below)
-    beta = torch.where(mirrored, -below, above)
+    alpha, beta, sign = _orient(below, above)
     # q = 1 - u (1 - Phi(alpha) / Phi(beta)), and p - 1 of it.
     shortfall = uniform * torch.expm1(
         -_log_mass_ratio(alpha, beta, (upper - lower) / scale)
     )
     x = torch.special.ndtri(torch.special.ndtr(beta) * (1 + shortfall))
-    sign = torch.where(mirrored, -scale, scale)
+    sign, mirrored = sign * scale, sign < 0
     draws = mean + sign * x
     tail = beta < -_TAIL
     if bool(tail.any()):

@@ -1,18 +1,14 @@
-r"""Integrals of a function with one peak times a Gaussian, on a line.
+r"""Integrals of a log-concave function times a Gaussian, on a line.
 
-.. math:: \log \int e^{g(z)} N(z; \mu, s) dz
+.. math:: \log \int e^{g(z)} N(z; \mu, s) dz, \qquad g'' \le 0,
 
 and its derivatives in :math:`\mu`, in log space, for all rows of a batch side by side.
-The nodes are constants, and the sum over them is differentiated.
+The nodes are constants, and the sum over them is differentiated. Other functions are
+integrated by :mod:`~botorch_pref.numerics.bend_quadrature`.
 
-:func:`peaked_integral` takes a smooth ``g`` that rises to one peak and falls beyond it
-but need not be concave, such as a Beta density. The product may be much narrower than
-either factor, lie far from both peaks, or have two bumps. It costs a search for panels.
-
-:func:`log_concave_integral` takes :math:`g'' \le 0`. The product has one peak but need
-not look like a Gaussian: the power of a win probability is a cliff, which may be ten
-thousand times narrower than the Gaussian. Three rules share the integrals; each takes
-those that the one before it missed:
+The product has one peak but need not look like a Gaussian: the power of a win
+probability is a cliff, which may be ten thousand times narrower than the Gaussian.
+Three rules share the integrals; each takes those that the one before it missed:
 
 1. Gauss-Hermite quadrature about the product's approximate peak, where ``g`` bends
    little over the width of the Gaussian;
@@ -42,7 +38,6 @@ from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
 
-Elementwise = Callable[[Tensor], Tensor]
 LogConcave = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """``z -> (g, g', g'')``, elementwise; takes ``num_nodes x shape``."""
 OfRows = Callable[[Tensor | None], LogConcave]
@@ -136,153 +131,6 @@ def _points_along(grid: Tensor, along: Tensor, wanted: Tensor) -> Tensor:
     return (x0 + share.clamp(0, 1) * (x1 - x0)).movedim(-1, 0)
 
 
-# --- A function that need not be concave
-
-# An interval a little too long costs a panel that is then left out: 4^7 parts.
-_QUARTERINGS = 7
-_METRIC_POINTS = 97
-# The peak of g and its bends lie here, in its natural unit.
-_METRIC_REACH = 10.0
-# Enough for a precision of 1e5 without zooming in.
-_MAX_PANELS, _MAX_ZOOMS = 400, 8
-
-
-def peaked_integral(
-    function: Elementwise,
-    derivative: Elementwise,
-    stiffness: Elementwise,
-    mean: Tensor,
-    variance: Tensor,
-    peak: Tensor,
-) -> TiltedMoments:
-    """The log integral of a function with one peak, and its derivatives, like ``mean``.
-
-    Gauss-Legendre quadrature on panels that are three deviations of the narrowest bump
-    that can be where they are. Panels on which the integrand is below ``e^-36`` of its
-    maximum are left out; the rest follows one bump or two wherever they are.
-
-    Args:
-        function: ``t -> g``, elementwise; takes ``num_nodes x ...``.
-        derivative: ``t -> g'``, likewise.
-        stiffness: ``t -> c``, likewise, about an upper bound of ``-g''`` and of the
-            inverse square of the scale on which ``g`` bends.
-        mean: ``mu``, any shape.
-        variance: ``s``, positive.
-        peak: Where ``g`` is largest.
-
-    Raises:
-        PrecisionError: Arguments that are not finite, or too large to be squared.
-    """
-    nodes, log_weights = _peaked_nodes(function, stiffness, mean, variance, peak)
-    offset = nodes - mean
-    logs = function(nodes) - 0.5 * offset.square() / variance + log_weights
-    logs = logs - 0.5 * (2 * math.pi * variance).log()
-    return tilted_moments(logs, derivative(nodes), offset, variance)[0]
-
-
-@torch.no_grad()
-def _peaked_nodes(
-    function: Elementwise,
-    stiffness: Elementwise,
-    mean: Tensor,
-    variance: Tensor,
-    peak: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Nodes and log weights, both ``num_nodes x shape``, where the integrand is."""
-    low, high = _peaked_bracket(function, mean, variance, peak)
-    for _ in range(_MAX_ZOOMS):
-        breaks, short = _breakpoints(stiffness, variance, low, high)
-        height = function(breaks) - 0.5 * (breaks - mean).square() / variance
-        if bool(short.all()):
-            break
-        low, high = _around_maximum(breaks, height, short)
-    score = torch.maximum(height[1:], height[:-1])
-    score = score.masked_fill(breaks.diff(dim=0) <= 0, -torch.inf)
-    needed = (score >= score.amax(0) - _DROP).sum(0)
-    chosen = score.topk(int(needed.max()), dim=0).indices
-    return _on_panels(breaks[:-1].gather(0, chosen), breaks[1:].gather(0, chosen))
-
-
-def _peaked_bracket(
-    function: Elementwise, mean: Tensor, variance: Tensor, peak: Tensor
-) -> tuple[Tensor, Tensor]:
-    """An interval outside which the integrand is negligible.
-
-    Each of the two factors alone bounds the product, so that it is negligible outside
-    the level set of either: an interval around the Gaussian's mean, in closed form, and
-    one around the peak of ``g``, by repeated quartering.
-    """
-    highest = function(peak)
-    reached = highest - 0.5 * (peak - mean).square() / variance
-    level = torch.maximum(function(mean), reached) - _DROP
-    radius = (2 * variance * (highest - level)).sqrt()
-    ends = torch.stack([mean - radius, mean + radius])
-    outside = torch.stack([ends[0].minimum(peak), ends[1].maximum(peak)])
-    far, inside = outside, peak.expand_as(outside)
-    share = torch.linspace(0, 1, 5, dtype=mean.dtype, device=mean.device)
-    share = share.view(-1, *([1] * outside.dim()))
-    for _ in range(_QUARTERINGS):
-        parts = inside + share * (outside - inside)
-        above = (function(parts[1:-1]) >= level).long().cumprod(0).sum(0, keepdim=True)
-        inside, outside = (parts.gather(0, above + k).squeeze(0) for k in (0, 1))
-    edge = torch.where(function(far) >= level, far, outside)
-    return ends[0].maximum(edge[0]), ends[1].minimum(edge[1])
-
-
-def _breakpoints(
-    stiffness: Elementwise, variance: Tensor, low: Tensor, high: Tensor
-) -> tuple[Tensor, Tensor]:
-    r"""Panels of equal length in the metric :math:`\sqrt{1 / s + \text{stiffness}}`.
-
-    In it the integrand has no bump narrower than about 1. Ends of panels are ``(count +
-    1) x shape``; besides, whether those of a row are as short as they must be.
-    """
-    unit = torch.linspace(0, 1, _METRIC_POINTS, dtype=low.dtype, device=low.device)
-    unit = unit.view(-1, *([1] * low.dim()))
-    even = low + (high - low) * unit
-    natural = _METRIC_REACH * (2 * unit - 1)
-    natural = natural.expand_as(even).maximum(low).minimum(high)
-    grid = torch.cat([even, natural]).sort(dim=0).values
-    density = (variance.reciprocal() + stiffness(grid)).sqrt()
-    along = _cumulative(0.5 * (density[1:] + density[:-1]) * grid.diff(dim=0))
-    total = along[-1]
-    if not bool(total.isfinite().all()):
-        raise PrecisionError(
-            "The integral of an answer's density over a utility is not a number: the "
-            "mean, the variance or a parameter of the likelihood is not finite, or "
-            "larger than can be squared. Use a smaller output scale or precision."
-        )
-    panel = (total / _MAX_PANELS).clamp_min(_PANEL_LENGTH)
-    count = math.ceil(float((total / panel).max()))
-    steps = torch.arange(count + 1, dtype=low.dtype, device=low.device)
-    # Rows that need fewer panels have empty ones at their end.
-    wanted = (panel.unsqueeze(-1) * steps).minimum(total.unsqueeze(-1))
-    return _points_along(grid, along, wanted), panel <= _PANEL_LENGTH
-
-
-def _around_maximum(
-    breaks: Tensor, height: Tensor, keep: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Rest of an interval that is too long: panels next to high ends.
-
-    So long an interval is one where the mean lies thousands of deviations from the
-    peak. The product has one bump there, in a panel next to the highest end.
-    """
-    high_end = height >= height.amax(0) - _DROP
-    index = torch.arange(len(breaks), device=breaks.device)
-    index = index.view(-1, *([1] * (breaks.dim() - 1))).expand_as(breaks)
-    last = len(breaks) - 1
-    first = index.masked_fill(~high_end, last).amin(0) - 1
-    final = index.masked_fill(~high_end, 0).amax(0) + 1
-    first, final = first.clamp_min(0), final.clamp_max(last)
-    first, final = first.masked_fill(keep, 0), final.masked_fill(keep, last)
-    low = breaks.gather(0, first.unsqueeze(0)).squeeze(0)
-    high = breaks.gather(0, final.unsqueeze(0)).squeeze(0)
-    return low, high
-
-
-# --- A log-concave function
-
 # How far the sums may miss the identities, in deviations of the product and relative to
 # its variance. Moments are then right within three times that.
 _TOLERANCE = 3e-11
@@ -367,19 +215,12 @@ def _even_rule(
     def by_panels(
         own: OfRows, mean: Tensor, variance: Tensor, places: Tensor
     ) -> TiltedMoments:
+        function, at = own(None), (mean.detach(), variance.detach())
         known = _Peak(*(part[..., places] for part in peak))
-        return _panel_rule(own(None), mean, variance, known, ends[..., places])
+        panels = _panel_nodes(function, *at, known, ends[..., places])
+        return _sums(function, *panels, mean, variance)[0]
 
     return _completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
-
-
-def _panel_rule(
-    function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
-) -> TiltedMoments:
-    """The third rule, which takes any integral."""
-    at = mean.detach(), variance.detach()
-    nodes, log_weights = _panel_nodes(function, *at, peak, ends)
-    return _sums(function, nodes, log_weights, mean, variance)[0]
 
 
 def _completed(

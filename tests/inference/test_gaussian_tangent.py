@@ -10,11 +10,12 @@ from truths.engines import expectation_propagation, laplace, variational
 
 from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
 from botorch_pref.likelihoods.beta import BetaFactors
-from botorch_pref.likelihoods.box_factors import (
+from botorch_pref.likelihoods.factors import (
     BoxFactors,
     CorrelatedBoxFactors,
+    Factors,
+    joint_factors,
 )
-from botorch_pref.likelihoods.factors import Factors, joint_factors
 from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks, pair_rows
 

@@ -10,7 +10,7 @@ from botorch_pref.errors import InferenceWarning
 from botorch_pref.inference import ExpectationPropagation, Laplace, UtilityPrior
 from botorch_pref.inference.conditioning import lost_digits, site_posterior
 from botorch_pref.inference.solvers import PointSolver, RowSolver
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg import SparseDesign, pair_rows, point_rows
 
 ENGINES = {"ep": expectation_propagation, "laplace": laplace}

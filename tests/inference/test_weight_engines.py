@@ -6,7 +6,7 @@ import torch
 from truths.engines import laplace, variational
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference import weight_space as laplace_module
+from botorch_pref.inference import laplace as laplace_module
 from botorch_pref.inference.weight_space import (
     WeightEngine,
     laplace_weights,

@@ -9,7 +9,7 @@ from scipy import stats
 
 from botorch_pref.feedback import Ratings, Strengths
 from botorch_pref.likelihoods import BetaRatingLikelihood, PairwiseBetaLikelihood
-from botorch_pref.numerics.beta import beta_majority
+from botorch_pref.likelihoods.beta import beta_majority
 
 ANSWERS = [1e-6, 0.03, 0.5, 0.81, 0.999]
 SETTINGS = [(0.3, 0.2), (8.0, 1.0), (500.0, 0.05)]

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from botorch.fit import fit_gpytorch_mll
 from botorch.utils.probability.utils import ndtr
 from scipy import integrate
 from torch import Tensor
@@ -18,7 +17,6 @@ from botorch_pref import (
     LaplacePreferenceGP,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
-    PreferenceMarginalLogLikelihood,
     Ratings,
     Strengths,
     UnsupportedFeedbackError,
@@ -183,29 +181,6 @@ def test_a_likelihood_we_have_too_is_the_same(engine, own, builtin) -> None:
         results.append([evidence, posterior.mean, covariance, *gradients])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("engine", BOTH)
-def test_the_evidence_has_its_exact_gradient(engine) -> None:
-    model = engine(POINTS, PAIRS, likelihood=WanderingLikelihood(0.4))
-    raw = model.likelihood.raw_scale
-    (slope,) = torch.autograd.grad(model.train().log_evidence(), raw)
-    start, values = raw.detach().clone(), []
-    for step in (1e-4, -1e-4):
-        raw.data = start + step
-        values.append(float(model.log_evidence().detach()))
-    assert float(slope) == pytest.approx((values[0] - values[1]) / 2e-4, rel=1e-5)
-
-
-@pytest.mark.parametrize("engine", BOTH)
-def test_it_is_fitted(engine) -> None:
-    model = engine(POINTS, PAIRS, likelihood=WanderingLikelihood())
-    before = float(model.likelihood.scale.detach())
-    start = float(model.train().log_evidence().detach())
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    assert float(model.likelihood.scale.detach()) != before
-    assert float(model.train().log_evidence().detach()) > start - 0.5
-    assert model.diagnostics()["converged"]
 
 
 def test_batches_of_answers() -> None:

@@ -53,14 +53,6 @@ def test_root_squares_to_the_matrix(rank, dtype, scale) -> None:
     assert float((root @ root.mT - matrix).norm()) <= bound
 
 
-def test_the_root_of_duplicates_moves_them_together() -> None:
-    matrix = kernel(torch.tensor([0.1, 0.1, 0.9], dtype=F64), 1.0)
-    root = psd_root(matrix)
-    # The square root of rounding.
-    torch.testing.assert_close(root[0], root[1], rtol=0, atol=4e-8)
-    torch.testing.assert_close(root @ root.mT, matrix, rtol=0, atol=1e-15)
-
-
 def test_rounding_below_zero_counts_as_zero() -> None:
     root = psd_root(torch.diag(torch.tensor([1.0, -1e-17], dtype=F64)))
     assert torch.equal(root @ root.mT, torch.diag(torch.tensor([1.0, 0.0], dtype=F64)))
@@ -146,15 +138,3 @@ def test_equal_points_have_equal_samples_and_the_right_covariance() -> None:
     root = normal.rsample(torch.Size([3]), base_samples=unit) - x.sin()
     root = root.movedim(0, -1)
     torch.testing.assert_close(root @ root.mT, covariance)
-
-
-def test_samples_without_base_samples_use_the_same_root() -> None:
-    zero = torch.zeros(3, dtype=F64)
-    normal = MultivariateNormal(zero, SemidefiniteLinearOperator(kernel(zero)))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        samples = normal.rsample(torch.Size([4000]))
-    torch.testing.assert_close(samples, samples[:, :1].expand(-1, 3))
-    # The variance of a sample variance of n normals is 2 / n.
-    error = (samples[:, 0].var() / 3.1 - 1).abs()
-    assert error < 4 * (2 / 4000) ** 0.5

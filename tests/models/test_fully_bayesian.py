@@ -27,13 +27,13 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     Validity,
 )
+from botorch_pref.inference.skew.sampler import effective_sample_size
 from botorch_pref.models import PreferenceGP
 from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
     FullyBayesianPreferenceGP,
 )
-from botorch_pref.numerics.mcmc_diagnostics import effective_sample_size
 
 DOUBLE = torch.float64
 KINDS = [

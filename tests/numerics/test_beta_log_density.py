@@ -1,6 +1,7 @@
 """The Beta log density with a probit mean against forty digits."""
 
 import itertools
+from functools import partial
 
 import mpmath as mp
 import pytest
@@ -8,18 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from botorch_pref.numerics.beta import (
+from botorch_pref.likelihoods.beta import (
     beta_log_density,
-    beta_peak,
     beta_slope,
-    beta_stiffness,
     beta_value,
 )
+from botorch_pref.numerics.bend_quadrature import density_bend
 
 mp.mp.dps = 60
 
-PRECISIONS = [0.1, 1.0, 10.0, 1e4]
-ANSWERS = [1e-12, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-9]
+PRECISIONS = [0.1, 10.0, 1e4]
+ANSWERS = [1e-12, 1e-3, 0.5, 1 - 1e-9]
 LATENTS = [-800.0, -30.0, -3.0, -1.0, 0.0, 0.4, 2.0, 5.0, 30.0]
 
 
@@ -101,10 +101,9 @@ def test_parts_agree_with_the_whole() -> None:
             *itertools.product([0.01, 0.7], [0.5, 50.0], [-3.0, 0.2, 40.0]), strict=True
         )
     )
-    value, first, second, _ = beta_log_density(y, nu, t)
+    value, first, *_ = beta_log_density(y, nu, t)
     torch.testing.assert_close(beta_value(y, nu, t), value, rtol=0, atol=0)
     torch.testing.assert_close(beta_slope(y, nu, t), first, rtol=1e-13, atol=1e-13)
-    assert bool((beta_stiffness(y, nu, t) > -second).all())
 
 
 def test_it_has_one_peak_but_is_not_concave() -> None:
@@ -113,9 +112,10 @@ def test_it_has_one_peak_but_is_not_concave() -> None:
     for y, precision in itertools.product([1e-6, 0.3, 0.5], [0.1, 1.0, 30.0, 1e4]):
         value, first, second, _ = beta_log_density(double(y), double(precision), t)
         rising = first > 0
-        # One change of sign, where the peak is said to be.
+        # One change of sign, where the bend is said to be.
         assert int(rising.diff().sum()) == 1
-        peak = float(beta_peak(double(y), double(precision)))
+        density = partial(beta_value, double(y), double(precision))
+        peak = float(density_bend(density, torch.zeros_like(t[0]))[0])
         assert abs(peak - float(t[value.argmax()])) <= 0.01
         bends.append(bool((second > 0).any()))
     assert any(bends)

@@ -69,7 +69,10 @@ def distance_moments(interval):
 def test_moments_agree_with_quadrature(interval, dtype) -> None:
     count = 40_000
     bound, mean, deviation = distance_moments(interval)
-    distance = (draw(interval, count, dtype).double() - bound).abs()
+    draws = draw(interval, count, dtype)
+    ends = torch.tensor(interval[2:], dtype=dtype)
+    assert bool(((draws >= ends[0]) & (draws <= ends[1])).all())
+    distance = (draws.double() - bound).abs()
     # Rounding of the draws themselves counts where the interval is narrow.
     rounding = 2 * torch.finfo(dtype).eps * abs(bound)
     error = deviation / math.sqrt(count)
@@ -92,16 +95,6 @@ def test_distribution_function_is_uniform_at_the_draws(interval) -> None:
     levels = (special.log_ndtr(x) - top).astype(float)
     uniform = (torch.tensor(levels).exp().numpy() - bottom) / (1 - bottom)
     assert stats.kstest(uniform, "uniform").pvalue > 1e-4
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("interval", INTERVALS)
-def test_draws_stay_inside_and_move(interval, dtype) -> None:
-    draws = draw(interval, 1_000, dtype)
-    lower, upper = (torch.tensor(end, dtype=dtype) for end in interval[2:])
-    assert draws.isfinite().all()
-    assert ((draws >= lower) & (draws <= upper)).all()
-    assert draws.unique().numel() > 900
 
 
 def test_broadcasts_and_repeats_with_the_seed() -> None:

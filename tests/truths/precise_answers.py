@@ -10,7 +10,7 @@ from torch import Tensor
 from truths import many_digits
 
 from botorch_pref.inference import GaussianSolution
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg import SparseDesign
 
 Engine = Callable[[Tensor, Tensor, BoxFactors], GaussianSolution]

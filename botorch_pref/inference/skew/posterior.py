@@ -45,10 +45,15 @@ from botorch_pref.inference.gaussian import (
     GaussianTangent,
     with_gradient_of,
 )
-from botorch_pref.inference.skew.evidence import LogRatio, MergedLogRatio, box_log_ratio
-from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
+from botorch_pref.inference.skew.sampler import (
+    LatentDraws,
+    LogRatio,
+    MergedLogRatio,
+    box_log_ratio,
+    sample_latent,
+)
 from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors, MergedBoxFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.normal import interval_derivatives, truncated_normal_quantile
 
@@ -60,16 +65,13 @@ _BRIDGE_ITERATIONS = 30
 class SkewResult:
     """Draws that make a unified skew-normal posterior a mixture of Gaussians.
 
-    Attributes:
-        weights: ``w``, ``batch_shape x n x num_draws``: component means are
-            :math:`m(x) + K(x, X) w`. Columns are in the order of the direction in which
-            component means vary most, so that a quasi-random choice of component is a
-            stratified one.
-        factor: ``factor.root()`` is ``Q`` of the shared covariance.
-        truncated: Draws of ``v``, ``num_draws x batch_shape x m``, in the same order.
-        latent: Draws of ``z = A f(X)``; of draws that go on from earlier ones, those of
-            the chains that these come from.
-        effective_sample_size: ``batch_shape``, of the mean of the worst row.
+    Component means are :math:`m(x) + K(x, X) w` with the ``weights``, ``batch_shape x n
+    x num_draws``, in the order of the direction in which they vary most, so that a
+    quasi-random choice of component is a stratified one. ``factor.root()`` is ``Q`` of
+    the shared covariance. ``truncated`` are the draws of ``v``, ``num_draws x
+    batch_shape x m``, in that order, and ``latent`` those of ``z = A f(X)``: of draws
+    that go on from earlier ones, of the chains that these come from. The effective
+    sample size is that of the mean of the worst row.
     """
 
     weights: Tensor
@@ -79,70 +81,148 @@ class SkewResult:
     effective_sample_size: Tensor
 
 
-def _approximation(
-    factors: BoxFactors | MergedBoxFactors,
-    mean: Tensor,
-    approximation: GaussianSolution,
-) -> tuple[LogRatio, Tensor, Tensor]:
-    """The log ratio to the EP Gaussian of the rows, its mean and its root."""
-    tau, nu = approximation.sites
-    centre = approximation.row_means(mean)
-    ratio: LogRatio
-    if isinstance(factors, BoxFactors):
-        ratio = box_log_ratio(factors.variance, factors.lower, factors.upper, nu, tau)
-    else:
-        ratio = MergedLogRatio(factors, nu, tau)
-    return ratio, centre, approximation.factor.row_root()
+@dataclass(frozen=True)
+class BoxProblem:
+    """Boxed answers, and the prior of utilities that they are about."""
 
+    covar: Tensor
+    mean: Tensor
+    factors: BoxFactors | MergedBoxFactors
 
-@torch.no_grad()
-def skew_gaussian(
-    covar: Tensor,
-    mean: Tensor,
-    factors: BoxFactors | MergedBoxFactors,
-    approximation: GaussianSolution,
-    num_draws: int,
-    generator: torch.Generator,
-) -> SkewResult:
-    """The exact posterior of utilities given boxed answers.
+    @torch.no_grad()
+    def sample(
+        self,
+        approximation: GaussianSolution,
+        num_draws: int,
+        generator: torch.Generator,
+    ) -> SkewResult:
+        """The exact posterior of utilities, by draws of chains.
 
-    Chains start at expectation propagation's solution for the same arguments;
-    ``latent.converged`` of the result says whether they mixed.
-    """
-    ratio, centre, root = _approximation(factors, mean, approximation)
-    latent = sample_latent(
-        ratio, centre, root, num_draws=num_draws, generator=generator
-    )
-    truncated = factors.heard(latent.draws, generator)
-    size = latent.effective_sample_size
-    return skew_mixture(covar, mean, factors, truncated, latent, size)
+        They start at expectation propagation's solution of the problem;
+        ``latent.converged`` of the result says whether they mixed.
+        """
+        latent = sample_latent(
+            *self._near(approximation), num_draws=num_draws, generator=generator
+        )
+        truncated = self.factors.heard(latent.draws, generator)
+        return self.mixture(truncated, latent, latent.effective_sample_size)
 
+    def _near(self, approximation: GaussianSolution) -> tuple[LogRatio, Tensor, Tensor]:
+        """The log ratio to the EP Gaussian of the rows, its mean and its root."""
+        factors, (tau, nu) = self.factors, approximation.sites
+        ratio: LogRatio
+        if isinstance(factors, BoxFactors):
+            ends = factors.lower, factors.upper
+            ratio = box_log_ratio(factors.variance, *ends, nu, tau)
+        else:
+            ratio = MergedLogRatio(factors, nu, tau)
+        centre = approximation.row_means(self.mean)
+        return ratio, centre, approximation.factor.row_root()
 
-@torch.no_grad()
-def skew_mixture(
-    covar: Tensor,
-    mean: Tensor,
-    factors: BoxFactors | MergedBoxFactors,
-    truncated: Tensor,
-    latent: LatentDraws,
-    effective_sample_size: Tensor,
-) -> SkewResult:
-    """The posterior of utilities as a mixture over draws of ``v``.
+    @torch.no_grad()
+    def mixture(
+        self, truncated: Tensor, latent: LatentDraws, effective_sample_size: Tensor
+    ) -> SkewResult:
+        """The posterior of utilities as a mixture over draws of ``v``.
 
-    ``truncated`` are the draws, ``num_draws x batch_shape x m``, and ``latent`` the
-    chains that they come from.
-    """
-    solver = choose_solver(covar, factors.rows, factors.noise)
-    batch = truncated.shape[1:]
-    factor = solver.factor(factors.variance.reciprocal().expand(batch))
-    targets = (truncated - factors.rows.apply(mean)).movedim(0, -1)
-    weights = factor.weights(targets)
-    order = _leading_scores(covar @ weights).argsort(dim=-1)
-    truncated = truncated.gather(
-        0, order.movedim(-1, 0).unsqueeze(-1).expand_as(truncated)
-    )
-    weights = weights.gather(-1, order.unsqueeze(-2).expand_as(weights))
-    return SkewResult(weights, factor, truncated, latent, effective_sample_size)
+        ``truncated`` are the draws, ``num_draws x batch_shape x m``, and ``latent`` the
+        chains that they come from.
+        """
+        solver = choose_solver(self.covar, self.factors.rows, self.factors.noise)
+        batch = truncated.shape[1:]
+        factor = solver.factor(self.factors.variance.reciprocal().expand(batch))
+        targets = (truncated - self.factors.rows.apply(self.mean)).movedim(0, -1)
+        weights = factor.weights(targets)
+        order = _leading_scores(self.covar @ weights).argsort(dim=-1)
+        truncated = truncated.gather(
+            0, order.movedim(-1, 0).unsqueeze(-1).expand_as(truncated)
+        )
+        weights = weights.gather(-1, order.unsqueeze(-2).expand_as(weights))
+        return SkewResult(weights, factor, truncated, latent, effective_sample_size)
+
+    def log_evidence(
+        self,
+        approximation: GaussianSolution,
+        result: SkewResult,
+        generator: torch.Generator,
+    ) -> Tensor:
+        r"""The evidence without approximation: estimates of its value and its gradient.
+
+        The value is :math:`\log \int N(z) \prod_i \mathrm{site}_i(z_i) dz
+        + \log E[e^{\ell(z)}]`, the expectation being over the EP Gaussian and estimated
+        by bridge sampling with the draws of ``result``. The gradient is Fisher's
+        identity, the expected gradient of the complete log likelihood over the draws
+        that prediction uses anyway,
+
+        .. math::
+            \nabla \log p(\mathcal{Y}) = E\Big[\tfrac12 \langle w w' - A' \Gamma^{-1} A,
+            \nabla K \rangle + w' \nabla m
+            + \tfrac12 \langle a a' - \Gamma^{-1}, \nabla N \rangle
+            + \sum_i \nabla_\theta \log p(y_i \mid z_i)\Big], \quad w = A' a.
+        """
+        covar, mean, factors = self.covar, self.mean, self.factors
+        with torch.no_grad():
+            value = self._bridge_estimate(approximation, result, generator)
+
+        def surrogate() -> Tensor:
+            with torch.no_grad():
+                w = result.weights
+                second_moment = w @ w.mT / w.shape[-1]
+                covar_gradient = 0.5 * (second_moment - result.factor.precision())
+            likelihood = factors.log_prob(result.latent.draws).value.sum(-1).mean(0)
+            form = (
+                (covar_gradient * covar).sum((-2, -1))
+                + (w.mean(-1) * mean).sum(-1)
+                + likelihood
+            )
+            if factors.noise is None:
+                return form
+            with torch.no_grad():
+                noise_gradient = self._noise_gradient(factors.noise, result)
+            return form + (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
+
+        return with_gradient_of(value, surrogate)
+
+    def _noise_gradient(self, noise: NoiseBlocks, result: SkewResult) -> Tensor:
+        """The derivative of the evidence in the noise that rows of one answer share."""
+        factors = self.factors
+        tau = factors.variance.reciprocal().unsqueeze(-1)
+        seen = tau * (result.truncated - factors.rows.apply(self.mean)).movedim(0, -1)
+        own = noise.take(result.factor.solve(seen).forces)
+        second_moment = own @ own.mT / own.shape[-1]
+        return 0.5 * (second_moment - result.factor.noise_precision(noise))
+
+    def _bridge_estimate(
+        self,
+        approximation: GaussianSolution,
+        result: SkewResult,
+        generator: torch.Generator,
+    ) -> Tensor:
+        r"""The log evidence from draws of both the EP Gaussian and the posterior.
+
+        Bridge sampling with equal numbers of draws (Meng and Wong 1996, eq. 4.1): with
+        :math:`\ell` the log ratio of the two up to its constant, :math:`r` solves
+        :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
+        """
+        ratio, centre, root = self._near(approximation)
+        tau, nu = approximation.sites
+        prior = self.factors.rows.apply(self.mean)
+        linear = nu - tau * prior
+        log_sites = (
+            nu * prior - 0.5 * tau * prior.square() + 0.5 * linear * (centre - prior)
+        ).sum(-1) - 0.5 * approximation.factor.log_det
+        shape = (len(result.truncated), *root.shape[:-2], root.shape[-1], 1)
+        normal = torch.randn(
+            shape, generator=generator, dtype=root.dtype, device=root.device
+        )
+        at_gaussian, _ = ratio(centre + (root @ normal).squeeze(-1))
+        at_posterior, _ = ratio(result.latent.draws)
+        log_r = at_gaussian.mean(0)
+        for _ in range(_BRIDGE_ITERATIONS):
+            above = at_gaussian - torch.logaddexp(at_gaussian, log_r)
+            below = -torch.logaddexp(at_posterior, log_r)
+            log_r = above.logsumexp(0) - below.logsumexp(0)
+        return log_sites + log_r
 
 
 def _leading_scores(columns: Tensor) -> Tensor:
@@ -153,101 +233,6 @@ def _leading_scores(columns: Tensor) -> Tensor:
         scores = (centred @ scores.mT).mT @ centred
         scores = torch.nn.functional.normalize(scores, dim=-1)
     return scores.squeeze(-2)
-
-
-def exact_log_evidence(
-    covar: Tensor,
-    mean: Tensor,
-    factors: BoxFactors | MergedBoxFactors,
-    approximation: GaussianSolution,
-    result: SkewResult,
-    generator: torch.Generator,
-) -> Tensor:
-    r"""The evidence without approximation: estimates of its value and its gradient.
-
-    The value is :math:`\log \int N(z) \prod_i \mathrm{site}_i(z_i) dz
-    + \log E[e^{\ell(z)}]`, the expectation being over the EP Gaussian and estimated by
-    bridge sampling with the draws of ``result``. The gradient is Fisher's identity, the
-    expected gradient of the complete log likelihood over the draws that prediction uses
-    anyway,
-
-    .. math::
-        \nabla \log p(\mathcal{Y}) = E\Big[\tfrac12 \langle w w' - A' \Gamma^{-1} A,
-        \nabla K \rangle + w' \nabla m
-        + \tfrac12 \langle a a' - \Gamma^{-1}, \nabla N \rangle
-        + \sum_i \nabla_\theta \log p(y_i \mid z_i)\Big], \quad w = A' a.
-
-    ``approximation`` and ``result`` are those for the same arguments.
-    """
-    with torch.no_grad():
-        value = _bridge_estimate(mean, factors, approximation, result, generator)
-
-    def surrogate() -> Tensor:
-        with torch.no_grad():
-            w = result.weights
-            second_moment = w @ w.mT / w.shape[-1]
-            covar_gradient = 0.5 * (second_moment - result.factor.precision())
-        likelihood = factors.log_prob(result.latent.draws).value.sum(-1).mean(0)
-        form = (
-            (covar_gradient * covar).sum((-2, -1))
-            + (w.mean(-1) * mean).sum(-1)
-            + likelihood
-        )
-        if factors.noise is None:
-            return form
-        with torch.no_grad():
-            noise_gradient = _noise_gradient(mean, factors, factors.noise, result)
-        return form + (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
-
-    return with_gradient_of(value, surrogate)
-
-
-def _noise_gradient(
-    mean: Tensor,
-    factors: BoxFactors | MergedBoxFactors,
-    noise: NoiseBlocks,
-    result: SkewResult,
-) -> Tensor:
-    """The derivative of the evidence in the noise that rows of one answer share."""
-    tau = factors.variance.reciprocal().unsqueeze(-1)
-    seen = tau * (result.truncated - factors.rows.apply(mean)).movedim(0, -1)
-    own = noise.take(result.factor.solve(seen).forces)
-    second_moment = own @ own.mT / own.shape[-1]
-    return 0.5 * (second_moment - result.factor.noise_precision(noise))
-
-
-def _bridge_estimate(
-    mean: Tensor,
-    factors: BoxFactors | MergedBoxFactors,
-    approximation: GaussianSolution,
-    result: SkewResult,
-    generator: torch.Generator,
-) -> Tensor:
-    r"""The log evidence from draws of both the EP Gaussian and the posterior.
-
-    Bridge sampling with equal numbers of draws (Meng and Wong 1996, eq. 4.1): with
-    :math:`\ell` the log ratio of the two up to its constant, :math:`r` solves
-    :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
-    """
-    ratio, centre, root = _approximation(factors, mean, approximation)
-    tau, nu = approximation.sites
-    prior = factors.rows.apply(mean)
-    linear = nu - tau * prior
-    log_sites = (
-        nu * prior - 0.5 * tau * prior.square() + 0.5 * linear * (centre - prior)
-    ).sum(-1) - 0.5 * approximation.factor.log_det
-    shape = (len(result.truncated), *root.shape[:-2], root.shape[-1], 1)
-    normal = torch.randn(
-        shape, generator=generator, dtype=root.dtype, device=root.device
-    )
-    at_gaussian, _ = ratio(centre + (root @ normal).squeeze(-1))
-    at_posterior, _ = ratio(result.latent.draws)
-    log_r = at_gaussian.mean(0)
-    for _ in range(_BRIDGE_ITERATIONS):
-        above = at_gaussian - torch.logaddexp(at_gaussian, log_r)
-        below = -torch.logaddexp(at_posterior, log_r)
-        log_r = above.logsumexp(0) - below.logsumexp(0)
-    return log_sites + log_r
 
 
 class SkewTangent:
@@ -308,10 +293,9 @@ def ghk_update(
 ) -> GHKUpdate:
     """Continues draws with the rows of further answers; all keep equal weight.
 
-    Of these rows, ``means``, ``S x batch_shape x p``, are those given each earlier draw
-    and ``covariance``, noise included, is that given any; ``lower`` and ``upper`` are
-    the ends of their box. Elements of a batch share random numbers, so that none
-    depends on the others.
+    Given each earlier draw these rows have ``means``, ``S x batch_shape x p``, and
+    ``covariance``, noise included, and fell into the box of ``lower`` and ``upper``.
+    Elements of a batch share random numbers, so that none depends on the others.
     """
     root = torch.linalg.cholesky(covariance)
     scale = root.diagonal(dim1=-2, dim2=-1)

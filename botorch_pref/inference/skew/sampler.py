@@ -15,18 +15,236 @@ not by the posterior's width, and the Metropolis test makes the draws exact.
 Source: Shahbaba, Lan, Johnson and Neal (2014), "Split Hamiltonian Monte Carlo",
 Statistics and Computing 24, section 3; many short chains from an approximation:
 Margossian et al. (2024), "Nested R-hat", Bayesian Analysis.
+
+Split R-hat and the effective sample size take ``num_steps x num_chains x batch_shape``,
+treat every element of ``batch_shape`` as a quantity of its own, and follow Vehtari,
+Gelman, Simpson, Carpenter and Buerkner (2021), "Rank-normalization, folding, and
+localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis
+16(2). Their ranks are left out: rows have log-concave densities, hence light tails.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.skew.evidence import LogRatio
-from botorch_pref.numerics.mcmc_diagnostics import effective_sample_size, split_r_hat
+from botorch_pref.likelihoods.factors import MergedBoxFactors
+from botorch_pref.numerics.normal import hazard, interval_derivatives, log_ndtr
+
+_LOG_2 = math.log(2.0)
+_SQRT_2 = math.sqrt(2.0)
+_SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+
+
+class LogRatio(Protocol):
+    r"""A log ratio :math:`\ell` of rows ``z``; the caller owns what it returns."""
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The value, ``num_chains x batch_shape``, and the gradient, like ``z``.
+
+        ``z`` is ``num_chains x batch_shape x m``.
+        """
+
+    def gradient(self, z: Tensor) -> Tensor:
+        """The gradient alone."""
+
+
+def box_log_ratio(
+    variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
+) -> LogRatio:
+    r"""The log ratio of boxed factors to their Gaussian sites, and its gradient.
+
+    .. math::
+        \ell(z) = \sum_i \log\Big[\Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
+        - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big)\Big]
+        - \nu_i z_i + \tfrac12 \tau_i z_i^2
+    """
+    return _BoxLogRatio(*torch.broadcast_tensors(variance, lower, upper, nu, tau))
+
+
+class _BoxLogRatio:
+    """See :func:`box_log_ratio`."""
+
+    def __init__(
+        self, variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
+    ) -> None:
+        self._lower, self._upper, self._minus_nu, self._tau = lower, upper, -nu, tau
+        self._scale = variance.sqrt()
+        is_win = lower.isfinite() & upper.isinf()
+        slope = torch.where(is_win, 1.0, -1.0).to(lower) / self._scale
+        # Where no element of the batch has two ends the probability is
+        # erfc(y) / 2, y = offset + steepness z.
+        self._steepness = -slope / _SQRT_2
+        self._offset = -self._steepness * torch.where(is_win, lower, upper)
+        self._force = slope * _SQRT_2_OVER_PI
+        two_sided = lower.isfinite() & upper.isfinite()
+        two_sided = two_sided.view(-1, lower.shape[-1]).any(0)
+        (self._boxed,) = two_sided.nonzero(as_tuple=True)
+        # The probability loses digits to underflow beyond, and on the other side the
+        # density does, for which processors take twenty times as long.
+        tiny = torch.finfo(lower.dtype).tiny
+        self._end = math.sqrt(-0.9 * math.log(tiny))
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`LogRatio`."""
+        y = torch.addcmul(self._offset, self._steepness, z)
+        if self._is_far(y):
+            value = log_ndtr(y.mul(-_SQRT_2))
+        else:
+            value = torch.erfc(y).log_().sub_(_LOG_2)
+        if self._boxed.numel():
+            value[..., self._boxed] = self._boxed_terms(z)[0]
+        # -nu z + tau z^2 / 2 = z (pull - nu) / 2
+        pull = torch.addcmul(self._minus_nu, self._tau, z)
+        value.add_((pull + self._minus_nu).mul_(z), alpha=0.5)
+        return value.sum(-1), self._gradient(z, y)
+
+    def gradient(self, z: Tensor) -> Tensor:
+        """See :class:`LogRatio`."""
+        return self._gradient(z, torch.addcmul(self._offset, self._steepness, z))
+
+    def _gradient(self, z: Tensor, y: Tensor) -> Tensor:
+        pull = torch.addcmul(self._minus_nu, self._tau, z)
+        if self._is_far(y):
+            slope = self._force * hazard(y.mul(-_SQRT_2)) / _SQRT_2_OVER_PI
+        else:
+            y = y.clamp_min(-self._end)
+            slope = y.square().neg_().exp_().div_(torch.erfc(y)).mul_(self._force)
+        if self._boxed.numel():
+            slope[..., self._boxed] = self._boxed_terms(z)[1]
+        return slope.add_(pull)
+
+    def _is_far(self, y: Tensor) -> bool:
+        return float(y.amax()) > self._end
+
+    def _boxed_terms(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Log probability and slope of rows with two ends."""
+        low, high = self._lower[..., self._boxed], self._upper[..., self._boxed]
+        z, sd = z[..., self._boxed], self._scale[..., self._boxed]
+        value, first, _, _ = interval_derivatives(
+            (low - z) / sd, (high - z) / sd, (high - low) / sd
+        )
+        return value, -first / sd
+
+
+class MergedLogRatio:
+    """The log ratio of rows with several answers to their Gaussian sites."""
+
+    def __init__(self, factors: MergedBoxFactors, nu: Tensor, tau: Tensor) -> None:
+        self._factors, self._nu, self._tau = factors, nu, tau
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`LogRatio`."""
+        value, slope, _ = self._factors.log_prob(z)
+        site = (0.5 * self._tau * z - self._nu) * z
+        return (value + site).sum(-1), slope + self._tau * z - self._nu
+
+    def gradient(self, z: Tensor) -> Tensor:
+        """See :class:`LogRatio`."""
+        return self(z)[1]
+
+
+_FEWEST_STEPS = 4
+
+
+def _split(draws: Tensor) -> Tensor:
+    """Halves of each chain as chains of their own; an odd middle step is left out."""
+    if draws.dim() < 2 or draws.shape[0] < _FEWEST_STEPS:
+        raise ValueError(
+            "draws must be num_steps x num_chains x batch_shape with at least "
+            f"{_FEWEST_STEPS} steps, not {tuple(draws.shape)}"
+        )
+    half = draws.shape[0] // 2
+    return torch.cat([draws[:half], draws[-half:]], dim=1)
+
+
+def _variances(chains: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Chains less their means; ``W`` within them and pooled ``var+`` (eq. 1 to 3)."""
+    steps = chains.shape[0]
+    means = chains.mean(dim=0)
+    centred = chains - means
+    within = centred.square().sum(dim=0).mean(dim=0) / (steps - 1)
+    return centred, within, within * ((steps - 1) / steps) + means.var(dim=0)
+
+
+def split_r_hat(draws: Tensor) -> Tensor:
+    r"""The potential scale reduction :math:`\hat R` of split chains.
+
+    :math:`\hat R = \sqrt{\widehat{var}^+ / W}`, with :math:`W` the variance within the
+    halves of the chains and :math:`\widehat{var}^+` that of all draws (eq. 1 to 4). It
+    is near 1 for chains that agree, infinite where no half of a chain moves but they
+    differ, NaN where all draws are equal.
+
+    Raises:
+        ValueError: On fewer than four steps.
+    """
+    _, within, total = _variances(_split(draws))
+    return (total / within).sqrt()
+
+
+def _autocovariance(centred: Tensor, lag: int) -> Tensor:
+    """Averaged over chains, biased (divided by the number of steps)."""
+    steps, chains = centred.shape[:2]
+    product = centred[: steps - lag] * centred[lag:]
+    return product.sum(dim=(0, 1)) / (steps * chains)
+
+
+def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Tensor:
+    """Sum of Geyer's initial monotone sequence; all of ``num_quantities``.
+
+    Lag by lag, because chains that mix need few: quantities that have seen a negative
+    pair are dropped once they are half of what is left.
+    """
+    steps = centred.shape[0]
+    time = torch.full_like(total, -1.0)
+    smallest = torch.full_like(total, torch.inf)
+    going = torch.arange(total.shape[0], device=total.device)
+    for lag in range(0, steps - 1, 2):
+        # rho_t = 1 - (W - gamma_t) / var+, and rho_0 = 1.
+        odd = 1 - (within - _autocovariance(centred, lag + 1)) / total
+        even = 1 - (within - _autocovariance(centred, lag)) / total if lag else 1.0
+        pair = even + odd
+        smallest = torch.minimum(smallest, pair)
+        # Once negative, the smallest stays so.
+        ended = ~(smallest >= 0)
+        time[going] += 2 * smallest.masked_fill(ended, 0.0)
+        if 2 * int(ended.sum()) >= len(going):
+            kept = ~ended
+            going, centred = going[kept], centred[..., kept]
+            within, total, smallest = within[kept], total[kept], smallest[kept]
+        if not len(going):
+            break
+    return time
+
+
+def effective_sample_size(draws: Tensor) -> Tensor:
+    r"""Number of independent draws that would give the mean the same variance.
+
+    With :math:`M` split chains of :math:`N` steps, mean autocovariance
+    :math:`\gamma_t` and :math:`\rho_t = 1 - (W - \gamma_t) / \widehat{var}^+`
+    (eq. 10), the size is :math:`N M / \tau` with
+    :math:`\tau = -1 + 2 \sum_k \min_{j \le k} P_j` over the pairs
+    :math:`P_k = \rho_{2k} + \rho_{2k+1}` before the first negative one (eq. 11 to 13;
+    Geyer's initial monotone sequence). It exceeds the number of draws where chains
+    alternate; :math:`\tau` is kept above :math:`1 / \log_{10}(N M)`, as in the paper's
+    implementations. It is NaN where all draws are equal.
+
+    Raises:
+        ValueError: On fewer than four steps.
+    """
+    chains = _split(draws)
+    batch_shape, count = chains.shape[2:], chains.shape[0] * chains.shape[1]
+    centred, within, total = _variances(chains.reshape(*chains.shape[:2], -1))
+    time = _autocorrelation_time(centred, within, total)
+    shortest = 1 / torch.log10(time.new_tensor(float(count)))
+    size = count / torch.maximum(time, shortest)
+    # Equal draws have no variance to compare.
+    return size.masked_fill(total.isnan() | (total == 0), torch.nan).view(batch_shape)
+
 
 # With many short chains this already means that a chain forgets its start many times
 # within its run; it leaves R-hat's own noise, of order 1 / (steps sqrt(chains)), room.
@@ -79,17 +297,12 @@ _LENGTH_FACTOR = 1.5
 
 @dataclass(frozen=True)
 class LatentDraws:
-    """Draws of the latent rows, and what the sampler knows of them.
+    """Draws of latent rows, ``num_draws x batch_shape x m``, thinned from all chains.
 
-    Attributes:
-        draws: ``num_draws x batch_shape x m``, evenly thinned from all chains.
-        acceptance_rate: ``batch_shape``, mean acceptance probability.
-        r_hat: ``batch_shape``, split R-hat of the worst row over the whole run.
-        effective_sample_size: ``batch_shape``, of the worst row's mean, before
-            thinning.
-        num_steps: Steps of each chain after warm-up.
-        num_kicks: Gradients of the ratio in each step.
-        converged: Whether every element of the batch has :func:`reached` its targets.
+    Of each element of the batch: the mean acceptance probability, and R-hat and
+    effective sample size of the worst row before thinning. ``num_steps`` are those of a
+    chain after warm-up, ``num_kicks`` the gradients in each; ``converged`` says whether
+    every element has :func:`reached` its targets.
     """
 
     draws: Tensor
@@ -276,22 +489,14 @@ def sample_latent(
 ) -> LatentDraws:
     r"""Exact draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
-    All chains start at the mean of the Gaussian. Warm-up adds kicks to the quarter-turn
-    trajectory until 80 % of the proposals are accepted and then leaves them. The first
-    run has half as many steps again as independent transitions would need. It doubles
-    until the worst row has ``num_draws`` effective draws and an R-hat of at most 1.05,
-    or ``max_doublings`` are spent or would not be enough.
-
-    Args:
-        log_ratio: It must own what it returns.
-        mean: :math:`\mu`, ``batch_shape x m``.
-        root: :math:`H`, ``batch_shape x m x k``; :math:`H H'` may be singular.
-        num_draws: How many draws to return.
-        generator: Source of randomness; None for torch's own.
-        num_chains: How many chains run side by side; by default one for each 16 draws,
-            at least 32 and at most 256. Fewer cost more per draw, more leave each too
-            short to tell whether it mixed.
-        max_doublings: How often the run may double.
+    All chains start at the mean, ``batch_shape x m``; the root ``H``, ``batch_shape x m
+    x k``, may have any rank. Warm-up adds kicks to the quarter-turn trajectory until 80
+    % of the proposals are accepted and then leaves them. The first run has half as many
+    steps again as independent transitions would need. It doubles until the worst row
+    has ``num_draws`` effective draws and an R-hat of at most 1.05, or ``max_doublings``
+    are spent or would not be enough. By default there is a chain for each 16 draws, at
+    least 32 and at most 256: fewer cost more per draw, more leave each too short to
+    tell whether it mixed.
     """
     if num_chains is None:
         num_chains = min(256, max(32, num_draws // 16))

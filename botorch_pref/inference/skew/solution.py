@@ -18,20 +18,18 @@ from botorch_pref.inference.engine import (
     UtilityPrior,
     WarmStart,
     in_double,
+    not_finite,
 )
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.inference.skew.posterior import (
+    BoxProblem,
     ContinuedDraws,
     SkewResult,
     SkewTangent,
     continue_draws,
-    exact_log_evidence,
-    skew_gaussian,
-    skew_mixture,
 )
-from botorch_pref.likelihoods.box_factors import BoxFactors, MergedBoxFactors
-from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.factors import BoxFactors, Factors, MergedBoxFactors
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.gaussian import Moments
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
@@ -80,27 +78,23 @@ class SkewSolution(Solution[PosteriorTerms]):
         """See base class; estimated from draws with ``exact_evidence``."""
         if not self.engine.exact_evidence:
             return self.approximation.log_evidence
-        evidence = exact_log_evidence(
-            *self._given,
-            self.approximation,
-            self.sampled,
-            self.engine.generator(self.prior.mean),
+        generator = self.engine.generator(self.prior.mean)
+        evidence = self._problem.log_evidence(
+            self.approximation, self.sampled, generator
         )
         return evidence.to(self.prior.covar)
 
     @property
-    def _given(self) -> tuple[Tensor, Tensor, BoxFactors | MergedBoxFactors]:
+    def _problem(self) -> BoxProblem:
         _, mean, covar = self.prior.in_double()
-        return covar, mean, in_double(self.factors)
+        return BoxProblem(covar, mean, in_double(self.factors))
 
     @cached_property
     def sampled(self) -> SkewResult:
         """Draws of chains of their own."""
-        return skew_gaussian(
-            *self._given,
-            self.approximation,
-            self.engine.num_draws,
-            self.engine.generator(self.prior.mean),
+        generator = self.engine.generator(self.prior.mean)
+        return self._problem.sample(
+            self.approximation, self.engine.num_draws, generator
         )
 
     @cached_property
@@ -108,7 +102,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         """The draws that prediction uses: continued ones where there are enough."""
         if self.found is not None or self.start is None or self.start.draws is None:
             return self.sampled
-        return skew_mixture(*self._given, *self.start.draws)
+        return self._problem.mixture(*self.start.draws)
 
     @cached_property
     def terms(self) -> PosteriorTerms:
@@ -140,10 +134,11 @@ class SkewSolution(Solution[PosteriorTerms]):
         """See base class."""
         failures = () if self.found is None else self.found.failures
         known = vars(self)
-        if self.engine.exact_evidence and "log_evidence" in known:
-            failures += self.evidence_failures(self.log_evidence)
-        if "mixture" in known:
-            failures += self.weight_failures(self.mixture.weights)
+        exact = self.engine.exact_evidence and "log_evidence" in known
+        failures += not_finite(
+            self.log_evidence if exact else None,
+            self.mixture.weights if "mixture" in known else None,
+        )
         sampled = known.get("sampled")
         if sampled is None or sampled.latent.converged:
             return failures

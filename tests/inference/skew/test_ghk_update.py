@@ -8,7 +8,7 @@ import torch
 
 from botorch_pref.inference.ep import assumed_density_sites
 from botorch_pref.inference.skew.posterior import ghk_update
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg import pair_rows
 from botorch_pref.numerics.normal import sample_truncated_normal
 

@@ -12,7 +12,7 @@ from gpytorch.distributions import MultivariateNormal
 from truths.engines import expectation_propagation
 
 from botorch_pref.feedback import Comparisons, Validity
-from botorch_pref.inference.skew.posterior import exact_log_evidence, skew_gaussian
+from botorch_pref.inference.skew.posterior import BoxProblem
 from botorch_pref.likelihoods import AffineProbitLikelihood, PairwiseProbitLikelihood
 from botorch_pref.likelihoods.factors import joint_factors
 
@@ -59,7 +59,7 @@ def factors_of(blocks):
 def solve(covar, mean, factors, draws=DRAWS, seed=0):
     approximation = expectation_propagation(covar, mean, factors)
     generator = torch.Generator().manual_seed(seed)
-    result = skew_gaussian(covar, mean, factors, approximation, draws, generator)
+    result = BoxProblem(covar, mean, factors).sample(approximation, draws, generator)
     return approximation, result
 
 
@@ -80,8 +80,8 @@ def accepted_draws(covar, mean, factors, count=400_000):
 def test_posterior_agrees_with_rejection_from_the_prior(blocks) -> None:
     covar, factors = kernel(), factors_of(blocks())
     factors.lower, factors.upper = factors.lower.detach(), factors.upper.detach()
-    _, result = solve(covar, MEAN, factors)
-    f, v, _ = accepted_draws(covar, MEAN, factors)
+    approximation, result = solve(covar, MEAN, factors)
+    f, v, probability = accepted_draws(covar, MEAN, factors)
     assert result.latent.converged
     error = 4.5 * math.sqrt(1 / len(f) + 1 / DRAWS)
     # The truncated v: mean, deviation, and never outside of its box.
@@ -107,20 +107,14 @@ def test_posterior_agrees_with_rejection_from_the_prior(blocks) -> None:
     exact = torch.cov(f.mT)
     scale = deviation.unsqueeze(-1) * deviation
     assert float(((total - exact) / scale).abs().max()) < 1.5 * error
-
-
-@each_problem
-def test_exact_evidence_is_the_probability_of_the_answers(blocks) -> None:
-    covar, factors = kernel(), factors_of(blocks())
-    approximation, result = solve(covar, MEAN, factors)
-    got = exact_log_evidence(
-        covar, MEAN, factors, approximation, result, torch.Generator().manual_seed(5)
-    )
-    _, _, probability = accepted_draws(covar, MEAN, factors)
-    error = math.sqrt((1 - probability) / probability / 400_000)
+    # The exact evidence is the probability of the answers.
+    generator = torch.Generator().manual_seed(5)
+    problem = BoxProblem(covar, MEAN, factors)
+    got = problem.log_evidence(approximation, result, generator)
+    sampling = math.sqrt((1 - probability) / probability / 400_000)
     # Importance weights have a relative variance below 0.1 on so few answers.
-    error += math.sqrt(0.1 / DRAWS)
-    assert float(got.detach()) == pytest.approx(math.log(probability), abs=4.5 * error)
+    allowed = 4.5 * (sampling + math.sqrt(0.1 / DRAWS))
+    assert float(got.detach()) == pytest.approx(math.log(probability), abs=allowed)
 
 
 def orthant(covar, noise):
@@ -144,10 +138,7 @@ def test_evidence_and_gradient_of_an_orthant_in_closed_form() -> None:
     values, gradients = [], []
     for seed in range(16):
         approximation, result = solve(covar, mean, factors, draws=4_096, seed=seed)
-        value = exact_log_evidence(
-            covar,
-            mean,
-            factors,
+        value = BoxProblem(covar, mean, factors).log_evidence(
             approximation,
             result,
             torch.Generator().manual_seed(100 + seed),
@@ -170,27 +161,6 @@ def test_evidence_and_gradient_of_an_orthant_in_closed_form() -> None:
         assert bool(((got.mean(0) - expected).abs() <= error).all())
         # And the error is small enough that a missing term would show.
         assert float(error.max()) < 0.1 * float(expected.abs().max())
-
-
-def test_one_row_in_closed_form() -> None:
-    """The value is log Phi((m_1 - m_0) / s); its gradient in the mean follows."""
-    likelihood, block = comparisons([[1, 0]])
-    mean = MEAN.clone().requires_grad_()
-    covar = kernel()
-    variance = covar[0, 0] - 2 * covar[0, 1] + covar[1, 1] + 2 * NOISE
-    want = torch.special.log_ndtr((mean[1] - mean[0]) / variance.sqrt())
-    (exact,) = torch.autograd.grad(want, mean)
-    factors = likelihood.factors(block, 4)
-    approximation, result = solve(covar, mean, factors)
-    got = exact_log_evidence(
-        covar, mean, factors, approximation, result, torch.Generator().manual_seed(1)
-    )
-    (gradient,) = torch.autograd.grad(got, mean)
-    error = 4.5 / math.sqrt(DRAWS)
-    assert float(got.detach()) == pytest.approx(float(want.detach()), abs=error)
-    # w is (v - m) / s^2 with v a half normal: its deviation is below 1 / s.
-    tolerance = error / float(variance.sqrt())
-    torch.testing.assert_close(gradient, exact, rtol=0, atol=tolerance)
 
 
 def test_density_is_that_of_the_unified_skew_normal() -> None:
@@ -233,8 +203,8 @@ def test_one_tie_in_closed_form() -> None:
     block = Comparisons(None, torch.tensor([[1, 0]]))
     factors = likelihood.factors(block, 4)
     approximation, result = solve(covar, MEAN, factors)
-    got = exact_log_evidence(
-        covar, MEAN, factors, approximation, result, torch.Generator().manual_seed(1)
+    got = BoxProblem(covar, MEAN, factors).log_evidence(
+        approximation, result, torch.Generator().manual_seed(1)
     )
     gradients = torch.autograd.grad(got, raws)
     assert float(got.detach()) == pytest.approx(
@@ -252,8 +222,8 @@ def test_batches_have_their_own_posteriors() -> None:
     means = torch.stack([MEAN, -2 * MEAN])
     covar = kernel().expand(2, 4, 4)
     approximation, result = solve(covar, means, factors)
-    evidence = exact_log_evidence(
-        covar, means, factors, approximation, result, torch.Generator().manual_seed(1)
+    evidence = BoxProblem(covar, means, factors).log_evidence(
+        approximation, result, torch.Generator().manual_seed(1)
     )
     for i in range(2):
         f, _, probability = accepted_draws(kernel(), means[i], factors)

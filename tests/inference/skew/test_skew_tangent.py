@@ -8,8 +8,8 @@ from torch import Tensor
 from truths.engines import expectation_propagation
 
 from botorch_pref.inference.gaussian import GaussianTangent
-from botorch_pref.inference.skew.posterior import SkewResult, SkewTangent, skew_gaussian
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.inference.skew.posterior import BoxProblem, SkewResult, SkewTangent
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg import pair_rows
 
 DOUBLE = torch.float64
@@ -47,7 +47,7 @@ def solve(
     with torch.no_grad():
         result = expectation_propagation(covar, mean, boxes)
         generator = torch.Generator().manual_seed(3)
-        draws = skew_gaussian(covar, mean, boxes, result, num_draws, generator)
+        draws = BoxProblem(covar, mean, boxes).sample(result, num_draws, generator)
         a, r = dense(boxes), boxes.variance
         centre = mean @ a.T
         gamma = a @ covar @ a.T + torch.diag(r)

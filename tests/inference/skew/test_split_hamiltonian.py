@@ -5,8 +5,11 @@ import math
 import pytest
 import torch
 
-from botorch_pref.inference.skew.evidence import box_log_ratio
-from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
+from botorch_pref.inference.skew.sampler import (
+    LatentDraws,
+    box_log_ratio,
+    sample_latent,
+)
 from botorch_pref.numerics.normal import interval_derivatives, sample_truncated_normal
 
 INF = math.inf
@@ -120,43 +123,6 @@ def test_three_rows_against_rejection(rank) -> None:
         assert float((mine.mean() - theirs.mean()).abs()) < 5 * float(error)
 
 
-def gibbs(covariance, num_steps, num_chains, seed):
-    """Sweeps over the rows of ``v >= 0`` by inversion; the first tenth is left out."""
-    precision = torch.linalg.inv(covariance)
-    scale = precision.diagonal().rsqrt()
-    weights = -precision * scale.square().unsqueeze(-1)
-    weights.fill_diagonal_(0.0)
-    generator = seeded(seed)
-    state = torch.ones(len(covariance), num_chains, dtype=torch.float64)
-    draws = []
-    for _ in range(num_steps):
-        for i in range(len(state)):
-            mean = weights[i] @ state
-            uniform = 1 - torch.rand(
-                num_chains, generator=generator, dtype=torch.float64
-            )
-            mass = torch.special.ndtr(mean / scale[i])
-            state[i] = mean - scale[i] * torch.special.ndtri(uniform * mass)
-        draws.append(state.mT.clone())
-    return torch.cat(draws[num_steps // 10 :])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.02, 0.5])
-def test_twenty_rows_against_gibbs(noise) -> None:
-    root = torch.randn(20, 20, generator=seeded(5), dtype=torch.float64) / 20**0.5
-    variance = torch.full((20,), noise, dtype=torch.float64)
-    lower, upper = torch.zeros_like(variance), torch.full_like(variance, INF)
-    covariance = root @ root.mT + torch.diag(variance)
-    truth = gibbs(covariance, 400, 512, 6)
-    result = sample_boxes(root, variance, lower, upper, 20_000)
-    assert result.converged
-    assert float(result.acceptance_rate) > 0.6
-    boxed = sample_truncated_normal(result.draws, variance, lower, upper, seeded(7))
-    # Gibbs: 512 independent chains, each worth at least four draws of its 360 sweeps.
-    assert_same_moments(boxed, truth, 10_000, 4 * 512)
-
-
 def test_far_from_the_prior() -> None:
     """An answer 30 deviations away from what the prior expects."""
     variance, lower, upper = tensor([1.0]), tensor([30.0]), tensor([INF])
@@ -188,14 +154,6 @@ def sample_terms(terms, num_draws, seed=0, **options) -> LatentDraws:
     return sample_latent(
         ratio, mean, half, num_draws=num_draws, generator=seeded(seed), **options
     )
-
-
-@pytest.mark.slow
-def test_same_seed_same_draws() -> None:
-    terms = correlated_problem()
-    first, second = (sample_terms(terms, 500, seed=3).draws for _ in range(2))
-    assert torch.equal(first, second)
-    assert not torch.equal(first, sample_terms(terms, 500, seed=4).draws)
 
 
 @pytest.mark.slow
@@ -244,17 +202,3 @@ def test_a_missed_target_is_said() -> None:
     assert not result.converged
     reached = (result.effective_sample_size >= 200) & (result.r_hat <= 1.05)
     assert not reached
-
-
-@pytest.mark.slow
-def test_the_reported_size_is_that_of_the_mean() -> None:
-    """Means of independent runs scatter as the effective sample size says."""
-    # One problem sixty times: the elements of a batch share no random number.
-    terms = [term.expand(60, *term.shape) for term in correlated_problem()]
-    runs = sample_terms(terms, 256, num_chains=32)
-    means = runs.draws.mean(0)
-    deviation = runs.draws.flatten(end_dim=1).std(0)
-    worth = (deviation / means.std(0)).square()
-    # 256 thinned draws; 60 means give their variance to within 2.7 * 18 %.
-    assert float(worth.min()) > 256 * 0.5 / 1.5
-    assert bool((runs.effective_sample_size >= 256).all())

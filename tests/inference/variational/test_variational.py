@@ -38,7 +38,7 @@ ANSWERS = {
     "all": [Comparisons(PAIRS), SETS, ORDERS],
 }
 each_answers = pytest.mark.parametrize("blocks", ANSWERS.values(), ids=ANSWERS.keys())
-each_scale = pytest.mark.parametrize("scale", [0.5, 4.0, 1000.0])
+each_scale = pytest.mark.parametrize("scale", [0.5, 1000.0])
 
 
 def covariance(scale=4.0, points=POINTS):
@@ -132,35 +132,6 @@ def test_the_fixed_point_is_that_of_algorithm_1(blocks, scale) -> None:
     torch.testing.assert_close(mu, next_mu, **close)
     torch.testing.assert_close(s, next_s, **close)
     torch.testing.assert_close(result.log_evidence, value, rtol=1e-9, atol=1e-9)
-
-
-@each_answers
-def test_the_bound_is_the_expectation_of_equation_14(blocks) -> None:
-    """By quadrature of log prior - log q + sum of the quadratic bounds over q."""
-    covar = covariance()
-    result = variational(covar, MEAN, factors_of(blocks))
-    mu, s = posterior(covar, MEAN, result)
-    # Quadratic in f: two nodes a dimension are exact.
-    x, w = (torch.tensor(t) for t in np.polynomial.hermite_e.hermegauss(3))
-    grid = torch.cartesian_prod(*[x] * N)
-    weight = torch.cartesian_prod(*[w / w.sum()] * N).prod(-1)
-    f = mu + grid @ torch.linalg.cholesky(s).mT
-
-    def log_normal(f, mean, c):
-        return torch.distributions.MultivariateNormal(mean, c).log_prob(f)
-
-    total = log_normal(f, MEAN, covar) - log_normal(f, mu, s)
-    for stage in stages_of(blocks):
-        if len(stage) == 2:
-            y = f[:, stage[0]] - f[:, stage[1]]
-            xi = (weight * y.square()).sum().sqrt()
-            total += logsigmoid(xi) + (y - xi) / 2 - lam(xi) * (y**2 - xi**2)
-        else:
-            alpha, xi = bouchard_alpha(mu[stage], s.diagonal()[stage])
-            y = f[:, stage] - alpha
-            bound = logsigmoid(xi) - (y + xi) / 2 - lam(xi) * (y**2 - xi**2)
-            total += f[:, stage[0]] - alpha + bound.sum(-1)
-    torch.testing.assert_close(result.log_evidence, (weight * total).sum())
 
 
 @each_answers

@@ -19,7 +19,7 @@ from botorch_pref.likelihoods import (
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
 )
-from botorch_pref.likelihoods.box_factors import CorrelatedBoxFactors
+from botorch_pref.likelihoods.factors import CorrelatedBoxFactors
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from torch.special import log_ndtr
 
 from botorch_pref.errors import InferenceWarning
 from botorch_pref.likelihoods import DensityFactors
-from botorch_pref.likelihoods.box_factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.likelihoods.logit import LogitFactors
 from botorch_pref.linalg import pair_rows, point_rows
 from botorch_pref.linalg.sparse_design import row_groups

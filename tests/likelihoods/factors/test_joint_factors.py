@@ -6,8 +6,7 @@ from truths.answer_probabilities import PAIR
 
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseLogitLikelihood
-from botorch_pref.likelihoods.box_factors import BoxFactors
-from botorch_pref.likelihoods.factors import JointFactors, joint_factors
+from botorch_pref.likelihoods.factors import BoxFactors, JointFactors, joint_factors
 
 SECOND_PAIR = torch.tensor([[2, 0]])
 

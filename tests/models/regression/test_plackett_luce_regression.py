@@ -36,7 +36,7 @@ from botorch_pref import (
     VariationalPreferenceGP,
     incumbent,
 )
-from botorch_pref.inference import weight_space as laplace_module
+from botorch_pref.inference import laplace as laplace_module
 from botorch_pref.models.regression import set_folds, stages_of
 
 DOUBLE = torch.float64
