@@ -31,6 +31,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink, ProbitLink
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.models.answers import model_link
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.numerics.argument_ranges import checked_arguments
@@ -366,10 +367,7 @@ class DuelingAcquisition(AcquisitionFunction):
         """
         size = X.shape[-2]
         same, asked = self._split_pending(size)
-        points = X
-        for others in (same, self.X_ref):
-            if others is not None:
-                points = append_points(points, others)
+        points = with_others(X, same, self.X_ref)
         first, second = new_duels(size, points.shape[-2], X.device)
         if asked is None:
             posterior = self._posterior(points)
@@ -406,7 +404,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     def _awaiting(self, points: Tensor, asked: Tensor, size: int) -> Posterior:
         """Joint posterior once the open questions of ``size`` options are answered."""
-        posterior = self._posterior(append_points(points, asked))
+        posterior = self._posterior(with_others(points, asked))
         start, stop = points.shape[-2], points.shape[-2] + asked.shape[-2]
         options = torch.arange(start, stop, device=points.device).view(-1, size)
         first, second = torch.triu_indices(size, size, offset=1, device=points.device)
@@ -455,6 +453,12 @@ def duel_mixtures(
     return means.movedim(-1, 1), variance.movedim(-1, 0)
 
 
+def with_others(X: Tensor, *others: Tensor | None) -> Tensor:
+    """New points and then those others that there are, batches broadcast."""
+    given = [points for points in others if points is not None]
+    return join_rows([X, *given], along=-2) if given else X
+
+
 def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Positions of the challengers and opponents of every duel of a new point.
 
@@ -466,10 +470,3 @@ def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, T
     first, second = torch.triu_indices(total, total, offset=1, device=device)
     new = first < num_new
     return first[new], second[new]
-
-
-def append_points(X: Tensor, others: Tensor) -> Tensor:
-    """Points and others, batches broadcast, ``batch_shape x (q + n) x d``."""
-    batch_shape = torch.broadcast_shapes(X.shape[:-2], others.shape[:-2])
-    parts = [points.expand(*batch_shape, *points.shape[-2:]) for points in (X, others)]
-    return torch.cat(parts, dim=-2)

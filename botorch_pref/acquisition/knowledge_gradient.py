@@ -9,10 +9,10 @@ from torch import Tensor
 
 from botorch_pref.acquisition.base import (
     DuelingAcquisition,
-    append_points,
     duel_mixtures,
     observed_points,
     points_of,
+    with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.likelihoods import DuelLink
@@ -76,7 +76,7 @@ class DuelingKG(DuelingAcquisition):
         self._foresee_answers(link)
 
     def _posterior(self, points: Tensor) -> Posterior:
-        return self.model.posterior(append_points(points, self.choices))
+        return self.model.posterior(with_others(points, self.choices))
 
     def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor

@@ -14,12 +14,12 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
-    append_points,
     champion,
     incumbent,
     new_duels,
     observed_points,
     takes_points,
+    with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.errors import FeedbackError
@@ -479,10 +479,7 @@ class DistinctOptions(WrappedAcquisition):
 
     def _nearness(self, X: Tensor) -> Tensor:
         """Sum of the penalties of the pairs that count, ``batch_shape``."""
-        points = X
-        for others in (self.X_pending, self.X_ref):
-            if others is not None:
-                points = append_points(points, others)
+        points = with_others(X, self.X_pending, self.X_ref)
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
         scaled = points / self.smallest_difference
         square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)

@@ -15,12 +15,12 @@ from torch import Generator, Tensor
 from torch.nn import ModuleList
 
 from botorch_pref.acquisition.base import (
-    append_points,
     check_beside,
     incumbent,
     observed_points,
     reference_point,
     takes_points,
+    with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
@@ -118,7 +118,7 @@ class DuelingThompson(AcquisitionFunction):
 
     def _gain(self, X: Tensor, place: int) -> Tensor:
         """Improvement of one point by the draw of its place, ``batch_shape``."""
-        values = self.paths[place](append_points(X, self.X_ref))
+        values = self.paths[place](with_others(X, self.X_ref))
         if self._members:
             values = values[..., self._members[place], :]
         return values[..., 0] - values[..., 1]
@@ -226,7 +226,7 @@ class HallucinatedModel(Model):
         if self._is_skew:
             means, covariance = shared_covariance_mixture(self.model.posterior(X))
             return Moments(means[self._component].unsqueeze(0), covariance)
-        joint = self.model.posterior(append_points(X, self._points))
+        joint = self.model.posterior(with_others(X, self._points))
         means, covariance = shared_covariance_mixture(joint)
         q = X.shape[-2]
         shift = covariance[..., :q, q:] @ self._direction

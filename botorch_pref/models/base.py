@@ -22,6 +22,7 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import SolutionCache
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.models.data import (
     DistinctPoints,
     TrainingSet,
@@ -227,10 +228,7 @@ class UtilityModel(Model, FantasizeMixin):
             A posterior over ``batch_shape x q x 1``.
         """
         X, X_ref = self._check_duels(("X", "X_ref"), X, X_ref)
-        batch = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
-        both = torch.cat(
-            [X.expand(*batch, -1, -1), X_ref.expand(*batch, -1, -1)], dim=-2
-        )
+        both = join_rows([X, X_ref], along=-2)
         return self.make_posterior(contrast(self.moments(both), X.shape[-2]))
 
     def subset_output(self, idcs: list[int]) -> Self:

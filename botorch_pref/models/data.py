@@ -14,6 +14,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback, Rankings, check_index_tensor
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import RowFinder, distinct_rows
 from botorch_pref.posteriors.gaussian import check_finite, check_points
 
@@ -37,15 +38,8 @@ def _distinct_points(datapoints: Tensor) -> DistinctPoints | None:
     """
     if datapoints.dim() > 2 or datapoints.requires_grad:
         return None
-    _, inverse = torch.unique(datapoints, dim=0, return_inverse=True)
-    count = int(inverse.max()) + 1
-    n = datapoints.shape[0]
-    if count == n:
-        return None
-    first = torch.full((count,), n, device=inverse.device)
-    positions = torch.arange(n, device=inverse.device)
-    first = first.scatter_reduce(0, inverse, positions, reduce="amin")
-    return DistinctPoints(first=first, inverse=inverse)
+    distinct = DistinctPoints(*distinct_rows(datapoints))
+    return None if len(distinct.first) == len(datapoints) else distinct
 
 
 def _first_copies(datapoints: Tensor) -> Tensor | None:
@@ -104,10 +98,8 @@ def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
         firsts.append(first)
     if not block.is_counted and all(bool((c == 1).all()) for c in counts):
         return MergedAnswers(block, block, None)
-    batch = torch.broadcast_shapes(*(c.shape[:-1] for c in counts))
-    joined = torch.cat([c.expand(*batch, c.shape[-1]) for c in counts], dim=-1)
     without = replace(block, **dict.fromkeys(map(str, block.counted)))  # type: ignore[type-var]
-    return MergedAnswers(block, without.take(*firsts), joined)
+    return MergedAnswers(block, without.take(*firsts), join_rows(counts))
 
 
 def _table(block: Feedback, columns: tuple[str, ...], places: Tensor | None) -> Tensor:
@@ -183,10 +175,8 @@ class TrainingSet:
     @property
     def comparisons(self) -> Comparisons | None:
         """The block of comparisons, if there is one."""
-        for block in self.feedback:
-            if isinstance(block, Comparisons):
-                return block
-        return None
+        found = (block for block in self.feedback if isinstance(block, Comparisons))
+        return next(found, None)
 
     @cached_property
     def distinct(self) -> DistinctPoints | None:
@@ -225,7 +215,7 @@ class TrainingSet:
     def followed_by(self, more: TrainingSet) -> Self:
         """The same data and more answers, about more points; batch shapes broadcast."""
         more = more.map_tensors(lambda t: t.to(self.datapoints.device))
-        points = _cat_points(self.datapoints, more.datapoints)
+        points = _joined_points(self.datapoints, more.datapoints)
         before = self.datapoints.shape[-2]
         blocks: dict[type[Feedback], Feedback] = {type(b): b for b in self.feedback}
         for block in more.feedback:
@@ -247,11 +237,9 @@ class TrainingSet:
         return type(self)(points, feedback)
 
 
-def _cat_points(first: Tensor, second: Tensor) -> Tensor:
+def _joined_points(first: Tensor, second: Tensor) -> Tensor:
     try:
-        batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-        parts = [t.expand(*batch, *t.shape[-2:]) for t in (first, second)]
-        return torch.cat(parts, dim=-2)
+        return join_rows([first, second], along=-2)
     except RuntimeError as error:
         raise FeedbackError(
             f"Datapoints of shape {tuple(first.shape)} cannot be followed by "

@@ -250,26 +250,6 @@ def test_the_engine_starts_where_it_was() -> None:
         assert fewer[0] < fewer[1]
 
 
-def test_further_sites_have_the_moments_of_their_answer() -> None:
-    """Of the posterior truncated by one probit answer, in closed form."""
-    cell = next(c for c in CELLS if takes(EPPreferenceGP, c))
-    model = made(EPPreferenceGP, [cell])
-    before = model.duel_posterior(LATER[:1], LATER[3:])
-    new = model.condition_on_observations(LATER, torch.tensor([[0, 3]]))
-    mean, s = before.mean.item(), before.variance.item()
-    # The threshold of ties is 0.3, the noise 0.4 for each of the two.
-    scale = math.sqrt(s + 0.8)
-    beta = torch.tensor((mean - 0.3) / scale, dtype=DOUBLE)
-    hazard = (-0.5 * beta.square()).exp() / math.sqrt(2 * math.pi)
-    hazard = hazard / torch.special.ndtr(beta)
-    variance = s - (s / scale) ** 2 * hazard * (hazard + beta)
-    shift = (mean + s / scale * hazard) / variance - mean / s
-    place = len(cell.feedback.pairs)
-    got = torch.stack([part[place] for part in new._cache.start.sites])
-    expected = torch.stack([1 / variance - 1 / s, shift])
-    torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
-
-
 # --- Draws that go on
 
 

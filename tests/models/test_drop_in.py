@@ -36,7 +36,6 @@ from botorch.models.pairwise_gp import (
 )
 from botorch.models.transforms.input import Normalize, OneHotToNumeric
 from botorch.optim import optimize_acqf
-from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths
@@ -125,29 +124,6 @@ def assert_better_than_random(acqf: AcquisitionFunction, q: int) -> Tensor:
     return candidates
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", POSTERIORS)
-def test_a_loop_of_analytic_eubo(cls: Any) -> None:
-    x = points(8)
-    best = utility(x).max().item()
-    for _ in range(3):
-        model = fitted(cls, PreferenceMarginalLogLikelihood, x)
-        acqf = AnalyticExpectedUtilityOfBestOption(pref_model=model)
-        x = torch.cat([x, assert_better_than_random(acqf, q=2)])
-    assert utility(x).max().item() > best
-    model = fitted(cls, PreferenceMarginalLogLikelihood, x)
-    # One comparison point is given, the other chosen.
-    acqf = AnalyticExpectedUtilityOfBestOption(model, previous_winner=x[:1])
-    assert_better_than_random(acqf, q=1)
-
-
-def test_the_same_loop_runs_on_pairwise_gp() -> None:
-    """What is tested above is BoTorch's own usage."""
-    model = fitted(PairwiseGP, PairwiseLaplaceMarginalLogLikelihood, points())
-    acqf = AnalyticExpectedUtilityOfBestOption(pref_model=model)
-    assert_better_than_random(acqf, q=2)
-
-
 def test_laplace_predicts_what_pairwise_gp_does() -> None:
     # Small differences, where PairwiseGP's clamps do not act; equal hyper-parameters.
     x = points()
@@ -160,30 +136,6 @@ def test_laplace_predicts_what_pairwise_gp_does() -> None:
     torch.testing.assert_close(
         actual.covariance_matrix, expected.covariance_matrix, rtol=0, atol=2e-3
     )
-
-
-def test_sampled_eubo_agrees_with_the_analytic_one(model: Any) -> None:
-    sampler = SobolQMCNormalSampler(torch.Size([4096]), seed=0)
-    sampled = qExpectedUtilityOfBestOption(pref_model=model, sampler=sampler)
-    pairs = points(40)[20:].view(10, 2, 3)
-    with torch.no_grad():
-        posterior = model.posterior(pairs)
-        value = sampled(pairs)
-        if isinstance(posterior, GPyTorchPosterior):
-            exact = AnalyticExpectedUtilityOfBestOption(pref_model=model)(pairs)
-        else:
-            # max(a, b) = b + max(a - b, 0), by components.
-            means = posterior.component_means
-            contrast = torch.tensor([1.0, -1.0], dtype=torch.float64)
-            sd = (contrast @ posterior.component_covariance @ contrast).sqrt()
-            delta = means[..., 0] - means[..., 1]
-            ratio = delta / sd
-            density = torch.exp(-0.5 * ratio**2) / (2 * torch.pi) ** 0.5
-            gain = delta * torch.special.ndtr(ratio) + sd * density
-            exact = (means[..., 1] + gain).mean(0)
-    scale = posterior.variance.amax().sqrt().item()
-    # Quasi-random samples do better than this plain standard error.
-    assert (value - exact).abs().max().item() < 3 * scale / 4096**0.5
 
 
 @pytest.mark.parametrize(

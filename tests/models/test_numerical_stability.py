@@ -461,6 +461,54 @@ def test_an_optimiser_that_goes_too_far_sees_a_small_evidence(raw: float) -> Non
             assert all(bool(g.isfinite().all()) for g in gradient if g is not None)
 
 
+@pytest.mark.parametrize("engine", GAUSSIAN)
+@pytest.mark.parametrize("precision", [1e3, 1e4])
+def test_precise_answers_are_found_again_from_another_prior(engine, precision) -> None:
+    """Sites are then so stiff that their rounding hides what steps gain.
+
+    A fit starts from the solution before and may learn so large a precision. A model
+    that does not converge warns, and warnings are errors.
+    """
+    generator = torch.Generator().manual_seed(1)
+    draws = torch.rand(17, generator=generator, dtype=DOUBLE)
+    model = engine(
+        draws[:12].reshape(6, 2),
+        feedback=[Ratings(torch.arange(5), 0.02 + 0.5 * draws[12:])],
+        likelihood=BetaRatingLikelihood(precision=precision, noise=0.4),
+    )
+    for lengthscale in (0.3, 0.1, 1.0, 0.5, 2.0):
+        model.covar_module.base_kernel.lengthscale = lengthscale
+        warm = model.log_evidence().detach()
+        model.set_train_data()
+        # Weights are a difference of numbers 1e4 times as large.
+        assert float(model.log_evidence().detach() - warm) == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("engine", "seed"),
+    [(EP, 0), (LAPLACE, 3)],
+)
+def test_answers_without_noise_fit_by_default(engine, seed) -> None:
+    """No precision is too large for them, but for the prior; warnings are errors."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(25, 1, generator=generator, dtype=DOUBLE)
+    truth = math.sqrt(2) * torch.sin(5 * x.squeeze(-1))
+    rated = torch.special.ndtr(truth / math.sqrt(2))
+    model = engine(x, feedback=[Ratings(torch.arange(25), rated)])
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    assert model.diagnostics()["converged"]
+    posterior = model.posterior(x)
+    off = (posterior.mean.detach() - truth.unsqueeze(-1)).abs()
+    assert float((off / posterior.variance.detach().sqrt()).max()) < 4
+    # For each factor of e in the precision the evidence gains half a nat for each
+    # answer at most, which the exponential prior takes back.
+    precision = model.likelihoods["Ratings"].precision.item()
+    assert 1e4 < precision < 25 / 2 * 3e4
+    # A thousandth of the scale is then as much as anybody can say.
+    assert float(off.max()) < 0.01
+
+
 # --- Weights of features
 
 FEATURES = uniform(12, 3)

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from botorch_pref.acquisition import DuelingThompson
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import Validity
-from botorch_pref.likelihoods import AffineProbitLikelihood
+from botorch_pref.feedback import Strengths, Validity
+from botorch_pref.likelihoods import AffineProbitLikelihood, PairwiseBetaLikelihood
 from botorch_pref.models import (
     EPPreferenceGP,
     FullyBayesianEPPreferenceGP,
@@ -193,17 +193,6 @@ def test_raters_have_the_draws_of_their_posterior(kind: Any, by_features: bool) 
     check_sample(values, posterior.mean, covariance_of(posterior))
 
 
-def test_raters_of_transformed_numbers_are_told_apart() -> None:
-    """Numbers of raters that are scaled into the unit interval are no integers."""
-    bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 50.0]]).double()
-    model = rated(EPPreferenceGP, False, input_transform=Normalize(3, bounds=bounds))
-    raters = torch.tensor([[0.0], [1.0], [2.0], [31.0]]).double()
-    new = at_raters(points(1, 3) / 10, raters)
-    posterior = model.posterior(new)
-    values = samples(model, new, sets=20)
-    check_sample(values, posterior.mean, covariance_of(posterior))
-
-
 # --- The skewness of SkewGP, and what is exact
 
 
@@ -213,27 +202,6 @@ def skewed_model() -> SkewPreferenceGP:
     return answers(
         SkewPreferenceGP, points(6, 1) / 10, feedback=feedback, likelihood=likelihood
     )
-
-
-def test_draws_have_the_skewed_distribution_of_the_posterior() -> None:
-    """Kolmogorov's distance of independent draws exceeds 2 / sqrt(n) in 1 of 1,000.
-
-    Draws of one feature set share its error of the variance, 0.02 of the prior's on
-    average, which moves the distribution function by a tenth of that at most.
-    """
-    model = skewed_model()
-    X = model.train_inputs[0][:2]
-    values, posterior = samples(model, X), model.posterior(X)
-    assert (posterior.skewness.abs() > 0.5).all()
-    third = ((values - values.mean(0)) / values.std(0)).pow(3).mean(0)
-    # The deviation of a third moment is that of a normal, sqrt(15 / n), or a bit more.
-    error = 6 * (15 / len(values)) ** 0.5
-    assert (third - posterior.skewness.squeeze(-1)).abs().max() < error
-    for j in range(2):
-        ordered = values[:, j].sort().values[:: len(values) // 200]
-        reached = (values[:, j].unsqueeze(-1) <= ordered).double().mean(0)
-        expected = posterior.cdf(ordered)[:, j, 0]
-        assert (reached - expected).abs().max() < 2 / len(values) ** 0.5 + 0.002
 
 
 class ExactFeatures(FeatureMap):
@@ -269,6 +237,28 @@ def test_only_the_features_of_the_prior_approximate(
     third = ((values - values.mean(0)) / values.std(0)).pow(3).mean(0)
     error = 6 * (15 / count) ** 0.5
     assert (third - posterior.skewness.squeeze(-1)).abs().max() < error
+
+
+@pytest.mark.slow
+def test_draws_have_the_widened_covariance() -> None:
+    """Of answers that the others hold for unlikely, whose sites have no precision."""
+    X = torch.tensor([[0.1], [0.35], [0.6]], dtype=torch.double)
+    told = Strengths(
+        torch.tensor([[0, 1], [0, 1], [2, 1], [0, 1]]),
+        torch.tensor([0.99, 0.99, 0.7, 0.02]),
+    )
+    model = EPPreferenceGP(
+        X, feedback=[told], likelihood=PairwiseBetaLikelihood(8.0)
+    ).eval()
+    model.covar_module.outputscale = 2.0
+    model.covar_module.base_kernel.lengthscale = 0.4
+    new = torch.tensor([[0.2], [0.5], [1.3]], dtype=torch.double)
+    check_moments(model, new)
+    # What is widened is more than the tolerance of this test.
+    k = model.covar_module(new, X).to_dense()
+    extra = (k @ model.posterior_terms().widening).square().sum(-1)
+    share = extra / model.posterior(new).variance.squeeze(-1)
+    assert float(share.detach().max()) > 0.1
 
 
 # --- BoTorch's Thompson sampling

@@ -121,17 +121,6 @@ def test_simulated_judges_choose_as_often(model) -> None:
     assert float(got.sum()) == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.slow
-def test_the_choice_out_of_two_is_a_duel(model) -> None:
-    X = torch.tensor([[[0.1], [0.5]], [[0.9], [0.4]]], dtype=torch.float64)
-    got = choice_probability(model, X, num_samples=1024)
-    gap = model.duel_posterior(X[:, :1], X[:, 1:])
-    levels = (torch.arange(200, dtype=torch.float64) + 0.5) / 200
-    draws = gap.quantile(levels).view(200, 2)
-    want = torch.special.ndtr(draws / math.sqrt(2 * NOISE)).mean(0)
-    torch.testing.assert_close(got[:, 0], want, rtol=0, atol=4 * 0.5 / 32)
-
-
 def test_it_has_gradients_where_it_is_evaluated(model) -> None:
     X = torch.tensor([[0.1], [0.5], [0.8]], dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(choice_probability(model, X)[1], X)
@@ -238,18 +227,6 @@ def test_the_mean_of_the_likelihood_over_the_posterior(
     torch.testing.assert_close(
         actual.flatten(), torch.stack(expected), rtol=1e-7, atol=1e-9
     )
-
-
-def test_the_probability_of_one_more_answer() -> None:
-    """EP's evidence of one label is exact; two share no information far apart."""
-    for noise in (0.1, 2.0):
-        model = make_model(EPPreferenceGP, noise)
-        far = torch.tensor([[50.0]], dtype=DOUBLE)
-        expected = torch.special.log_ndtr(torch.tensor(0.4 / (3.0 + noise) ** 0.5))
-        actual = log_validity_probability(model, far)[0]
-        torch.testing.assert_close(
-            actual.detach(), expected.double(), atol=1e-7, rtol=0
-        )
 
 
 @pytest.mark.parametrize("kind", TAKING)

@@ -2,12 +2,9 @@
 
 import pytest
 import torch
-from botorch.acquisition import PosteriorMean, qLogExpectedImprovement
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.transforms.input import Normalize
-from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from botorch_pref import (
@@ -136,25 +133,6 @@ def test_t_batches_are_independent(kind: type[PreferenceGP]) -> None:
     assert type(negated) is type(together)
     torch.testing.assert_close(negated.mean, -together.mean)
     torch.testing.assert_close(negated.covariance_matrix, together.covariance_matrix)
-
-
-@pytest.mark.parametrize("kind", ENGINES[1:])
-def test_the_consensus_is_optimised(kind: type[PreferenceGP]) -> None:
-    group = GroupUtility(make_model(kind), RATERS)
-    grid = torch.linspace(0, 1, 201, dtype=DOUBLE)[:, None, None]
-    bounds = torch.tensor([[0.0], [1.0]], dtype=DOUBLE)
-    if kind is SkewPreferenceGP:
-        function = qLogExpectedImprovement(group, best_f=0.0)
-    else:
-        function = PosteriorMean(group)
-    best = function(grid).max().detach()
-    torch.manual_seed(0)
-    _, value = optimize_acqf(function, bounds, q=1, num_restarts=3, raw_samples=16)
-    assert float(value) > float(best) - 1e-4
-    if kind is not SkewPreferenceGP:
-        pair = AnalyticExpectedUtilityOfBestOption(group)
-        X = torch.rand(5, 2, 1, dtype=DOUBLE, generator=torch.manual_seed(0))
-        assert bool((pair(X) > group.posterior(X).mean.amax((-1, -2))).all())
 
 
 def test_the_incumbent_is_a_stimulus_as_it_was_given() -> None:
