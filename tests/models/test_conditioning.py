@@ -123,13 +123,13 @@ def test_a_model_of_nothing_learns_every_kind(engine, cell) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
-@each_engine
 def test_a_model_without_data_keeps_the_tensors_that_it_is_given(
-    engine: type, dtype: torch.dtype
+    dtype: torch.dtype,
 ) -> None:
     """As `PairwiseGP`, by BoTorch's own tests."""
     points, pairs = NEW.to(dtype), torch.tensor([[0, 1], [2, 1]])
-    conditioned = engine().to(dtype).condition_on_observations(points, pairs)
+    empty = EPPreferenceGP().to(dtype)
+    conditioned = empty.condition_on_observations(points, pairs)
     assert conditioned.datapoints is points
     assert conditioned.comparisons is pairs
     more = conditioned.condition_on_observations(points, pairs)
@@ -167,7 +167,7 @@ def test_inputs_are_transformed_in_either_mode(engine, train) -> None:
     torch.testing.assert_close(twice.datapoints, points)
 
 
-SHAPES = [((), (3,)), ((3,), ()), ((2, 1), (3,)), ((2,), (2,))]
+SHAPES = [((), (3,)), ((2, 1), (3,))]
 
 
 @pytest.mark.parametrize(("of_points", "of_answers"), SHAPES)

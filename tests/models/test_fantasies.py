@@ -69,8 +69,9 @@ def answers(utilities: Tensor) -> Tensor:
     return torch.tensor(rows)
 
 
-@pytest.mark.parametrize("q", [2, 3])
-@pytest.mark.parametrize("sampler", [SobolQMCNormalSampler, IIDNormalSampler])
+@pytest.mark.parametrize(
+    ("sampler", "q"), [(SobolQMCNormalSampler, 3), (IIDNormalSampler, 2)]
+)
 @each_engine
 def test_any_sampler_of_utilities_will_do(engine, sampler, q) -> None:
     model = made(engine)

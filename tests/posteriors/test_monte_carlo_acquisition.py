@@ -160,10 +160,11 @@ def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]
 
 
-@pytest.mark.parametrize("q", [1, 3])
-@pytest.mark.parametrize("kind", [SobolQMCNormalSampler, IIDNormalSampler])
+@pytest.mark.parametrize(
+    ("kind", "q"), [(IIDNormalSampler, 1), (SobolQMCNormalSampler, 3)]
+)
 def test_values_are_those_of_independent_samples(
-    model: Model, case: Case, q: int, kind: type[MCSampler]
+    model: Model, case: Case, kind: type[MCSampler], q: int
 ) -> None:
     """Five standard errors of both samples; quasi-random ones do better."""
     X = uniform(4, q, 2, seed=2)
