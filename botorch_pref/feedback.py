@@ -309,10 +309,7 @@ class Feedback(ABC):
 
 
 def _concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:
-    """The answers of one tensor and then those of another, with batches broadcast.
-
-    Along -2 rows of indices are padded with -1 to the longer of the two.
-    """
+    """The answers of two tensors, batches broadcast and sets padded to the longer."""
     if along == -2:
         widest = max(first.shape[-1], second.shape[-1])
         first, second = (
@@ -346,15 +343,12 @@ def _is_not_whole(value: Tensor) -> bool:
 
 
 def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
-    """Checks that a field is a non-empty integer tensor of the right width.
+    """The value of a field of indices as a ``long`` tensor.
 
     Args:
         name: The field in messages, for example ``Comparisons.pairs``.
-        value: What was given.
-        width: The size of the last dimension, or None for a vector of indices.
-
-    Returns:
-        The value as a ``long`` tensor.
+        value: ``batch_shape x m x width`` integers.
+        width: How many indices an answer has, or None for a vector of indices.
 
     Raises:
         FeedbackError: It is something else, or has no rows.
@@ -377,8 +371,8 @@ def check_same_shape(name: str, value: Tensor, expected: torch.Size, of: str) ->
     Args:
         name: The field of the answers, for example ``Ratings.ratings``.
         value: The answers.
-        expected: The shape they must have.
-        of: What that is the shape of, for example ``Ratings.indices``.
+        expected: The shape of the rows.
+        of: The field of the rows, for example ``Ratings.indices``.
 
     Raises:
         FeedbackError: The shapes differ.
@@ -409,10 +403,7 @@ def check_distinct(name: str, pairs: Tensor) -> None:
 
 
 def _integers(name: str, value: object, shape: str, meaning: str) -> Tensor:
-    """Checks that a field is a tensor of integers, and makes it ``long``.
-
-    ``shape`` is without the batch shape, for example ``m x 2``.
-    """
+    """The value of a field of integers as ``long``; shapes are without a batch."""
     if not isinstance(value, Tensor):
         raise FeedbackError(
             f"{name} must be a tensor of integers of shape batch_shape x {shape}, got "
@@ -484,10 +475,7 @@ def _check_padded_sets(name: str, value: object, noun: str) -> None:
 
 
 def _check_unit_interval(name: str, value: object) -> None:
-    """Checks that a field is a floating point tensor strictly inside (0, 1).
-
-    The ends are refused because a Beta density is 0 or infinite there.
-    """
+    """Checks numbers strictly inside (0, 1): a Beta density is 0 or infinite there."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = getattr(value, "dtype", type(value).__name__)
         raise FeedbackError(
@@ -611,8 +599,7 @@ class Choices(Feedback):
     def stages(self) -> Tensor:
         """Every set with the chosen item in front.
 
-        The form that ``Rankings.stages`` has too: in each row the first item was chosen
-        from all items of the row.
+        As in ``Rankings.stages``, the first item of a row was chosen from all of it.
 
         Returns:
             ``batch_shape x m x k`` long: the chosen item, the others in the order of

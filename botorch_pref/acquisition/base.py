@@ -31,7 +31,6 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink, ProbitLink
-from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.models.answers import model_link
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.numerics.argument_ranges import checked_arguments
@@ -455,8 +454,10 @@ def duel_mixtures(
 
 def with_others(X: Tensor, *others: Tensor | None) -> Tensor:
     """New points and then those others that there are, batches broadcast."""
-    given = [points for points in others if points is not None]
-    return join_rows([X, *given], along=-2) if given else X
+    parts = [X, *(points for points in others if points is not None)]
+    batch = torch.broadcast_shapes(*(points.shape[:-2] for points in parts))
+    rows = [points.expand(*batch, *points.shape[-2:]) for points in parts]
+    return torch.cat(rows, dim=-2)
 
 
 def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:

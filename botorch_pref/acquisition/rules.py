@@ -92,12 +92,7 @@ class DuelingEUBO(DifferenceAcquisition):
     itself, the value is that of the better point, and the gradient of :math:`\theta`
     is taken as 0.
 
-    Args:
-        model: See :class:`.DuelingAcquisition`.
-        X_ref: See :class:`.DuelingAcquisition`; None to choose all points.
-
-    Raises:
-        FeedbackError: ``X_ref`` is no such point.
+    The arguments are those of :class:`.DuelingAcquisition`.
     """
 
     def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
@@ -276,12 +271,7 @@ class DuelingTailedEI(DifferenceAcquisition):
     the value falls with the square of :math:`\mu / \tau` instead of exponentially, so
     that an unlikely hump is looked at once little is to be gained elsewhere.
 
-    Args:
-        model: See :class:`.DuelingAcquisition`.
-        X_ref: The reference point, see :class:`.DuelingAcquisition`.
-
-    Raises:
-        FeedbackError: ``X_ref`` is no such point.
+    The arguments are those of :class:`.DuelingAcquisition`; there is a reference.
     """
 
     parts_differ = True

@@ -29,12 +29,11 @@ class DistinctPoints(NamedTuple):
 
 
 def _distinct_points(datapoints: Tensor) -> DistinctPoints | None:
-    """The distinct points of one data set, so that engines work on these only.
+    """The distinct points of one data set, which is all that engines work on.
 
-    Duplicates are legal anyway (nothing is inverted), but cost: 5,000 comparisons of
-    100 items may come as 10,000 datapoints. None where all points are distinct, where
-    there are batches (whose counts would differ), and where each row is to have a
-    gradient of its own.
+    5,000 comparisons of 100 items may come as 10,000 datapoints. None where all points
+    are distinct, where there are batches, whose numbers of them would differ, and where
+    each row is to have a gradient of its own.
     """
     if datapoints.dim() > 2 or datapoints.requires_grad:
         return None
@@ -45,9 +44,8 @@ def _distinct_points(datapoints: Tensor) -> DistinctPoints | None:
 def _first_copies(datapoints: Tensor) -> Tensor | None:
     """The first equal point of each point of a batch, ``batch_shape x n``.
 
-    Answers about either are then about one row. All points stay, for elements of a
-    batch may have different numbers of copies. None where there are no copies, no
-    batch, or each row is to have a gradient of its own.
+    Answers about either are then about one row, and all points stay. None where there
+    are no copies, no batch, or each row is to have a gradient of its own.
     """
     if datapoints.dim() == 2 or datapoints.requires_grad:
         return None
@@ -122,15 +120,9 @@ def _table(block: Feedback, columns: tuple[str, ...], places: Tensor | None) -> 
 class TrainingSet:
     """Validated training data of a model.
 
-    Attributes:
-        datapoints: ``batch_shape x n x d``, floating point; a copy of those given, or
-            these themselves where they require a gradient: with their graph, of which
-            torch sees changes in place.
-        feedback: Blocks of answers, comparisons first, at most one of a kind.
-
-    Raises:
-        FeedbackError: Datapoints of the wrong type or shape or not finite, an index
-            that is out of range, or two blocks of the same kind.
+    ``datapoints`` are ``batch_shape x n x d``: a copy of those given, or these
+    themselves, with their graph, where they require a gradient. ``feedback`` has
+    comparisons first, and at most one block of a kind.
     """
 
     datapoints: Tensor

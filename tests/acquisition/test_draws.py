@@ -217,7 +217,7 @@ def test_they_are_eubo_and_ucb_under_the_draw(model: Model) -> None:
 
 def test_what_it_has_not_is_refused(model: Model) -> None:
     believed = hallucinate(model)
-    with pytest.raises(UnsupportedError, match="without observation noise"):
+    with pytest.raises(UnsupportedError, match="HallucinatedModel gives no answers"):
         believed.posterior(X_REF, observation_noise=True)
     with pytest.raises(UnsupportedError, match="one output"):
         believed.posterior(X_REF, output_indices=[1])
