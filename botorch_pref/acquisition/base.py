@@ -208,12 +208,7 @@ def points_of(model: Model, name: str, points: Tensor) -> Tensor:
 
 
 def reference_point(X_ref: Tensor, model: Model) -> Tensor:
-    """A checked, detached copy of a reference point, ``batch_shape x 1 x d``.
-
-    Args:
-        X_ref: ``d`` or ``batch_shape x 1 x d``.
-        model: The model whose points it is one of.
-    """
+    """A checked, detached copy of a reference, ``batch_shape x 1 x d``, or ``d``."""
     is_vector = isinstance(X_ref, Tensor) and X_ref.dim() == 1
     point = X_ref.unsqueeze(0) if is_vector else X_ref
     point = points_of(model, "X_ref", point)
@@ -382,14 +377,7 @@ class DuelingAcquisition(AcquisitionFunction):
         return values.mean(0)
 
     def _split_pending(self, size: int) -> tuple[Tensor | None, Tensor | None]:
-        """Pending options of the same question, and those of open questions.
-
-        Args:
-            size: Number of new options.
-
-        Returns:
-            ``m x d`` and ``k * size x d``; None for none.
-        """
+        """Pending options of the same question, and of open ones of that size."""
         pending = self.X_pending
         if pending is None or self.X_ref is not None or size == 1:
             return pending, None
@@ -440,13 +428,10 @@ class DifferenceAcquisition(DuelingAcquisition):
 def duel_mixtures(
     posterior: Posterior, first: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Distributions of several differences, with the duels before the batch.
+    """Means and variances of several differences, with the duels before the batch.
 
-    There, parameters of a link that differ in the batch broadcast as they should.
-
-    Returns:
-        Means, ``num_components x num_duels x batch_shape``, and the variance within
-        components, ``num_duels x batch_shape``.
+    There, parameters of a link that differ in the batch broadcast as they should. Means
+    are ``num_components x num_duels x batch_shape``.
     """
     means, variance = difference_mixture(posterior, first, second)
     return means.movedim(-1, 1), variance.movedim(-1, 0)
@@ -461,13 +446,7 @@ def with_others(X: Tensor, *others: Tensor | None) -> Tensor:
 
 
 def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Positions of the challengers and opponents of every duel of a new point.
-
-    Args:
-        num_new: Number of new points, which are the first ones.
-        total: Number of points that may meet.
-        device: Of the result.
-    """
+    """Challengers and opponents of every duel of a new point, which come first."""
     first, second = torch.triu_indices(total, total, offset=1, device=device)
     new = first < num_new
     return first[new], second[new]

@@ -114,11 +114,6 @@ class DuelingKG(DuelingAcquisition):
 
 
 def _weighted_mean(weights: Tensor, values: Tensor) -> Tensor:
-    """Mean over components of products, ``num_duels x batch_shape x n``.
-
-    Args:
-        weights: ``num_components x num_duels x batch_shape``.
-        values: ``num_components x batch_shape x n``.
-    """
+    """Mean over components, ``num_duels x batch_shape x n``, which weights begin."""
     total = torch.einsum("sd...,s...n->d...n", weights, values)
     return total / len(values)

@@ -266,11 +266,7 @@ def _check_datapoints(datapoints: Tensor) -> None:
 def collect_feedback(
     comparisons: Tensor | Comparisons | None, feedback: Sequence[Feedback]
 ) -> tuple[Feedback, ...]:
-    """The ``comparisons=`` and ``feedback=`` arguments of a model as one sequence.
-
-    Raises:
-        FeedbackError: One of them is something else, or holds something else.
-    """
+    """The ``comparisons=`` and ``feedback=`` arguments of a model as one sequence."""
     if isinstance(feedback, Feedback) or not isinstance(feedback, Iterable):
         raise FeedbackError(
             f"feedback is one {type(feedback).__name__}; pass a sequence, "
@@ -333,21 +329,11 @@ def replaced_data(
 
 
 class FeedbackDataset(SupervisedDataset):
-    """Datapoints and everything that was said about them.
+    """Datapoints, ``n x d``, and containers of all answers about them.
 
-    What ``RankingDataset`` is for comparisons and rankings, for all containers of
-    `botorch_pref.feedback`. ``Y`` is zero: the answers are in ``feedback``.
-
-    Args:
-        datapoints: ``n x d``.
-        feedback: Containers whose indices point into ``datapoints``, at most one of a
-            kind.
-        feature_names: ``d`` names.
-        outcome_names: The name of the utility, in a list.
-        raters: ``n`` numbers of who met each datapoint, where that is to count.
-
-    Raises:
-        FeedbackError: Datapoints or answers that cannot mean anything.
+    ``RankingDataset`` has comparisons and rankings alone. ``Y`` is zero: the answers
+    are in ``feedback``. ``raters`` are ``n`` numbers of who met each datapoint, where
+    that is to count.
     """
 
     def __init__(
@@ -386,14 +372,9 @@ class FeedbackDataset(SupervisedDataset):
     __hash__ = None  # type: ignore[assignment]
 
     def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> Self:
-        """Copy of the data set.
+        """Copy of the data set, with ``deepcopy`` also of its tensors.
 
-        Args:
-            deepcopy: Whether to copy the tensors too.
-            mask: None: answers connect datapoints, so that none can be left out.
-
-        Raises:
-            UnsupportedFeedbackError: There is a mask.
+        A mask is refused: answers connect datapoints, so that none can be left out.
         """
         if mask is not None:
             raise UnsupportedFeedbackError(
@@ -428,10 +409,6 @@ def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
 
     ``Y`` of a ``RankingDataset`` holds the rank of each item, 0 for the best: two items
     give comparisons, more give one block of ``Rankings``.
-
-    Raises:
-        UnsupportedFeedbackError: Another data set than a ``FeedbackDataset`` or
-            BoTorch's ``RankingDataset``, or equal ranks among three and more.
     """
     if isinstance(training_data, FeedbackDataset):
         return {"datapoints": training_data.points, "feedback": training_data.feedback}

@@ -135,11 +135,7 @@ def rater_covar_module(
 def at_raters(X: Tensor, raters: Tensor) -> Tensor:
     """Every stimulus as every rater meets it, ``batch_shape x (q R) x (d + r)``.
 
-    The raters of a stimulus follow each other.
-
-    Args:
-        X: ``batch_shape x q x d`` stimuli.
-        raters: ``R x r``, the columns of each rater; or ``R`` numbers.
+    The raters of a stimulus, ``R x r`` columns or ``R`` numbers, follow each other.
     """
     columns = _columns(raters).to(X)
     shape = (*X.shape[:-1], len(columns))

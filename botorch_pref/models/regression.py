@@ -102,9 +102,6 @@ def set_folds(
     """Random folds of about equal size, on the processor.
 
     The stages of a ranking stay together, and so do equal answers with a count.
-
-    Raises:
-        FeedbackError: There are fewer answers than folds, or fewer than two folds.
     """
     sizes = [block.answer_counts.shape[-1] for block in blocks]
     if not 2 <= num_folds <= sum(sizes):
