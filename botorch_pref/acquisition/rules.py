@@ -271,7 +271,8 @@ class DuelingTailedEI(DifferenceAcquisition):
     the value falls with the square of :math:`\mu / \tau` instead of exponentially, so
     that an unlikely hump is looked at once little is to be gained elsewhere.
 
-    The arguments are those of :class:`.DuelingAcquisition`; there is a reference.
+    ``model`` and ``X_ref``, the reference point, are those of
+    :class:`.DuelingAcquisition`.
     """
 
     parts_differ = True
