@@ -55,11 +55,24 @@ class Feedback(ABC):
     counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {}
 
     def __post_init__(self) -> None:
-        """Copies the tensors; subclasses validate them after it."""
-        for name, value in self._fields().items():
-            if isinstance(value, Tensor):
-                kept = value.clone() if _is_not_whole(value) else value.long().clone()
-                object.__setattr__(self, name, kept)
+        """Copies the tensors and checks all fields, those with counts last."""
+        for name, value in self._tensors().items():
+            kept = value.clone() if _is_not_whole(value) else value.long().clone()
+            object.__setattr__(self, name, kept)
+        self._check()
+        for count, fields in self.counted.items():
+            if count is not None and getattr(self, count) is not None:
+                self._check_counts(count, fields)
+        if not _broadcast(*self._batch_shapes):
+            names = " and ".join(map(self._label, self.index_fields))
+            shapes = " and ".join(str(tuple(shape)) for shape in self._batch_shapes)
+            raise FeedbackError(
+                f"{names} have batch shapes {shapes}, which do not broadcast; give "
+                "both the same, or none."
+            )
+
+    def _check(self) -> None:  # noqa: B027 (a container outside may check by itself)
+        """Checks the fields of answers, whose tensors are copies already."""
 
     @property
     @abstractmethod
@@ -73,15 +86,24 @@ class Feedback(ABC):
 
     @property
     def _batch_shapes(self) -> list[torch.Size]:
-        return [
-            value.shape[: -2 if name in self.wide_fields else -1]
-            for name, value in self._fields().items()
-            if isinstance(value, Tensor)
-        ]
+        return [v.shape[: self._along(n)] for n, v in self._tensors().items()]
+
+    def _along(self, name: str) -> int:
+        """The dimension of a field that counts answers."""
+        return -2 if name in self.wide_fields else -1
+
+    def _label(self, name: str) -> str:
+        return f"{type(self).__name__}.{name}"
 
     def _fields(self) -> dict[str, Any]:
         names = dataclasses.fields(self)  # type: ignore[arg-type]
         return {field.name: getattr(self, field.name) for field in names}
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {n: v for n, v in self._fields().items() if isinstance(v, Tensor)}
+
+    def _replaced(self, fields: Mapping[str, Any]) -> Self:
+        return dataclasses.replace(self, **fields)  # type: ignore[type-var]
 
     @property
     def tables(self) -> dict[str | None, tuple[str, ...]]:
@@ -89,8 +111,8 @@ class Feedback(ABC):
 
         The fields of one table have a row for each answer.
         """
-        tensors = [n for n, v in self._fields().items() if isinstance(v, Tensor)]
-        tables = self.counted or {None: tuple(tensors)}
+        tensors = tuple(self._tensors())
+        tables = self.counted or {None: tensors}
         return {c: names for c, names in tables.items() if names[0] in tensors}
 
     @property
@@ -114,29 +136,38 @@ class Feedback(ABC):
         if given is not None:
             return cast("Tensor", given)
         like: Tensor = getattr(self, fields[0])
-        m = like.shape[-2 if fields[0] in self.wide_fields else -1]
+        m = like.shape[self._along(fields[0])]
         return torch.ones(m, dtype=torch.long, device=like.device)
 
-    def _check_counts(self) -> None:
-        """Checks the counts and makes them ``long``; after the fields of answers."""
-        kind = type(self).__name__
-        for name, fields in self.counted.items():
-            counts = getattr(self, str(name))
-            if counts is None:
-                continue
-            label, of = f"{kind}.{name}", getattr(self, fields[0])
-            if of is None:
-                raise FeedbackError(
-                    f"{label} counts {fields[0]}, of which none are given."
-                )
-            counts = _checked_counts(label, counts)
-            shape = of.shape[: -1 if fields[0] in self.wide_fields else None]
-            if counts.shape[-1:] != shape[-1:] or not _broadcast(counts.shape, shape):
-                raise FeedbackError(
-                    f"{label} has shape {tuple(counts.shape)}, but {kind}.{fields[0]} "
-                    f"has answers of shape {tuple(shape)}: one count an answer."
-                )
-            object.__setattr__(self, str(name), counts)
+    def _check_counts(self, name: str, fields: tuple[str, ...]) -> None:
+        """Checks counts against the answers that they count, and makes them long."""
+        of = getattr(self, fields[0])
+        if of is None:
+            raise FeedbackError(
+                f"{self._label(name)} counts {fields[0]}, of which none are given."
+            )
+        counts = _checked_counts(self._label(name), getattr(self, name))
+        shape = of.shape[: of.dim() + 1 + self._along(fields[0])]
+        if counts.shape[-1:] != shape[-1:] or not _broadcast(counts.shape, shape):
+            raise FeedbackError(
+                f"{self._label(name)} has shape {tuple(counts.shape)}, but "
+                f"{self._label(fields[0])} has answers of shape {tuple(shape)}: one "
+                "count an answer."
+            )
+        object.__setattr__(self, name, counts)
+
+    def _check_pairs(self, name: str) -> None:
+        """Checks a field of pairs of different points."""
+        label = self._label(name)
+        check_distinct(label, check_index_tensor(label, getattr(self, name), width=2))
+
+    def _check_one_each(self, name: str, of: str) -> None:
+        """Checks that a field has one entry for each row of indices."""
+        rows: Tensor = getattr(self, of)
+        wide = of in self.wide_fields
+        label = self._label(of) + (" without its last dimension" if wide else "")
+        expected = rows.shape[:-1] if wide else rows.shape
+        check_same_shape(self._label(name), getattr(self, name), expected, label)
 
     def take(self, *rows: Tensor) -> Self:
         """Some of the answers, with their counts.
@@ -155,7 +186,7 @@ class Feedback(ABC):
                     wide = (slice(None),) * (name in self.wide_fields)
                     value = value[(..., places, *wide)] if size else None
                 taken[name] = value
-        return dataclasses.replace(self, **taken)  # type: ignore[type-var]
+        return self._replaced(taken)
 
     def repeated(self, most: int) -> Self:
         """The same answers without counts, each as many rows as it counts.
@@ -170,7 +201,7 @@ class Feedback(ABC):
             of_all = counts.reshape(-1, counts.shape[-1])
             if bool((of_all != of_all[0]).any()):
                 raise FeedbackError(
-                    f"{type(self).__name__}.{table[0]} differs between elements of the "
+                    f"{self._label(str(table[0]))} differs between elements of the "
                     "batch; this likelihood takes counts that are the same in all."
                 )
             rows.append(of_all[0])
@@ -183,7 +214,7 @@ class Feedback(ABC):
                 "counts."
             )
         places = [torch.arange(len(c)).to(c).repeat_interleave(c) for c in rows]
-        return dataclasses.replace(self, **without).take(*places)  # type: ignore[type-var]
+        return self._replaced(without).take(*places)
 
     def check_indices(self, num_points: int) -> None:
         """Checks that every answer is about one of the ``num_points`` datapoints.
@@ -196,7 +227,7 @@ class Feedback(ABC):
             bad = (indices < (_PADDING if self.padded else 0)) | (indices >= num_points)
             if where := _first(bad):
                 raise FeedbackError(
-                    f"{type(self).__name__}.{name}{where} is "
+                    f"{self._label(name)}{where} is "
                     f"{int(indices[tuple(where)])}, but there are {num_points} "
                     f"datapoints: indices go from 0 to {num_points - 1}."
                 )
@@ -207,11 +238,11 @@ class Feedback(ABC):
         The block itself is returned where the function gives back every tensor that it
         is given, as ``lambda t: t.cuda()`` does on the device.
         """
-        given = {n: v for n, v in self._fields().items() if isinstance(v, Tensor)}
+        given = self._tensors()
         fields = {name: function(value) for name, value in given.items()}
         if all(fields[name] is value for name, value in given.items()):
             return self
-        return dataclasses.replace(self, **fields)  # type: ignore[type-var]
+        return self._replaced(fields)
 
     def shifted(self, offset: int) -> Self:
         """The same answers with every index, but no padding, moved by an offset."""
@@ -227,8 +258,9 @@ class Feedback(ABC):
 
     def _moved(self, place: Callable[[Tensor], Tensor]) -> Self:
         indices = {name: getattr(self, name) for name in self.index_fields}
-        moved = {n: torch.where(v < 0, v, place(v)) for n, v in indices.items()}
-        return dataclasses.replace(self, **moved)  # type: ignore[type-var]
+        return self._replaced(
+            {n: torch.where(v < 0, v, place(v)) for n, v in indices.items()}
+        )
 
     def followed_by(self, other: Self) -> Self:
         """Concatenation of these answers and those of another block.
@@ -259,27 +291,25 @@ class Feedback(ABC):
                 for block, given in zip((self, other), both, strict=True):
                     there = given[fields[0]] is not None
                     given[str(count)] = block._counts(count, fields) if there else None
-        joined = {n: self._joined(n, mine, both[1][n]) for n, mine in both[0].items()}
-        return dataclasses.replace(self, **joined)  # type: ignore[type-var]
+        return self._replaced(
+            {n: self._joined(n, mine, both[1][n]) for n, mine in both[0].items()}
+        )
 
     def _joined(self, name: str, first: Any, second: Any) -> Any:
         if first is None or second is None:
             return second if first is None else first
         if isinstance(first, Tensor):
-            return _concatenated(first, second, -2 if name in self.wide_fields else -1)
+            return _concatenated(first, second, self._along(name))
         if first != second:
             raise FeedbackError(
-                f"{type(self).__name__}.{name} is {first} in one block and {second} in "
+                f"{self._label(name)} is {first} in one block and {second} in "
                 "the other; answers on different scales cannot be one block."
             )
         return first
 
 
 def _concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:
-    """The answers of one tensor and then those of another, with batches broadcast.
-
-    Along -2 rows of indices are padded with -1 to the longer of the two.
-    """
+    """The answers of two tensors, batches broadcast and sets padded to the longer."""
     if along == -2:
         widest = max(first.shape[-1], second.shape[-1])
         first, second = (
@@ -313,15 +343,12 @@ def _is_not_whole(value: Tensor) -> bool:
 
 
 def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
-    """Checks that a field is a non-empty integer tensor of the right width.
+    """The value of a field of indices as a ``long`` tensor.
 
     Args:
         name: The field in messages, for example ``Comparisons.pairs``.
-        value: What was given.
-        width: The size of the last dimension, or None for a vector of indices.
-
-    Returns:
-        The value as a ``long`` tensor.
+        value: ``batch_shape x m x width`` integers.
+        width: How many indices an answer has, or None for a vector of indices.
 
     Raises:
         FeedbackError: It is something else, or has no rows.
@@ -344,8 +371,8 @@ def check_same_shape(name: str, value: Tensor, expected: torch.Size, of: str) ->
     Args:
         name: The field of the answers, for example ``Ratings.ratings``.
         value: The answers.
-        expected: The shape they must have.
-        of: What that is the shape of, for example ``Ratings.indices``.
+        expected: The shape of the rows.
+        of: The field of the rows, for example ``Ratings.indices``.
 
     Raises:
         FeedbackError: The shapes differ.
@@ -376,10 +403,7 @@ def check_distinct(name: str, pairs: Tensor) -> None:
 
 
 def _integers(name: str, value: object, shape: str, meaning: str) -> Tensor:
-    """Checks that a field is a tensor of integers, and makes it ``long``.
-
-    ``shape`` is without the batch shape, for example ``m x 2``.
-    """
+    """The value of a field of integers as ``long``; shapes are without a batch."""
     if not isinstance(value, Tensor):
         raise FeedbackError(
             f"{name} must be a tensor of integers of shape batch_shape x {shape}, got "
@@ -451,10 +475,7 @@ def _check_padded_sets(name: str, value: object, noun: str) -> None:
 
 
 def _check_unit_interval(name: str, value: object) -> None:
-    """Checks that a field is a floating point tensor strictly inside (0, 1).
-
-    The ends are refused because a Beta density is 0 or infinite there.
-    """
+    """Checks numbers strictly inside (0, 1): a Beta density is 0 or infinite there."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = getattr(value, "dtype", type(value).__name__)
         raise FeedbackError(
@@ -511,24 +532,13 @@ class Comparisons(Feedback):
     pair_counts: Tensor | None = None
     tie_counts: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        super().__post_init__()
+    def _check(self) -> None:
         if self.pairs is None and self.ties is None:
             raise FeedbackError(
                 "Comparisons has neither pairs nor ties; leave it out of the feedback."
             )
         for name in self.index_fields:
-            label = f"Comparisons.{name}"
-            value = check_index_tensor(label, getattr(self, name), width=2)
-            check_distinct(label, value)
-        self._check_counts()
-        if not _broadcast(*self._batch_shapes):
-            shapes = " and ".join(str(tuple(shape)) for shape in self._batch_shapes)
-            raise FeedbackError(
-                f"Comparisons.pairs and Comparisons.ties have batch shapes {shapes}, "
-                "which do not broadcast; give both the same, or none."
-            )
+            self._check_pairs(name)
 
     @property
     def index_fields(self) -> tuple[str, ...]:
@@ -569,13 +579,10 @@ class Choices(Feedback):
     _: KW_ONLY
     counts: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        super().__post_init__()
+    def _check(self) -> None:
         _check_padded_sets("Choices.sets", self.sets, "set")
         _integers("Choices.chosen", self.chosen, "m", "indices into datapoints")
-        of = "Choices.sets without items"
-        check_same_shape("Choices.chosen", self.chosen, self.sets.shape[:-1], of)
+        self._check_one_each("chosen", "sets")
         outside = (self.sets != self.chosen.unsqueeze(-1)).all(-1) | (self.chosen < 0)
         if where := _first(outside):
             members = [i for i in self.sets[tuple(where)].tolist() if i >= 0]
@@ -584,7 +591,6 @@ class Choices(Feedback):
                 f"not in its set {members}; give the index into datapoints, not the "
                 "place in the set, or add the item to the set."
             )
-        self._check_counts()
 
     def answers_of_stages(self) -> Tensor:
         """The answer that each row of :meth:`stages` is of, ``m`` long."""
@@ -593,8 +599,7 @@ class Choices(Feedback):
     def stages(self) -> Tensor:
         """Every set with the chosen item in front.
 
-        The form that ``Rankings.stages`` has too: in each row the first item was chosen
-        from all items of the row.
+        As in ``Rankings.stages``, the first item of a row was chosen from all of it.
 
         Returns:
             ``batch_shape x m x k`` long: the chosen item, the others in the order of
@@ -629,11 +634,8 @@ class Rankings(Feedback):
     _: KW_ONLY
     counts: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        super().__post_init__()
+    def _check(self) -> None:
         _check_padded_sets("Rankings.orders", self.orders, "ranking")
-        self._check_counts()
 
     def stages(self) -> Tensor:
         r"""The rankings as choices of the best, the second best and so on.
@@ -690,9 +692,7 @@ class Validity(Feedback):
     indices: Tensor
     valid: Tensor
 
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        super().__post_init__()
+    def _check(self) -> None:
         check_index_tensor("Validity.indices", self.indices, width=None)
         if not isinstance(self.valid, Tensor) or self.valid.dtype != torch.bool:
             kind = getattr(self.valid, "dtype", type(self.valid).__name__)
@@ -700,8 +700,7 @@ class Validity(Feedback):
                 f"Validity.valid must be a tensor of booleans, got {kind}; "
                 "use for example labels == 1."
             )
-        shape = self.indices.shape
-        check_same_shape("Validity.valid", self.valid, shape, "Validity.indices")
+        self._check_one_each("valid", "indices")
 
 
 @dataclass(frozen=True, eq=False)
@@ -726,17 +725,10 @@ class OrdinalRatings(Feedback):
     levels: Tensor
     num_levels: int
 
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        super().__post_init__()
+    def _check(self) -> None:
         check_index_tensor("OrdinalRatings.indices", self.indices, width=None)
         levels = _integers("OrdinalRatings.levels", self.levels, "m", "levels")
-        check_same_shape(
-            "OrdinalRatings.levels",
-            levels,
-            self.indices.shape,
-            "OrdinalRatings.indices",
-        )
+        self._check_one_each("levels", "indices")
         count: object = self.num_levels
         if not isinstance(count, int) or isinstance(count, bool) or count < 2:
             raise FeedbackError(
@@ -771,14 +763,10 @@ class Strengths(Feedback):
     pairs: Tensor
     strengths: Tensor
 
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        super().__post_init__()
-        pairs = check_index_tensor("Strengths.pairs", self.pairs, width=2)
-        check_distinct("Strengths.pairs", pairs)
+    def _check(self) -> None:
+        self._check_pairs("pairs")
         _check_unit_interval("Strengths.strengths", self.strengths)
-        of = "Strengths.pairs without its last dimension"
-        check_same_shape("Strengths.strengths", self.strengths, pairs.shape[:-1], of)
+        self._check_one_each("strengths", "pairs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -800,10 +788,7 @@ class Ratings(Feedback):
     indices: Tensor
     ratings: Tensor
 
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        super().__post_init__()
+    def _check(self) -> None:
         check_index_tensor("Ratings.indices", self.indices, width=None)
         _check_unit_interval("Ratings.ratings", self.ratings)
-        shape = self.indices.shape
-        check_same_shape("Ratings.ratings", self.ratings, shape, "Ratings.indices")
+        self._check_one_each("ratings", "indices")

@@ -130,7 +130,6 @@ class Acquisition:
         level: Whether values of pairs have the mean of the reference besides.
         itself: Value of a duel of a point with itself.
         value: Brute force, of ``truths.duel_values``.
-        estimate: From draws, of ``truths.duel_samples``; None where it is no mean.
         options: Constructor arguments that are its own.
     """
 
@@ -142,7 +141,6 @@ class Acquisition:
     level: bool = False
     itself: float = 0.0
     value: Callable[..., tuple[float, float]] | None = None
-    estimate: Callable[..., tuple[float, float]] | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **kwargs: Any) -> AcquisitionFunction:

@@ -12,7 +12,7 @@ from entries import Acquisition, Case, Cell, Engine, SetCase
 from random_answers import integers, padded, subsets, uniform
 from torch import Generator
 from torch.special import log_ndtr
-from truths import duel_samples, duel_values
+from truths import duel_values
 from truths.answer_probabilities import (
     CUTPOINTS,
     PAIR,
@@ -296,31 +296,28 @@ CHOICES_IN_THE_END = torch.tensor(
 ACQUISITIONS = {
     "DuelingBALD": Acquisition(
         DuelingBALD, pairs=True, linked=True,
-        value=duel_values.information, estimate=duel_samples.information,
+        value=duel_values.information,
     ),
     "DuelingEIIG": Acquisition(
         DuelingEIIG, linked=True, itself=0.1 * math.log(0.5),
         value=duel_values.probable_information(0.1),
-        estimate=duel_samples.probable_information(0.1),
     ),
     "DuelingEIIG, k = 0.5": Acquisition(
         DuelingEIIG, linked=True, itself=0.5 * math.log(0.5), options={"k": 0.5},
         value=duel_values.probable_information(0.5),
-        estimate=duel_samples.probable_information(0.5),
     ),
     "DuelingEUBO": Acquisition(
         DuelingEUBO, pairs=True, power=1, level=True,
-        value=duel_values.improvement, estimate=duel_samples.improvement,
+        value=duel_values.improvement,
     ),
     "DuelingKG": Acquisition(
         DuelingKG, pairs=True, linked=True, power=1,
         options={"choices": CHOICES_IN_THE_END},
         value=duel_values.knowledge(CHOICES_IN_THE_END),
-        estimate=duel_samples.knowledge,
     ),
     "DuelingMUC": Acquisition(
         DuelingMUC, linked=True,
-        value=duel_values.win_variance, estimate=duel_samples.win_variance,
+        value=duel_values.win_variance,
     ),
     "DuelingTailedEI": Acquisition(
         DuelingTailedEI, power=1, value=duel_values.tailed_improvement

@@ -208,12 +208,7 @@ def points_of(model: Model, name: str, points: Tensor) -> Tensor:
 
 
 def reference_point(X_ref: Tensor, model: Model) -> Tensor:
-    """A checked, detached copy of a reference point, ``batch_shape x 1 x d``.
-
-    Args:
-        X_ref: ``d`` or ``batch_shape x 1 x d``.
-        model: The model whose points it is one of.
-    """
+    """A checked, detached copy of a reference, ``batch_shape x 1 x d``, or ``d``."""
     is_vector = isinstance(X_ref, Tensor) and X_ref.dim() == 1
     point = X_ref.unsqueeze(0) if is_vector else X_ref
     point = points_of(model, "X_ref", point)
@@ -366,10 +361,7 @@ class DuelingAcquisition(AcquisitionFunction):
         """
         size = X.shape[-2]
         same, asked = self._split_pending(size)
-        points = X
-        for others in (same, self.X_ref):
-            if others is not None:
-                points = append_points(points, others)
+        points = with_others(X, same, self.X_ref)
         first, second = new_duels(size, points.shape[-2], X.device)
         if asked is None:
             posterior = self._posterior(points)
@@ -385,14 +377,7 @@ class DuelingAcquisition(AcquisitionFunction):
         return values.mean(0)
 
     def _split_pending(self, size: int) -> tuple[Tensor | None, Tensor | None]:
-        """Pending options of the same question, and those of open questions.
-
-        Args:
-            size: Number of new options.
-
-        Returns:
-            ``m x d`` and ``k * size x d``; None for none.
-        """
+        """Pending options of the same question, and of open ones of that size."""
         pending = self.X_pending
         if pending is None or self.X_ref is not None or size == 1:
             return pending, None
@@ -406,7 +391,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     def _awaiting(self, points: Tensor, asked: Tensor, size: int) -> Posterior:
         """Joint posterior once the open questions of ``size`` options are answered."""
-        posterior = self._posterior(append_points(points, asked))
+        posterior = self._posterior(with_others(points, asked))
         start, stop = points.shape[-2], points.shape[-2] + asked.shape[-2]
         options = torch.arange(start, stop, device=points.device).view(-1, size)
         first, second = torch.triu_indices(size, size, offset=1, device=points.device)
@@ -443,33 +428,25 @@ class DifferenceAcquisition(DuelingAcquisition):
 def duel_mixtures(
     posterior: Posterior, first: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Distributions of several differences, with the duels before the batch.
+    """Means and variances of several differences, with the duels before the batch.
 
-    There, parameters of a link that differ in the batch broadcast as they should.
-
-    Returns:
-        Means, ``num_components x num_duels x batch_shape``, and the variance within
-        components, ``num_duels x batch_shape``.
+    There, parameters of a link that differ in the batch broadcast as they should. Means
+    are ``num_components x num_duels x batch_shape``.
     """
     means, variance = difference_mixture(posterior, first, second)
     return means.movedim(-1, 1), variance.movedim(-1, 0)
 
 
-def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Positions of the challengers and opponents of every duel of a new point.
+def with_others(X: Tensor, *others: Tensor | None) -> Tensor:
+    """New points and then those others that there are, batches broadcast."""
+    parts = [X, *(points for points in others if points is not None)]
+    batch = torch.broadcast_shapes(*(points.shape[:-2] for points in parts))
+    rows = [points.expand(*batch, *points.shape[-2:]) for points in parts]
+    return torch.cat(rows, dim=-2)
 
-    Args:
-        num_new: Number of new points, which are the first ones.
-        total: Number of points that may meet.
-        device: Of the result.
-    """
+
+def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Challengers and opponents of every duel of a new point, which come first."""
     first, second = torch.triu_indices(total, total, offset=1, device=device)
     new = first < num_new
     return first[new], second[new]
-
-
-def append_points(X: Tensor, others: Tensor) -> Tensor:
-    """Points and others, batches broadcast, ``batch_shape x (q + n) x d``."""
-    batch_shape = torch.broadcast_shapes(X.shape[:-2], others.shape[:-2])
-    parts = [points.expand(*batch_shape, *points.shape[-2:]) for points in (X, others)]
-    return torch.cat(parts, dim=-2)

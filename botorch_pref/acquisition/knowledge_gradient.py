@@ -9,10 +9,10 @@ from torch import Tensor
 
 from botorch_pref.acquisition.base import (
     DuelingAcquisition,
-    append_points,
     duel_mixtures,
     observed_points,
     points_of,
+    with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.likelihoods import DuelLink
@@ -76,7 +76,7 @@ class DuelingKG(DuelingAcquisition):
         self._foresee_answers(link)
 
     def _posterior(self, points: Tensor) -> Posterior:
-        return self.model.posterior(append_points(points, self.choices))
+        return self.model.posterior(with_others(points, self.choices))
 
     def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
@@ -114,11 +114,6 @@ class DuelingKG(DuelingAcquisition):
 
 
 def _weighted_mean(weights: Tensor, values: Tensor) -> Tensor:
-    """Mean over components of products, ``num_duels x batch_shape x n``.
-
-    Args:
-        weights: ``num_components x num_duels x batch_shape``.
-        values: ``num_components x batch_shape x n``.
-    """
+    """Mean over components, ``num_duels x batch_shape x n``, which weights begin."""
     total = torch.einsum("sd...,s...n->d...n", weights, values)
     return total / len(values)

@@ -68,13 +68,9 @@ def duel_input_constructor(
 
 @dataclass(frozen=True)
 class RegisteredAcquisition:
-    """An acquisition function of duels in the list.
+    """An acquisition function of duels in the list; see :func:`register_acquisition`.
 
-    Attributes:
-        name: Its short name on the command line.
-        acquisition_class: The class, whose own name experiments in Ax store.
-        reference: The rule for the point that challengers meet; None if both points of
-            a duel are chosen.
+    Experiments in Ax store the name of the class, and the command line has the other.
     """
 
     name: str

@@ -14,12 +14,12 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
-    append_points,
     champion,
     incumbent,
     new_duels,
     observed_points,
     takes_points,
+    with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.errors import FeedbackError
@@ -92,12 +92,7 @@ class DuelingEUBO(DifferenceAcquisition):
     itself, the value is that of the better point, and the gradient of :math:`\theta`
     is taken as 0.
 
-    Args:
-        model: See :class:`.DuelingAcquisition`.
-        X_ref: See :class:`.DuelingAcquisition`; None to choose all points.
-
-    Raises:
-        FeedbackError: ``X_ref`` is no such point.
+    The arguments are those of :class:`.DuelingAcquisition`.
     """
 
     def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
@@ -276,12 +271,8 @@ class DuelingTailedEI(DifferenceAcquisition):
     the value falls with the square of :math:`\mu / \tau` instead of exponentially, so
     that an unlikely hump is looked at once little is to be gained elsewhere.
 
-    Args:
-        model: See :class:`.DuelingAcquisition`.
-        X_ref: The reference point, see :class:`.DuelingAcquisition`.
-
-    Raises:
-        FeedbackError: ``X_ref`` is no such point.
+    ``model`` and ``X_ref``, the reference point, are those of
+    :class:`.DuelingAcquisition`.
     """
 
     parts_differ = True
@@ -479,10 +470,7 @@ class DistinctOptions(WrappedAcquisition):
 
     def _nearness(self, X: Tensor) -> Tensor:
         """Sum of the penalties of the pairs that count, ``batch_shape``."""
-        points = X
-        for others in (self.X_pending, self.X_ref):
-            if others is not None:
-                points = append_points(points, others)
+        points = with_others(X, self.X_pending, self.X_ref)
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
         scaled = points / self.smallest_difference
         square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)

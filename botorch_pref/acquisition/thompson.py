@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
-from gpytorch.likelihoods import Likelihood
 from torch import Generator, Tensor
 from torch.nn import ModuleList
 
 from botorch_pref.acquisition.base import (
-    append_points,
     check_beside,
     incumbent,
     observed_points,
     reference_point,
     takes_points,
+    with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
+from botorch_pref.models.base import DerivedModel
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 from botorch_pref.posteriors.gaussian import (
     Moments,
-    check_output_indices,
     check_points,
     gaussian_posterior,
-    transformed_posterior,
 )
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
@@ -118,13 +114,13 @@ class DuelingThompson(AcquisitionFunction):
 
     def _gain(self, X: Tensor, place: int) -> Tensor:
         """Improvement of one point by the draw of its place, ``batch_shape``."""
-        values = self.paths[place](append_points(X, self.X_ref))
+        values = self.paths[place](with_others(X, self.X_ref))
         if self._members:
             values = values[..., self._members[place], :]
         return values[..., 0] - values[..., 1]
 
 
-class HallucinatedModel(Model):
+class HallucinatedModel(DerivedModel):
     r"""A model whose posterior is conditioned on one draw (Takeno et al. 2023).
 
     Under the exact posterior, a `SkewNormalPosterior`, the draw is one of the latent
@@ -172,66 +168,32 @@ class HallucinatedModel(Model):
             self.register_buffer("_direction", _inverse_root(covariance))
 
     @property
-    def num_outputs(self) -> int:
-        """One: the utility."""
-        return 1
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Batch shape of the model that was conditioned."""
-        return self.model.batch_shape
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """Likelihood of the model that was conditioned."""
-        return self.model.likelihood
+    def _source(self) -> Model:
+        return self.model
 
     @property
     def train_inputs(self) -> tuple[Tensor]:
         """The observed points, before any input transform."""
         return (self._points,)
 
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """The joint posterior of utilities, given the draw: Gaussian, without noise.
-
-        Args:
-            X: ``batch_shape x q x d``.
-            output_indices: None or ``[0]``.
-            observation_noise: False; the draw is of utilities.
-            posterior_transform: Applied to the posterior.
-
-        Returns:
-            Over ``batch_shape x q x 1``; the members of an ensemble are a batch.
-        """
-        check_output_indices(output_indices)
-        if observation_noise is not False:
-            raise UnsupportedError(
-                f"observation_noise={observation_noise}: a HallucinatedModel is "
-                "without observation noise."
-            )
+    def moments(self, X: Tensor) -> Moments:
+        """Moments given the draw; the members of an ensemble are a batch."""
         has_transform = hasattr(self.model, "input_transform")
         dim = None if has_transform else self._points.shape[-1]
         X = check_points("X", X, self._points, dim)
-        return transformed_posterior(
-            gaussian_posterior, self._conditional(X), posterior_transform, X
-        )
-
-    def _conditional(self, X: Tensor) -> Moments:
         if self._is_skew:
             means, covariance = shared_covariance_mixture(self.model.posterior(X))
             return Moments(means[self._component].unsqueeze(0), covariance)
-        joint = self.model.posterior(append_points(X, self._points))
+        joint = self.model.posterior(with_others(X, self._points))
         means, covariance = shared_covariance_mixture(joint)
         q = X.shape[-2]
         shift = covariance[..., :q, q:] @ self._direction
         mean = means[..., :q] + (shift @ self._normal).squeeze(-1)
         return Moments(mean, covariance[..., :q, :q] - shift @ shift.mT)
+
+    def make_posterior(self, moments: Moments) -> Posterior:
+        """See base class: Gaussian, and without observation noise."""
+        return gaussian_posterior(moments)
 
 
 def _inverse_root(covariance: Tensor) -> Tensor:

@@ -25,10 +25,14 @@ def joint_shape(*shapes: torch.Size) -> torch.Size:
     return distinct.pop() if distinct else torch.Size()
 
 
-def join_rows(parts: Sequence[Tensor]) -> Tensor:
-    """Blocks of rows, ``batch_shape x m`` each, one after the other."""
-    batch = joint_shape(*(part.shape[:-1] for part in parts))
-    return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
+def join_rows(parts: Sequence[Tensor], along: int = -1) -> Tensor:
+    """Blocks of rows one after the other, their batches broadcast.
+
+    Of vectors, ``batch_shape x m``, or along -2 of matrices, ``batch_shape x m x k``.
+    """
+    batch = joint_shape(*(part.shape[:along] for part in parts))
+    rows = [part.expand(*batch, *part.shape[along:]) for part in parts]
+    return torch.cat(rows, dim=along)
 
 
 def batched_product(left: Tensor, right: Tensor) -> Tensor:

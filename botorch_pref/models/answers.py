@@ -165,9 +165,6 @@ def model_link(model: Model) -> DuelLink:
     """The link of a model's likelihood, with its present parameters.
 
     BoTorch's pairwise likelihoods stand for ours, whose noise is 1 per item.
-
-    Raises:
-        UnsupportedFeedbackError: Its likelihood says nothing of duels or choices.
     """
     likelihood = _own_likelihood(getattr(model, "likelihood", None))
     try:
@@ -193,10 +190,6 @@ def resolve_likelihoods(
     Answers that the same class explains share one likelihood, and so its noise: choices
     and rankings take that of comparisons unless they are given their own. The order of
     the blocks does not matter, and none means comparisons that are still to come.
-
-    Raises:
-        UnsupportedFeedbackError: A likelihood of another library, or one that does not
-            explain the kind of answers it is named for.
     """
     chosen = _chosen(likelihood)
     # Named for comparisons: of all. Named for another kind: of that kind alone.

@@ -22,6 +22,7 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import SolutionCache
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.models.data import (
     DistinctPoints,
     TrainingSet,
@@ -45,10 +46,9 @@ from botorch_pref.posteriors.gaussian import (
 class DuelPairs(NamedTuple):
     """Pairs of points in the order of their coordinates, ``q x batch_shape x 2 x d``.
 
-    Results of a pair are then the same, to the last digit, whichever of the two points
-    is asked about. Each pair is a batch element of its own: covariances of pairs are
-    not needed. ``sign`` is -1 where the two points were given the other way round, and
-    ``equal`` says where they are the same, both ``q x batch_shape``.
+    So results are the same to the last digit whichever of the two is asked about. Each
+    pair is a batch element of its own. ``sign`` is -1 where the two were given the
+    other way round, ``equal`` says where they are the same, both ``q x batch_shape``.
     """
 
     points: Tensor
@@ -99,12 +99,10 @@ def duel_pairs(X1: Tensor, X2: Tensor, num_batch_dims: int = 0) -> DuelPairs:
 def _fantasy_duels(sampler: MCSampler, posterior: Posterior) -> Tensor:
     """Answers drawn from a posterior over q points with the noise of the answers.
 
-    Utilities are drawn with that noise, and of each pair the larger one wins. With two
-    points the answers have the probability that the model gives them, exactly so under
-    a probit likelihood without ties. The answers about more points come from one draw
-    of each, and are then taken as independent duels, as BoTorch does with
-    ``PairwiseGP``. The result is ``sample_shape x batch_shape x m x 2`` long, winner
-    first.
+    With two points they have the probability that the model gives them, exactly so
+    under a probit likelihood without ties. Those about more points come from one draw
+    of each and count as independent duels, as in BoTorch's ``PairwiseGP``. They are
+    ``sample_shape x batch_shape x m x 2`` long, winner first.
     """
     if not isinstance(sampler, PairwiseMCSampler):
         drawn = sampler(posterior)
@@ -227,10 +225,7 @@ class UtilityModel(Model, FantasizeMixin):
             A posterior over ``batch_shape x q x 1``.
         """
         X, X_ref = self._check_duels(("X", "X_ref"), X, X_ref)
-        batch = torch.broadcast_shapes(X.shape[:-2], X_ref.shape[:-2])
-        both = torch.cat(
-            [X.expand(*batch, -1, -1), X_ref.expand(*batch, -1, -1)], dim=-2
-        )
+        both = join_rows([X, X_ref], along=-2)
         return self.make_posterior(contrast(self.moments(both), X.shape[-2]))
 
     def subset_output(self, idcs: list[int]) -> Self:
@@ -502,3 +497,63 @@ class UtilityModel(Model, FantasizeMixin):
         if self._has_transformed_inputs:
             self._has_transformed_inputs = False
             self.set_train_data(self._original_train_inputs)
+
+
+class DerivedModel(Model):
+    """A utility that another model implies: it is predicted, and gives no answers."""
+
+    @property
+    @abstractmethod
+    def _source(self) -> Model:
+        """The other model."""
+
+    @abstractmethod
+    def moments(self, X: Tensor) -> Moments:
+        """Moments of utilities at untransformed ``X``, ``batch_shape x q x d``."""
+
+    @abstractmethod
+    def make_posterior(self, moments: Moments) -> Posterior:
+        """Moments of utilities, or of linear combinations of them, as a posterior."""
+
+    @property
+    def likelihood(self) -> Any:
+        """Likelihood of the other model."""
+        return self._source.likelihood
+
+    @property
+    def num_outputs(self) -> int:
+        """One: the utility."""
+        return 1
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Batch shape of the other model."""
+        return self._source.batch_shape
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """The joint posterior of utilities.
+
+        Args:
+            X: ``batch_shape x q x d``.
+            output_indices: None or ``[0]``.
+            observation_noise: False: there are no answers that noise could be in.
+            posterior_transform: Applied to the posterior.
+
+        Returns:
+            A posterior over ``batch_shape x q x 1``.
+        """
+        check_output_indices(output_indices)
+        if observation_noise is not False:
+            raise UnsupportedError(
+                f"observation_noise={observation_noise}: a {type(self).__name__} gives "
+                "no answers."
+            )
+        return transformed_posterior(
+            self.make_posterior, self.moments(X), posterior_transform, X
+        )

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback, Rankings, check_index_tensor
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import RowFinder, distinct_rows
 from botorch_pref.posteriors.gaussian import check_finite, check_points
 
@@ -28,32 +29,23 @@ class DistinctPoints(NamedTuple):
 
 
 def _distinct_points(datapoints: Tensor) -> DistinctPoints | None:
-    """The distinct points of one data set, so that engines work on these only.
+    """The distinct points of one data set, which is all that engines work on.
 
-    Duplicates are legal anyway (nothing is inverted), but cost: 5,000 comparisons of
-    100 items may come as 10,000 datapoints. None where all points are distinct, where
-    there are batches (whose counts would differ), and where each row is to have a
-    gradient of its own.
+    5,000 comparisons of 100 items may come as 10,000 datapoints. None where all points
+    are distinct, where there are batches, whose numbers of them would differ, and where
+    each row is to have a gradient of its own.
     """
     if datapoints.dim() > 2 or datapoints.requires_grad:
         return None
-    _, inverse = torch.unique(datapoints, dim=0, return_inverse=True)
-    count = int(inverse.max()) + 1
-    n = datapoints.shape[0]
-    if count == n:
-        return None
-    first = torch.full((count,), n, device=inverse.device)
-    positions = torch.arange(n, device=inverse.device)
-    first = first.scatter_reduce(0, inverse, positions, reduce="amin")
-    return DistinctPoints(first=first, inverse=inverse)
+    distinct = DistinctPoints(*distinct_rows(datapoints))
+    return None if len(distinct.first) == len(datapoints) else distinct
 
 
 def _first_copies(datapoints: Tensor) -> Tensor | None:
     """The first equal point of each point of a batch, ``batch_shape x n``.
 
-    Answers about either are then about one row. All points stay, for elements of a
-    batch may have different numbers of copies. None where there are no copies, no
-    batch, or each row is to have a gradient of its own.
+    Answers about either are then about one row, and all points stay. None where there
+    are no copies, no batch, or each row is to have a gradient of its own.
     """
     if datapoints.dim() == 2 or datapoints.requires_grad:
         return None
@@ -104,10 +96,8 @@ def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
         firsts.append(first)
     if not block.is_counted and all(bool((c == 1).all()) for c in counts):
         return MergedAnswers(block, block, None)
-    batch = torch.broadcast_shapes(*(c.shape[:-1] for c in counts))
-    joined = torch.cat([c.expand(*batch, c.shape[-1]) for c in counts], dim=-1)
     without = replace(block, **dict.fromkeys(map(str, block.counted)))  # type: ignore[type-var]
-    return MergedAnswers(block, without.take(*firsts), joined)
+    return MergedAnswers(block, without.take(*firsts), join_rows(counts))
 
 
 def _table(block: Feedback, columns: tuple[str, ...], places: Tensor | None) -> Tensor:
@@ -130,15 +120,9 @@ def _table(block: Feedback, columns: tuple[str, ...], places: Tensor | None) -> 
 class TrainingSet:
     """Validated training data of a model.
 
-    Attributes:
-        datapoints: ``batch_shape x n x d``, floating point; a copy of those given, or
-            these themselves where they require a gradient: with their graph, of which
-            torch sees changes in place.
-        feedback: Blocks of answers, comparisons first, at most one of a kind.
-
-    Raises:
-        FeedbackError: Datapoints of the wrong type or shape or not finite, an index
-            that is out of range, or two blocks of the same kind.
+    ``datapoints`` are ``batch_shape x n x d``: a copy of those given, or these
+    themselves, with their graph, where they require a gradient. ``feedback`` has
+    comparisons first, and at most one block of a kind.
     """
 
     datapoints: Tensor
@@ -183,10 +167,8 @@ class TrainingSet:
     @property
     def comparisons(self) -> Comparisons | None:
         """The block of comparisons, if there is one."""
-        for block in self.feedback:
-            if isinstance(block, Comparisons):
-                return block
-        return None
+        found = (block for block in self.feedback if isinstance(block, Comparisons))
+        return next(found, None)
 
     @cached_property
     def distinct(self) -> DistinctPoints | None:
@@ -225,7 +207,7 @@ class TrainingSet:
     def followed_by(self, more: TrainingSet) -> Self:
         """The same data and more answers, about more points; batch shapes broadcast."""
         more = more.map_tensors(lambda t: t.to(self.datapoints.device))
-        points = _cat_points(self.datapoints, more.datapoints)
+        points = _joined_points(self.datapoints, more.datapoints)
         before = self.datapoints.shape[-2]
         blocks: dict[type[Feedback], Feedback] = {type(b): b for b in self.feedback}
         for block in more.feedback:
@@ -247,11 +229,9 @@ class TrainingSet:
         return type(self)(points, feedback)
 
 
-def _cat_points(first: Tensor, second: Tensor) -> Tensor:
+def _joined_points(first: Tensor, second: Tensor) -> Tensor:
     try:
-        batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-        parts = [t.expand(*batch, *t.shape[-2:]) for t in (first, second)]
-        return torch.cat(parts, dim=-2)
+        return join_rows([first, second], along=-2)
     except RuntimeError as error:
         raise FeedbackError(
             f"Datapoints of shape {tuple(first.shape)} cannot be followed by "
@@ -286,11 +266,7 @@ def _check_datapoints(datapoints: Tensor) -> None:
 def collect_feedback(
     comparisons: Tensor | Comparisons | None, feedback: Sequence[Feedback]
 ) -> tuple[Feedback, ...]:
-    """The ``comparisons=`` and ``feedback=`` arguments of a model as one sequence.
-
-    Raises:
-        FeedbackError: One of them is something else, or holds something else.
-    """
+    """The ``comparisons=`` and ``feedback=`` arguments of a model as one sequence."""
     if isinstance(feedback, Feedback) or not isinstance(feedback, Iterable):
         raise FeedbackError(
             f"feedback is one {type(feedback).__name__}; pass a sequence, "
@@ -353,21 +329,11 @@ def replaced_data(
 
 
 class FeedbackDataset(SupervisedDataset):
-    """Datapoints and everything that was said about them.
+    """Datapoints, ``n x d``, and containers of all answers about them.
 
-    What ``RankingDataset`` is for comparisons and rankings, for all containers of
-    `botorch_pref.feedback`. ``Y`` is zero: the answers are in ``feedback``.
-
-    Args:
-        datapoints: ``n x d``.
-        feedback: Containers whose indices point into ``datapoints``, at most one of a
-            kind.
-        feature_names: ``d`` names.
-        outcome_names: The name of the utility, in a list.
-        raters: ``n`` numbers of who met each datapoint, where that is to count.
-
-    Raises:
-        FeedbackError: Datapoints or answers that cannot mean anything.
+    ``RankingDataset`` has comparisons and rankings alone. ``Y`` is zero: the answers
+    are in ``feedback``. ``raters`` are ``n`` numbers of who met each datapoint, where
+    that is to count.
     """
 
     def __init__(
@@ -406,14 +372,9 @@ class FeedbackDataset(SupervisedDataset):
     __hash__ = None  # type: ignore[assignment]
 
     def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> Self:
-        """Copy of the data set.
+        """Copy of the data set, with ``deepcopy`` also of its tensors.
 
-        Args:
-            deepcopy: Whether to copy the tensors too.
-            mask: None: answers connect datapoints, so that none can be left out.
-
-        Raises:
-            UnsupportedFeedbackError: There is a mask.
+        A mask is refused: answers connect datapoints, so that none can be left out.
         """
         if mask is not None:
             raise UnsupportedFeedbackError(
@@ -448,10 +409,6 @@ def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
 
     ``Y`` of a ``RankingDataset`` holds the rank of each item, 0 for the best: two items
     give comparisons, more give one block of ``Rankings``.
-
-    Raises:
-        UnsupportedFeedbackError: Another data set than a ``FeedbackDataset`` or
-            BoTorch's ``RankingDataset``, or equal ranks among three and more.
     """
     if isinstance(training_data, FeedbackDataset):
         return {"datapoints": training_data.points, "feedback": training_data.feedback}

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
-from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.transforms import is_ensemble
 from gpytorch.constraints import Interval
@@ -17,13 +14,13 @@ from torch import Tensor
 from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.models.base import duel_pairs
+from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.models.base import DerivedModel, duel_pairs
 from botorch_pref.models.preference_gp import PreferenceGP, default_covar_module
 from botorch_pref.posteriors.gaussian import (
     Moments,
     check_points,
     contrast,
-    transformed_posterior,
 )
 
 # A normal of this deviation on the log odds is nearly flat in the agreement itself: its
@@ -138,11 +135,7 @@ def rater_covar_module(
 def at_raters(X: Tensor, raters: Tensor) -> Tensor:
     """Every stimulus as every rater meets it, ``batch_shape x (q R) x (d + r)``.
 
-    The raters of a stimulus follow each other.
-
-    Args:
-        X: ``batch_shape x q x d`` stimuli.
-        raters: ``R x r``, the columns of each rater; or ``R`` numbers.
+    The raters of a stimulus, ``R x r`` columns or ``R`` numbers, follow each other.
     """
     columns = _columns(raters).to(X)
     shape = (*X.shape[:-1], len(columns))
@@ -151,7 +144,7 @@ def at_raters(X: Tensor, raters: Tensor) -> Tensor:
     return both.flatten(-3, -2)
 
 
-class GroupUtility(Model):
+class GroupUtility(DerivedModel):
     r"""The mean utility of some raters, as a BoTorch model over stimuli alone.
 
     .. math:: \bar f(x) = \frac{1}{R} \sum_{r=1}^R f(x, u_r)
@@ -199,19 +192,8 @@ class GroupUtility(Model):
         self.register_buffer("raters", columns.detach().clone())
 
     @property
-    def likelihood(self) -> Any:
-        """Likelihood of the model of all raters."""
-        return self.rater_model.likelihood
-
-    @property
-    def num_outputs(self) -> int:
-        """One: the mean utility."""
-        return 1
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Batch shape of the model of all raters."""
-        return self.rater_model.batch_shape
+    def _source(self) -> PreferenceGP:
+        return self.rater_model
 
     @property
     def datapoints(self) -> Tensor | None:
@@ -229,45 +211,24 @@ class GroupUtility(Model):
 
     @property
     def _num_features(self) -> int | None:
-        """Columns of a stimulus; None where an input transform may add some."""
         of_both = self.rater_model._num_features
         return None if of_both is None else of_both - self.raters.shape[-1]
 
     def _check_points(self, name: str, X: Tensor) -> Tensor:
         return check_points(name, X, self.rater_model.datapoints, self._num_features)
 
-    def _moments(self, X: Tensor) -> Moments:
+    def moments(self, X: Tensor) -> Moments:
         """Moments of mean utilities; averaging is linear, so components stay exact."""
+        X = self._check_points("X", X)
         return self.rater_model.moments(at_raters(X, self.raters)).combined(self._mean)
+
+    def make_posterior(self, moments: Moments) -> Posterior:
+        """See base class: of the class that the model of all raters has."""
+        return self.rater_model.make_posterior(moments)
 
     def _mean(self, values: Tensor) -> Tensor:
         """Means over raters of the values at ``... x q R x k`` points."""
         return values.unflatten(-2, (-1, len(self.raters))).mean(-2)
-
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """The joint posterior of mean utilities, of the class that the model has.
-
-        Args:
-            X: ``batch_shape x q x d`` stimuli, without columns of raters.
-            output_indices: None or ``[0]``.
-            observation_noise: False: a group gives no answer, a rater does.
-            posterior_transform: Applied to the posterior.
-        """
-        if output_indices not in (None, [0]) or observation_noise is not False:
-            raise UnsupportedError(
-                f"output_indices={output_indices}, observation_noise="
-                f"{observation_noise}: a group has one utility and gives no answers."
-            )
-        X = self._check_points("X", X)
-        return transformed_posterior(
-            self.rater_model.make_posterior, self._moments(X), posterior_transform, X
-        )
 
     def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
         """The posterior of differences of mean utilities, ``f(X) - f(X_ref)``.
@@ -276,9 +237,8 @@ class GroupUtility(Model):
             X: ``batch_shape x q x d`` stimuli.
             X_ref: ``batch_shape x 1 x d`` or ``batch_shape x q x d``.
         """
-        pairs = torch.cat(torch.broadcast_tensors(X, X_ref), dim=-2)
-        means = self._moments(self._check_points("X", pairs))
-        return self.rater_model.make_posterior(contrast(means, X.shape[-2]))
+        means = self.moments(join_rows([X, X_ref], along=-2))
+        return self.make_posterior(contrast(means, X.shape[-2]))
 
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False
@@ -303,7 +263,7 @@ class GroupUtility(Model):
         pairs = duel_pairs(self._check_points("X1", X1), X2, len(self.batch_shape))
         prior = model.prior_variance(at_raters(pairs.points, self.raters))
         prior = self._mean(prior.unsqueeze(-1)).squeeze(-1)
-        means, variance = pairs.differences(self._moments(pairs.points), prior)
+        means, variance = pairs.differences(self.moments(pairs.points), prior)
         win = ndtr(means / variance.sqrt()).mean(0).movedim(0, -1)
         return win.mean(-2) if is_ensemble(model) else win
 

@@ -14,6 +14,7 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.models import GP
 from linear_operator.operators import RootLinearOperator
 from torch import Tensor
+from torch.nn.functional import pad
 
 from botorch_pref.errors import (
     BotorchPrefError,
@@ -45,31 +46,28 @@ def stages_of(blocks: Sequence[Feedback]) -> Tensor:
 
     ``batch_shape x L x k`` long, the chosen point first, padded with -1.
     """
-    stages = [_stages(block) for block in blocks]
-    batch = torch.broadcast_shapes(*(s.shape[:-2] for s in stages))
-    widest = max(s.shape[-1] for s in stages)
-    padded = [
-        torch.nn.functional.pad(s, (0, widest - s.shape[-1]), value=-1) for s in stages
+    stages = [
+        cast("Tensor", b.pairs)
+        if isinstance(b, Comparisons)
+        else cast("Any", b).stages()
+        for b in blocks
     ]
-    return torch.cat([p.expand(*batch, *p.shape[-2:]) for p in padded], dim=-2)
-
-
-def _stages(block: Feedback) -> Tensor:
-    if isinstance(block, Comparisons):
-        assert block.pairs is not None, "comparisons without ties have pairs"
-        return block.pairs
-    assert isinstance(block, Choices | Rankings), "checked by the model"
-    return block.stages()
+    widest = max(s.shape[-1] for s in stages)
+    return join_rows(
+        [pad(s, (0, widest - s.shape[-1]), value=-1) for s in stages], along=-2
+    )
 
 
 def _stage_counts(
-    blocks: Sequence[Feedback], counts: Sequence[Tensor | None]
+    blocks: Sequence[Feedback], counts: Sequence[Tensor | None] | None = None
 ) -> Tensor | None:
     """How often each set of :func:`stages_of` was chosen from so, ``batch_shape x L``.
 
-    ``counts`` says how often the answers of each block were given, ``batch_shape x m``;
-    None for once.
+    ``counts`` says how often the answers of each block were given, ``batch_shape x m``,
+    where the blocks do not say it themselves; None for once.
     """
+    if counts is None:
+        counts = [b.answer_counts if b.is_counted else None for b in blocks]
     if all(count is None for count in counts):
         return None
     parts = []
@@ -104,9 +102,6 @@ def set_folds(
     """Random folds of about equal size, on the processor.
 
     The stages of a ranking stay together, and so do equal answers with a count.
-
-    Raises:
-        FeedbackError: There are fewer answers than folds, or fewer than two folds.
     """
     sizes = [block.answer_counts.shape[-1] for block in blocks]
     if not 2 <= num_folds <= sum(sizes):
@@ -146,10 +141,9 @@ def _held_out_losses(
     losses, counts = [], []
     for train, held_out in folds:
         with torch.no_grad():
-            weights = engine.solve(
-                features, stages_of(train), etas, _counts_of(train)
-            ).terms
-        stages, often = stages_of(held_out), _counts_of(held_out)
+            stages, often = stages_of(train), _stage_counts(train)
+            weights = engine.solve(features, stages, etas, often).terms
+        stages, often = stages_of(held_out), _stage_counts(held_out)
         pairs = comparisons_of(stages)
         there = (pairs[..., 0] >= 0).to(features)
         if often is not None:
@@ -159,12 +153,6 @@ def _held_out_losses(
         counts.append(there.sum(-1))
     mean = torch.stack(losses).sum(0) / torch.stack(counts).sum(0)
     return EtaLosses(etas.flatten(), mean)
-
-
-def _counts_of(blocks: Sequence[Feedback]) -> Tensor | None:
-    return _stage_counts(
-        blocks, [b.answer_counts if b.is_counted else None for b in blocks]
-    )
 
 
 def _log_win_probability(

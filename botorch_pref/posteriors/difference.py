@@ -23,15 +23,9 @@ def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
 
     The posterior is joint over ``q`` points with one output: a `SkewNormalPosterior`,
     or BoTorch's Gaussian ``GPyTorchPosterior``, which is a mixture of one component. Of
-    an ensemble of models, whose ``GaussianMixturePosterior`` has a batch dimension for
-    its members, each member is one, in the batch.
-
-    Returns:
-        Component means, ``num_components x batch_shape x q``, of equal weight, and
-        their covariance, ``batch_shape x q x q``.
-
-    Raises:
-        UnsupportedError: The posterior is neither, or has several outputs.
+    an ensemble, whose ``GaussianMixturePosterior`` has a batch dimension for its
+    members, each member is one. Means are ``num_components x batch_shape x q``, of
+    equal weight, and the covariance is ``batch_shape x q x q``.
     """
     moments = _moments(posterior)
     return moments.means, moments.covariance
@@ -61,11 +55,7 @@ def difference_mixture(
     The variance is at least 0 in exact arithmetic, so that what comes out below 0 is
     rounding, of size eps (C_ff + C_ss), and is set to 0, with derivative 0. Of the
     places of the two points among the ``q`` each may be a long vector, whose dimension
-    comes last.
-
-    Returns:
-        Means, ``num_components x batch_shape``, and the variance within components,
-        ``batch_shape``.
+    comes last. Means are ``num_components x batch_shape``.
     """
     moments = _moments(posterior)
     covariance = moments.covariance

@@ -316,13 +316,10 @@ def check_output_indices(output_indices: list[int] | None) -> None:
 def with_observation_noise(
     moments: Moments, observation_noise: bool | Tensor, likelihood: Any
 ) -> Moments:
-    """Moments of utilities as a person hears them.
+    """Moments of utilities at q points as a person hears them.
 
-    Args:
-        moments: Of utilities at q points.
-        observation_noise: Variances, ``batch_shape x q x 1``; True for those with which
-            the likelihood hears each presented item.
-        likelihood: Of the model.
+    The noise is given, ``batch_shape x q x 1`` variances, or with True that with which
+    the likelihood hears each presented item.
     """
     if not isinstance(observation_noise, bool | Tensor):
         raise FeedbackError(

@@ -11,7 +11,7 @@ from gpytorch.distributions import MultivariateNormal
 from linear_operator import to_linear_operator
 from torch import Tensor
 
-from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
+from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 from botorch_pref.posteriors import SkewNormalPosterior
 
 
@@ -73,14 +73,12 @@ def answers(num_points: int = 12, num_pairs: int = 15) -> tuple[Tensor, Tensor]:
     return X, torch.stack([winner, loser], dim=-1)
 
 
-@pytest.fixture(params=[PairwiseGP, LaplacePreferenceGP, EPPreferenceGP])
+@pytest.fixture(params=[PairwiseGP, EPPreferenceGP])
 def gaussian_model(request: pytest.FixtureRequest) -> Model:
     return make_model(request.param)
 
 
-@pytest.fixture(
-    params=[PairwiseGP, LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
-)
+@pytest.fixture(params=[PairwiseGP, EPPreferenceGP, SkewPreferenceGP])
 def model(request: pytest.FixtureRequest) -> Model:
     return make_model(request.param)
 

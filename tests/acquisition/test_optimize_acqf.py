@@ -55,8 +55,8 @@ def ensemble() -> Model:
 
 MODELS: dict[type, Callable[[], Model]] = {
     **{
-        cls: partial(process, cls, **entry.with_draws(64).options)
-        for cls, entry in ENGINES.items()
+        cls: partial(process, cls, **ENGINES[cls].with_draws(64).options)
+        for cls in (EPPreferenceGP, SkewPreferenceGP)
     },
     PlackettLuceRegression: lambda: PlackettLuceRegression(POINTS, PAIRS),
     FullyBayesianEPPreferenceGP: ensemble,

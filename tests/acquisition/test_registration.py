@@ -16,7 +16,6 @@ from botorch_pref import (
     DuelingBALD,
     DuelingEIIG,
     DuelingEUBO,
-    DuelingHBEI,
     DuelingHBUCB,
     DuelingKG,
     DuelingMUC,
@@ -124,17 +123,6 @@ def test_options_arrive(
         arrived = getattr(made, name)
         same = torch.equal if isinstance(value, Tensor) else object.__eq__
         assert same(arrived, value) is True
-
-
-def test_the_generator_arrives(skew_model: Model) -> None:
-    construct = get_acqf_input_constructor(DuelingHBEI)
-    values = [
-        DuelingHBEI(
-            **construct(model=skew_model, generator=torch.Generator().manual_seed(5))
-        )(X)
-        for _ in range(2)
-    ]
-    assert torch.equal(*values)
 
 
 def test_a_function_of_ones_own_is_made_by_its_keywords(skew_model: Model) -> None:

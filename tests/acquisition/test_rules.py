@@ -9,8 +9,6 @@ from botorch.acquisition.preference import (
     AnalyticExpectedUtilityOfBestOption,
     PairwiseBayesianActiveLearningByDisagreement,
 )
-from botorch.models import PairwiseGP
-from botorch.models.likelihoods.pairwise import PairwiseLogitLikelihood
 from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from scipy.stats import norm
@@ -86,18 +84,6 @@ def test_the_judges_noise_is_not_counted(link: DuelLink, linear_utility) -> None
     """A certain duel of near equals is a coin toss that nothing can be learned from."""
     certain = DuelingMUC(linear_utility(ONE, 0.0), X_REF, link=link)
     assert float(certain(points(6, 1)).abs().max()) == 0.0
-
-
-def test_links_of_botorchs_likelihoods(linear_utility) -> None:
-    """Its probit likelihood has a noise of 1."""
-    likelihoods = {
-        ProbitLink(1.0): PairwiseGP(None, None).likelihood,
-        LogitLink(): PairwiseLogitLikelihood(),
-    }
-    for link, likelihood in likelihoods.items():
-        theirs = DuelingEIIG(linear_utility(ONE, 1.0, likelihood), X_REF)
-        ours = DuelingEIIG(linear_utility(ONE), X_REF, link=link)
-        torch.testing.assert_close(theirs(points(6, 1)), ours(points(6, 1)))
 
 
 def test_differences_of_800_keep_value_and_gradient(linear_utility) -> None:

@@ -11,7 +11,6 @@ from botorch_pref.feedback import (
     Comparisons,
     Feedback,
     OrdinalRatings,
-    Rankings,
     Validity,
 )
 
@@ -83,13 +82,6 @@ def test_blocks_that_cannot_be_one_are_refused() -> None:
     other = OrdinalRatings(two.expand(3, 2), two.expand(3, 2), 3)
     with pytest.raises(FeedbackError, match=r"\(2,\).*\(3,\).*does not broadcast"):
         batch.followed_by(other)
-
-
-def test_sets_of_unequal_size_are_padded() -> None:
-    moved = Rankings(torch.tensor([[2, 0, 1], [1, 3, -1]])).shifted(4)
-    assert moved.orders.tolist() == [[6, 4, 5], [5, 7, -1]]
-    joined = Rankings(torch.tensor([[0, 1]])).followed_by(moved)
-    assert joined.orders.tolist() == [[0, 1, -1], [6, 4, 5], [5, 7, -1]]
 
 
 def test_wins_stay_wins_and_ties_ties() -> None:

@@ -17,7 +17,7 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
-from botorch_pref.models.data import TrainingSet, collect_feedback
+from botorch_pref.models.data import TrainingSet
 
 PAIRS = [[0, 1], [2, 0]]
 
@@ -213,31 +213,6 @@ def test_wrong_training_sets_are_refused(blocks, message) -> None:
 def test_wrong_points_are_refused(features, message) -> None:
     with pytest.raises(FeedbackError, match=f"(?s){message}"):
         training_set(BATCH, features=features)
-
-
-def test_a_tensor_is_no_container() -> None:
-    with pytest.raises(FeedbackError, match=r"(?s)Tensor.*container|container.*Tensor"):
-        collect_feedback(None, [ints(PAIRS)])
-
-
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        [[0, 1], [1, 0]],  # contradictory
-        [[0, 1]] * 1_000,  # repeated
-        [[0, 1], [1, 2], [2, 0]],  # in a circle
-    ],
-)
-def test_answers_that_disagree_or_repeat_are_legal(pairs) -> None:
-    block = Comparisons(ints(pairs))
-    assert TrainingSet(points(), (block,)).comparisons is block
-    assert torch.equal(block.pairs, ints(pairs))
-
-
-def test_equal_coordinates_are_legal() -> None:
-    same = points()[:1].expand(3, 2)
-    held = TrainingSet(same, (Comparisons(ints(PAIRS)),)).datapoints
-    assert torch.equal(held, same)
 
 
 @pytest.mark.parametrize(

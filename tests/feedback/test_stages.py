@@ -78,10 +78,3 @@ def test_batches_of_choices_have_stages() -> None:
     sets = torch.tensor([[[0, 1, 2]], [[3, 2, -1]]])
     stages = Choices(sets, torch.tensor([[2], [2]])).stages()
     assert stages.tolist() == [[[2, 0, 1]], [[2, 3, -1]]]
-
-
-@pytest.mark.parametrize("order", [[4, 1], [1, 4]])
-def test_a_ranking_of_two_is_the_choice_of_its_first(order) -> None:
-    ranking = Rankings(torch.tensor([order]))
-    choice = Choices(torch.tensor([[1, 4]]), torch.tensor(order[:1]))
-    assert torch.equal(ranking.stages(), choice.stages())

@@ -127,13 +127,6 @@ def test_through_an_input_transform(cls: Any) -> None:
 
 
 @each_gaussian
-def test_copies_of_points_have_gradients_of_their_own(cls: Any) -> None:
-    points = torch.cat([POINTS, POINTS[1:3]])
-    pairs = torch.tensor([[0, 1], [2, 4], [5, 3], [5, 0]])
-    assert_right(lambda x: statistics(cls(x, pairs, covar_module=kernel())), points)
-
-
-@each_gaussian
 def test_a_point_that_beats_its_own_copy(cls: Any) -> None:
     """It says nothing where it is, but a win as soon as one of them moves."""
     points = torch.cat([POINTS, POINTS[1:2]])

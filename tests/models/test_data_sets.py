@@ -13,10 +13,9 @@ from botorch_pref.feedback import (
     Comparisons,
     OrdinalRatings,
     Rankings,
-    Strengths,
     Validity,
 )
-from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP
+from botorch_pref.models import EPPreferenceGP
 from botorch_pref.models.data import FeedbackDataset, inputs_from_dataset
 
 POINTS = torch.tensor(
@@ -46,15 +45,6 @@ def test_a_model_of_the_data_set_is_the_model_of_its_answers() -> None:
     expected, got = by_hand.posterior(X), built.posterior(X)
     assert torch.equal(got.mean, expected.mean)
     assert torch.equal(got.covariance_matrix, expected.covariance_matrix)
-
-
-def test_strengths_reach_the_model() -> None:
-    def mean(strength: float) -> torch.Tensor:
-        block = Strengths(torch.tensor([[0, 1]]), torch.tensor([strength]))
-        inputs = LaplacePreferenceGP.construct_inputs(data_set([block]))
-        return LaplacePreferenceGP(**inputs).posterior(POINTS[:2]).mean.squeeze(-1)
-
-    assert mean(0.9)[0] > mean(0.6)[0] > mean(0.6)[1] > mean(0.9)[1]
 
 
 def test_equal_data_sets_and_those_that_differ_in_one_answer() -> None:

@@ -16,14 +16,11 @@ from botorch.acquisition.monte_carlo import qSimpleRegret, qUpperConfidenceBound
 from botorch.acquisition.objective import (
     GenericMCObjective,
     LearnedObjective,
-    LinearMCObjective,
 )
 from botorch.acquisition.preference import (
     AnalyticExpectedUtilityOfBestOption,
-    PairwiseBayesianActiveLearningByDisagreement,
     qExpectedUtilityOfBestOption,
 )
-from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.deterministic import FixedSingleSampleModel, PosteriorMeanModel
@@ -36,13 +33,11 @@ from botorch.models.pairwise_gp import (
 )
 from botorch.models.transforms.input import Normalize, OneHotToNumeric
 from botorch.optim import optimize_acqf
-from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.sampling.get_sampler import get_sampler
-from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
+from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.utils.transforms import is_ensemble, is_fully_bayesian
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from registry import ENGINES
 from torch import Tensor
 
 from botorch_pref import (
@@ -57,7 +52,7 @@ POSTERIORS = [EPPreferenceGP, SkewPreferenceGP]
 BOUNDS = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
 
 
-@pytest.fixture(params=ENGINES, ids=lambda cls: cls.__name__)
+@pytest.fixture(params=POSTERIORS, ids=lambda cls: cls.__name__)
 def cls(request: pytest.FixtureRequest) -> Any:
     return request.param
 
@@ -125,29 +120,6 @@ def assert_better_than_random(acqf: AcquisitionFunction, q: int) -> Tensor:
     return candidates
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", POSTERIORS)
-def test_a_loop_of_analytic_eubo(cls: Any) -> None:
-    x = points(8)
-    best = utility(x).max().item()
-    for _ in range(3):
-        model = fitted(cls, PreferenceMarginalLogLikelihood, x)
-        acqf = AnalyticExpectedUtilityOfBestOption(pref_model=model)
-        x = torch.cat([x, assert_better_than_random(acqf, q=2)])
-    assert utility(x).max().item() > best
-    model = fitted(cls, PreferenceMarginalLogLikelihood, x)
-    # One comparison point is given, the other chosen.
-    acqf = AnalyticExpectedUtilityOfBestOption(model, previous_winner=x[:1])
-    assert_better_than_random(acqf, q=1)
-
-
-def test_the_same_loop_runs_on_pairwise_gp() -> None:
-    """What is tested above is BoTorch's own usage."""
-    model = fitted(PairwiseGP, PairwiseLaplaceMarginalLogLikelihood, points())
-    acqf = AnalyticExpectedUtilityOfBestOption(pref_model=model)
-    assert_better_than_random(acqf, q=2)
-
-
 def test_laplace_predicts_what_pairwise_gp_does() -> None:
     # Small differences, where PairwiseGP's clamps do not act; equal hyper-parameters.
     x = points()
@@ -160,30 +132,6 @@ def test_laplace_predicts_what_pairwise_gp_does() -> None:
     torch.testing.assert_close(
         actual.covariance_matrix, expected.covariance_matrix, rtol=0, atol=2e-3
     )
-
-
-def test_sampled_eubo_agrees_with_the_analytic_one(model: Any) -> None:
-    sampler = SobolQMCNormalSampler(torch.Size([4096]), seed=0)
-    sampled = qExpectedUtilityOfBestOption(pref_model=model, sampler=sampler)
-    pairs = points(40)[20:].view(10, 2, 3)
-    with torch.no_grad():
-        posterior = model.posterior(pairs)
-        value = sampled(pairs)
-        if isinstance(posterior, GPyTorchPosterior):
-            exact = AnalyticExpectedUtilityOfBestOption(pref_model=model)(pairs)
-        else:
-            # max(a, b) = b + max(a - b, 0), by components.
-            means = posterior.component_means
-            contrast = torch.tensor([1.0, -1.0], dtype=torch.float64)
-            sd = (contrast @ posterior.component_covariance @ contrast).sqrt()
-            delta = means[..., 0] - means[..., 1]
-            ratio = delta / sd
-            density = torch.exp(-0.5 * ratio**2) / (2 * torch.pi) ** 0.5
-            gain = delta * torch.special.ndtr(ratio) + sd * density
-            exact = (means[..., 1] + gain).mean(0)
-    scale = posterior.variance.amax().sqrt().item()
-    # Quasi-random samples do better than this plain standard error.
-    assert (value - exact).abs().max().item() < 3 * scale / 4096**0.5
 
 
 @pytest.mark.parametrize(
@@ -210,18 +158,11 @@ def test_analytic_acquisition_functions(model: Any) -> None:
     # Gaussian improvement; for the skewed posterior it matches two moments.
     acqf = LogExpectedImprovement(model, best_f=0.0)
     assert_better_than_random(acqf, q=1)
-
-
-def test_samplers_are_consistent_across_t_batches(model: Any) -> None:
-    pair = points(40)[20:22]
-    posterior = model.posterior(torch.stack([pair, pair.flip(0) ** 2, pair]))
-    for sampler in (
-        get_sampler(posterior, torch.Size([8]), seed=0),
-        IIDNormalSampler(torch.Size([8]), seed=0),
-    ):
-        samples = sampler(posterior)
-        assert samples.shape == (8, 3, 2, 1)
-        torch.testing.assert_close(samples[:, 0], samples[:, 2])
+    # Both points of a comparison, or one of them.
+    acqf = AnalyticExpectedUtilityOfBestOption(pref_model=model)
+    assert_better_than_random(acqf, q=2)
+    acqf = AnalyticExpectedUtilityOfBestOption(model, previous_winner=points()[:1])
+    assert_better_than_random(acqf, q=1)
 
 
 def test_membership_in_model_lists(model: Any) -> None:
@@ -234,11 +175,22 @@ def test_membership_in_model_lists(model: Any) -> None:
     torch.testing.assert_close(posterior.mean, expected)
     sampler = get_sampler(posterior, torch.Size([4]), seed=0)
     assert sampler(posterior).shape == (4, 10, 2, 2)
-    weights = torch.tensor([0.7, -0.3], dtype=torch.float64)
-    acqf = qSimpleRegret(both, sampler=sampler, objective=LinearMCObjective(weights))
-    assert_better_than_random(acqf, q=2)
     only = both.subset_output([1]).posterior(new)
     torch.testing.assert_close(only.mean, other.posterior(new).mean)
+
+
+def test_a_model_of_nothing_cannot_be_trained(cls: Any) -> None:
+    model = cls(None, None)
+    for refused in (
+        lambda: model(points()),
+        lambda: fit_gpytorch_mll(objective(model)),
+    ):
+        with pytest.raises(RuntimeError, match="without datapoints cannot be trained"):
+            refused()
+    # Points that nobody has compared yet are a prior, too.
+    model = cls(datapoints=points(), comparisons=None)
+    with pytest.raises(Exception, match="has no feedback"):
+        fit_gpytorch_mll(objective(model))
 
 
 def test_what_preference_exploration_reads(cls: Any) -> None:
@@ -247,23 +199,6 @@ def test_what_preference_exploration_reads(cls: Any) -> None:
     assert model.dim == 3
     assert model.dtypes_of_buffers == {torch.float64}
     assert copy.deepcopy(model).dim == 3
-
-
-def test_preference_exploration_over_outcomes(cls: Any) -> None:
-    x = points()
-    outcomes = torch.stack([utility(x), x.prod(-1)], dim=-1)
-    preference = cls(outcomes, duels(x))
-    objective = LearnedObjective(pref_model=preference)
-    model = SingleTaskGP(x, outcomes)
-    new = points(40)[20:].view(10, 2, 3)
-    sampler = IIDNormalSampler(torch.Size([8]), seed=0)
-    acqf = qSimpleRegret(model, sampler=sampler, objective=objective)
-    value = acqf(new)
-    assert value.shape == (10,)
-    # Better outcomes in both entries have higher learned utility.
-    best, worst = outcomes.amax(0), outcomes.amin(0)
-    samples = objective(torch.stack([best, worst]).expand(64, 2, 2))
-    assert (samples[..., 0] - samples[..., 1]).mean().item() > 0
 
 
 def test_membership_in_gaussian_model_lists(cls: Any) -> None:
@@ -285,26 +220,6 @@ def test_membership_in_gaussian_model_lists(cls: Any) -> None:
 
 def objective(model: Any) -> PreferenceMarginalLogLikelihood:
     return PreferenceMarginalLogLikelihood(model.likelihood, model)
-
-
-def test_a_model_of_nothing_predicts_the_prior_and_cannot_be_trained(cls: Any) -> None:
-    model = cls(None, None)
-    for refused in (
-        lambda: model(points()),
-        lambda: fit_gpytorch_mll(objective(model)),
-    ):
-        with pytest.raises(RuntimeError, match="without datapoints cannot be trained"):
-            refused()
-    posterior = model.double().eval().posterior(points()[:3])
-    with torch.no_grad():
-        expected = model.covar_module(points()[:3]).to_dense()
-    torch.testing.assert_close(posterior.mean, torch.zeros_like(posterior.mean))
-    torch.testing.assert_close(posterior.covariance_matrix, expected)
-    assert (model.num_outputs, model.batch_shape) == (1, ())
-    # Points that nobody has compared yet are a prior, too.
-    model = cls(datapoints=points(), comparisons=None)
-    with pytest.raises(Exception, match="has no feedback"):
-        fit_gpytorch_mll(objective(model))
 
 
 def test_training_is_about_the_training_data(cls: Any) -> None:
@@ -371,38 +286,11 @@ def test_the_objective_of_pairwise_gp_names_ours(cls: Any) -> None:
         fit_gpytorch_mll(theirs)
 
 
-def test_analytic_functions_of_pairs_take_pairs(cls: Any) -> None:
-    x = points(8)
-    outcomes = SingleTaskGP(x, torch.stack([utility(x), x.prod(-1)], dim=-1))
-    pairs = torch.tensor([[1, 0]])
-    for model, outcome_model in (
-        (cls(x[:2], pairs), None),
-        (cls(x[:2, :2], pairs), FixedSingleSampleModel(model=outcomes)),
-    ):
-        for kind in (
-            AnalyticExpectedUtilityOfBestOption,
-            PairwiseBayesianActiveLearningByDisagreement,
-        ):
-            acqf = kind(pref_model=model, outcome_model=outcome_model)
-            assert acqf(x[:2]).shape == (1,)
-            for wrong in (x[:1], x[:3]):
-                with pytest.raises((UnsupportedError, AssertionError)):
-                    acqf(wrong)
-        sampled = qExpectedUtilityOfBestOption(model, outcome_model=outcome_model)
-        for q in (1, 2, 3):
-            assert sampled(x[:q]).shape == (1,)
-
-
 def test_the_variance_of_answers_is_of_pairs(cls: Any) -> None:
-    x = points(2)
-    model = cls(x, torch.tensor([[0, 1]]))
+    model = cls(points(2), torch.tensor([[0, 1]]))
     answer = GenericMCObjective(lambda samples, X: torch.special.ndtr(samples[..., 0]))
     acqf = PairwiseMCPosteriorVariance(model=model, objective=answer)
-    new = points(32)
-    assert acqf(new[:16].view(8, 2, 3)).shape == (8,)
-    assert acqf(new.view(8, 4, 3)).shape == (8,)
-    with pytest.raises(RuntimeError):
-        acqf(new[:24].view(8, 3, 3))
+    assert acqf(points(32).view(8, 4, 3)).shape == (8,)
 
 
 def test_the_mean_of_a_model_is_a_learned_objective(cls: Any) -> None:
@@ -415,8 +303,12 @@ def test_the_mean_of_a_model_is_a_learned_objective(cls: Any) -> None:
     mean = LearnedObjective(pref_model=PosteriorMeanModel(model=preference))
     expected = preference.posterior(samples).mean.squeeze(-1)
     torch.testing.assert_close(mean(samples), expected)
-    with pytest.warns(InputDataWarning, match="Upcasting"):
-        assert drawn(samples.float()).dtype == torch.float64
+    # Outcomes of another model, compared by this one.
+    outcomes = SingleTaskGP(x[:, :2], x.double())
+    eubo = AnalyticExpectedUtilityOfBestOption(
+        preference, outcome_model=FixedSingleSampleModel(model=outcomes)
+    )
+    assert eubo(x[:2, :2]).shape == (1,)
 
 
 def test_it_is_no_ensemble(cls: Any) -> None:

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
-from botorch.optim import optimize_acqf
 from entries import Cell
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +22,6 @@ from models.cell_models import (
     PARTS,
     assert_same_model,
     assert_same_moments,
-    build,
     each_engine,
     each_part,
     late,
@@ -45,23 +42,15 @@ from torch import Generator, Tensor
 from truths.answers import NOISE, POINTS
 
 from botorch_pref import (
-    Choices,
     Comparisons,
-    DuelingEIIG,
-    DuelingThompson,
-    DuelingUCB,
     EPPreferenceGP,
     LaplacePreferenceGP,
     OrdinalRatings,
-    PreferenceMarginalLogLikelihood,
-    Rankings,
     SkewPreferenceGP,
     UnsupportedFeedbackError,
     Validity,
-    incumbent,
 )
 from botorch_pref import SkewPreferenceGP as Skew
-from botorch_pref.likelihoods import ProbitLink
 
 DOUBLE = torch.float64
 # Every answer under one engine that takes it, and each engine with one of them.
@@ -127,19 +116,6 @@ def test_single_precision_and_back(engine, cell) -> None:
 
 
 @each_answer
-def test_other_answers_replace_those_there_are(engine, cell) -> None:
-    model = made(engine, cell)
-    before = moments(model)
-    other = other_answers(cell)
-    if isinstance(other.feedback, Comparisons):
-        model.set_train_data(comparisons=other.feedback)
-    else:
-        model.set_train_data(feedback=[other.feedback])
-    assert_same_model(engine, model, made(engine, other))
-    assert float((moments(model)[0] - before[0]).abs().max()) > 0.02
-
-
-@each_answer
 def test_answers_without_a_likelihood_are_refused_at_once(engine, cell) -> None:
     model = made(engine, cell)
     before = moments(model)
@@ -153,58 +129,7 @@ def test_answers_without_a_likelihood_are_refused_at_once(engine, cell) -> None:
     assert_same_moments(engine, moments(model), before)
 
 
-@each_answer
-def test_comparisons_join_the_answers_there_are(engine, cell) -> None:
-    duels = next(
-        c for c in CELLS if type(c.feedback) is Comparisons and takes(engine, c)
-    )
-    more = torch.tensor([[0, 2], [1, 2]])
-    if type(cell.feedback) is Comparisons:
-        model, likelihood = made(engine, cell), cell.likelihood
-        old = cell.feedback.pairs
-        joined = dataclasses.replace(
-            cell.feedback, pairs=torch.cat([old, more + len(POINTS)])
-        )
-        cells = [with_feedback(cell, joined)]
-    else:
-        likelihood = duels.likelihood
-        joined = Comparisons(more + len(POINTS))
-        cells = [with_feedback(duels, joined), cell]
-    both = {Comparisons: likelihood().double()}
-    both |= {type(cell.feedback): cell.likelihood().double()}
-    options = {"num_draws": NUM_DRAWS} if issubclass(engine, SkewPreferenceGP) else {}
-    model = engine(POINTS, feedback=[cell.feedback], likelihood=both, **options)
-    everything = build(engine, cells, torch.cat([POINTS, NEW]), **options)
-    model.mean_module, model.covar_module = (
-        everything.mean_module,
-        everything.covar_module,
-    )
-    conditioned = model.eval().condition_on_observations(NEW, more)
-    assert [type(b) for b in conditioned.feedback] == [type(c.feedback) for c in cells]
-    assert same_answers(conditioned.feedback[-1], cells[-1].feedback)
-    assert_same_model(engine, conditioned, everything)
-    assert same_answers(model.feedback[0], cell.feedback)
-
-
 # --- What must not matter
-
-
-@each_answer
-def test_answers_about_a_point_and_its_copy_at_once(engine, cell) -> None:
-    """Points 3 and 0 coincide: consolidated or not, the posterior is the same."""
-    points = POINTS.clone()
-    points[3] = points[0]
-    single, batch = (
-        made(engine, cell, points),
-        made(engine, cell, points.expand(1, -1, -1)),
-    )
-    assert single._distinct is not None
-    assert batch._distinct is None
-    first = tuple(part[0] for part in moments(batch))
-    assert_same_moments(engine, moments(single), first)
-    torch.testing.assert_close(
-        single.log_evidence(), batch.log_evidence()[0], rtol=1e-6, atol=1e-6
-    )
 
 
 @each_part
@@ -254,54 +179,6 @@ def test_gradients_of_the_posterior_are_those_of_finite_differences(
         return posterior.mean.sum() + posterior.covariance_matrix.sin().sum()
 
     assert torch.autograd.gradcheck(statistic, (NEW.clone().requires_grad_(),))
-
-
-@each_answer
-def test_acquisition_functions_improve_on_random_points(engine, cell) -> None:
-    model = made(engine, cell)
-    reference = incumbent(model)
-    bounds = torch.tensor([[0.0], [1.0]], dtype=DOUBLE)
-    duels = set(type(cell.likelihood()).explains) & {Comparisons, Choices, Rankings}
-    link = None if duels else ProbitLink(0.4)
-    if not duels:
-        with pytest.raises(UnsupportedFeedbackError, match="give link="):
-            DuelingEIIG(model, reference)
-    for acquisition in (
-        DuelingUCB(model, reference),
-        DuelingThompson(model, reference, Generator().manual_seed(0)),
-        DuelingEIIG(model, reference, link=link),
-    ):
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            candidate, value = optimize_acqf(
-                acquisition,
-                bounds,
-                q=1,
-                num_restarts=2,
-                raw_samples=8,
-                options={"maxiter": 15},
-            )
-        assert bool(((candidate >= 0) & (candidate <= 1)).all())
-        grid = torch.linspace(0, 1, 21, dtype=DOUBLE).reshape(-1, 1, 1)
-        with torch.no_grad():
-            values = acquisition(grid)
-        assert float(value) > float(values.mean())
-        assert bool(values.isfinite().all())
-
-
-@each_answer
-def test_a_fit_raises_the_objective(engine, cell) -> None:
-    model = made(engine, cell).train()
-    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-
-    def objective() -> float:
-        model.train()
-        return mll(model(*model.train_inputs), model.train_targets).item()
-
-    before = objective()
-    fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 10}})
-    assert objective() > before
-    assert all(bool(p.isfinite().all()) for p in model.parameters())
 
 
 # --- Random answers

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition.monte_carlo import qSimpleRegret
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.models.transforms.input import Normalize, Warp
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
@@ -381,20 +379,3 @@ def test_copies_and_states_keep_the_draws() -> None:
     assert model.batch_shape == ()
     assert other.pyro_model.start.dtype == DOUBLE
     torch.testing.assert_close(other.pyro_model.start, fresh.pyro_model.start)
-
-
-def test_acquisition_functions_average_over_the_ensemble() -> None:
-    cls, one = KINDS[0]
-    model = ensemble(cls)
-    X = uniform(5, 2, 2, seed=13)
-    value = AnalyticExpectedUtilityOfBestOption(model)(X)
-    alone = [AnalyticExpectedUtilityOfBestOption(m)(X) for m in members(model, one)]
-    torch.testing.assert_close(value, torch.stack(alone).mean(0), rtol=0, atol=1e-5)
-    sampler = SobolQMCNormalSampler(torch.Size([32]), seed=0)
-    value = qSimpleRegret(model, sampler=sampler)(X)
-    # Base samples are shared by the models: BoTorch draws them once.
-    alone = [
-        qSimpleRegret(m, sampler=SobolQMCNormalSampler(torch.Size([32]), seed=0))(X)
-        for m in members(model, one)
-    ]
-    torch.testing.assert_close(value, torch.stack(alone).mean(0), rtol=0, atol=1e-5)

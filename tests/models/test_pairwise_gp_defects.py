@@ -12,18 +12,14 @@ import pytest
 import scipy.optimize
 import scipy.stats
 import torch
-from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from gpytorch.means import ConstantMean, LinearMean
+from gpytorch.means import LinearMean
 from torch import Tensor
 
 from botorch_pref import (
     EPPreferenceGP,
     LaplacePreferenceGP,
-    PairwiseLogitLikelihood,
-    PairwiseProbitLikelihood,
-    PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
 
@@ -81,44 +77,6 @@ def slope(function: Callable[[], Tensor], parameter: Tensor, step: float) -> flo
     return (ends[0] - ends[1]) / (2 * step)
 
 
-def exact_mean(points: Tensor, x: Tensor) -> Tensor:
-    """The posterior mean after two wins of unit noise, by the trapezoidal rule."""
-    joint = torch.cat([points, x])
-    covariance = kernel()(joint).to_dense()
-    a = torch.tensor([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]], dtype=DOUBLE)
-    root = torch.linalg.cholesky(a @ covariance[:4, :4] @ a.T)
-    axis = torch.linspace(-8, 8, 161, dtype=DOUBLE)
-    white = torch.cartesian_prod(axis, axis)
-    z = white @ root.T
-    log_density = torch.special.log_ndtr(z / math.sqrt(2)).sum(-1)
-    weight = torch.softmax(log_density - 0.5 * white.square().sum(-1), dim=0)
-    return (
-        covariance[4:, :4]
-        @ a.T
-        @ torch.cholesky_solve((weight @ z).unsqueeze(-1), root)
-    )
-
-
-def test_3_the_gradient_of_a_fantasy() -> None:
-    """Of draws; ``test_conditioned_points`` has it for the other engines."""
-    model = SkewPreferenceGP(POINTS[:2], PAIR, covar_module=kernel(), num_draws=8192)
-    probe = torch.tensor([1.0, -0.5, 2.0], dtype=DOUBLE)
-
-    def value(X: Tensor) -> Tensor:
-        return probe @ exact_mean(torch.cat([POINTS[:2], X]), NEW).squeeze(-1)
-
-    X = POINTS[2:].clone().requires_grad_()
-    fantasy = model.condition_on_observations(X, PAIR)
-    mean = fantasy.posterior(NEW).mean.squeeze(-1)
-    (gradient,) = torch.autograd.grad(probe @ mean, X)
-    with torch.no_grad():
-        steps = 1e-3 * torch.eye(4, dtype=DOUBLE).view(4, 2, 2)
-        ends = [value(X + s) - value(X - s) for s in steps]
-    expected = torch.stack(ends).view(2, 2) / 2e-3
-    error = 6 / math.sqrt(8192)
-    assert (gradient - expected).abs().max() < error * expected.abs().max()
-
-
 @pytest.mark.parametrize("outputscale", [10.0, 100.0, 1e6])
 def test_4_the_mode_of_many_equal_answers(outputscale: float) -> None:
     covar = kernel(outputscale)
@@ -135,33 +93,6 @@ def test_4_the_mode_of_many_equal_answers(outputscale: float) -> None:
     truth = scipy.optimize.brentq(gradient, 0.0, 50.0, xtol=1e-13)
     mode = model.duel_posterior(POINTS[:1], POINTS[1:2]).mean.item()
     assert mode == pytest.approx(truth, rel=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("model_class", "count", "outputscale"),
-    [(LaplacePreferenceGP, 5000, 1000.0), (EPPreferenceGP, 20, 100.0)],
-)
-def test_5_the_gradient_of_the_evidence_at_large_differences(
-    model_class: Any, count: int, outputscale: float
-) -> None:
-    likelihood = PairwiseProbitLikelihood(1.0)
-    likelihood.raw_noise.requires_grad_(True)
-    model = model_class(
-        POINTS[:2],
-        PAIR.expand(count, 2),
-        covar_module=kernel(outputscale),
-        likelihood=likelihood,
-    )
-    duel = model.duel_posterior(POINTS[:1], POINTS[1:2])
-    assert duel.mean.item() > 4.2
-    model.train()
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(model.log_evidence(), parameters)
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        # Thousands of rows leave the value a noise of about 1e-7: a wide step.
-        step = 1e-2 * max(1.0, parameter.abs().item())
-        expected = slope(model.log_evidence, parameter, step)
-        assert gradient.item() == pytest.approx(expected, rel=2e-3, abs=1e-8)
 
 
 @pytest.mark.parametrize("model_class", GAUSSIAN)
@@ -192,7 +123,7 @@ def test_5_the_gradient_of_the_evidence_at_extreme_differences(
         assert gradient.item() == pytest.approx(expected, rel=1e-4, abs=1e-8 + rounding)
 
 
-@pytest.mark.parametrize("distance", [1e-4, 1e-8, 1e-12, 1e-15])
+@pytest.mark.parametrize("distance", [1e-4, 1e-12])
 def test_6_near_duplicates_are_almost_duplicates(cls: Any, distance: float) -> None:
     # Three mutually close points, compared with others and with each other.
     close = POINTS[:1] + distance * torch.tensor(
@@ -211,19 +142,11 @@ def test_6_near_duplicates_are_almost_duplicates(cls: Any, distance: float) -> N
         rtol=0,
         atol=tolerance,
     )
-    # An answer about two copies of a point is a coin toss.
-    fewer = cls(same, pairs[:3], covar_module=kernel())
-    torch.testing.assert_close(
-        exact.log_evidence(), fewer.log_evidence() - 3 * math.log(2), rtol=0, atol=1e-6
-    )
-    assert_same_posterior(cls, exact.posterior(NEW), fewer.posterior(NEW), 1e-6)
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1e-4])
-def test_6_points_are_told_apart_after_the_transform(cls: Any, scale: float) -> None:
-    # At 1e-4 PairwiseGP takes the first two for one, and no others.
+def test_6_points_are_told_apart_after_the_transform(cls: Any) -> None:
     points = torch.cat([POINTS[:2], 1e3 * POINTS[2:]])
-    pairs = torch.tensor([[0, 1], [2, 3], [0, 3]])
+    pairs, scale = torch.tensor([[0, 1], [2, 3], [0, 3]]), 1e-9
     transform = Normalize(2, bounds=scale * torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
     small = cls(scale * points, pairs, covar_module=kernel(), input_transform=transform)
     plain = cls(points, pairs, covar_module=kernel())
@@ -253,56 +176,6 @@ def test_8_prediction_solves_nothing_anew(cls: Any) -> None:
     assert first == _CountingKernel.count
 
 
-@pytest.mark.parametrize("model_class", GAUSSIAN)
-@pytest.mark.parametrize("difference", [-800.0, 800.0])
-def test_11_logit_gradients_far_out(model_class: Any, difference: float) -> None:
-    mean = LinearMean(1, bias=False).double()
-    mean.weights.data.fill_(difference)
-    x = torch.tensor([[1.0], [0.0]], dtype=DOUBLE)
-    model = model_class(
-        x,
-        PAIR,
-        mean_module=mean,
-        covar_module=kernel(2.0, 0.1),
-        likelihood=PairwiseLogitLikelihood(),
-    )
-    value = model.log_evidence()
-    # log sigma(z) is z itself there, and E exp(z) = exp(mean + variance / 2).
-    truth = difference + 0.5 * 4 if difference < 0 else 0.0
-    assert value.item() == pytest.approx(truth, rel=1e-6, abs=1e-12)
-    (gradient,) = torch.autograd.grad(value, mean.weights)
-    assert gradient.item() == pytest.approx(1.0 if difference < 0 else 0.0, abs=1e-6)
-    likelihood = PairwiseLogitLikelihood()
-    z = torch.tensor([difference], dtype=DOUBLE, requires_grad=True)
-    probability = likelihood(z).log_prob(torch.ones(1, dtype=DOUBLE))
-    (gradient,) = torch.autograd.grad(probability.sum(), z)
-    assert gradient.item() == pytest.approx(1.0 if difference < 0 else 0.0)
-
-
-@pytest.mark.parametrize("prior_mean", [-3.0, 0.0, 2.0])
-def test_12_the_evidence_includes_the_prior_mean(cls: Any, prior_mean: float) -> None:
-    mean = LinearMean(2, bias=True).double()
-    mean.weights.data = torch.tensor([[prior_mean], [0.0]], dtype=DOUBLE)
-    covar = kernel()
-    model = cls(POINTS, PAIR, mean_module=mean, covar_module=covar)
-    with torch.no_grad():
-        k = covar(POINTS[:2]).to_dense()
-    difference = prior_mean * (POINTS[0, 0] - POINTS[1, 0]).item()
-    variance = (k[0, 0] + k[1, 1] - 2 * k[0, 1]).item()
-    if cls is LaplacePreferenceGP:
-        truth = _laplace_evidence(difference, variance)
-    else:
-        truth = scipy.stats.norm.logcdf(difference / math.sqrt(variance + 2))
-    assert model.log_evidence().item() == pytest.approx(truth, abs=1e-7)
-    # A constant cancels in differences.
-    constant = cls(POINTS, PAIR, mean_module=ConstantMean(), covar_module=kernel())
-    constant.mean_module.constant.data.fill_(5.0)
-    without = cls(POINTS, PAIR, covar_module=kernel())
-    torch.testing.assert_close(constant.log_evidence(), without.log_evidence())
-    posterior, shifted = without.posterior(NEW), constant.posterior(NEW)
-    torch.testing.assert_close(shifted.mean, posterior.mean + 5)
-
-
 def _laplace_evidence(mean: float, variance: float) -> float:
     """Laplace's evidence of one comparison with unit noise, in one dimension."""
 
@@ -315,26 +188,3 @@ def _laplace_evidence(mean: float, variance: float) -> float:
     hazard = math.exp(scipy.stats.norm.logpdf(z) - scipy.stats.norm.logcdf(z))
     curvature = hazard * (z + hazard) / 2
     return -negative(mode) - 0.5 * math.log1p(variance * curvature)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_points_that_are_close_together_are_fitted(cls: Any, seed: int) -> None:
-    # PairwiseGP's fit fails on some such sets, though with BoTorch 0.18.1 on none of
-    # these.
-    generator = torch.Generator().manual_seed(seed)
-    x = 0.5 + 1e-3 * torch.rand(12, 3, generator=generator, dtype=DOUBLE)
-    pairs = torch.stack(
-        [torch.randperm(12, generator=generator)[:2] for _ in range(20)]
-    )
-    model = cls(x, pairs)
-    before = _objective(model)
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    assert model.diagnostics()["converged"]
-    assert _objective(model) >= before - 1e-6
-    assert bool(model.posterior(x).mean.isfinite().all())
-
-
-def _objective(model: Any) -> float:
-    model.train()
-    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-    return mll(model(*model.train_inputs), model.train_targets).item()

@@ -16,7 +16,6 @@ from botorch_pref.likelihoods import (
     PairwiseProbitLikelihood,
     ProbitLink,
 )
-from botorch_pref.models import SkewPreferenceGP
 from botorch_pref.posteriors import SkewNormalPosterior
 
 
@@ -51,24 +50,6 @@ def test_against_quadrature(
         torch.testing.assert_close(kind(model)(X) - level, values, rtol=0, atol=1e-7)
     if scale >= 0.3:
         assert float(values.abs().max()) > 1e-3
-
-
-@each(estimate=True)
-def test_skew_posterior_against_sampling(
-    kind: Acquisition, skew_model: SkewPreferenceGP
-) -> None:
-    generator = torch.Generator().manual_seed(1)
-    count, choices = 200_000, kind.options.get("choices", X_REF[:0])
-    win = probit(float(skew_model.likelihood.noise))
-    for pair in points(3, 2, seed=11):
-        posterior = skew_model.posterior(torch.cat([pair, choices]))
-        means = posterior.component_means.detach()
-        root = torch.linalg.cholesky(posterior.component_covariance.detach())
-        component = torch.randint(len(means), (count,), generator=generator)
-        normal = torch.randn(count, len(root), generator=generator, dtype=torch.double)
-        truth, error = kind.estimate(win, means[component] + normal @ root.mT)
-        value = kind(skew_model, pair[1:])(pair[:1])
-        assert float(value.detach()) == pytest.approx(truth, abs=4 * error)
 
 
 @each()

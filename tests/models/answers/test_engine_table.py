@@ -14,15 +14,26 @@ from models.cell_models import (
 )
 from registry import CELLS, ENGINES
 from torch import Tensor
-from truths.answers import POINTS
+from truths.answers import (
+    CHOICES,
+    NOISE,
+    PAIRS,
+    POINTS,
+    RANKINGS,
+    beta,
+    duels,
+)
 
 from botorch_pref import (
+    BetaRatingLikelihood,
     Choices,
     Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
     OrdinalRatings,
+    PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
+    PlackettLuceLikelihood,
     Rankings,
     Ratings,
     SkewPreferenceGP,
@@ -121,40 +132,56 @@ def test_evidence_gradients_are_those_of_finite_differences(engine, cell) -> Non
             assert got == pytest.approx(want, rel=2e-5, abs=5e-6), f"{name}[{i}]"
 
 
-@pytest.mark.parametrize("engine", [EPPreferenceGP, SkewPreferenceGP])
-def test_one_model_takes_every_boxed_answer_at_once(engine) -> None:
-    """Comparisons, ties, validity, ordinal levels, a choice and a ranking."""
-    kinds = (Comparisons, Validity, OrdinalRatings, Choices, Rankings)
+BOXED = (Comparisons, Validity, OrdinalRatings, Choices, Rankings)
+MIXED = (Comparisons, Validity, OrdinalRatings, Strengths, Ratings)
+
+
+@pytest.mark.parametrize(
+    ("engine", "kinds"),
+    [
+        (EPPreferenceGP, BOXED),
+        (SkewPreferenceGP, BOXED),
+        (EPPreferenceGP, MIXED),
+        (LaplacePreferenceGP, MIXED),
+    ],
+)
+def test_one_model_takes_answers_of_many_kinds_at_once(engine, kinds) -> None:
+    """Boxed ones and smooth ones; of comparisons those with ties."""
     cells = [
         cell
         for cell in CELLS
-        if type(cell.feedback) in kinds and takes(SkewPreferenceGP, cell)
+        if type(cell.feedback) in kinds
+        and takes(engine, cell)
+        and not isinstance(
+            cell.likelihood(), PairwiseLogitLikelihood | PlackettLuceLikelihood
+        )
     ]
     assert {type(cell.feedback) for cell in cells} == set(kinds)
     check(engine, cells)
 
 
 @pytest.mark.parametrize("engine", [EPPreferenceGP, LaplacePreferenceGP])
-def test_smooth_and_boxed_answers_fit_in_one_model(engine) -> None:
-    kinds = (Comparisons, Validity, OrdinalRatings, Strengths, Ratings)
-    boxed = [
-        cell
-        for cell in CELLS
-        if type(cell.feedback) in kinds
-        and not isinstance(cell.likelihood(), PairwiseLogitLikelihood)
+def test_answers_that_the_others_hold_for_unlikely(engine) -> None:
+    """Their sites have negative precisions."""
+    told = Strengths(
+        PAIRS[[0, 0, 1, 0]], torch.tensor([0.99, 0.99, 0.7, 0.02]).double()
+    )
+    rated = Ratings(torch.tensor([2, 2, 2]), torch.tensor([0.99, 0.97, 0.02]).double())
+    cells = [
+        Cell(
+            lambda: PairwiseBetaLikelihood(8.0, noise=NOISE),
+            told,
+            lambda f: beta(duels(f, told.pairs), told.strengths, 8.0),
+        ),
+        Cell(
+            lambda: BetaRatingLikelihood(8.0, noise=NOISE),
+            rated,
+            lambda f: beta(f[:, rated.indices], rated.ratings, 8.0),
+        ),
     ]
-    check(engine, boxed)
-
-
-@pytest.mark.slow
-def test_every_pair_of_kinds_that_an_engine_takes_fits_in_one_model() -> None:
-    """Under the most accurate of the engines that take both."""
-    for cells in itertools.combinations(CELLS, 2):
-        if type(cells[0].feedback) is type(cells[1].feedback):
-            continue
-        able = [engine for engine in ENGINES if all(takes(engine, c) for c in cells)]
-        if able:
-            check(min(able, key=lambda engine: ENGINES[engine].deviations), cells)
+    check(engine, cells)
+    model = build(engine, cells)
+    assert bool((model.solution().sites.precision < 0).any())
 
 
 @pytest.mark.parametrize(
@@ -185,3 +212,44 @@ def test_exact_evidence_and_its_gradient_in_noise_that_rows_share(kinds) -> None
             atol=0.08,
             msg=lambda m, n=name: f"{n}: {m}",
         )
+
+
+# --- What a model of softmax answers does by default
+
+
+def test_softmax_and_logistic_likelihoods_are_the_bounds_own() -> None:
+    model = VariationalPreferenceGP(POINTS, PAIRS, feedback=[CHOICES, RANKINGS])
+    assert type(model.likelihoods["Comparisons"]) is PairwiseLogitLikelihood
+    assert type(model.likelihoods["Choices"]) is PlackettLuceLikelihood
+    assert model.likelihoods["Rankings"] is model.likelihoods["Choices"]
+
+
+def test_a_ranking_is_its_stages() -> None:
+    ranked = VariationalPreferenceGP(
+        POINTS, feedback=[Rankings(torch.tensor([[3, 1, 0]]))]
+    )
+    staged = VariationalPreferenceGP(
+        POINTS,
+        torch.tensor([[1, 0]]),
+        feedback=[Choices(torch.tensor([[0, 3, 1]]), torch.tensor([3]))],
+    )
+    torch.testing.assert_close(
+        ranked.posterior(POINTS).mean, staged.posterior(POINTS).mean
+    )
+    torch.testing.assert_close(ranked.log_evidence(), staged.log_evidence())
+
+
+@pytest.mark.slow
+def test_answers_of_any_two_kinds_of_factors_fit_in_one_model() -> None:
+    """Under the most accurate of the engines that take both."""
+    one_each = {
+        type(cell.likelihood()).explains[type(cell.feedback)]: cell
+        for cell in reversed(CELLS)
+    }
+    assert len(one_each) == 5
+    for cells in itertools.combinations(one_each.values(), 2):
+        if type(cells[0].feedback) is type(cells[1].feedback):
+            continue
+        able = [engine for engine in ENGINES if all(takes(engine, c) for c in cells)]
+        if able:
+            check(min(able, key=lambda engine: ENGINES[engine].deviations), cells)

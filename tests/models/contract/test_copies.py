@@ -1,11 +1,17 @@
-"""Copies, state dicts, precision, and changes of a model in use."""
+"""Copies, state dicts, devices, precision, and changes of a model in use."""
 
 import copy
+import io
+import pickle
+import random
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from botorch.models.transforms.input import Normalize
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms.input import InputTransform, Normalize, Warp
 from entries import Engine
 from models.contract.duel_models import (
     NEW,
@@ -13,29 +19,24 @@ from models.contract.duel_models import (
     POINTS,
     RAW,
     VALID,
+    answers,
     assert_same_posterior,
     mixed,
     moments,
     number,
+    uniform,
 )
 from registry import ENGINES
+from torch import Tensor
 
 from botorch_pref import (
     EPPreferenceGP,
+    PreferenceMarginalLogLikelihood,
+    SkewPreferenceGP,
     Validity,
 )
 from botorch_pref.inference import ExpectationPropagation, Laplace
 from botorch_pref.models import PreferenceGP
-
-
-def test_a_deep_copy_is_independent(engine: Engine) -> None:
-    model = engine(POINTS, PAIRS)
-    before = moments(model.posterior(NEW))
-    other = copy.deepcopy(model)
-    other.covar_module.outputscale = 5.0
-    other.set_train_data(POINTS, PAIRS.flip(-1))
-    torch.testing.assert_close(moments(model.posterior(NEW)), before)
-
 
 CHANGES: dict[str, Callable[[PreferenceGP], None]] = {
     "scale": lambda model: setattr(model.covar_module, "outputscale", 4.0),
@@ -112,3 +113,175 @@ def test_another_engine_has_another_solution(engine: Engine) -> None:
     anew.load_state_dict(model.state_dict())
     torch.testing.assert_close(model.posterior(NEW).mean, anew.posterior(NEW).mean)
     assert not torch.allclose(model.posterior(NEW).mean, before, rtol=1e-6)
+
+
+# --- Fitted models, and what goes through a file
+
+ASKED = 30 * NEW - 7
+
+
+def normalised(engine: Engine, x: Tensor = RAW, **options: Any) -> PreferenceGP:
+    return engine.with_draws(128)(x, PAIRS, input_transform=Normalize(2), **options)
+
+
+_FITTED: dict[type, PreferenceGP] = {}
+
+
+def fitted(engine: Engine) -> PreferenceGP:
+    """A copy, for tests that change it, of a model that is fitted once."""
+    if engine.cls not in _FITTED:
+        model = normalised(engine)
+        mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+        fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 5}})
+        _FITTED[engine.cls] = model
+    return copy.deepcopy(_FITTED[engine.cls])
+
+
+def through_a_file(value: Any, weights_only: bool = False) -> Any:
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, weights_only=weights_only)
+
+
+@pytest.mark.parametrize(
+    "clone",
+    [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), through_a_file],
+    ids=["deepcopy", "pickle", "file"],
+)
+def test_a_copy_of_a_fitted_model_predicts_the_same_to_the_bit(
+    engine: Engine, clone: Callable[[Any], Any]
+) -> None:
+    model = fitted(engine)
+    expected = moments(model.posterior(ASKED))
+    other = clone(model)
+    exact = {"rtol": 0, "atol": 0}
+    torch.testing.assert_close(moments(other.posterior(ASKED)), expected, **exact)
+    torch.testing.assert_close(other.datapoints, RAW, **exact)
+    assert torch.equal(other.comparisons, model.comparisons)
+    # And goes on as the other does, until it is changed.
+    pair = torch.tensor([[0, 1]])
+    both = [m.condition_on_observations(ASKED[:2], pair) for m in (model, other)]
+    torch.testing.assert_close(*(moments(m.posterior(ASKED)) for m in both), **exact)
+    other.covar_module.outputscale = 5.0
+    other.set_train_data(RAW, PAIRS.flip(-1))
+    torch.testing.assert_close(moments(model.posterior(ASKED)), expected, **exact)
+
+
+def test_draws_do_not_hang_on_what_was_asked_before() -> None:
+    model = fitted(ENGINES[SkewPreferenceGP])
+    before = moments(model.posterior(ASKED))
+    for factor in (1.5, 1 / 1.5):
+        model.covar_module.outputscale *= factor
+        after = moments(model.posterior(ASKED))
+    torch.testing.assert_close(after, before, rtol=1e-12, atol=1e-12)
+
+
+def test_a_state_dict_holds_no_data(engine: Engine) -> None:
+    """BoTorch and Ax load hyper-parameters into models of newer data."""
+    model, newer = fitted(engine), 30 * uniform(9, 2, seed=2) - 7
+    other, direct = normalised(engine, newer), normalised(engine, newer)
+    state = through_a_file(model.state_dict(), weights_only=True)
+    assert {name.split(".")[0] for name in state} <= {
+        "covar_module",
+        "mean_module",
+        "likelihoods",
+        "input_transform",
+    }
+    other.load_state_dict(state)
+    torch.testing.assert_close(other.datapoints, newer, rtol=0, atol=0)
+    direct.covar_module.load_state_dict(model.covar_module.state_dict())
+    direct.input_transform.load_state_dict(model.input_transform.state_dict())
+    expected = moments(direct.posterior(ASKED))
+    torch.testing.assert_close(
+        moments(other.posterior(ASKED)), expected, rtol=0, atol=1e-6
+    )
+
+
+def warped(concentration: float) -> InputTransform:
+    transform = Warp(2, [0, 1], bounds=torch.stack([RAW.amin(0), RAW.amax(0)]))
+    transform.concentration0.data.fill_(concentration)
+    return transform
+
+
+def scaled(width: float) -> InputTransform:
+    middle = RAW.mean(0)
+    return Normalize(2, bounds=torch.stack([middle - width, middle + width]))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(warped(1.0), warped(2.0)), (scaled(20.0), scaled(60.0))],
+    ids=["parameters", "buffers"],
+)
+def test_a_state_is_loaded_after_a_question_too(
+    engine: Engine, first: InputTransform, second: InputTransform
+) -> None:
+    model, other = (
+        engine.with_draws(128)(RAW, PAIRS, input_transform=copy.deepcopy(t)).eval()
+        for t in (first, second)
+    )
+    before, _ = moments(model.posterior(ASKED))
+    model.load_state_dict(other.state_dict())
+    expected = moments(other.posterior(ASKED))
+    assert (expected[0] - before).abs().max() > 0.01
+    # Engines that start elsewhere stop within this.
+    torch.testing.assert_close(
+        moments(model.posterior(ASKED)), expected, rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU.")
+def test_there_and_back_between_devices(engine: Engine) -> None:
+    model = fitted(engine)
+    mean, covariance = moments(model.posterior(ASKED))
+    moved = copy.deepcopy(model).to("cuda")
+    on_gpu = moments(moved.posterior(ASKED.cuda()))[0].cpu()
+    back = moments(moved.cpu().posterior(ASKED))[0]
+    deviation = covariance.diagonal().max().sqrt().item()
+    error = engine.with_draws(128).sampling_error + 1e-6
+    torch.testing.assert_close(on_gpu, mean, rtol=0, atol=error * deviation)
+    torch.testing.assert_close(back, mean, rtol=0, atol=1e-6 * deviation)
+
+
+def test_seeds_are_the_only_source_of_draws() -> None:
+    one, same, other = (
+        normalised(ENGINES[SkewPreferenceGP], seed=seed).posterior(ASKED).mean
+        for seed in (3, 3, 4)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def global_states() -> tuple[Any, ...]:
+    numpy_state = np.random.get_state()  # noqa: NPY002
+    return torch.get_rng_state().tolist(), list(numpy_state[1]), random.getstate()
+
+
+def used(model: PreferenceGP) -> list[Tensor]:
+    """Everything that a model does but for drawing function values."""
+    pair = torch.tensor([[0, 1]])
+    conditioned = model.condition_on_observations(ASKED[:2], pair)
+    found = [
+        model.log_evidence().detach(),
+        *moments(model.posterior(ASKED)),
+        model.posterior(ASKED, observation_noise=True).variance.detach(),
+        model.duel_posterior(ASKED, ASKED[:1]).mean.detach(),
+        model.duel_probability(ASKED, ASKED[:1]).detach(),
+        model.duel_probability(ASKED, ASKED[:1], observation_noise=True).detach(),
+        *moments(conditioned.posterior(ASKED)),
+    ]
+    model.set_train_data(comparisons=answers(RAW, 3))
+    return [*found, *moments(model.posterior(ASKED))]
+
+
+def test_global_random_numbers_are_neither_used_nor_touched(engine: Engine) -> None:
+    _ = fitted(engine)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        before = global_states()
+        first = used(fitted(engine))
+        assert global_states() == before
+        torch.manual_seed(2)
+        second = used(fitted(engine))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)

@@ -18,7 +18,6 @@ from botorch_pref import (
     incumbent,
 )
 from botorch_pref.models import PreferenceGP
-from botorch_pref.posteriors.difference import resolved_variance
 
 DISTANCES = 10.0 ** -torch.arange(1.0, 13.0)
 X = uniform(1, 2, seed=11)
@@ -139,16 +138,6 @@ def test_a_regression_is_right_down_to_the_rounding_of_features(
     # A shift by less than a feature's rounding.
     win, _ = probabilities(model, X * (1 + 1e-16 * ALONG))
     assert abs(float(win) - 0.5) < 0.25 * abs(float(truth) - 0.5)
-
-
-def test_variance_below_rounding() -> None:
-    scale = torch.tensor([2.0, 0.0], dtype=DOUBLE)
-    hidden = 16 * torch.finfo(DOUBLE).eps
-    below = resolved_variance(-1e-16 * torch.ones_like(scale), scale)
-    assert below[0] == 2 * hidden
-    assert 0 < float(below[1]) < 1e-300
-    far = resolved_variance(torch.ones_like(scale), scale)
-    torch.testing.assert_close(far, torch.ones_like(scale), rtol=1e-14, atol=0)
 
 
 class _Duplicates(EPPreferenceGP):

@@ -344,25 +344,3 @@ def test_a_point_against_its_own_copy_says_nothing(engine: Engine) -> None:
     # Three answers with probability one half each.
     expected = plain.log_evidence() - 3 * torch.tensor(2.0, dtype=DOUBLE).log()
     torch.testing.assert_close(model.train().log_evidence(), expected)
-
-
-def test_answers_that_contradict_each_other_cancel(engine: Engine) -> None:
-    pair = torch.tensor([[0, 1]])
-    x = POINTS[:2]
-    both = engine(x, torch.cat([pair, pair.flip(-1)]), covar_module=kernel())
-    duel = both.duel_posterior(x[:1], x[1:])
-    prior = engine(covar_module=kernel()).double().duel_posterior(x[:1], x[1:])
-    sd = number(duel.variance.sqrt())
-    assert abs(number(duel.mean)) < (1e-6 + engine.sampling_error) * sd
-    # They still say that the two are close.
-    assert number(duel.variance) < 0.95 * number(prior.variance)
-
-
-def test_repeated_answers_add_up(engine: Engine) -> None:
-    pair, x = torch.tensor([[0, 1]]), POINTS[:2]
-    means = []
-    for count in (1, 4, 30):
-        model = engine(x, pair.expand(count, 2), covar_module=kernel())
-        assert model.diagnostics()["converged"]
-        means.append(number(model.duel_posterior(x[:1], x[1:]).mean))
-    assert means[0] < means[1] < means[2]

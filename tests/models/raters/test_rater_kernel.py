@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_pref import EPPreferenceGP
 from botorch_pref.models import AgreementKernel, rater_covar_module
 
 DOUBLE = torch.float64
@@ -105,27 +104,6 @@ def test_the_prior_of_the_agreement_is_nearly_flat() -> None:
     log_odds = agreement.logit()
     density = prior.log_prob(log_odds).exp() / (agreement * (1 - agreement))
     assert float((density - 1).abs().max()) < 0.09
-
-
-def rated(model_points: Tensor) -> EPPreferenceGP:
-    order = torch.arange(len(model_points)).reshape(-1, 2)
-    return EPPreferenceGP(
-        model_points, order, covar_module=settled(rater_covar_module(2))
-    )
-
-
-def test_gradient_of_the_evidence_in_the_agreement() -> None:
-    model = rated(numbered(12, 3))
-    raw = model.covar_module.kernels[1].raw_agreement
-    (gradient,) = torch.autograd.grad(model.log_evidence(), raw)
-    values = []
-    for step in (1e-4, -1e-4):
-        with torch.no_grad():
-            raw.add_(step)
-            values.append(model.log_evidence())
-            raw.sub_(step)
-    slope = (values[0] - values[1]) / 2e-4
-    torch.testing.assert_close(gradient, slope, rtol=1e-5, atol=1e-9)
 
 
 def test_numbers_survive_any_scaling_and_a_pickle() -> None:
@@ -240,11 +218,3 @@ def test_raters_whose_numbers_are_no_integers(dtype: torch.dtype, scale: float) 
         error = features @ features.T - kernel(X).to_dense()
     assert error.abs().max() < 0.06
     assert error.mean().abs() < 0.015
-
-
-def test_gradients_of_a_product_are_those_of_its_features() -> None:
-    kernel = KERNELS["two RBF"]()
-    with manual_seed(3):
-        feature_map = gen_kernel_features(kernel, num_inputs=3, num_outputs=16)
-    X = met_points()[:3].requires_grad_()
-    assert torch.autograd.gradcheck(feature_map, (X,))
