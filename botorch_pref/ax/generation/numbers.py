@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import product
 from math import ceil, floor, log10
-from typing import Any, TypeGuard
+from typing import Any
 
 from ax.adapter.registry import Cont_X_trans
 from ax.adapter.transforms.base import Transform
@@ -19,7 +19,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
 from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.constraints import LinearConstraint
+from botorch_pref.ax.space.constraints import LinearConstraint, constrained_names
 from botorch_pref.ax.space.options import shares
 from botorch_pref.errors import ExperimentError
 
@@ -86,41 +86,29 @@ class ReadableNumbers(_ShownDesigns):
 
     def _shown(self, given: TParameterization) -> Mapping[str, Any]:
         space = self.search_space
-        numbers: TParameterization = {
-            name: _readable(parameter, float(given[name]))  # type: ignore[arg-type]
-            for name, parameter in space.parameters.items()
-            if name in given and _is_continuous(parameter)
-        }
+        numbers: TParameterization = {}
+        for name, parameter in space.parameters.items():
+            number = isinstance(parameter, RangeParameter) and not parameter.logit_scale
+            whole = parameter.parameter_type is not ParameterType.FLOAT
+            if number and not whole and name in given:
+                numbers[name] = _readable(parameter, given[name])
         if _is_member(space, {**given, **numbers}):
             return numbers
-        constrained = _constrained(space)
+        constrained = constrained_names(space)
         return {name: x for name, x in numbers.items() if name not in constrained}
 
 
-def _readable(parameter: RangeParameter, number: float) -> float:
+def _readable(parameter: Any, given: Any) -> float:
     """A number of a parameter's range, in the parameter's unit, with few digits."""
-    lower, upper = float(parameter.lower), float(parameter.upper)
+    number, lower, upper = float(given), float(parameter.lower), float(parameter.upper)
     scale = abs(number) if parameter.log_scale else upper - lower
     if scale > 0:
         number = round(number, _DIGITS - 1 - floor(log10(scale)))
     return min(max(number, lower), upper)
 
 
-def _is_continuous(parameter: object) -> TypeGuard[RangeParameter]:
-    return (
-        isinstance(parameter, RangeParameter)
-        and parameter.parameter_type is ParameterType.FLOAT
-        and not parameter.logit_scale
-    )
-
-
 def _is_member(space: SearchSpace, design: TParameterization) -> bool:
     return space.check_membership(design, check_all_parameters_present=False)
-
-
-def _constrained(space: SearchSpace) -> set[str]:
-    """The names of parameters that constraints are about."""
-    return {name for c in space.parameter_constraints for name in c.constraint_dict}
 
 
 class NearestIntegers(_ShownDesigns, IntToFloat):
@@ -137,7 +125,7 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
             if name in self.transform_parameters and name in given
         }
         nearest = {name: round(number) for name, number in numbers.items()}
-        constrained = [n for n in nearest if n in _constrained(self.search_space)]
+        constrained = [n for n in nearest if n in constrained_names(self.search_space)]
         ways = product(*({floor(numbers[n]), ceil(numbers[n])} for n in constrained))
 
         def distance(way: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +71,6 @@ def catalogue_parameters(
 
     Numbers have the range of their column, other columns its values; what is the same
     in all rows is fixed. Where there are no columns, the ids are the only parameter.
-
-    Raises:
-        ExperimentError: Rows that cannot be told apart, or a column that is no feature.
     """
     if not isinstance(table, DataFrame) or len(table) < 2:
         raise ExperimentError(
@@ -98,19 +95,6 @@ def catalogue_parameters(
                 "every column; leave out one, or add a column in which they differ."
             )
     return Catalogue.of_property({"ids": ids, "columns": columns}), parameters
-
-
-def check_alone(parameters: object, parameter_constraints: Sequence[str]) -> None:
-    """Checks that neither parameters nor constraints are given beside a catalogue.
-
-    Raises:
-        ExperimentError: They are.
-    """
-    if parameters is not None or parameter_constraints:
-        raise ExperimentError(
-            "The columns of the catalogue are the parameters; leave out parameters and "
-            "parameter_constraints, and rows that shall not be shown."
-        )
 
 
 def _ids(index: Index) -> list[str]:

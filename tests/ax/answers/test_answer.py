@@ -44,9 +44,8 @@ def test_what_is_kept_is_read_back(kind, example) -> None:
     answer = checked_answer(size, 5, **said)
     ((metric, values),) = answer.rows(size).items()
     assert metric == kind.metric
-    assert kind.decode([], 5) is None
-    once = kind.decode([(0, values)], 5)
-    twice = kind.decode([(0, values), (1, values)], 5)
+    once = kind.feedback([(0, values)], 5)
+    twice = kind.feedback([(0, values), (1, values)], 5)
     joined = once.followed_by(once)
     assert type(twice) is type(joined)
     for name in joined.index_fields:

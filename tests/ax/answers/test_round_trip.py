@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import standing_event
+from botorch_pref.ax.projection import question_of
 from botorch_pref.errors import ExperimentError
 
 LEVELS = 4
@@ -98,7 +98,7 @@ def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
     """Options in their order, and everything that was said of them."""
     found = []
     for trial in experiment.experiment.trials.values():
-        event = standing_event(trial)
+        event = question_of(trial).standing
         if event is not None:
             options = [dict(o) for o in experiment.question(trial.index).options]
             found.append((options, dict(event.what)))
@@ -169,7 +169,7 @@ def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
         ({"tie": [1, 1]}, "winner and tie"),
         ({"beauty": [1, 1]}, "beauty.* mean nothing"),
         ({"winner_parameter": [0.5, None]}, "Row 1 .*winner is"),
-        ({"levels": [0.5, None]}, "levels holds 0.5"),
+        ({"levels": [0.5, None]}, r"levels \[0.5\], which no answer gives"),
         ({"valid": [0, 1]}, "which no answer gives|are valid"),
     ],
 )

@@ -127,8 +127,10 @@ def test_models_of_duels_alone_are_asked_about_duels(tmp_path, settings, size) -
             experiment.tell(experiment.ask(4), best=0)
 
 
-@pytest.mark.parametrize("acquisition", ["DuelingExploringEIIG", "DuelingThompson"])
-@pytest.mark.parametrize("raters", ["pool", "share"])
+@pytest.mark.parametrize(
+    ("acquisition", "raters"),
+    [("DuelingExploringEIIG", "pool"), ("DuelingThompson", "share")],
+)
 def test_the_model_chooses_four_after_questions_of_four(
     tmp_path, acquisition, raters
 ) -> None:

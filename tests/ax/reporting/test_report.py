@@ -10,7 +10,8 @@ from espresso import QUICK, QUICK_FIT
 from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, report
-from botorch_pref.ax.report import best_shown, candidate_points, preferred
+from botorch_pref.ax.kinds import preferred
+from botorch_pref.ax.report import best_shown, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability, stopping_advice
 
