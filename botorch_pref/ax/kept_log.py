@@ -93,7 +93,9 @@ class KeptLog:
         """A log that was kept, see `PreferenceExperiment.resume`."""
         check_with_parameters(parameters, constraints)
         if read_only:
-            given = parameters and stored_parameters(parameters, constraints)
+            given = None
+            if parameters is not None:
+                given = stored_parameters(parameters, constraints)
             log, damage = good_part(store, name, given, constraints)
             return cls(log, None, damage)
         log = checked_log(store, name)

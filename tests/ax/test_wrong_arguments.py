@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
+from parameters import choice, real, whole
 from showing import A, B, tell, triangle
 
 from botorch_pref import Comparisons, PairwiseProbitLikelihood
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError, StorageError
 
-X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
+X = real("x")
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,8 @@ def test_without_ax_the_extra_is_named(monkeypatch) -> None:
         importlib.import_module("botorch_pref.ax")
 
 
-CUP = ChoiceParameterConfig(
-    name="cup", parameter_type="int", values=[40, 60, 100], is_ordered=True
-)
-N = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3))
+CUP = choice("cup", [40, 60, 100], is_ordered=True)
+N = whole("n", 0, 3)
 
 
 @pytest.mark.parametrize(

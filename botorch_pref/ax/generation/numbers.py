@@ -48,10 +48,7 @@ class _ShownDesigns(Transform):
 
 
 class CatalogueRows(_ShownDesigns):
-    """Designs replaced by the nearest row of the catalogue, where there is one.
-
-    Distances are those of `shares`.
-    """
+    """Designs replaced by the row of the catalogue that is nearest by `shares`."""
 
     no_op_for_experiment_data = True
 
@@ -77,9 +74,8 @@ _DIGITS = 5
 class ReadableNumbers(_ShownDesigns):
     """Numbers rounded to a ten-thousandth of their range, and kept within it.
 
-    Transforms leave 9.999999999999998 where 10 was meant, and nobody can set a dial to
-    sixteen digits. On a log scale five digits count. A number stays as it is where
-    rounding would leave the constraints.
+    On a log scale five digits count. A number stays as it is where rounding would leave
+    the constraints.
     """
 
     no_op_for_experiment_data = True
@@ -114,8 +110,7 @@ def _is_member(space: SearchSpace, design: TParameterization) -> bool:
 class NearestIntegers(_ShownDesigns, IntToFloat):
     """Integers relaxed to numbers, and rounded to the nearest that constraints allow.
 
-    Under constraints Ax's own transform rounds at random, and in an order that differs
-    from process to process.
+    Under constraints Ax's own transform rounds at random, in the order of a set.
     """
 
     def _shown(self, given: TParameterization) -> Mapping[str, int]:
@@ -142,10 +137,8 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
 class WholeNumbers(NearestIntegers):
     """Integers relaxed to the numbers between the smallest and the largest.
 
-    Ax adds a half at both ends, so that uniform numbers round to uniform integers. An
-    optimum under ``x + n <= 21`` then likes to be at ``n = 0.5``, where rounding up
-    breaks the constraint and rounding down leaves the range. Between whole numbers,
-    rounding the way that a constraint allows stays in the range.
+    Ax adds a half at both ends. Where an optimum is there, rounding one way breaks a
+    constraint and rounding the other way leaves the range.
     """
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
@@ -160,10 +153,7 @@ class WholeNumbers(NearestIntegers):
 
 
 class UnitNumbers(UnitX):
-    """Numbers to the unit cube, and constraints with them, by their numbers.
-
-    Ax writes the text of each new constraint and hands it to SymPy.
-    """
+    """Numbers to the unit cube, and constraints with them, without texts for SymPy."""
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
         """The search space with numbers from 0 to 1."""

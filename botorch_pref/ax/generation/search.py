@@ -298,10 +298,10 @@ def best_of_designs(
 ) -> Tensor:
     """The most valuable question that was not asked, as long as one is worth asking.
 
-    Worth asking is a question with an option that is better than the reference, or the
-    incumbent, with a probability of 0.005 or more. When all of them were asked, those
-    that were asked least often count; then those that are not worth it. The ``size``
-    options (``size x d``) are chosen jointly of the designs, ``N x d``.
+    A question is worth asking if one of its options is better than the reference, or
+    the incumbent, with a probability of 0.005 or more. When all of them were asked,
+    those that were asked least often count, then the others. The ``size`` options
+    (``size x d``) are chosen jointly of the designs, ``N x d``.
     """
     reference = apart.reference
     if reference is None:

@@ -39,12 +39,7 @@ class LinearConstraint(ParameterConstraint):
     r"""Ax's constraint :math:`w^\top x \le b`, made of numbers instead of text.
 
     Ax makes each copy of a constraint by handing its text to SymPy, which evaluates the
-    text as Python and takes milliseconds. Ax copies a search space about thirty times a
-    question.
-
-    Args:
-        weights: Of parameters, by name.
-        bound: The largest value of the weighted sum.
+    text as Python, for milliseconds, about thirty times a question.
     """
 
     def __init__(self, weights: Mapping[str, float], bound: float) -> None:
@@ -92,7 +87,7 @@ class LinearConstraint(ParameterConstraint):
 def linear_form(text: str, names: Sequence[str]) -> Form:
     """A linear function of parameters from its text, as ``"2 * (dose - 0.5 * cup)"``.
 
-    Python's parser makes a tree of the text, and nothing evaluates it. The names of
+    Python's parser makes a tree of the text, which nothing evaluates. Names of
     parameters need not be identifiers.
     """
     known = {f"_{i}": name for i, name in enumerate(names)}
@@ -175,10 +170,9 @@ def _scaled(form: Form, factor: float) -> Form:
 
 
 def linear_text(text: str, names: Sequence[str]) -> str:
-    """The text of a linear function, written anew from its numbers.
+    """The text of a linear function, written anew for Ax, which evaluates it.
 
-    Ax evaluates the text of a derived parameter. What this returns holds numbers,
-    ``+``, ``*`` and names of parameters, which are identifiers, and nothing else.
+    It has numbers, ``+``, ``*`` and names of parameters, which are identifiers.
     """
     form = linear_form(text, names)
     for name in form[1]:
@@ -326,9 +320,8 @@ _NO_RANGE = 10 * _TOLERANCE
 def fit_ranges(space: SearchSpace) -> None:
     """Gives numbers the range that constraints leave them, where that is far smaller.
 
-    The designs stay the same; the search space is changed. The model, the spread of
-    first questions, and what can be told apart all go by ranges: in one of 0 to 1 of
-    which a constraint leaves 0 to 0.01, all designs would look alike.
+    The space is changed, its designs stay the same. The model, the spread and the
+    smallest differences go by ranges, of which designs would share one end.
     """
     waiting = [
         parameter

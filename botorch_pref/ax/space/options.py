@@ -96,8 +96,8 @@ def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> 
 def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
     """Designs as numbers from 0 to 1, ``N x c``.
 
-    A number is its share of the range on its scale, an ordered value its place. Another
-    value has a column for each that there is, scaled so that two values are 1 apart.
+    A number is its share of the range on its scale, an ordered value its place. Other
+    values have a column each, scaled so that two of them are 1 apart.
     """
     columns: list[Tensor] = []
     for name, parameter in space.tunable_parameters.items():
@@ -123,10 +123,7 @@ def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
 def in_smallest_differences(
     space: SearchSpace, given: SmallestDifference, designs: Sequence[TParameterization]
 ) -> Tensor:
-    """Coordinates ``N x c``: nobody can tell designs that are less than 1 apart.
-
-    The coordinates are `shares` in units of the smallest differences.
-    """
+    """`shares` in smallest differences: nobody can tell designs less than 1 apart."""
     widths = [*column_widths(space, given).values()]
     return shares(space, designs) / torch.tensor(widths, dtype=torch.float64)
 
@@ -134,8 +131,8 @@ def in_smallest_differences(
 def has_designs(experiment: Experiment, given: SmallestDifference, number: int) -> bool:
     """Whether there are so many designs that a person can tell apart.
 
-    Constraints are tried design by design where no number is continuous and there are
-    at most 10,000 designs without them; otherwise they are taken to leave enough.
+    Of up to 10,000 designs each is tried against the constraints, which are taken to
+    leave enough of more.
     """
     catalogue = Catalogue.of(experiment)
     if catalogue is not None:

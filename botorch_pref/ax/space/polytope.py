@@ -23,16 +23,12 @@ _WALK = 100
 
 @dataclass(frozen=True)
 class Frame:
-    r"""Coordinates in which a polytope is about as wide in each direction.
+    r"""Coordinates :math:`w` in which a polytope is about as wide in each direction.
 
-    A point is :math:`x = c + T w` with the centre :math:`c` and the axes :math:`T`.
-    There are fewer axes than coordinates of :math:`x` where inequalities leave no
-    width: equalities are eliminated.
-
-    Attributes:
-        centre: ``d``, in the relative interior.
-        axes: ``d x k``, orthogonal, each as long as the polytope is wide there.
-        inequalities: ``m x k`` and ``m``, the inequalities of :math:`w`, at most.
+    A point is :math:`x = c + T w` with the centre :math:`c` (``d``) in the relative
+    interior and the axes :math:`T` (``d x k``), orthogonal, each as long as the
+    polytope is wide there, and fewer where inequalities leave no width. The
+    ``inequalities`` are those of :math:`w`, at most (``m x k`` and ``m``).
     """
 
     centre: Tensor

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from parameters import choice, real, whole
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.projection import question_of
@@ -19,15 +19,11 @@ LEVELS = 4
 WORDS = ["None", "NA", "007", "true", "", ' a, "b"\n']
 PARAMETERS = [
     # The name of a column of the table.
-    RangeParameterConfig(name="winner", parameter_type="float", bounds=(0, 1)),
-    RangeParameterConfig(name="n", parameter_type="int", bounds=(-5, 5)),
-    ChoiceParameterConfig(
-        name="word", parameter_type="str", values=WORDS, is_ordered=False
-    ),
-    ChoiceParameterConfig(
-        name="on", parameter_type="bool", values=[True, False], is_ordered=True
-    ),
-    ChoiceParameterConfig(name="fixed", parameter_type="str", values=["1"]),
+    real("winner"),
+    whole("n", -5, 5),
+    choice("word", WORDS, is_ordered=False),
+    choice("on", [True, False], is_ordered=True),
+    choice("fixed", ["1"]),
 ]
 DESIGNS = st.fixed_dictionaries(
     {

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
 from botorch.optim.optimize import optimize_acqf
 from espresso import QUICK, QUICK_FIT, better, create
+from parameters import choice, whole
 from showing import triangle
 
 from botorch_pref.ax import PreferenceExperiment, Settings
@@ -98,11 +98,7 @@ def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
 def little(storage, values, **settings) -> PreferenceExperiment:
     return PreferenceExperiment.create(
         "little",
-        parameters=[
-            ChoiceParameterConfig(
-                name="tea", parameter_type="str", values=values, is_ordered=True
-            )
-        ],
+        parameters=[choice("tea", values, is_ordered=True)],
         storage=storage,
         **settings,
     )
@@ -129,13 +125,8 @@ def test_no_question_twice_while_others_are_left(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "few",
         parameters=[
-            RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3)),
-            ChoiceParameterConfig(
-                name="tea",
-                parameter_type="str",
-                values=["a", "b", "c"],
-                is_ordered=False,
-            ),
+            whole("n", 0, 3),
+            choice("tea", ["a", "b", "c"], is_ordered=False),
         ],
         storage=tmp_path / "few.db",
         initial=3,
