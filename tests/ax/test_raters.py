@@ -149,16 +149,3 @@ def test_answers_are_foreseen_by_who_gives_them(tmp_path) -> None:
     assert pooled.cross_validate(4).loc["duels", "accuracy"] < 0.6
     with pytest.raises(ExperimentError, match="are pooled"):
         pooled.recommend(rater="ann")
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"raters": "both"}, "raters is 'both'; give 'pool' or 'share'"),
-        ({"raters": "share", "model": "FullyBayesianEPPreferenceGP"}, "no kernel of"),
-    ],
-)
-def test_raters_that_cannot_be_are_refused(settings, match, tmp_path) -> None:
-    with pytest.raises(ExperimentError, match=match):
-        triangle(tmp_path / "triangle.db", **settings)
-    assert list(tmp_path.iterdir()) == []

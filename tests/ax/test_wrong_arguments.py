@@ -37,13 +37,25 @@ X = real("x")
         ({"acquisition": "FeasibilityWeighted"}, "no acquisition function"),
         ({"initial": 0}, "initial is 0"),
         ({"seed": -1}, "seed is -1"),
+        *(({"repeat_rate": rate}, "repeat_rate is") for rate in (-0.1, 1.5)),
+        ({"raters": "both"}, "raters is 'both'; give 'pool' or 'share'"),
+        (
+            {"raters": "share", "model": "FullyBayesianEPPreferenceGP"},
+            "no kernel of raters",
+        ),
+        (
+            {
+                "model": "SkewPreferenceGP",
+                "model_options": {"likelihood": "PairwiseLogitLikelihood"},
+            },
+            "does not take Comparisons under PairwiseLogitLikelihood",
+        ),
+        ({"model_options": {"likelihood": "Probit"}}, "no likelihood or prior"),
         ({"seed": 1.5}, "seed is 1.5"),
         ({"sed": 1}, "no setting sed"),
-        ({"seed": True}, "seed is True"),
         ({"num_levels": 1}, "num_levels is 1"),
         ({"initial": np.array(3)}, "initial is"),
         ({"num_levels": 2.0}, "num_levels is"),
-        ({"num_levels": True}, "num_levels is"),
     ],
 )
 def test_an_experiment_that_cannot_be_is_refused(given, match, tmp_path) -> None:
