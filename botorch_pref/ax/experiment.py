@@ -330,7 +330,7 @@ class PreferenceExperiment:
             said: See `tell`.
 
         Returns:
-            The question that it is kept under.
+            Its question.
 
         Raises:
             ExperimentError: The search space does not have these designs, or this
@@ -348,11 +348,10 @@ class PreferenceExperiment:
 
         Args:
             answers: Of pandas, or the path of a CSV file with commas. A table of duels
-                has a row for each; the columns ``winner_<parameter>`` and
-                ``loser_<parameter>`` have the designs, or ``winner`` and ``loser`` name
-                them; ``tie`` (True for equally good ones), ``rater``, ``note`` and
-                ``seconds`` may follow. A table of `answers`, or a file of
-                `write_answers`, has a row for each option.
+                has a row for each: the designs in ``winner_<parameter>`` and
+                ``loser_<parameter>``, or their names in ``winner`` and ``loser``; then
+                perhaps ``tie`` (True or False), ``rater``, ``note``, ``seconds``.
+                One of `answers` or `write_answers` has a row for each option.
             items: Designs by name: a row each, with a column for each parameter. A
                 catalogue needs none.
 
@@ -460,12 +459,7 @@ class PreferenceExperiment:
     def fitted_adapter(self, *, rater: str | None = None) -> PreferenceAdapter:
         """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
 
-        Args:
-            rater: The rater whose utility counts, where raters share; None for the
-                mean of all.
-
-        Raises:
-            ExperimentError: See `recommend`.
+        Its argument and its errors are those of `recommend`.
         """
         name = checked_rater(rater)
         number = None if name is None else known_rater(self.experiment, name)
@@ -563,13 +557,12 @@ class PreferenceExperiment:
         Args:
             storage: Where the new one is kept, see `create`.
             name: Of the new one; the same by default.
-            parameters: Those of the new one, such as wider ranges; by default the same.
+            parameters: Those of the new one; by default the same.
             parameter_constraints: Theirs.
             rename: New names of parameters, by their old ones.
 
         Raises:
-            ExperimentError: The new search space does not have an option that was
-                shown; the message names the event.
+            ExperimentError: The new search space lacks an option; names the event.
             StorageError: It cannot be written.
         """
         check_with_parameters(parameters, parameter_constraints)

@@ -8,7 +8,6 @@ from typing import Any
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
 from ax.core.types import TParameterization
 from pandas import CategoricalDtype, DataFrame, Index, Series
 from pandas.api import types
@@ -24,11 +23,7 @@ _MOST_CATEGORIES = 1_000
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Rows of a table: an experiment with it shows these designs and no others.
-
-    Attributes:
-        rows: The parameters of each design by its id.
-    """
+    """Rows of a table, by id: all designs that an experiment with it shows."""
 
     rows: Mapping[str, TParameterization]
 
@@ -51,12 +46,6 @@ class Catalogue:
         names = next(iter(self.rows.values()))
         columns = {name: [row[name] for row in self.rows.values()] for name in names}
         return {"ids": [*self.rows], "columns": columns}
-
-    def name_arms(self, run: GeneratorRun) -> None:
-        """Names the arms of a run, which are rows, by the ids of these."""
-        for arm in run.arms:
-            if not arm.has_name:
-                arm.name = self.id_of(arm.parameters)  # type: ignore[misc, assignment]
 
     def id_of(self, parameters: Mapping[str, Any]) -> str | None:
         """The id of a design; None of what is no row."""
