@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ax.core.experiment import Experiment
-from ax.core.parameter import Parameter, ParameterType
+from ax.core.parameter import ParameterType
 from ax.core.search_space import SearchSpace
 from pandas import DataFrame, read_csv
 
@@ -35,12 +36,8 @@ _FIRST = ("question", "option", "name")
 """The columns of such a table before those of parameters."""
 
 _BESIDE = (
-    "chosen_by",
-    *_CIRCUMSTANCES,
-    "shown",
-    "time",
-    "cannot_compare",
-    *dict.fromkeys(_KIND_COLUMNS.values()),
+    *("chosen_by", *_CIRCUMSTANCES, "shown", "time", "cannot_compare"),
+    *_KIND_COLUMNS.values(),
 )
 """The columns after them."""
 
@@ -55,7 +52,7 @@ Row = tuple[str, Mapping[Hashable, Any]]
 class TableRow(NamedTuple):
     """An answer of a table, and the texts that name its places in messages.
 
-    ``options`` are designs or ids of a catalogue, of duels the winner first; ``said``
+    ``options`` are designs or ids of a catalogue, the winner of a duel first; ``said``
     has fields of `Answer` and circumstances.
     """
 
@@ -68,31 +65,23 @@ class TableRow(NamedTuple):
 def record_table(
     draft: Draft, answers: DataFrame | str | Path, items: DataFrame | None
 ) -> list[int]:
-    """Records the answers of a table in its order, see the method of this name.
+    """Records the answers of a table in its order; returns the questions' numbers.
 
     A table with the columns ``question`` and ``option`` has a row for each option, as
     `answer_table` makes it; others have a row for each duel.
-
-    Returns:
-        The numbers of the questions.
-
-    Raises:
-        ExperimentError: A column is missing or means nothing here, or a row says what
-            cannot be; the message names the row.
     """
     blank, recorded = draft.log.blank, list[int]()
     for row in _table_rows(answers, items, blank):
         try:
             recorded.append(record(draft, row.options, row.said))
         except ExperimentError as error:
-            where = _place_of_error(row, blank)
-            raise ExperimentError(f"{where}: {error}") from error
+            raise ExperimentError(f"{_wrong_place(row, blank)}: {error}") from error
     if not recorded:
         raise ExperimentError("The table of answers has no rows; give one an answer.")
     return recorded
 
 
-def _place_of_error(row: TableRow, blank: Experiment) -> str:
+def _wrong_place(row: TableRow, blank: Experiment) -> str:
     for source, option in zip(row.sources, row.options, strict=True):
         try:
             own_design(blank, option)
@@ -130,18 +119,8 @@ def _table_rows(
             sources = [where for where, _ in in_order]
             yield TableRow(named, designs, sources, _said_of_options(named, in_order))
         return
-    if items is not None and not isinstance(items, DataFrame):
-        raise ExperimentError(
-            f"items is a {type(items).__name__}; give a table of pandas, whose index "
-            "has the names of the items."
-        )
-    if items is not None and not items.index.is_unique:
-        twice = items.index[items.index.duplicated()][0]
-        places = [i for i, label in enumerate(items.index) if label == twice]
-        raise ExperimentError(
-            f"items has {twice!r} twice, at {places[0]} and {places[1]} (counted from "
-            "0); name each item once."
-        )
+    if items is not None:
+        _check_items(items)
     _check_columns(table, items is not None or has_ids, space)
     if items is not None and from_file:
         # A file has the names of items as texts.
@@ -154,16 +133,28 @@ def _table_rows(
         else:
             sides = [{n: f"{side}_{n}" for n in space.parameters} for side in _SIDES]
             options = [_design(where, row, side, texts_of) for side in sides]
+        said = {"tie": True} if _truth(where, row, "tie") else {"winner": 0}
         sources = [f"{where} ({side})" for side in _SIDES]
-        yield TableRow(where, options, sources, _said_of_duel(where, row))
+        yield TableRow(where, options, sources, {**said, **_circumstances(row)})
+
+
+def _check_items(items: object) -> None:
+    if not isinstance(items, DataFrame):
+        raise ExperimentError(
+            f"items is a {type(items).__name__}; give a table of pandas, whose index "
+            "has the names of the items."
+        )
+    if not items.index.is_unique:
+        twice = items.index[items.index.duplicated()][0]
+        places = [i for i, label in enumerate(items.index) if label == twice]
+        raise ExperimentError(
+            f"items has {twice!r} twice, at {places[0]} and {places[1]} (counted from "
+            "0); name each item once."
+        )
 
 
 def csv_table(text: str) -> DataFrame:
-    """Table of what a CSV file has, its cells all texts; its first row has the names.
-
-    Raises:
-        ValueError: It is no table.
-    """
+    """Table of a CSV file, whose cells are all texts, and whose first row has names."""
     header = text.partition("\n")[0]
     if not header.strip():
         raise ValueError("its first line is empty; give the columns names there")
@@ -231,23 +222,24 @@ def _design(
 ) -> dict[str, Any]:
     """A design of a row, as far as the row has it.
 
-    Cells are values, or texts of values of this space; empty texts are none then.
+    Cells are values, or texts of values of a space; empty texts are none then.
     """
     design = {name: row[column] for name, column in columns.items() if column in row}
     if texts_of is None:
         return design
-    parameters = texts_of.parameters
+    kinds = {name: p.parameter_type for name, p in texts_of.parameters.items()}
     return {
-        name: _read(f"{where}, column {columns[name]}", parameters[name], cell)
+        name: _read(f"{where}, column {columns[name]}", kinds[name], cell)
         for name, cell in design.items()
-        if cell != "" or parameters[name].parameter_type is ParameterType.STRING
+        if cell != "" or kinds[name] is ParameterType.STRING
     }
 
 
-def _read(where: str, parameter: Parameter, cell: str) -> Any:
-    if parameter.parameter_type is ParameterType.STRING:
+def _read(where: str, kind: ParameterType, cell: str) -> Any:
+    """The value of a text."""
+    if kind is ParameterType.STRING:
         return cell
-    if parameter.parameter_type is ParameterType.BOOL:
+    if kind is ParameterType.BOOL:
         if cell.lower() in _TRUTHS:
             return _TRUTHS[cell.lower()]
         raise ExperimentError(f"{where}, is {written(cell)}; give true or false.")
@@ -269,11 +261,6 @@ def _item(
     return {str(name): value for name, value in items.loc[row[side]].items()}
 
 
-def _said_of_duel(where: str, row: Mapping[Hashable, Any]) -> dict[str, Any]:
-    said = {"tie": True} if _truth(where, row, "tie") else {"winner": 0}
-    return {**said, **_circumstances(row)}
-
-
 def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
     """Rater, note and seconds of a row, where they are there."""
     known = {n: row[n] for n in _CIRCUMSTANCES if not _is_empty(row.get(n))}
@@ -282,8 +269,9 @@ def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
         # A column of numbers with gaps has made a fraction of a whole one.
         whole = isinstance(rater, float) and rater.is_integer()
         known["rater"] = str(int(rater) if whole else rater)
-    if isinstance(known.get("seconds"), str):
-        known["seconds"] = _number(known["seconds"])
+    if isinstance(seconds := known.get("seconds"), str):
+        with suppress(ValueError):
+            known["seconds"] = float(seconds)
     return known
 
 
@@ -303,17 +291,8 @@ def _truth(where: str, row: Mapping[Hashable, Any], column: str) -> bool:
     return bool(known)
 
 
-def _number(cell: Any) -> Any:
-    """A cell as a number; as it is where it is none."""
-    try:
-        number = finite_number(float(cell) if isinstance(cell, str) else cell)
-    except ValueError:
-        return cell
-    return cell if number is None else number
-
-
 def _questions(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each question in the order of its options, after what names them."""
+    """The rows of each question in the order of its options, after the place of it."""
     questions: dict[Any, list[Row]] = {}
     for where, row in rows:
         questions.setdefault(row["question"], []).append((where, row))
@@ -383,7 +362,10 @@ def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
         cell = row.get(column)
         if _is_empty(cell):
             continue
-        number = finite_number(_number(cell))
+        try:
+            number = finite_number(float(cell) if isinstance(cell, str) else cell)
+        except ValueError:
+            number = None
         if number is None:
             raise ExperimentError(
                 f"{where} has the {column} {written(cell)}; give a number, or nothing."

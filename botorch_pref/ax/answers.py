@@ -96,9 +96,6 @@ def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Ans
 
     Two ways to say the same give equal answers: the best of two is the winner, and so
     is the first of a ranking of two.
-
-    Raises:
-        ExperimentError: Nothing was said, too much, or something that cannot be.
     """
     said = {k: v for k, v in said.items() if v is not None}
     if unknown := sorted(set(said) - {*_NAMES}):
@@ -174,9 +171,6 @@ def checked_circumstances(
 
     They are the name of who answered, a note of hers, how many seconds it took, and
     the places of the options in the order in which they were on display.
-
-    Raises:
-        ExperimentError: One of them cannot be.
     """
     if order is not None:
         order = [*checked_places("order", order, range(num_options))]
@@ -196,11 +190,7 @@ def checked_circumstances(
 
 
 def checked_rater(given: object) -> str | None:
-    """The name of a rater; None for nobody in particular.
-
-    Raises:
-        ExperimentError: It is no text, or blank.
-    """
+    """The name of a rater; None for nobody in particular."""
     if given is None:
         return None
     if not isinstance(given, str) or not is_text(given) or not given.strip():
@@ -229,17 +219,9 @@ def feedback_dataset(
 ) -> FeedbackDataset:
     """Data set of every answer in Ax's tables, whose parameters are numbers.
 
-    Args:
-        experiment_data: Ax's tables.
-        parameters: The columns that make the features, in order.
-        num_levels: How many levels the scale of levels has, if there is one.
-        raters: The number of who answered, by trial, where that is to count.
-
-    Returns:
-        The data set, with the rows of `arms_and_raters` for datapoints.
-
-    Raises:
-        ExperimentError: There is no answer, or data that no answer gives.
+    Its datapoints are the rows of `arms_and_raters`, its features the columns
+    ``parameters``. ``raters`` has the number of who answered, by trial, where that is
+    to count.
     """
     rows = arms_and_raters(experiment_data, raters or {})
     if not rows:
@@ -287,16 +269,14 @@ def arms_and_raters(
 def feedback_blocks(
     groups: Callable[[str], Groups], num_levels: int | None
 ) -> list[Feedback]:
-    """Answers in containers, one for each class of feedback that there is.
+    """Answers in containers, one for each class of feedback.
 
-    Args:
-        groups: The data of a metric, by its name.
-        num_levels: How many levels the scale of levels has, if there is one.
+    ``groups`` has the data of a metric by its name.
     """
     blocks: dict[type[Feedback], Feedback] = {}
     for kind in KINDS:
-        block = kind.decode(groups(kind.metric), num_levels)
-        if block is not None:
+        if found := [*groups(kind.metric)]:
+            block = kind.feedback(found, num_levels)
             earlier = blocks.get(type(block))
             joined = block if earlier is None else earlier.followed_by(block)
             blocks[type(block)] = joined
@@ -315,9 +295,6 @@ def check_taken(
 
     A model that takes each of some kinds of answers takes all of them. The kind alone
     decides, so each kind is tried once.
-
-    Raises:
-        ExperimentError: The model, its likelihood or its options do not go with it.
     """
     rows = answer.rows(num_options)
     key = json.dumps([settings.model, settings.model_options, num_options, num_levels])

@@ -24,15 +24,16 @@ from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
     COLUMNS,
     Definition,
+    Draft,
     Event,
     Log,
     LoggedQuestion,
     json_text,
     now,
-    parameter_to_json,
+    stored_parameters,
 )
 from botorch_pref.ax.log_store import SQLITE, file_content, replace_file
-from botorch_pref.ax.setup import ParameterConfig, checked_space
+from botorch_pref.ax.settings import ParameterConfig
 from botorch_pref.ax.space.constraints import (
     LinearConstraint,
     linear_form,
@@ -93,16 +94,8 @@ def read_file(path: Path, name: str | None) -> Log:
             definition, rows, head = _of_csv(text)
         else:
             definition, rows, head = _of_json(text)
-    # A file that is cut off or no log fails in all kinds of ways; JSON that is nested
-    # too deeply is a RecursionError.
-    except (
-        AttributeError,
-        IndexError,
-        KeyError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    # A file that is cut off or no log fails in all kinds of ways.
+    except Exception as error:
         raise StorageError(
             f"{path} is no log that write_json or write_log wrote, or it is damaged: "
             # The error of a text that is none has all of it in its representation.
@@ -157,8 +150,7 @@ def retold(
     new_names = dict(given)
     target = _renamed(log.definition, new_names)
     if parameters is not None:
-        checked = checked_space(parameters, constraints)
-        stored = [parameter_to_json(config) for config in checked]
+        stored = stored_parameters(parameters, constraints)
         target = replace(target, parameters=stored, constraints=[*constraints])
         if target.catalogue is not None:
             raise ExperimentError(
@@ -182,9 +174,8 @@ def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
         return rename.get(name, name)
 
     def by_name(given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        return {new(name): value for name, value in given.items()}
+        named = isinstance(given, dict)
+        return {new(name): v for name, v in given.items()} if named else given
 
     parameters = []
     for stored in definition.parameters:
@@ -217,21 +208,14 @@ def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
     )
 
 
-def add_events(
-    log: Log, source: Log, rename: Mapping[str, str] | None = None
-) -> list[Event]:
+def add_events(log: Log, source: Log, rename: Mapping[str, str] = {}) -> list[Event]:
     """Adds the events of another log to a log in memory, each of them once.
 
-    Returns:
-        The events that were added, as they are in the log now.
-
-    Raises:
-        ExperimentError: The log cannot have one of them; the message names it.
+    Returns the events that were added, as they are in the log now.
     """
-    new_names = rename or {}
 
     def option(parameters: Mapping[str, Any]) -> dict[str, Any]:
-        renamed = {new_names.get(name, name): v for name, v in parameters.items()}
+        renamed = {rename.get(name, name): v for name, v in parameters.items()}
         return dict(own_design(log.blank, renamed))
 
     retelling = Retelling(log, option, _shared_questions(log, source))
@@ -245,6 +229,15 @@ def add_events(
                 f"{event.question}) cannot be taken over: {error}"
             ) from error
     return added
+
+
+def merged(log: Log, other: Log) -> Draft:
+    """What another log adds to a log, see `PreferenceExperiment.merge`."""
+    together = Log(log.definition)
+    together.append(log.events)
+    draft = Draft(log)
+    draft.events = add_events(together, other)
+    return draft
 
 
 def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
@@ -263,9 +256,7 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
         for here in candidates:
             # As far as both go.
             pairs = zip(here.events[1:], question.events[1:], strict=False)
-            if all(
-                (a.time, a.kind, a.what) == (b.time, b.kind, b.what) for a, b in pairs
-            ):
+            if all(a.happening == b.happening for a, b in pairs):
                 shared[question.index] = (here.index, len(here.events))
                 candidates.remove(here)
                 break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -15,35 +14,20 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
-from botorch_pref.ax import exchange, setup
+from botorch_pref.ax import exchange
 from botorch_pref.ax import questions as telling
 from botorch_pref.ax.answer_table import answer_table, record_table
-from botorch_pref.ax.answers import Answer, check_taken, checked_rater
+from botorch_pref.ax.answers import checked_rater
+from botorch_pref.ax.creation import new_log
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.generation.asking import (
-    check_first_question,
-    check_options,
-    chosen_question,
-    derived_seed,
-    usual_size,
-)
+from botorch_pref.ax.generation.asking import chosen_question, derived_seed, usual_size
 from botorch_pref.ax.generation.strategy import preference_generation_strategy
-from botorch_pref.ax.given import given_integer, given_truth, written
-from botorch_pref.ax.kept_log import KeptLog, checked_log, good_part, one_at_a_time
-from botorch_pref.ax.log import (
-    TOLD,
-    UNDONE,
-    WITHDRAWN,
-    Definition,
-    Draft,
-    Log,
-    now,
-    parameter_to_json,
-)
-from botorch_pref.ax.log_store import LogStore, given_path, replace_file
-from botorch_pref.ax.projection import ask_run
+from botorch_pref.ax.given import given_integer, given_path, given_truth, written
+from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
+from botorch_pref.ax.log import TOLD, UNDONE, WITHDRAWN, Draft, Log
+from botorch_pref.ax.log_store import LogStore, replace_file
+from botorch_pref.ax.projection import ask_run, known_rater, rater_numbers
 from botorch_pref.ax.questions import Design, Question
-from botorch_pref.ax.raters import known_rater
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.report import (
     Report,
@@ -53,9 +37,7 @@ from botorch_pref.ax.report import (
     fitted_adapter,
     preference_report,
 )
-from botorch_pref.ax.settings import SHORT_WALKS, Settings
-from botorch_pref.ax.setup import ParameterConfig
-from botorch_pref.ax.space.catalogue import catalogue_parameters, check_alone
+from botorch_pref.ax.settings import ParameterConfig, check_with_parameters
 from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
@@ -68,9 +50,6 @@ class PreferenceExperiment:
 
     `create`, `resume` and `read` make one. Threads that use experiments, the same or
     others, wait for each other.
-
-    Args:
-        kept: The log of the experiment.
     """
 
     def __init__(self, kept: KeptLog) -> None:
@@ -95,49 +74,22 @@ class PreferenceExperiment:
         Args:
             name: Of the experiment.
             parameters: Ax's.
-            parameter_constraints: Linear ones, as Ax takes them, for example
-                ``"dose + ratio <= 25"``.
+            parameter_constraints: Linear ones, as ``"dose + ratio <= 25"``.
             catalogue: A table in place of parameters: options are its rows, its columns
                 their features, and its index their ids.
             storage: The path of an SQLite file, or the URL of a database.
             num_levels: How many levels there are, if answers are levels of a scale.
-            settings: See `Settings`: ``model``, ``acquisition``, ``initial``, ``seed``,
-                ``baseline`` and options.
+            settings: See `Settings`.
 
         Raises:
             ExperimentError: A setting or parameter that cannot be.
             StorageError: There is an experiment of that name already.
         """
         register_classes()
-        if num_levels is not None:
-            num_levels = given_integer("num_levels", num_levels, 2)
-        if parameter_constraints:
-            settings.setdefault("optimizer_options", SHORT_WALKS)
-        rows = None
-        if catalogue is not None:
-            check_alone(parameters, parameter_constraints)
-            rows, parameters = catalogue_parameters(catalogue)
-            # Every row is a design of its own.
-            settings.setdefault("smallest_difference", 0.0)
-        chosen = Settings.from_arguments(settings)
-        blank = setup.new_experiment(
-            name, parameters, parameter_constraints, num_levels, chosen, rows
+        log = new_log(
+            name, parameters, parameter_constraints, num_levels, settings, catalogue
         )
-        # With the baseline as a design of the space has it.
-        chosen = Settings.of(blank)
-        check_taken(chosen, Answer(winner=0), 2, num_levels)
-        check_options(chosen)
-        check_first_question(blank, chosen)
-        definition = Definition(
-            name,
-            now(),
-            [parameter_to_json(config) for config in parameters or []],
-            [*parameter_constraints],
-            num_levels,
-            asdict(chosen),
-            None if rows is None else rows.to_property(),
-        )
-        return cls._created(Log(definition.read_back()), storage)
+        return cls._created(log, storage)
 
     @classmethod
     def _created(cls, log: Log, storage: str | Path) -> Self:
@@ -164,29 +116,17 @@ class PreferenceExperiment:
             parameters: If given, they must be those of the experiment.
             parameter_constraints: Theirs.
             read_only: Whether to open it to be read, also if it is damaged. Then it has
-                every event that is what was written and can have happened, `damage`
-                says what was left out, and `copy` writes the good part to a storage
-                where one can go on. Where the stored parameters are damaged too,
-                ``parameters`` take their place.
+                every event that is what was written and can have happened; `damage`
+                says what was left out. ``parameters`` take the place of stored ones.
 
         Raises:
             ExperimentError: The search space has changed.
             StorageError: There is no such experiment, or it cannot be read.
         """
         register_classes()
-        setup.check_with_parameters(parameters, parameter_constraints)
-        store = LogStore(storage)
-        if given_truth("read_only", read_only):
-            given = None
-            if parameters is not None:
-                checked = setup.checked_space(parameters, parameter_constraints)
-                given = [parameter_to_json(config) for config in checked]
-            log, damage = good_part(store, name, given, parameter_constraints)
-            return cls(KeptLog(log, None, damage))
-        log = checked_log(store, name)
-        if parameters is not None:
-            setup.check_same_space(log.blank, parameters, parameter_constraints)
-        return cls(KeptLog(log, store))
+        space = (parameters, parameter_constraints)
+        read_only = given_truth("read_only", read_only)
+        return cls(KeptLog.opened(LogStore(storage), name, *space, read_only))
 
     @classmethod
     @one_at_a_time
@@ -211,23 +151,25 @@ class PreferenceExperiment:
     def __repr__(self) -> str:
         """Name, storage, numbers of questions and answers, and what asks them."""
         try:
-            log = self._kept.log
+            log = self.log
         except BotorchPrefError as error:
             return f"<{type(self).__name__}: {error}>"
-        answers = sum(question.standing is not None for question in log.questions)
         return (
             f"<{type(self).__name__} {log.name!r} in {self._kept.place}: "
-            f"{len(log.questions)} questions, {answers} answers, {self.settings.model} "
-            f"with {self.settings.acquisition}>"
+            f"{len(log.questions)} questions, {self.num_answers} answers, "
+            f"{self.settings.model} with {self.settings.acquisition}>"
         )
 
     @property
     @one_at_a_time
-    def experiment(self) -> Experiment:
-        """Ax's experiment, made from the log, for Ax's tools and to be read.
+    def log(self) -> Log:
+        """All that was asked and said, to be read."""
+        return self._kept.log
 
-        It has everything that was asked and said when it is taken from here: take it
-        anew after that.
+    @property
+    @one_at_a_time
+    def experiment(self) -> Experiment:
+        """Ax's experiment of this moment, made from the log, to be read.
 
         Raises:
             ExperimentError: Somebody added trials to it. It is made anew.
@@ -241,15 +183,13 @@ class PreferenceExperiment:
         return [*self._kept.damage]
 
     @property
-    @one_at_a_time
     def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
-        log = self._kept.log
+        log = self.log
         return [
             Question.of_logged(log, asked) for asked in log.questions if asked.pending
         ]
 
-    @one_at_a_time
     def question(self, index: int) -> Question:
         """A question that was asked, answered or not.
 
@@ -259,46 +199,38 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no such question.
         """
-        log = self._kept.log
+        log = self.log
         return Question.of_logged(log, telling.asked_question(log, index))
 
     @property
-    @one_at_a_time
     def num_answers(self) -> int:
         """Number of answers that stand."""
-        asked = self._kept.log.questions
-        return sum(question.standing is not None for question in asked)
+        return sum(asked.standing is not None for asked in self.log.questions)
 
     @property
-    @one_at_a_time
     def version(self) -> str:
         """Checksum of all that was asked and said, another one after each event."""
-        return self._kept.log.head
+        return self.log.head
 
     @property
-    @one_at_a_time
     def raters(self) -> list[str]:
         """The names of those who have answered, in the order of their first answers."""
-        told = (event.rater for event in self._kept.log.events if event.kind == TOLD)
-        return [*dict.fromkeys(name for name in told if name is not None)]
+        return [*rater_numbers(self.log.events)]
 
     @property
-    @one_at_a_time
     def num_levels(self) -> int | None:
         """Number of levels of the scale; None without a scale."""
-        return self._kept.log.num_levels
+        return self.log.num_levels
 
     @cached_property
     @one_at_a_time
     def default_size(self) -> int:
         """How many options a question shows where `ask` is given no other number.
 
-        Four: a question of four finds more than a duel. Two where the model takes
-        neither the best nor a ranking of four, or where there are fewer than eight
-        designs that a person can tell apart.
+        Four; two where the model takes neither the best nor a ranking of four, or where
+        a person can tell fewer than eight designs apart.
         """
-        log = self._kept.log
-        return usual_size(log.blank, self.settings, log.num_levels)
+        return usual_size(self.log.blank, self.settings, self.num_levels)
 
     @one_at_a_time
     def ask(
@@ -312,9 +244,8 @@ class PreferenceExperiment:
 
         Args:
             size: How many options to show; `default_size` unless it is given.
-            options: Designs of a person's own, two or more, shown as they are and in
-                this order instead of what the model would choose. Parameters that are
-                fixed or derived from others may be left out.
+            options: Designs of a person's own, two or more, shown in this order instead
+                of the model's. Parameters that are fixed or derived may be left out.
             rater: The name of who is asked; nobody else can answer then.
 
         Raises:
@@ -330,14 +261,14 @@ class PreferenceExperiment:
             size = size or self.default_size
             run, order = chosen_question(self.experiment, self.settings, size, rater)
         else:
-            run, order = own_options(self._kept.log.blank, options), None
+            run, order = own_options(self.log.blank, options), None
         return self._ask_about(run, rater, order)
 
     def _ask_about(
         self, run: GeneratorRun, rater: str | None, order: list[int] | None
     ) -> Question:
         """Asks about options that were chosen, see `ask_run`."""
-        draft = Draft(self._kept.log)
+        draft = Draft(self.log)
         index = ask_run(draft, run, rater, order)
         return self._kept_questions(draft, [index])[0]
 
@@ -365,8 +296,8 @@ class PreferenceExperiment:
             rater: The name of who answers; who was asked, if that is left out.
             note: Whatever else there is to keep about the answer.
             seconds: How long it took.
-            order: The options in the order in which they were on display, where that
-                is not the order of the question; ``said`` counts by the question's.
+            order: The options as they were on display, where that is not the order of
+                the question, by which ``said`` counts.
             said: See `Answer`; options are counted from 0.
 
         Raises:
@@ -374,7 +305,7 @@ class PreferenceExperiment:
                 or was asked of somebody else, this cannot be an answer to it, or the
                 model takes no such answer.
         """
-        log = self._kept.log
+        log = self.log
         asked = telling.asked_question(log, question)
         around = {"rater": rater, "note": note, "seconds": seconds, "order": order}
         what = telling.new_answer(log, asked, {**said, **around})
@@ -399,13 +330,13 @@ class PreferenceExperiment:
             said: See `tell`.
 
         Returns:
-            The question that it is kept under.
+            Its question.
 
         Raises:
             ExperimentError: The search space does not have these designs, or this
                 cannot be an answer about them.
         """
-        draft = Draft(self._kept.log)
+        draft = Draft(self.log)
         index = telling.record(draft, options, {"rater": rater, **said})
         return self._kept_questions(draft, [index])[0]
 
@@ -417,11 +348,10 @@ class PreferenceExperiment:
 
         Args:
             answers: Of pandas, or the path of a CSV file with commas. A table of duels
-                has a row for each; the columns ``winner_<parameter>`` and
-                ``loser_<parameter>`` have the two designs, or ``winner`` and ``loser``
-                name them. Further columns may be ``tie`` (True for equally good ones,
-                in any order), ``rater``, ``note`` and ``seconds``. A table of
-                `answers`, or a file of `write_answers`, has a row for each option.
+                has a row for each: the designs in ``winner_<parameter>`` and
+                ``loser_<parameter>``, or their names in ``winner`` and ``loser``; then
+                perhaps ``tie`` (True or False), ``rater``, ``note``, ``seconds``.
+                One of `answers` or `write_answers` has a row for each option.
             items: Designs by name: a row each, with a column for each parameter. A
                 catalogue needs none.
 
@@ -431,15 +361,15 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: A column, or a row, says what cannot be; names it.
         """
-        draft = Draft(self._kept.log)
+        draft = Draft(self.log)
         return self._kept_questions(draft, record_table(draft, answers, items))
 
     @one_at_a_time
     def undo(self, *, rater: str | None = None) -> Question:
-        """Withdraws the last answer, so that its question is pending again.
+        """Takes back the last answer, so that its question is pending again.
 
-        Once more, and the answer before is withdrawn too. The log keeps what was said,
-        and that it was undone.
+        Called again, it takes back the answer before. The log keeps what was said, and
+        that it was undone.
 
         Args:
             rater: The name of the rater whose answer it is; None for any rater.
@@ -450,16 +380,17 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no answer left.
         """
-        draft = Draft(self._kept.log)
-        index = telling.last_answered(draft.log, checked_rater(rater)).index
-        draft.add(index, UNDONE)
-        return self._kept_questions(draft, [index])[0]
+        draft = Draft(self.log)
+        last = draft.log.last_answer(checked_rater(rater))
+        if last is None:
+            whose = "" if rater is None else f" of {rater!r}"
+            raise ExperimentError(f"There is no answer{whose} that could be undone.")
+        draft.add(last.question, UNDONE)
+        return self._kept_questions(draft, [last.question])[0]
 
     @one_at_a_time
     def withdraw(self, question: Question | int) -> None:
-        """Takes an answer back, or a question that is not to be answered.
-
-        The log keeps both. The question may be told anew.
+        """Takes back an answer, or a question, which may be told anew.
 
         Args:
             question: The question, or its index.
@@ -467,7 +398,7 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no such question.
         """
-        draft = Draft(self._kept.log)
+        draft = Draft(self.log)
         asked = telling.asked_question(draft.log, question)
         if not asked.withdrawn:
             draft.add(asked.index, WITHDRAWN)
@@ -528,12 +459,7 @@ class PreferenceExperiment:
     def fitted_adapter(self, *, rater: str | None = None) -> PreferenceAdapter:
         """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
 
-        Args:
-            rater: The rater whose utility counts, where raters share; None for the
-                mean of all.
-
-        Raises:
-            ExperimentError: See `recommend`.
+        Its argument and its errors are those of `recommend`.
         """
         name = checked_rater(rater)
         number = None if name is None else known_rater(self.experiment, name)
@@ -546,11 +472,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def client(self) -> Client:
-        """Ax's client of this experiment, for what Ax has for all experiments.
-
-        Its ``summarize`` shows no winners, and after the first answer of another kind
-        only the questions that were answered so; `answers` has all of them.
-        """
+        """Ax's client of this experiment; its ``summarize`` shows no winners."""
         client = Client()
         client.set_experiment(self.experiment)
         client.set_generation_strategy(self.generation_strategy)
@@ -563,7 +485,7 @@ class PreferenceExperiment:
         Returns:
             See `answer_table`.
         """
-        return answer_table(self._kept.log)
+        return answer_table(self.log)
 
     @one_at_a_time
     def write_answers(self, path: str | Path) -> None:
@@ -589,20 +511,19 @@ class PreferenceExperiment:
         Raises:
             StorageError: It cannot be written.
         """
-        exchange.write_json(self._kept.log, given_path("path", path))
+        exchange.write_json(self.log, given_path("path", path))
 
     @one_at_a_time
     def write_log(self, path: str | Path) -> None:
         """Writes the whole experiment as CSV: what it is, then its log, a row an event.
 
         Args:
-            path: Of the file, which `read` reads if its name ends in ``.csv``;
-                replaced, whole, if there is one.
+            path: Of the file, see `write_json`; `read` wants a name in ``.csv``.
 
         Raises:
             StorageError: It cannot be written.
         """
-        exchange.write_csv(self._kept.log, given_path("path", path))
+        exchange.write_csv(self.log, given_path("path", path))
 
     @one_at_a_time
     def save_to_ax(self, place: str | Path) -> None:
@@ -636,27 +557,25 @@ class PreferenceExperiment:
         Args:
             storage: Where the new one is kept, see `create`.
             name: Of the new one; the same by default.
-            parameters: Those of the new one, such as wider ranges; by default the same.
+            parameters: Those of the new one; by default the same.
             parameter_constraints: Theirs.
             rename: New names of parameters, by their old ones.
 
         Raises:
-            ExperimentError: The new search space does not have an option that was
-                shown; the message names the event.
+            ExperimentError: The new search space lacks an option; names the event.
             StorageError: It cannot be written.
         """
-        setup.check_with_parameters(parameters, parameter_constraints)
-        log = self._kept.log
-        copied = exchange.retold(log, name, parameters, parameter_constraints, rename)
-        return self._created(copied, storage)
+        check_with_parameters(parameters, parameter_constraints)
+        new = (name, parameters, parameter_constraints, rename)
+        return self._created(exchange.retold(self.log, *new), storage)
 
     @one_at_a_time
     def merge(self, other: PreferenceExperiment) -> list[Question]:
         """Adds all that was asked and said in another experiment, or nothing.
 
-        Each event is taken once. A question that both have, as an experiment and its
-        copy do, is not added again, and has the events of both; where it was answered
-        otherwise in each, both answers are kept, as those of two questions.
+        Each event is taken once. A question that both have is not added again, and has
+        the events of both; where it was answered otherwise in each, both answers are
+        kept, as those of two questions.
 
         Args:
             other: An experiment whose options this search space has. It stays as it is.
@@ -673,12 +592,9 @@ class PreferenceExperiment:
                 f"other is {written(other)}; give a PreferenceExperiment, as resume "
                 "returns one."
             )
-        log = self._kept.log
+        log = self.log
         before = len(log.questions)
-        together = Log(log.definition)
-        together.append(log.events)
-        draft = Draft(log)
-        draft.events = exchange.add_events(together, other._kept.log)
+        draft = exchange.merged(log, other.log)
         if draft.events:
             self._kept.keep(draft)
         return [Question.of_logged(log, asked) for asked in log.questions[before:]]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from pandas import isna
@@ -18,10 +19,7 @@ _MOST = 2**63 - 1
 
 
 def given_truth(argument: str, given: object) -> bool:
-    """A boolean, of Python.
-
-    Texts and numbers are refused: in a condition ``"no"`` would be true.
-    """
+    """A boolean; texts are refused, of which ``"no"`` would be true in a condition."""
     if not is_bool(given):
         raise ExperimentError(f"{argument} is {written(given)}; give True or False.")
     return bool(given)
@@ -40,9 +38,8 @@ def given_integer(argument: str, given: Any, least: int, most: int = _MOST) -> i
 def finite_number(given: Any) -> float | None:
     """A number that can be calculated with and stored, as Python's float.
 
-    Returns:
-        None of what is no real number, of booleans, NaN and infinity, and of what no
-        float can hold.
+    None of what is no real number, of booleans, NaN and infinity, and of what no float
+    can hold.
     """
     if not isinstance(given, Real | Decimal) or is_bool(given):
         return None
@@ -52,6 +49,13 @@ def finite_number(given: Any) -> float | None:
     except (OverflowError, ValueError):
         return None
     return number if math.isfinite(number) else None
+
+
+def given_path(argument: str, given: object) -> Path:
+    """The path of a file."""
+    if not isinstance(given, str | Path):
+        raise ExperimentError(f"{argument} is {written(given)}; give a path.")
+    return Path(given)
 
 
 def is_text(given: object) -> bool:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import wraps
 from threading import RLock
-from types import NoneType
 from typing import Any, ParamSpec, TypeVar
 
 from ax.core.experiment import Experiment
@@ -22,10 +21,16 @@ from botorch_pref.ax.log import (
     Event,
     Log,
     json_value,
+    stored_parameters,
 )
 from botorch_pref.ax.log_store import LogStore, Row, definition_of
 from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.settings import (
+    ParameterConfig,
+    Settings,
+    check_same_space,
+    check_with_parameters,
+)
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 
@@ -63,10 +68,8 @@ class KeptLog:
     """Log of an experiment, which is in memory what is stored.
 
     A change that could not be written has not happened. The stored log is read again
-    then, before anything else is done.
-
-    Attributes:
-        damage: What of the stored log was left out, a line each.
+    then, before anything else is done. ``damage`` says what of the stored log was left
+    out, a line each.
     """
 
     def __init__(
@@ -77,6 +80,28 @@ class KeptLog:
         self._store = store
         self._projection = Projection(log)
         self._is_stored = True
+
+    @classmethod
+    def opened(
+        cls,
+        store: LogStore,
+        name: str,
+        parameters: Sequence[ParameterConfig] | None,
+        constraints: Sequence[str],
+        read_only: bool,
+    ) -> KeptLog:
+        """A log that was kept, see `PreferenceExperiment.resume`."""
+        check_with_parameters(parameters, constraints)
+        if read_only:
+            given = None
+            if parameters is not None:
+                given = stored_parameters(parameters, constraints)
+            log, damage = good_part(store, name, given, constraints)
+            return cls(log, None, damage)
+        log = checked_log(store, name)
+        if parameters is not None:
+            check_same_space(log.blank, parameters, constraints)
+        return cls(log, store)
 
     @property
     def place(self) -> str:
@@ -107,12 +132,7 @@ class KeptLog:
             raise
 
     def check_writable(self) -> LogStore:
-        """Where changes are written.
-
-        Raises:
-            StorageError: The experiment was opened to be read, or its file is gone or
-                read-only.
-        """
+        """Where changes are written."""
         name = self.log.name
         if self._store is None:
             raise StorageError(
@@ -190,14 +210,13 @@ def good_part(
     store: LogStore,
     name: str,
     parameters: list[dict[str, Any]] | None = None,
-    constraints: Sequence[str] | None = None,
+    constraints: Sequence[str] = (),
 ) -> tuple[Log, list[str]]:
     """The good part of the log of an experiment, whatever its damage.
 
-    Returns:
-        A log of the events that are what was written and can have happened. Where a
-        question is missing, later ones have lower numbers. And what was left out or
-        replaced, a line each; none if the log is whole.
+    Returns a log of the events that are what was written and can have happened, and
+    what was left out or replaced, a line each. Where a question is missing, later ones
+    have lower numbers.
     """
     try:
         return checked_log(store, name), []
@@ -206,13 +225,20 @@ def good_part(
     record, rows, damage = store.read_what_can_be(name)
     definition = _good_definition(record, damage)
     if parameters is not None:
-        given = [*(constraints or [])]
-        definition = replace(definition, parameters=parameters, constraints=given)
+        definition = replace(
+            definition, parameters=parameters, constraints=[*constraints]
+        )
     log = _log_of_good_settings(definition, damage)
     retelling = Retelling(log)
     number, head = 0, None
     for row in rows:
-        number = _note_gap(number, row, damage)
+        found = row["number"]
+        if isinstance(found, int) and found >= number:
+            if found == number + 1:
+                damage.append(f"Event {number} is missing.")
+            elif found > number:
+                damage.append(f"Events {number} to {found - 1} are missing.")
+            number = found + 1
         try:
             event = Event.of_row(row)
             if head not in (None, event.before):
@@ -234,42 +260,32 @@ def good_part(
     return log, damage
 
 
-def _note_gap(expected: int, row: Row, damage: list[str]) -> int:
-    found = row["number"]
-    if not isinstance(found, int) or found < expected:
-        return expected
-    if found > expected:
-        damage.append(
-            f"Event {expected} is missing."
-            if found == expected + 1
-            else f"Events {expected} to {found - 1} are missing."
-        )
-    return found + 1
+_PARTS: dict[str, Any] = {
+    **{"parameters": list, "constraints": list, "settings": dict},
+    **{"num_levels": int | None, "catalogue": dict | None},
+}
+"""The parts of a definition that are kept as JSON, and what they are."""
 
 
 def _good_definition(record: Row, damage: list[str]) -> Definition:
+    """The parts of a definition that can be read; nothing in the place of others."""
     try:
         return definition_of(record)
     except (StorageError, TypeError) as error:
         damage.append(f"The definition is damaged: {error}")
-    kinds: dict[str, tuple[type, ...]] = {
-        **dict.fromkeys(("parameters", "constraints"), (list,)),
-        "num_levels": (int, NoneType),
-        "settings": (dict,),
-        "catalogue": (dict, NoneType),
-    }
     good: dict[str, Any] = {}
-    for key, allowed in kinds.items():
+    for key, kind in _PARTS.items():
         try:
-            good[key] = json_value(record[key])
-            if not isinstance(good[key], allowed):
-                raise StorageError(f"it is {good[key]!r:.80}")
-            if key == "catalogue" and good[key] is not None:
-                Catalogue.of_property(good[key])
+            found = json_value(record[key])
+            if not isinstance(found, kind):
+                raise StorageError(f"it is {found!r:.80}")
+            if key == "catalogue" and found is not None:
+                Catalogue.of_property(found)
         # A damaged value can lead to any error.
         except Exception as error:
             damage.append(f"The {key} cannot be read: {error}.")
-            good[key] = None if NoneType in allowed else allowed[0]()
+            found = None if isinstance(None, kind) else kind()
+        good[key] = found
     return Definition(str(record["name"]), str(record["created"]), **good)
 
 
@@ -299,13 +315,9 @@ class Retelling:
     """Events of one log told again to another: a repaired one, a copy or a merged one.
 
     Questions and options get the numbers and the names that are next there; times,
-    raters and what was said stay.
-
-    Args:
-        log: To which events are added, in memory.
-        option: From the parameters of an option to those that it has there.
-        shared: The questions that ``log`` has already: by their numbers in the other
-            log, the number in ``log``, and how many of their events it has.
+    raters and what was said stay. ``option`` makes the parameters that an option has
+    there. ``shared`` has the questions that ``log`` has already: by their numbers in
+    the other log, the number in ``log``, and how many of their events it has.
     """
 
     def __init__(
@@ -320,14 +332,7 @@ class Retelling:
         self._known = {there: count for there, (_, count) in (shared or {}).items()}
 
     def add(self, event: Event) -> list[Event]:
-        """Tells an event again; the next one of the other log.
-
-        Returns:
-            The event as it is now in this log; nothing if the log had it.
-
-        Raises:
-            StorageError: It cannot have happened here.
-        """
+        """Tells the next event again; returns it, or nothing if the log had it."""
         if self._known.get(event.question):
             self._known[event.question] -= 1
             return []
@@ -352,9 +357,8 @@ class Retelling:
             shown = [self._option(each["parameters"]) for each in what.pop("options")]
             order = what.pop("places", None)
             # As they were chosen, of which the names are made.
-            chosen = shown
-            if order is not None:
-                chosen = [shown[order.index(place)] for place in range(len(shown))]
+            places = range(len(shown)) if order is None else order
+            chosen = [shown[places.index(place)] for place in range(len(shown))]
             what[REPEATS] = self._numbers.get(what.get(REPEATS, -1))
             draft.ask(chosen, order=order, **what)
         # Damaged data fail in all kinds of ways.

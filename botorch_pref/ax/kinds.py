@@ -8,7 +8,7 @@ values, from the values back to what was said, and to the feedback that models t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -53,10 +53,8 @@ Pairs = list[tuple[int, int]]
 class ShownOptions:
     """Options, counted from 0 in the order they were shown.
 
-    Attributes:
-        num_options: How many there are.
-        invalid: The places of those that failed; no comparison is about them.
-        num_levels: How many levels the scale of the experiment has, if it has one.
+    No comparison is about the ``invalid`` ones, which failed. ``num_levels`` is that of
+    the experiment's scale, if it has one.
     """
 
     num_options: int
@@ -69,11 +67,7 @@ class ShownOptions:
         return [i for i in range(self.num_options) if i not in self.invalid]
 
     def compared(self, field: str) -> list[int]:
-        """Places of the options that ``field`` compares: all valid ones, at least two.
-
-        Raises:
-            ExperimentError: There are fewer than two valid options.
-        """
+        """Places of the options that ``field`` compares: two or more valid ones."""
         if len(self.valid) < 2:
             raise ExperimentError(
                 f"The answer says {field}, but {len(self.valid)} of the options are "
@@ -82,11 +76,7 @@ class ShownOptions:
         return self.valid
 
     def pair(self, field: str, instead: str = "best or ranking") -> list[int]:
-        """Places of the two options that ``field`` compares.
-
-        Raises:
-            ExperimentError: There are not two valid options.
-        """
+        """Places of the two options that ``field`` compares."""
         compared = self.compared(field)
         if len(compared) != 2:
             raise ExperimentError(
@@ -116,38 +106,13 @@ class AnswerKind:
     checked: Callable[[Any, ShownOptions], dict[str, Any]]
     encode: Callable[[Any, ShownOptions], Values]
     said_by: Callable[[Values, ShownOptions], Any]
-    feedback: Callable[[list[tuple[int, Values]], int | None], Feedback]
-
-    def decode(self, groups: Groups, num_levels: int | None) -> Feedback | None:
-        """The answers as a model takes them; None if there are none."""
-        found = [*groups]
-        return self.feedback(found, num_levels) if found else None
-
-    def preferences(self, said: Any, shown: ShownOptions) -> tuple[Pairs, Pairs]:
-        """Pairs of a better and a worse option, and pairs of equal ones."""
-        if self not in COMPARING:
-            return [], []
-        values = self.encode(said, shown)
-        # Ranks are smaller for better ones.
-        sign = -1 if self is RANKING else 1
-        decided = [
-            (i, j)
-            for i, j in permutations(values, 2)
-            if sign * values[i] > sign * values[j]
-        ]
-        # The options that are not the best of many are not equal.
-        first, second, *_ = values
-        return decided, [] if decided else [(first, second)]
+    feedback: Callable[[Groups, int | None], Feedback]
 
 
 def checked_places(
     field: str, given: object, allowed: Sequence[int]
 ) -> tuple[int, ...]:
-    """Places of options, each of which is allowed and named once.
-
-    Raises:
-        ExperimentError: It is no list, or names another place, or a place twice.
-    """
+    """Places of options, each of which is allowed and named once."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ExperimentError(
             f"{field} is {written(given)}; give a list of options, counted from 0."
@@ -262,7 +227,7 @@ def _one_for(said: int, shown: ShownOptions) -> Values:
 
 
 def _named(values: Values, shown: ShownOptions) -> int:
-    return max(values, key=lambda place: values[place] == 1)
+    return max(values, key=values.__getitem__)
 
 
 def _one_for_both(said: bool, shown: ShownOptions) -> Values:
@@ -308,9 +273,7 @@ def _with_gaps(values: Values, shown: ShownOptions) -> list[float | None]:
 
 
 def _whole_with_gaps(values: Values, shown: ShownOptions) -> list[float | None]:
-    """As `_with_gaps`, with whole numbers as integers."""
-    found = _with_gaps(values, shown)
-    return [int(v) if v is not None and v.is_integer() else v for v in found]
+    return _with_gaps({place: int(v) for place, v in values.items()}, shown)
 
 
 def _pair_of(metric: str, trial: int, values: Values) -> list[int]:
@@ -425,6 +388,29 @@ COMPARING = (WINNER, TIE, BEST, RANKING, STRENGTH)
 
 KINDS = (*COMPARING, INVALID, RATINGS, LEVELS)
 """All kinds; every table of them is read from here."""
+
+
+def preferred(said: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
+    """Pairs of a better and a worse option, and pairs of equal ones, by an answer.
+
+    The answer is as ``Answer.given`` has it.
+    """
+    shown = ShownOptions(num_options, tuple(said.get(INVALID.field, ())))
+    for kind in COMPARING:
+        if kind.field in said:
+            values = kind.encode(said[kind.field], shown)
+            # Ranks are smaller for better ones.
+            sign = -1 if kind is RANKING else 1
+            decided = [
+                (i, j)
+                for i, j in permutations(values, 2)
+                if sign * values[i] > sign * values[j]
+            ]
+            # The options that are not the best of many are not equal.
+            first, second, *_ = values
+            return decided, [] if decided else [(first, second)]
+    return [], []
+
 
 _NUM_LEVELS = "num_levels"
 """The property of the metric of levels that says how many levels there are."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -25,8 +25,12 @@ from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_rater, checked_told
-from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.setup import ParameterConfig, new_experiment
+from botorch_pref.ax.settings import (
+    ParameterConfig,
+    Settings,
+    checked_space,
+    new_experiment,
+)
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -96,7 +100,7 @@ class Definition:
     """Everything of an experiment that never changes, as it is stored.
 
     ``parameters`` are Ax's configurations, each with its ``kind``; ``settings`` are the
-    fields of `Settings`; ``catalogue`` is what `Catalogue.to_property` makes.
+    fields of `Settings`; ``catalogue`` is that of `Catalogue.to_property`.
     """
 
     name: str
@@ -118,18 +122,14 @@ class Definition:
 
     def made(self) -> Experiment:
         """Ax's experiment of this definition, without questions."""
+        what, table = "parameters", self.catalogue
         try:
             configs = [_parameter_from_json(dict(stored)) for stored in self.parameters]
-        except (KeyError, TypeError, ValueError) as error:
-            raise StorageError(
-                f"The parameters of {self.name!r} cannot be read: {error!r}"
-            ) from error
-        try:
-            table = self.catalogue
+            what = "catalogue"
             catalogue = None if table is None else Catalogue.of_property(table)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StorageError(
-                f"The catalogue of {self.name!r} cannot be read: {error!r}"
+                f"The {what} of {self.name!r} cannot be read: {error!r}"
             ) from error
         return new_experiment(
             self.name,
@@ -141,26 +141,28 @@ class Definition:
         )
 
 
-def parameter_to_json(config: ParameterConfig) -> dict[str, Any]:
-    """A parameter as it is stored."""
-    (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
-    fields = asdict(config)
-    if fields.get("dependent_parameters") is not None:
-        # JSON's keys are texts, and these are values of any kind.
-        pairs = fields["dependent_parameters"].items()
-        fields["dependent_parameters"] = [[v, [*names]] for v, names in pairs]
-    return {"kind": kind, **fields}
+def stored_parameters(parameters: object, constraints: object) -> list[dict[str, Any]]:
+    """Parameters as they are stored, which are checked, with their constraints."""
+    stored = []
+    for config in checked_space(parameters, constraints):
+        (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
+        fields = {"kind": kind, **asdict(config)}
+        if fields.get("dependent_parameters") is not None:
+            # JSON's keys are texts, and these are values of any kind.
+            pairs = fields["dependent_parameters"].items()
+            fields["dependent_parameters"] = [[v, [*names]] for v, names in pairs]
+        stored.append(fields)
+    return stored
 
 
 def _parameter_from_json(stored: dict[str, Any]) -> ParameterConfig:
-    config: Any = _CONFIGS[stored.pop("kind")](**stored)
-    if isinstance(config, RangeParameterConfig):
-        lower, upper = config.bounds
-        return replace(config, bounds=(lower, upper))
-    if getattr(config, "dependent_parameters", None) is not None:
-        return replace(config, dependent_parameters=dict(config.dependent_parameters))
-    made: ParameterConfig = config
-    return made
+    kind = stored.pop("kind")
+    # JSON has neither tuples nor keys that are no texts.
+    for field_name, of_pairs in (("bounds", tuple), ("dependent_parameters", dict)):
+        if stored.get(field_name) is not None:
+            stored[field_name] = of_pairs(stored[field_name])
+    config: ParameterConfig = _CONFIGS[kind](**stored)
+    return config
 
 
 def now() -> str:
@@ -177,11 +179,10 @@ class Event:
         question: The number of the question.
         kind: ``asked``, ``told``, ``withdrawn`` or ``undone``.
         time: In UTC, ISO 8601.
-        what: Of a question its ``options`` in the order they were shown, each with
-            its ``name`` and its ``parameters``; who chose them (``chosen_by``: Ax's
-            name of a generator, or ``person``), perhaps the ``rater`` who is asked, and
-            what the generator goes on from (``generated``). Of an answer what was said,
-            and `CIRCUMSTANCES`.
+        what: Of a question its ``options`` in the order they were shown, each with a
+            ``name`` and ``parameters``; ``chosen_by`` (Ax's name of a generator, or
+            ``person``), perhaps the ``rater`` who is asked, and what the generator goes
+            on from (``generated``). Of an answer what was said, and `CIRCUMSTANCES`.
         before: The checksum of the event before, or of the definition.
         checksum: Of all of this.
     """
@@ -205,6 +206,11 @@ class Event:
         rater: str | None = self.what.get("rater")
         return rater
 
+    @property
+    def happening(self) -> object:
+        """The event without its places in a log."""
+        return self.time, self.kind, self.what
+
     def to_row(self) -> dict[str, Any]:
         """The event as a row of a table, with a checksum."""
         what = {key: value for key, value in self.what.items() if key != "rater"}
@@ -223,10 +229,8 @@ class Event:
     def of_row(cls, row: Mapping[str, Any]) -> Self:
         """An event from its row."""
         values = {key: row[key] for key in COLUMNS}
-        texts = ("kind", "time", "what", "before")
-        typed = all(type(values[key]) is int for key in ("number", "question"))
-        typed = typed and all(isinstance(values[key], str) for key in texts)
-        typed = typed and isinstance(values["rater"], str | None)
+        kinds = {"number": int, "question": int, "rater": str | None}
+        typed = all(isinstance(v, kinds.get(key, str)) for key, v in values.items())
         if not typed or digest(*values.values()) != row["checksum"]:
             raise StorageError(
                 f"it is not what was written (its checksum differs): {_short(values)}"
@@ -291,11 +295,8 @@ class LoggedQuestion:
 class Log:
     """Log of an experiment in memory, complete and checked.
 
-    Attributes:
-        blank: Ax's experiment without questions, to be read: its search space is that
-            of all options.
-        names: The name of each option that was ever shown, by the text of its
-            parameters.
+    ``blank`` is Ax's experiment without questions, whose search space has all options;
+    ``names`` has the name of each option that was shown, by the text of its parameters.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -326,10 +327,32 @@ class Log:
         """Checksum of everything so far."""
         return self.events[-1].checksum if self.events else self._start
 
+    def answers(self) -> Iterator[Event]:
+        """Answers that stand, neither withdrawn nor undone, the latest first."""
+        for event in reversed(self.events):
+            if self.questions[event.question].standing is event:
+                yield event
+
+    def last_answer(self, rater: str | None) -> Event | None:
+        """The latest answer that stands, of one rater or of anybody (None)."""
+        found = (event for event in self.answers() if rater in (None, event.rater))
+        return next(found, None)
+
     def append(self, events: Iterable[Event]) -> None:
         """Adds events that were checked when they were made."""
         for event in events:
-            self._add(event)
+            if event.kind != ASKED:
+                self.questions[event.question].events.append(event)
+            else:
+                options = tuple(Option(**option) for option in event.what["options"])
+                question = LoggedQuestion(event.question, options, [event])
+                self.questions.append(question)
+                for option in options:
+                    if option.name not in self._parameters:
+                        self._parameters[option.name] = option.parameters
+                        key = json_text(option.parameters, any_order=True)
+                        self.names[key] = option.name
+            self.events.append(event)
 
     def append_stored(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Adds events that were stored, each checked to be what was written."""
@@ -346,7 +369,7 @@ class Log:
                 raise StorageError(
                     f"Event {row['number']!r} of {self.name!r} is damaged: {error}."
                 ) from error
-            self._add(event)
+            self.append([event])
 
     def check(self, event: Event) -> None:
         """Checks that an event can have happened next, whatever its checksum."""
@@ -405,24 +428,11 @@ class Log:
         if {**answer.given(), **around} != event.what:
             raise StorageError(f"{dict(event.what)} is no answer to it")
 
-    def _add(self, event: Event) -> None:
-        if event.kind == ASKED:
-            options = tuple(Option(**option) for option in event.what["options"])
-            for option in options:
-                if option.name not in self._parameters:
-                    self._parameters[option.name] = option.parameters
-                    key = json_text(option.parameters, any_order=True)
-                    self.names[key] = option.name
-            self.questions.append(LoggedQuestion(event.question, options, [event]))
-        else:
-            self.questions[event.question].events.append(event)
-        self.events.append(event)
-
 
 class Draft:
     """Events that are to follow a log, which is not changed.
 
-    They have the ``time`` that is given, or that of the moment of each.
+    Each has the ``time`` that is given, or the time at which it is added.
     """
 
     def __init__(self, log: Log, time: str | None = None) -> None:
@@ -457,16 +467,10 @@ class Draft:
             }
             for place, option in enumerate(options)
         ]
-        shown = [*range(len(named))] if order is None else [*order]
-        known = {"rater": rater, **further}
-        self.add(
-            index,
-            ASKED,
-            options=[named[place] for place in shown],
-            chosen_by=chosen_by,
-            **({} if order is None else {"places": shown}),
-            **{key: value for key, value in known.items() if value is not None},
-        )
+        shown = named if order is None else [named[place] for place in order]
+        known = {"places": order and [*order], "rater": rater, **further}
+        known = {key: value for key, value in known.items() if value is not None}
+        self.add(index, ASKED, options=shown, chosen_by=chosen_by, **known)
         return index
 
     def _name(self, index: int, place: int, option: TParameterization) -> str:

@@ -25,39 +25,25 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from botorch_pref.ax.given import written
 from botorch_pref.ax.log import Definition, Event, Log, json_text, json_value
-from botorch_pref.errors import ExperimentError, StorageError
-
-
-def given_path(argument: str, given: object) -> Path:
-    """The path of a file that somebody names."""
-    if not isinstance(given, str | Path):
-        raise ExperimentError(f"{argument} is {written(given)}; give a path.")
-    return Path(given)
-
+from botorch_pref.errors import StorageError
 
 SQLITE = b"SQLite format 3\0"
 """The first bytes of every SQLite database."""
 
 
 def file_content(path: Path) -> bytes:
-    """Content of a file; reading a pipe would wait for somebody to write.
-
-    Raises:
-        OSError: It is no regular file, or cannot be read.
-    """
+    """Content of a regular file; reading a pipe would wait for somebody to write."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "It is no regular file; name one", str(path))
     return path.read_bytes()
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Writes a file, whole or not at all.
+    """Writes a file, whole or not at all: another one beside it, which is renamed.
 
-    Another file of a new name is written beside it and renamed. It has the mode and
-    the owner of the file that it replaces; a symbolic link stays one, and its target
-    is replaced.
+    That has the mode and the owner of the file that it replaces. A symbolic link stays
+    one, and its target is replaced.
     """
     try:
         target = Path(os.path.realpath(path))
@@ -69,9 +55,8 @@ def replace_file(path: Path, content: bytes) -> None:
         # Nobody can have planted anything there.
         part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
         before = _status(target)
-        mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
         try:
-            _write_new(part, content, mode, before)
+            _write_new(part, content, before)
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
@@ -99,11 +84,11 @@ def _status(target: Path) -> os.stat_result | None:
     return found
 
 
-def _write_new(
-    part: Path, content: bytes, mode: int, before: os.stat_result | None
-) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(part, flags, mode), "wb") as file:
+def _write_new(part: Path, content: bytes, before: os.stat_result | None) -> None:
+    mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
+    with open(
+        part, "xb", opener=lambda name, flags: os.open(name, flags, mode)
+    ) as file:
         if before is not None:
             if hasattr(os, "chown"):
                 # Only an administrator can give files away.
@@ -203,10 +188,13 @@ class LogStore:
                 self.path.touch()
             except OSError as error:
                 raise StorageError(f"Cannot create {self.path}: {error}") from error
-        definition, name = log.definition, log.name
-        stored = asdict(definition)
-        row = {key: stored[key] for key in _PLAIN}
-        row |= {key: json_text(stored[key]) for key in _JSON}
+        name, stored = log.name, asdict(log.definition)
+        row = {
+            **{key: stored[key] for key in _PLAIN},
+            **{key: json_text(stored[key]) for key in _JSON},
+            **{"checksum": log.definition.checksum(), "events": len(log.events)},
+            "head": log.head,
+        }
         with self._transaction(f"create {name!r}", writes=True) as connection:
             _METADATA.create_all(connection)
             same = sa.select(EXPERIMENTS.c.id).where(EXPERIMENTS.c.name == name)
@@ -215,11 +203,7 @@ class LogStore:
                     f"{self.shown_url} has an experiment {name!r} already; resume it, "
                     "or give another name."
                 )
-            checksum = definition.checksum()
-            head = {"events": len(log.events), "head": log.head}
-            made = connection.execute(
-                EXPERIMENTS.insert().values(**row, checksum=checksum, **head)
-            )
+            made = connection.execute(EXPERIMENTS.insert().values(**row))
             assert made.inserted_primary_key is not None
             _insert(connection, made.inserted_primary_key[0], log.events)
 
@@ -244,11 +228,7 @@ class LogStore:
     def read(
         self, name: str, since: int = 0, until: int = _LAST
     ) -> tuple[Row, list[Row]]:
-        """An experiment as it was last kept.
-
-        Returns:
-            Its row and those of its events, in order.
-        """
+        """An experiment as it was last kept: its row and those of its events."""
         with self._transaction(f"read {name!r}") as connection:
             record, number = self._record(connection, name), EVENTS.c.number
             events = connection.execute(
@@ -262,9 +242,8 @@ class LogStore:
     def read_what_can_be(self, name: str) -> tuple[Row, list[Row], list[str]]:
         """An experiment of which parts cannot be read.
 
-        Returns:
-            Its row, those of its events that can be read, in order, and what cannot, a
-            line each.
+        Returns its row, those of its events that can be read, and a line for whatever
+        cannot.
         """
         record, _ = self.read(name, since=_LAST)
         damage: list[str] = []
@@ -295,15 +274,7 @@ class LogStore:
         )
 
     def check_file(self, what: str, writes: bool) -> None:
-        """Checks that an SQLite file can be opened, before a driver does so.
-
-        Args:
-            what: What is to be done, for messages.
-            writes: Whether that writes.
-
-        Raises:
-            StorageError: There is none, it is no regular file, or it is read-only.
-        """
+        """Checks that an SQLite file can be opened, before a driver does so."""
         if self.path is None:
             return
         try:

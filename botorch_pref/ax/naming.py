@@ -12,7 +12,7 @@ from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch import constraints, kernels, priors
 from gpytorch.constraints import Interval
-from gpytorch.kernels import Kernel
+from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.priors import Prior
 
 from botorch_pref.acquisition import FeasibilityWeighted
@@ -20,8 +20,9 @@ from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods.base import registered_likelihoods
-from botorch_pref.models import DuelKernel
+from botorch_pref.models import DuelKernel, rater_covar_module
 from botorch_pref.models.answers import AnyLikelihood, registered_models
+from botorch_pref.models.data import FeedbackDataset
 from botorch_pref.models.preference_gp import PreferenceGP
 
 T = TypeVar("T")
@@ -95,21 +96,23 @@ def plain_option(value: object) -> object:
     if not isinstance(value, str | Mapping):
         return value
     classes = _exported((Prior, Interval), priors, constraints)
-    cls: type[Any]
-    cls, options = class_and_options(value, classes, "likelihood or prior")
+    return _of_name(value, classes)
+
+
+def _of_name(given: object, classes: Mapping[str, type[T]]) -> T:
+    """A likelihood, a prior or a constraint from its name, or its name with options."""
+    cls, options = class_and_options(given, classes, "likelihood or prior")
     return made(cls, options, plain_option)
 
 
 def kernel_named(given: object, dim: int) -> Kernel:
-    """A kernel of GPyTorch, or a `DuelKernel`, from its name.
+    """A kernel of GPyTorch, or a `DuelKernel`, of points with ``dim`` features.
 
-    Args:
-        given: The name, or the name with options: numbers, lists of numbers, priors,
-            constraints and kernels by name, with options again; or of a sum or product
-            the list of its kernels:
-            ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``.
-        dim: How many features a point has: kernels with lengthscales get one for each,
-            unless ``ard_num_dims`` says otherwise.
+    It is given by its name, or its name with options: numbers, lists of numbers,
+    priors, constraints and kernels by name, with options again; or of a sum or product
+    the list of its kernels:
+    ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``. Kernels have a
+    lengthscale for each feature, unless ``ard_num_dims`` says otherwise.
     """
     classes: dict[str, type[Kernel]] = _exported(Kernel, kernels)
     classes[DuelKernel.__name__] = DuelKernel
@@ -138,10 +141,10 @@ def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:
     if isinstance(given, Mapping) and not given.keys() <= classes.keys():
         kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
         return {
-            class_named(kind, kinds, "kind of answer"): _made(one, classes)
+            class_named(kind, kinds, "kind of answer"): _of_name(one, classes)
             for kind, one in given.items()
         }
-    one = _made(given, classes)
+    one = _of_name(given, classes)
     return dict.fromkeys(one.explains, one)
 
 
@@ -178,7 +181,24 @@ def model_arguments(
     return arguments
 
 
-def _made(given: object, classes: Mapping[str, type[AnyLikelihood]]) -> AnyLikelihood:
-    """A likelihood from its name, or its name with options."""
-    cls, options = class_and_options(given, classes, "likelihood or prior")
-    return made(cls, options, plain_option)
+OF_RATERS, RATER = "model of raters", "rater"
+"""Options of a group besides those of the model: its name, and whose utility counts."""
+
+
+def group_arguments(
+    dataset: FeedbackDataset, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Constructor arguments of a `GroupUtility` of all raters, or of one."""
+    own = {k: v for k, v in options.items() if k not in (OF_RATERS, RATER)}
+    model_class = class_named(options[OF_RATERS], model_classes(), "model")
+    arguments = model_arguments(model_class, dataset, own)
+    kernel = rater_covar_module(dataset.X.shape[-1])
+    if "covar_module" in own:
+        stimulus, rater_kernel = arguments["covar_module"], kernel.kernels[1]
+        stimulus.active_dims = kernel.kernels[0].active_dims
+        kernel = ProductKernel(stimulus, rater_kernel)
+    arguments["covar_module"] = kernel.to(dataset.X)
+    assert dataset.raters is not None
+    rater = options.get(RATER)
+    raters = dataset.raters.unique() if rater is None else torch.tensor([rater])
+    return {"model": model_class(**arguments), "raters": raters.to(dataset.X)}

@@ -8,8 +8,9 @@ log, which nothing here changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from ax.core.arm import Arm
@@ -31,6 +32,8 @@ from botorch_pref.ax.log import (
     LoggedQuestion,
     Option,
 )
+from botorch_pref.ax.settings import PROPERTY as SETTINGS
+from botorch_pref.ax.settings import SHARE
 from botorch_pref.errors import ExperimentError, StorageError
 
 PROPERTY = "preference_events"
@@ -62,7 +65,7 @@ def ask_run(
 
 
 class Projection:
-    """Projection of a log, which may grow; what follows is added when it is asked."""
+    """Ax's experiment of a log; what follows in the log is added when it is wanted."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -71,11 +74,7 @@ class Projection:
         self._rows: dict[int, list[DataRow]] = {}
 
     def experiment(self) -> Experiment:
-        """Ax's experiment, with everything that the log has by now.
-
-        Raises:
-            ExperimentError: Somebody added trials to it, or removed some.
-        """
+        """Ax's experiment, with everything that the log has by now."""
         experiment, log = self._experiment, self._log
         known = sum(event.kind == ASKED for event in log.events[: self._seen])
         if len(experiment.trials) != known:
@@ -118,10 +117,9 @@ class Projection:
 
 def _run_of(question: LoggedQuestion) -> GeneratorRun:
     """The run of the generator that chose the options, as far as the log has it."""
-    asked = question.events[0].what
-    places = asked.get("places", range(len(question.options)))
-    shown = zip(places, question.options, strict=True)
-    in_order = [option for _, option in sorted(shown, key=lambda pair: pair[0])]
+    asked, options = question.events[0].what, question.options
+    places = asked.get("places", range(len(options)))
+    in_order = [options[places.index(place)] for place in range(len(options))]
     chosen_by, generated = asked["chosen_by"], asked.get("generated", {})
     position, repeats = generated.get("position"), asked.get(REPEATS)
     return GeneratorRun(
@@ -168,17 +166,12 @@ def events_of(trial: BaseTrial) -> list[Event]:
 
 def events(experiment: Experiment) -> Iterator[Event]:
     """Everything that happened in an experiment, in order."""
-    trials = experiment.trials.values()
-    found = [event for trial in trials for event in events_of(trial)]
+    found = chain(*map(events_of, experiment.trials.values()))
     return iter(sorted(found, key=lambda event: event.number))
 
 
 def question_of(trial: BaseTrial) -> LoggedQuestion:
-    """The question that a trial asks.
-
-    Raises:
-        StorageError: No question of `PreferenceExperiment` made the trial.
-    """
+    """The question that a trial asks."""
     happened = events_of(trial)
     if not happened:
         raise StorageError(
@@ -189,23 +182,54 @@ def question_of(trial: BaseTrial) -> LoggedQuestion:
     return LoggedQuestion(trial.index, options, happened)
 
 
-def standing_event(trial: BaseTrial) -> Event | None:
-    """Event of the answer that stands, neither withdrawn nor undone."""
-    stored = trial._properties.get(PROPERTY)
-    return Event(**stored[-1]) if stored and stored[-1]["kind"] == TOLD else None
-
-
-def asked_rater(trial: BaseTrial) -> str | None:
-    """The name of the rater whom a question was asked; None for whoever answers."""
-    asked = events_of(trial)[:1]
-    return asked[0].rater if asked else None
-
-
 def standing_answers(
     experiment: Experiment,
 ) -> Iterator[tuple[list[str], dict[str, Any]]]:
     """Answers that stand, after the names of the options in the order shown."""
-    for trial in experiment.trials.values():
-        event = standing_event(trial)
-        if event is not None:
-            yield [option.name for option in question_of(trial).options], event.said
+    for question in map(question_of, experiment.trials.values()):
+        if question.standing is not None:
+            yield [option.name for option in question.options], question.standing.said
+
+
+def rater_numbers(happened: Iterable[Event]) -> dict[str, int]:
+    """Numbers of the raters who have answered, by name, in the order of the answers."""
+    told = (event.rater for event in happened if event.kind == TOLD)
+    names = dict.fromkeys(name for name in told if name is not None)
+    return {name: number for number, name in enumerate(names)}
+
+
+def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
+    """Number of the rater of each answer that stands, by trial; None where pooled."""
+    stored = (experiment._properties or {}).get(SETTINGS, {})
+    if stored.get("raters") != SHARE:
+        return None
+    numbers = rater_numbers(events(experiment))
+    standing = (question_of(trial).standing for trial in experiment.trials.values())
+    return {e.question: numbers[e.what["rater"]] for e in standing if e is not None}
+
+
+def number_of_rater(experiment: Experiment, rater: str | None) -> int | None:
+    """Number of a rater whose own utility counts; None for what all have in common.
+
+    Somebody new has the next number: the model knows what the others let expect.
+    """
+    if rater is None or raters_of_trials(experiment) is None:
+        return None
+    numbers = rater_numbers(events(experiment))
+    return numbers.get(rater, len(numbers))
+
+
+def known_rater(experiment: Experiment, rater: str) -> int:
+    """Number of a rater who has answered, and is told from others."""
+    if raters_of_trials(experiment) is None:
+        raise ExperimentError(
+            f"The answers of {experiment.name!r} are pooled: nothing is known of "
+            f"{rater!r} alone; create an experiment with raters={SHARE!r}."
+        )
+    numbers = rater_numbers(events(experiment))
+    if rater not in numbers:
+        raise ExperimentError(
+            f"There are no answers of {rater!r}; there are some of "
+            f"{', '.join(map(repr, numbers)) or 'nobody'}."
+        )
+    return numbers[rater]

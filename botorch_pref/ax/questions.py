@@ -101,11 +101,7 @@ class Question:
 
 
 def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
-    """A question of the log, given itself or its index.
-
-    Raises:
-        ExperimentError: There is no such question.
-    """
+    """A question of the log, given itself or its index."""
     index = question.index if isinstance(question, Question) else question
     if not is_integer(index) or index not in range(len(log.questions)):
         raise ExperimentError(
@@ -126,16 +122,9 @@ def new_answer(
 ) -> dict[str, Any] | None:
     """Checks an answer to a question, and makes the part of the event that says it.
 
-    ``given`` has fields of `Answer`, and `CIRCUMSTANCES`. Without a rater, the person
-    answers who was asked.
-
-    Returns:
-        None if the question has this answer already, of the same rater, with the same
-        note.
-
-    Raises:
-        ExperimentError: The question has another answer or was asked of somebody else,
-            this cannot be an answer to it, or the model takes no such answer.
+    ``given`` has fields of `Answer` and `CIRCUMSTANCES`; without a rater, the person
+    answers who was asked. None is returned where the question has this answer already,
+    of the same rater, with the same note.
     """
     if given.get("rater") is None:
         given = {**given, "rater": asked.rater}
@@ -161,16 +150,9 @@ def new_answer(
 
 
 def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
-    """Asks about designs, and gives the question an answer from elsewhere.
+    """Asks about designs of `own_options`, and adds the answer from elsewhere.
 
-    ``options`` are those of `own_options`; ``given`` is as in `new_answer`.
-
-    Returns:
-        The number of the question.
-
-    Raises:
-        ExperimentError: The search space does not have the options, this cannot be an
-            answer about them, or the model takes no such answer.
+    ``given`` is as in `new_answer`. Returns the number of the question.
     """
     designs = [arm.parameters for arm in own_options(draft.log.blank, options).arms]
     what = _checked(draft.log, len(designs), given)
@@ -189,17 +171,3 @@ def _checked(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, 
         )
     check_taken(log.settings, answer, num_options, log.num_levels)
     return {**answer.given(), **around}
-
-
-def last_answered(log: Log, rater: str | None) -> LoggedQuestion:
-    """The question of the latest answer that stands, of one rater or of anybody.
-
-    Raises:
-        ExperimentError: There is none.
-    """
-    for event in reversed(log.events):
-        question = log.questions[event.question]
-        if question.standing is event and rater in (None, event.rater):
-            return question
-    whose = "" if rater is None else f" of {rater!r}"
-    raise ExperimentError(f"There is no answer{whose} that could be undone.")

@@ -48,8 +48,12 @@ from botorch_pref.ax.generation.numbers import (
     WholeNumbers,
 )
 from botorch_pref.ax.generation.strategy import PreferenceGenerators, SpreadGenerator
-from botorch_pref.ax.naming import acquisition_classes, model_arguments, model_classes
-from botorch_pref.ax.raters import group_arguments
+from botorch_pref.ax.naming import (
+    acquisition_classes,
+    group_arguments,
+    model_arguments,
+    model_classes,
+)
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.data import FeedbackDataset

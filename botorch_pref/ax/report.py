@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import torch
@@ -32,10 +31,14 @@ from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.strategy import fitted_sobol_spec, model_spec
 from botorch_pref.ax.given import written
-from botorch_pref.ax.kinds import INVALID, KINDS, OBJECTIVE, ShownOptions
-from botorch_pref.ax.log import REPEATS, WITHDRAWN
-from botorch_pref.ax.projection import events_of, standing_answers
-from botorch_pref.ax.raters import rater_numbers
+from botorch_pref.ax.kinds import OBJECTIVE, preferred
+from botorch_pref.ax.log import REPEATS
+from botorch_pref.ax.projection import (
+    events,
+    question_of,
+    rater_numbers,
+    standing_answers,
+)
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import in_smallest_differences
@@ -72,11 +75,8 @@ def fitted_adapter(
 ) -> PreferenceAdapter:
     """Ax's adapter with the model of all answers so far, fitted from scratch.
 
-    Its ``gen`` maximises the acquisition function, for the rater of a number where
-    raters share, or the mean of all.
-
-    Raises:
-        ExperimentError: There is no answer.
+    Its ``gen`` maximises the acquisition function, for the rater of this number or for
+    the mean of all.
     """
     spec = model_spec(settings, acquisition_class, rater)
     with with_rng_seed(derived_seed(settings, len(experiment.trials))):
@@ -97,8 +97,7 @@ def best_anywhere(
 ) -> TParameterization:
     """The point of the search space with the largest posterior mean.
 
-    Rounding can cost some of what was found, or leave the constraints; then the best
-    shown is better.
+    Rounding can make it worse, or leave the constraints: then it is the best shown.
     """
     options: Any = {Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options}
     candidates = [best_shown(adapter)]
@@ -173,11 +172,7 @@ class Report:
 
 
 def preference_report(experiment: Experiment, settings: Settings) -> Report:
-    """Report on the answers so far.
-
-    Raises:
-        ExperimentError: There is no answer.
-    """
+    """Report on the answers so far."""
     adapter = fitted_adapter(experiment, settings)
     arms = _judged_first(experiment, adapter)
     part = connected_components(len(arms), adapter.feedback)
@@ -222,12 +217,12 @@ def _counts(experiment: Experiment) -> dict[str, int]:
     trials = experiment.trials.values()
     answers = [answer for _, answer in standing_answers(experiment)]
     kinds = Counter(kind for answer in answers for kind in answer)
-    events = [events_of(trial) for trial in trials]
+    questions = [question_of(trial) for trial in trials]
     return {
-        "questions": len(trials),
-        "pending": sum(trial.status.is_running for trial in trials),
-        "withdrawn": sum(told[-1].kind == WITHDRAWN for told in events),
-        "asked again on purpose": sum(REPEATS in told[0].what for told in events),
+        "questions": len(questions),
+        "pending": sum(question.pending for question in questions),
+        "withdrawn": sum(question.withdrawn for question in questions),
+        "asked again on purpose": sum(REPEATS in q.events[0].what for q in questions),
         "answers": len(answers),
         **{f"that say {kind}": number for kind, number in sorted(kinds.items())},
     }
@@ -276,10 +271,9 @@ def candidate_points(
 ) -> Tensor:
     """Points among which the best one is sought, as the model takes them, ``n x d``.
 
-    `NUM_CANDIDATES` of the space: where designs can be counted, all of them or so many
-    drawn without replacement, else those of a Sobol sequence, and as many around the
-    best one shown, that satisfy the search space. Then the best design of the whole
-    space, as far as the answers tell, and all that were judged.
+    `NUM_CANDIDATES` of the space: of designs that can be counted some or all, else
+    those of a Sobol sequence, and as many around the best one shown. Then the best
+    design of the whole space, as far as the answers tell, and all that were judged.
     """
     seed, space = derived_seed(settings, len(experiment.trials)), adapter.option_space()
     found = space.designs()
@@ -300,7 +294,7 @@ def candidate_points(
 
 def _rater_rows(experiment: Experiment, adapter: PreferenceAdapter) -> dict[str, Any]:
     """Rows of the summary about those who answered, if answers have raters."""
-    names = rater_numbers(experiment)
+    names = rater_numbers(events(experiment))
     if not names:
         return {}
     rows: dict[str, Any] = {"raters": len(names)}
@@ -377,7 +371,6 @@ def _options(
     mean, lower, upper = _utility_summary(posterior)
     names = [arm.name for arm in arms]
     table = DataFrame([arm.parameters for arm in arms], index=names)
-    counts = _wins_and_losses(experiment, names)
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
     apart = in_smallest_differences(
@@ -392,7 +385,8 @@ def _options(
     probability = best_probability(adapter.botorch_model, adapter.datapoints)
     best.index_add_(0, stands_for, probability.reshape(-1, judged).mean(0))
     copies = ["" if i == j else names[j] for i, j in enumerate(stands_for.tolist())]
-    table = table.assign(**utility, best=best.numpy()).join(counts)
+    table = table.assign(**utility, best=best.numpy())
+    table = table.join(_wins_and_losses(experiment, names))
     if any(copies):
         table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]
     return table
@@ -416,31 +410,16 @@ def _wins_and_losses(experiment: Experiment, options: list[str]) -> DataFrame:
     counts = DataFrame(0, index=options, columns=["wins", "losses", "ties", "failed"])
     for names, answer in standing_answers(experiment):
         decided, tied = preferred(answer, len(names))
-        said = [
-            *(((better, "wins"), (worse, "losses")) for better, worse in decided),
-            *(((first, "ties"), (second, "ties")) for first, second in tied),
-            [(option, "failed") for option in answer.get("invalid", ())],
-        ]
-        for option, column in chain(*said):
-            counts.loc[names[option], column] += 1
+        said = {
+            "wins": [better for better, _ in decided],
+            "losses": [worse for _, worse in decided],
+            "ties": [option for pair in tied for option in pair],
+            "failed": answer.get("invalid", ()),
+        }
+        for column, options_said in said.items():
+            for option in options_said:
+                counts.loc[names[option], column] += 1
     return counts
-
-
-def preferred(
-    answer: Mapping[str, Any], num_options: int
-) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Pairs of a better and a worse option, and pairs of equal ones, by an answer.
-
-    The answer is as ``Answer.given`` has it.
-    """
-    shown = ShownOptions(num_options, tuple(answer.get(INVALID.field, ())))
-    found = [
-        kind.preferences(answer[kind.field], shown)
-        for kind in KINDS
-        if kind.field in answer
-    ]
-    decided, tied = zip(*found, strict=True) if found else ((), ())
-    return [*chain(*decided)], [*chain(*tied)]
 
 
 def _agreement(adapter: PreferenceAdapter) -> AnswerAgreement:
@@ -487,9 +466,6 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     where ties are possible.
 
     The table is that of :func:`.answer_scores`.
-
-    Raises:
-        ExperimentError: There are not so many answered questions.
     """
     data = adapter.get_training_data()
     # A question that nothing was said of has no data to be held out.

@@ -10,13 +10,9 @@ from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any
 
-from ax.core.experiment import Experiment
-
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.kept_log import one_at_a_time
-from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event
-from botorch_pref.ax.projection import events_of, standing_event
-from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.web.rendering import check_designs
 from botorch_pref.web.worker import ModelWorker
@@ -32,27 +28,20 @@ class AnswerConflictError(ExperimentError):
 # --- What the log says
 
 
-def latest_answers(experiment: Experiment) -> list[Event]:
-    """All answers that stand, the latest first."""
-    found = [standing_event(trial) for trial in list(experiment.trials.values())]
-    return sorted(filter(None, found), key=lambda event: -event.number)
-
-
-def answer_to_undo(experiment: Experiment, rater: str | None) -> int | None:
+def answer_to_undo(log: Log, rater: str | None) -> int | None:
     """The number of the question whose answer a rater can undo.
 
     None if there is none, or if nobody in particular (None) asks and the last answer of
     all is that of somebody with a name.
     """
-    answers = latest_answers(experiment)
-    last = next((one for one in answers if rater in (None, one.rater)), None)
+    last = log.last_answer(rater)
     return last.question if last is not None and last.rater == rater else None
 
 
-def is_answered(experiment: Experiment, index: int) -> bool:
+def is_answered(log: Log, index: int) -> bool:
     """Whether there is such a question, and it has an answer that stands."""
-    trial = experiment.trials.get(index)
-    return trial is not None and standing_event(trial) is not None
+    asked = index in range(len(log.questions))
+    return asked and log.questions[index].standing is not None
 
 
 # --- Calls that change the log once, however often they arrive
@@ -61,7 +50,7 @@ def is_answered(experiment: Experiment, index: int) -> bool:
 @one_at_a_time
 def withdraw_unanswered(experiment: PreferenceExperiment, index: int) -> bool:
     """Withdraws a question unless it has an answer by now; whether it did."""
-    if is_answered(experiment.experiment, index):
+    if is_answered(experiment.log, index):
         return False
     experiment.withdraw(index)
     return True
@@ -75,12 +64,11 @@ def undo_once(
 
     Returns the question, which has no answer any more; one that was skipped had none.
     """
-    question = experiment.question(index)
-    trial = experiment.experiment.trials[index]
-    taken_back = events_of(trial)[-1].kind in (UNDONE, WITHDRAWN)
+    question, log = experiment.question(index), experiment.log
+    taken_back = log.questions[index].events[-1].kind in (UNDONE, WITHDRAWN)
     if taken_back and question.rater in (None, rater):
         return question
-    if answer_to_undo(experiment.experiment, rater) != index:
+    if answer_to_undo(log, rater) != index:
         raise AnswerConflictError(
             "You answered or skipped another question after this one, so this answer "
             "is kept. Undo the later one first."
@@ -218,7 +206,7 @@ class QuestionDesk:
         try:
             self._tell(rater, index, said)
         except ExperimentError as error:
-            if not is_answered(self.experiment.experiment, index):
+            if not is_answered(self.experiment.log, index):
                 raise
             self._put_away(index)
             raise AnswerConflictError(_ANSWERED) from error
@@ -269,7 +257,7 @@ class QuestionDesk:
             skipped = self._place(rater).skipped
             if skipped:
                 return skipped[-1].index
-        return answer_to_undo(self.experiment.experiment, rater)
+        return answer_to_undo(self.experiment.log, rater)
 
     def undo(self, rater: str | None, index: Any = None) -> Question:
         """Takes back what a rater did last, and puts the question on display again.
@@ -298,12 +286,12 @@ class QuestionDesk:
         """A question about designs of a rater's own, which is on display at once."""
         with self._changed:
             place = self._place(rater)
-        experiment = self.experiment.experiment
-        check_designs(experiment.search_space, options)
+        log = self.experiment.log
+        check_designs(log.blank.search_space, options)
         try:
             question = ask_once(self.experiment, rater, options)
         except ExperimentError as error:
-            if Catalogue.of(experiment) is None:
+            if log.catalogue is None:
                 raise
             raise ExperimentError(
                 "One of these designs is not in the catalogue. Choose values that are "
@@ -314,7 +302,7 @@ class QuestionDesk:
 
     def answers(self) -> list[Event]:
         """All answers that stand, the latest first."""
-        return latest_answers(self.experiment.experiment)
+        return [*self.experiment.log.answers()]
 
     def close(self) -> None:
         """Asks no more; what the process of models is choosing is given up."""

@@ -20,16 +20,12 @@ from ax.core.experiment import Experiment
 from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.asking_elsewhere import (
-    ask_chosen,
-    packed_choice,
-    packed_state,
-    unpacked_state,
-)
+from botorch_pref.ax.generation.asking import chosen_question
 from botorch_pref.ax.kept_log import one_at_a_time
+from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.naming import acquisition_classes, model_classes
 from botorch_pref.ax.projection import standing_answers
-from botorch_pref.ax.report import preference_report, preferred
+from botorch_pref.ax.report import preference_report
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
@@ -44,8 +40,8 @@ LOGGER = logging.getLogger("botorch_pref.web")
 
 
 def findings_of(state: bytes) -> JSON:
-    """Findings from the state of an experiment, see `experiment_findings`."""
-    return experiment_findings(*unpacked_state(state))
+    """Findings from the `packed_state` of an experiment, see `experiment_findings`."""
+    return experiment_findings(*pickle.loads(state))
 
 
 def experiment_findings(experiment: Experiment, settings: Settings) -> JSON:
@@ -89,6 +85,30 @@ def _duels(experiment: Experiment) -> list[JSON]:
         *({"better": b, "worse": w, "times": n} for (b, w), n in decided.items()),
         *({"tied": [*pair], "times": n} for pair, n in equal.items()),
     ]
+
+
+# --- Questions that another process chooses
+
+
+@one_at_a_time
+def packed_state(experiment: PreferenceExperiment) -> bytes:
+    """Ax's experiment and the settings, from which another process can choose."""
+    return pickle.dumps((experiment.experiment, experiment.settings))
+
+
+def packed_choice(state: bytes, size: int, rater: str | None) -> bytes:
+    """Choice of the next question, which is that of ``ask`` in the same state."""
+    experiment, settings = pickle.loads(state)
+    return pickle.dumps(chosen_question(experiment, settings, size, rater))
+
+
+@one_at_a_time
+def ask_chosen(
+    experiment: PreferenceExperiment, choice: bytes, rater: str | None
+) -> Question:
+    """The question that another process has chosen, which is pending now."""
+    run, order = pickle.loads(choice)
+    return experiment._ask_about(run, rater, order)
 
 
 # --- The process

@@ -11,7 +11,22 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
     import ax.api.client  # noqa: F401
 
+from espresso import better, create
+
+from botorch_pref.ax import PreferenceExperiment
+
 OLD_PANDAS = "ignore::pandas.errors.Pandas4Warning"
+
+
+@pytest.fixture(scope="session")
+def played(tmp_path_factory: pytest.TempPathFactory) -> PreferenceExperiment:
+    """Two questions of the spread and two of the model, all answered; to be read."""
+    folder = tmp_path_factory.mktemp("played")
+    experiment = create(folder / "espresso.db", initial=2)
+    for _ in range(4):
+        question = experiment.ask(2)
+        experiment.tell(question, winner=better(question))
+    return experiment
 
 
 @pytest.fixture

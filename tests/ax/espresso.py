@@ -3,24 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.types import TParameterization
+from parameters import choice, real, whole
 
 from botorch_pref.ax import PreferenceExperiment, Question
 
 PARAMETERS = [
-    RangeParameterConfig(name="dose", parameter_type="float", bounds=(14, 22)),
-    RangeParameterConfig(
-        name="grind", parameter_type="float", bounds=(0.1, 10), scaling="log"
-    ),
-    RangeParameterConfig(name="ratio", parameter_type="int", bounds=(1, 4)),
-    ChoiceParameterConfig(
-        name="bean", parameter_type="str", values=["a", "b", "c"], is_ordered=False
-    ),
-    ChoiceParameterConfig(
-        name="cup", parameter_type="int", values=[1, 2, 4], is_ordered=True
-    ),
-    ChoiceParameterConfig(name="machine", parameter_type="str", values=["lever"]),
+    real("dose", 14, 22),
+    real("grind", 0.1, 10, scaling="log"),
+    whole("ratio", 1, 4),
+    choice("bean", ["a", "b", "c"], is_ordered=False),
+    choice("cup", [1, 2, 4], is_ordered=True),
+    choice("machine", ["lever"]),
 ]
 CONSTRAINTS = ["dose + ratio <= 21"]
 QUICK = {

@@ -3,15 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from ax.api.configs import RangeParameterConfig
 from espresso import QUICK
+from parameters import real
 
 from botorch_pref.ax import PreferenceExperiment, Question
 
-PARAMETERS = [
-    RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 2))
-    for name in ("a", "b")
-]
+PARAMETERS = [real(name, 0, 2) for name in ("a", "b")]
 A, B, C, D, E = (0.5, 0.2), (1.0, 0.4), (0.4, 1.2), (1.5, 0.5), (0.1, 1.8)
 OPTIONS = (A, B, C, D, E)
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from ax.api.configs import RangeParameterConfig
+from parameters import real
 
 from botorch_pref import (
     Choices,
@@ -23,10 +23,7 @@ from botorch_pref.ax import PreferenceExperiment, Question
 
 NAMES = ("a", "b")
 # Ax's transform of [0, 1] to [0, 1].
-UNIT = [
-    RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
-    for name in NAMES
-]
+UNIT = [real(name) for name in NAMES]
 
 
 def points(*questions: Question) -> torch.Tensor:

@@ -34,16 +34,6 @@ from botorch_pref.models import PreferenceMarginalLogLikelihood
 FEW_STARTS = {"num_restarts": 1, "raw_samples": 8}
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory) -> PreferenceExperiment:
-    storage = tmp_path_factory.mktemp("played") / "espresso.db"
-    experiment = create(storage, initial=2)
-    for _ in range(3):
-        question = experiment.ask(2)
-        experiment.tell(question, winner=better(question))
-    return experiment
-
-
 def through_json(strategy):
     return object_from_json(json.loads(json.dumps(object_to_json(strategy))))
 
@@ -111,7 +101,7 @@ def test_our_models_in_the_generator_that_ax_has(played) -> None:
     assert isinstance(fitted, model)
     wins = fitted.comparisons
     means = fitted.posterior(fitted.datapoints).mean.squeeze(-1)
-    assert len(wins) == 3
+    assert len(wins) == 4
     assert bool((means[wins[:, 0]] > means[wins[:, 1]]).all())
     assert bool(torch.isfinite(means).all())
     assert len(spec.gen(n=1).arms) == 1
@@ -120,7 +110,8 @@ def test_our_models_in_the_generator_that_ax_has(played) -> None:
 @pytest.mark.slow
 def test_ax_client_summarises_the_experiment(played) -> None:
     table = played.client().summarize()
-    assert len(table) == 6
+    # A row for each option of each question.
+    assert len(table) == 2 * len(played.log.questions)
     assert set(table["trial_status"]) == {"COMPLETED"}
 
 

@@ -53,7 +53,7 @@ def test_options_are_rows_also_of_the_model_and_after_a_restart(
     storage = tmp_path / "cellar.db"
     experiment = cellar(storage, initial=3, acquisition=acquisition)
     asked = []
-    for number in range(7):
+    for number in range(5):
         question = experiment.ask(3 if number == 4 else 2)
         check_rows(question)
         asked.append(frozenset(question.names))

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from parameters import choice, real, whole
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
@@ -38,11 +39,9 @@ NO_NUMBERS: dict[str, Any] = {
     "tensor": torch.tensor(float("nan")),
 }
 
-X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
-N = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 8))
-CUP = ChoiceParameterConfig(
-    name="cup", parameter_type="float", values=[1.0, 2.0], is_ordered=True
-)
+X = real("x")
+N = whole("n", 0, 8)
+CUP = choice("cup", [1.0, 2.0], is_ordered=True)
 FIRST, SECOND = ({"x": 0.1, "n": 1, "cup": 1.0}, {"x": 0.9, "n": 2, "cup": 2.0})
 
 
@@ -52,9 +51,7 @@ def create(path: Path, **given: Any) -> PreferenceExperiment:
 
 
 def with_bounds(low: Any, high: Any, **given: Any) -> dict[str, Any]:
-    config = RangeParameterConfig(
-        name="x", parameter_type="float", bounds=(low, high), **given
-    )
+    config = real("x", low, high, **given)
     return {"parameters": [config]}
 
 

@@ -1,5 +1,7 @@
 """Raters who share: each with a utility, from one model of all answers."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from espresso import QUICK_FIT
@@ -7,6 +9,7 @@ from showing import A, B, C, D, triangle
 
 from botorch_pref import EPPreferenceGP
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.generation.asking import next_options
 from botorch_pref.ax.naming import duel_classes
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import GroupUtility, rater_covar_module
@@ -98,16 +101,24 @@ def test_the_report_is_of_all_raters(judged) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("acquisition", sorted(duel_classes()))
-def test_questions_are_for_whom_they_are_asked_of(acquisition, tmp_path) -> None:
+def test_every_acquisition_function_asks_one_rater(acquisition, judged) -> None:
+    settings = replace(
+        judged.settings, acquisition=acquisition, fit_options=QUICK_FIT, repeat_rate=0
+    )
+    run = next_options(judged.experiment, settings, 2, "ann")
+    assert run._generator_key == "Preference"
+    assert len({arm.signature for arm in run.arms}) == 2
+    space = judged.experiment.search_space
+    assert all(space.check_membership(arm.parameters) for arm in run.arms)
+
+
+@pytest.mark.slow
+def test_questions_are_for_whom_they_are_asked_of(tmp_path) -> None:
     path = tmp_path / "triangle.db"
-    experiment = answered(path, acquisition=acquisition, fit_options=QUICK_FIT)
+    experiment = answered(path, fit_options=QUICK_FIT)
     asked = [experiment.ask(2, rater=rater) for rater in ("ann", "new", None)]
     again = PreferenceExperiment.resume("triangle", storage=path)
     assert again.pending == asked
-    space = again.experiment.search_space
-    for question in asked:
-        for option in question.options:
-            assert space.check_membership(option, raise_error=True)
     again.tell(asked[1], winner=0)
     assert again.raters == ["ann", "bob", "new"]
     with pytest.raises(ExperimentError, match="the answer has no rater"):
@@ -138,16 +149,3 @@ def test_answers_are_foreseen_by_who_gives_them(tmp_path) -> None:
     assert pooled.cross_validate(4).loc["duels", "accuracy"] < 0.6
     with pytest.raises(ExperimentError, match="are pooled"):
         pooled.recommend(rater="ann")
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"raters": "both"}, "raters is 'both'; give 'pool' or 'share'"),
-        ({"raters": "share", "model": "FullyBayesianEPPreferenceGP"}, "no kernel of"),
-    ],
-)
-def test_raters_that_cannot_be_are_refused(settings, match, tmp_path) -> None:
-    with pytest.raises(ExperimentError, match=match):
-        triangle(tmp_path / "triangle.db", **settings)
-    assert list(tmp_path.iterdir()) == []

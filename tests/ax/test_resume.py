@@ -1,69 +1,104 @@
 """Experiments whose process is killed, and that go on in another one."""
 
-import json
 import os
-import subprocess
-import sys
+import signal
+from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
-from espresso import better, create
-from espresso_run import (
-    INTERRUPTED,
-    MODELS,
-    QUESTIONS,
-    outcome,
-    play,
-    settings,
-)
+from espresso import QUICK_FIT, better, create
 
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, log_store
 
-HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def storage(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("killed") / "espresso.db"
-
-
-@pytest.fixture(scope="module")
-def resumed(storage) -> dict:
-    process = subprocess.run(
-        [sys.executable, HERE / "espresso_run.py", storage],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore:This process .* is multi-threaded", "ignore:os.fork.. was called"
+    ),
+]
+SPREAD, QUESTIONS = 3, 5
+FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
+# One that is fitted, one that draws, and one that samples: others are like these.
+MODELS: dict[str, dict[str, Any]] = {
+    "EPPreferenceGP": {"fit_options": QUICK_FIT},
+    "SkewPreferenceGP": {
+        "model_options": {"num_draws": 64},
+        "fit_options": QUICK_FIT,
+        "initial": SPREAD + 1,
+    },
+    # Sampling takes its time: one question of it is enough.
+    "FullyBayesianEPPreferenceGP": {"fit_options": FEW_DRAWS, "initial": SPREAD + 1},
+}
 
 
-@pytest.mark.slow
+def play(experiment: PreferenceExperiment, until: int) -> None:
+    while len(experiment.log.questions) < until:
+        question = experiment.ask(2)
+        experiment.tell(question, winner=better(question))
+
+
+def killed(*_args: object, **_kwargs: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_after(act: Callable[..., object], *args: Any) -> None:
+    """Runs in a process of its own, which is killed in the end."""
+    process = get_context("fork").Process(target=act, args=args)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def half(path: Path, settings: dict[str, Any]) -> None:
+    experiment = create(path, **settings)
+    play(experiment, SPREAD)
+    experiment.ask(2)
+    killed()
+
+
+def outcome(experiment: PreferenceExperiment) -> list[Any]:
+    questions = range(len(experiment.log.questions))
+    shown = [experiment.question(index).options for index in questions]
+    if experiment.settings.model.startswith("FullyBayesian"):
+        return [shown, shown[-1][0]]
+    return [shown, experiment.recommend(anywhere=True)]
+
+
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("model", MODELS)
-def test_a_killed_experiment_ends_as_one_that_was_not(resumed, model, tmp_path) -> None:
-    experiment = create(tmp_path / "espresso.db", **settings(model))
-    play(experiment, QUESTIONS)
-    assert resumed[model] == outcome(experiment)
-    space = experiment.experiment.search_space
-    for trial in experiment.experiment.trials.values():
-        for arm in trial.arms:
-            assert space.check_membership(arm.parameters)
-    assert space.check_membership(resumed[model][1])
-    assert space.check_membership(resumed[model][2])
+def test_a_killed_experiment_ends_as_one_that_was_not(model, tmp_path) -> None:
+    settings = {"model": model, "initial": SPREAD, "seed": 3, **MODELS[model]}
+    killed_after(half, tmp_path / "killed.db", settings)
+    resumed = PreferenceExperiment.resume("espresso", storage=tmp_path / "killed.db")
+    (question,) = resumed.pending
+    resumed.tell(question, winner=better(question))
+    play(resumed, QUESTIONS)
+    whole = create(tmp_path / "whole.db", **settings)
+    play(whole, QUESTIONS)
+    shown, best = outcome(resumed)
+    assert [shown, best] == outcome(whole)
+    assert whole.experiment.search_space.check_membership(best)
 
 
-@pytest.mark.slow  # its experiments are played in processes of their own
-@pytest.mark.usefixtures("resumed")
-def test_killed_while_writing_an_answer_leaves_the_question_pending(storage) -> None:
-    experiment = PreferenceExperiment.resume(INTERRUPTED, storage=storage)
+def interrupted(path: Path) -> None:
+    experiment = create(path)
+    play(experiment, 2)
+    question = experiment.ask(2)
+    # After the head of the log is written and before the event is.
+    log_store._insert = killed
+    experiment.tell(question, winner=better(question))
+
+
+def test_killed_while_writing_an_answer_leaves_the_question_pending(tmp_path) -> None:
+    path = tmp_path / "espresso.db"
+    killed_after(interrupted, path)
+    experiment = PreferenceExperiment.resume("espresso", storage=path)
     (question,) = experiment.pending
     assert question.index == 2
-    assert experiment.experiment.lookup_data(trial_indices={2}).df.empty
+    assert experiment.num_answers == 2
     experiment.tell(question, winner=better(question))
-    again = PreferenceExperiment.resume(INTERRUPTED, storage=storage)
+    again = PreferenceExperiment.resume("espresso", storage=path)
     assert again.pending == []
-    assert len(again.experiment.lookup_data(trial_indices={2}).df) == 2
     assert len(again.experiment.lookup_data().df) == 6

@@ -10,7 +10,7 @@ from botorch_pref.ax.space.options import (
     check_smallest_difference,
     column_widths,
     given_difference,
-    squared_difference,
+    in_smallest_differences,
 )
 from botorch_pref.errors import ExperimentError
 
@@ -30,14 +30,6 @@ SPACE = SearchSpace(
         ),
     ]
 )
-COLUMNS = [
-    "dose",
-    "grind",
-    "shots",
-    "seconds",
-    "cup",
-    *(f"bean_OH_PARAM_{i}" for i in range(3)),
-]
 DESIGN = {
     "dose": 18.0,
     "grind": 1.0,
@@ -49,7 +41,7 @@ DESIGN = {
 
 
 def test_widths_are_shares_of_ranges_and_steps_of_choices() -> None:
-    widths = dict(zip(COLUMNS, column_widths(SPACE, 0.02, COLUMNS), strict=True))
+    widths = column_widths(SPACE, 0.02)
     assert widths["dose"] == widths["grind"] == 0.02
     # Whole numbers differ by one at least, and by as many as the share has.
     assert widths["shots"] == pytest.approx(1 / 10)
@@ -60,7 +52,7 @@ def test_widths_are_shares_of_ranges_and_steps_of_choices() -> None:
 
 def test_widths_by_name_are_in_the_unit_of_the_parameter() -> None:
     given = {"dose": 0.5, "grind": 1.1, "shots": 2}
-    widths = dict(zip(COLUMNS, column_widths(SPACE, given, COLUMNS), strict=True))
+    widths = column_widths(SPACE, given)
     assert widths["dose"] == pytest.approx(0.5 / 8)
     assert widths["grind"] == pytest.approx(math.log(1.1) / math.log(100))
     assert widths["shots"] == pytest.approx(2 / 10)
@@ -84,7 +76,8 @@ def test_widths_by_name_are_in_the_unit_of_the_parameter() -> None:
     ],
 )
 def test_what_can_be_told(change, told) -> None:
-    found = squared_difference(SPACE, 0.02, DESIGN, {**DESIGN, **change})
+    first, second = in_smallest_differences(SPACE, 0.02, [DESIGN, DESIGN | change])
+    found = float((first - second).square().sum())
     assert (found >= 1 - 1e-9) is told
 
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
+from parameters import choice, real, whole
 from showing import A, B, tell, triangle
 
 from botorch_pref import Comparisons, PairwiseProbitLikelihood
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError, StorageError
 
-X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
+X = real("x")
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,25 @@ X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
         ({"acquisition": "FeasibilityWeighted"}, "no acquisition function"),
         ({"initial": 0}, "initial is 0"),
         ({"seed": -1}, "seed is -1"),
+        *(({"repeat_rate": rate}, "repeat_rate is") for rate in (-0.1, 1.5)),
+        ({"raters": "both"}, "raters is 'both'; give 'pool' or 'share'"),
+        (
+            {"raters": "share", "model": "FullyBayesianEPPreferenceGP"},
+            "no kernel of raters",
+        ),
+        (
+            {
+                "model": "SkewPreferenceGP",
+                "model_options": {"likelihood": "PairwiseLogitLikelihood"},
+            },
+            "does not take Comparisons under PairwiseLogitLikelihood",
+        ),
+        ({"model_options": {"likelihood": "Probit"}}, "no likelihood or prior"),
         ({"seed": 1.5}, "seed is 1.5"),
         ({"sed": 1}, "no setting sed"),
-        ({"seed": True}, "seed is True"),
         ({"num_levels": 1}, "num_levels is 1"),
         ({"initial": np.array(3)}, "initial is"),
         ({"num_levels": 2.0}, "num_levels is"),
-        ({"num_levels": True}, "num_levels is"),
     ],
 )
 def test_an_experiment_that_cannot_be_is_refused(given, match, tmp_path) -> None:
@@ -82,10 +94,8 @@ def test_without_ax_the_extra_is_named(monkeypatch) -> None:
         importlib.import_module("botorch_pref.ax")
 
 
-CUP = ChoiceParameterConfig(
-    name="cup", parameter_type="int", values=[40, 60, 100], is_ordered=True
-)
-N = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3))
+CUP = choice("cup", [40, 60, 100], is_ordered=True)
+N = whole("n", 0, 3)
 
 
 @pytest.mark.parametrize(

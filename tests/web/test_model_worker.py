@@ -14,10 +14,17 @@ from ax.api.configs import RangeParameterConfig
 from tea import OWN, create, stored
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.asking_elsewhere import ask_chosen, packed_choice, packed_state
 from botorch_pref.errors import ExperimentError, InferenceWarning
 from botorch_pref.web import worker as model_worker
-from botorch_pref.web.worker import LOGGER, ModelProcess, ModelWorker, findings_of
+from botorch_pref.web.worker import (
+    LOGGER,
+    ModelProcess,
+    ModelWorker,
+    ask_chosen,
+    findings_of,
+    packed_choice,
+    packed_state,
+)
 
 
 @pytest.mark.slow

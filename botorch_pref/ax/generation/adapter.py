@@ -38,7 +38,7 @@ from botorch_pref.ax.generation.option_space import (
 )
 from botorch_pref.ax.generation.search import QuestionSearch
 from botorch_pref.ax.kinds import OBJECTIVE, number_of_levels
-from botorch_pref.ax.raters import raters_of_trials
+from botorch_pref.ax.projection import raters_of_trials
 from botorch_pref.ax.settings import smallest_difference_of
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import column_widths
@@ -47,22 +47,14 @@ from botorch_pref.models import GroupUtility
 from botorch_pref.models.data import FeedbackDataset
 
 _SPACE, _APART, _PENDING = "option_space", "told_apart", "pending_options"
-"""Names by which Ax passes on what `PreferenceAcquisition` is to search.
-
-These are an `OptionSpace`; a `ToldApart` without reference, None where one design is
-sought; and options that nobody has answered about, ``n x d``.
-"""
+"""Names by which Ax hands `PreferenceAcquisition` an `OptionSpace`, a `ToldApart` (None
+where one design is sought), and options that nobody has answered about, ``n x d``."""
 
 
 class PreferenceAcquisition(Acquisition):
-    """Ax's acquisition, that looks for the options of one question.
+    """Ax's acquisition, that looks for the options of one question by `QuestionSearch`.
 
-    Whole numbers and choices are valued as they are shown, and options that nobody
-    could tell apart, or questions that were asked, are no candidates: see
-    `QuestionSearch`.
-
-    Pending points are no matter of Ax, which hands them to input constructors: every
-    acquisition function of duels takes them in one way.
+    Pending points are set here and not by Ax, which hands them to input constructors.
     """
 
     @property
@@ -95,14 +87,8 @@ class PreferenceAcquisition(Acquisition):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The options with the largest value; Ax's own search where features are fixed.
 
-        Of ``n`` options, the reference is one. Ax gives all further arguments by name.
-
-        Returns:
-            The options, ``n x d``, the reference first; the value of each challenger or
-            of all options together; and their weights.
-
-        Raises:
-            CandidateGenerationError: There are none.
+        Returns the ``n`` options, ``n x d``, of which a reference is the first; the
+        value of each challenger, or of all options together; and their weights.
         """
         space, apart = self.options.get(_SPACE), self.options.get(_APART)
         reference = None if apart is None else self.reference
@@ -283,9 +269,9 @@ class PreferenceAdapter(TorchAdapter):
         questions = [trial for trial in trials if len(trial.arms_by_name) == size]
         pending = [trial for trial in questions if trial.status.is_running]
         given = smallest_difference_of(self._experiment)
-        widths = column_widths(self._experiment.search_space, given, self.parameters)
+        widths = column_widths(self._experiment.search_space, given)
         return ToldApart(
-            torch.tensor(widths, dtype=torch.float64),
+            torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64),
             self._options_of(questions, size),
             self._options_of(pending, size),
         )

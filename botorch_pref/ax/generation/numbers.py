@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import product
 from math import ceil, floor, log10
-from typing import Any, TypeGuard
+from typing import Any
 
 from ax.adapter.registry import Cont_X_trans
 from ax.adapter.transforms.base import Transform
@@ -19,7 +19,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
 from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.constraints import LinearConstraint
+from botorch_pref.ax.space.constraints import LinearConstraint, constrained_names
 from botorch_pref.ax.space.options import shares
 from botorch_pref.errors import ExperimentError
 
@@ -48,10 +48,7 @@ class _ShownDesigns(Transform):
 
 
 class CatalogueRows(_ShownDesigns):
-    """Designs replaced by the nearest row of the catalogue, where there is one.
-
-    Distances are those of `shares`.
-    """
+    """Designs replaced by the row of the catalogue that is nearest by `shares`."""
 
     no_op_for_experiment_data = True
 
@@ -77,57 +74,43 @@ _DIGITS = 5
 class ReadableNumbers(_ShownDesigns):
     """Numbers rounded to a ten-thousandth of their range, and kept within it.
 
-    Transforms leave 9.999999999999998 where 10 was meant, and nobody can set a dial to
-    sixteen digits. On a log scale five digits count. A number stays as it is where
-    rounding would leave the constraints.
+    On a log scale five digits count. A number stays as it is where rounding would leave
+    the constraints.
     """
 
     no_op_for_experiment_data = True
 
     def _shown(self, given: TParameterization) -> Mapping[str, Any]:
         space = self.search_space
-        numbers: TParameterization = {
-            name: _readable(parameter, float(given[name]))  # type: ignore[arg-type]
-            for name, parameter in space.parameters.items()
-            if name in given and _is_continuous(parameter)
-        }
+        numbers: TParameterization = {}
+        for name, parameter in space.parameters.items():
+            number = isinstance(parameter, RangeParameter) and not parameter.logit_scale
+            whole = parameter.parameter_type is not ParameterType.FLOAT
+            if number and not whole and name in given:
+                numbers[name] = _readable(parameter, given[name])
         if _is_member(space, {**given, **numbers}):
             return numbers
-        constrained = _constrained(space)
+        constrained = constrained_names(space)
         return {name: x for name, x in numbers.items() if name not in constrained}
 
 
-def _readable(parameter: RangeParameter, number: float) -> float:
+def _readable(parameter: Any, given: Any) -> float:
     """A number of a parameter's range, in the parameter's unit, with few digits."""
-    lower, upper = float(parameter.lower), float(parameter.upper)
+    number, lower, upper = float(given), float(parameter.lower), float(parameter.upper)
     scale = abs(number) if parameter.log_scale else upper - lower
     if scale > 0:
         number = round(number, _DIGITS - 1 - floor(log10(scale)))
     return min(max(number, lower), upper)
 
 
-def _is_continuous(parameter: object) -> TypeGuard[RangeParameter]:
-    return (
-        isinstance(parameter, RangeParameter)
-        and parameter.parameter_type is ParameterType.FLOAT
-        and not parameter.logit_scale
-    )
-
-
 def _is_member(space: SearchSpace, design: TParameterization) -> bool:
     return space.check_membership(design, check_all_parameters_present=False)
-
-
-def _constrained(space: SearchSpace) -> set[str]:
-    """The names of parameters that constraints are about."""
-    return {name for c in space.parameter_constraints for name in c.constraint_dict}
 
 
 class NearestIntegers(_ShownDesigns, IntToFloat):
     """Integers relaxed to numbers, and rounded to the nearest that constraints allow.
 
-    Under constraints Ax's own transform rounds at random, and in an order that differs
-    from process to process.
+    Under constraints Ax's own transform rounds at random, in the order of a set.
     """
 
     def _shown(self, given: TParameterization) -> Mapping[str, int]:
@@ -137,7 +120,7 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
             if name in self.transform_parameters and name in given
         }
         nearest = {name: round(number) for name, number in numbers.items()}
-        constrained = [n for n in nearest if n in _constrained(self.search_space)]
+        constrained = [n for n in nearest if n in constrained_names(self.search_space)]
         ways = product(*({floor(numbers[n]), ceil(numbers[n])} for n in constrained))
 
         def distance(way: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
@@ -154,10 +137,8 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
 class WholeNumbers(NearestIntegers):
     """Integers relaxed to the numbers between the smallest and the largest.
 
-    Ax adds a half at both ends, so that uniform numbers round to uniform integers. An
-    optimum under ``x + n <= 21`` then likes to be at ``n = 0.5``, where rounding up
-    breaks the constraint and rounding down leaves the range. Between whole numbers,
-    rounding the way that a constraint allows stays in the range.
+    Ax adds a half at both ends. Where an optimum is there, rounding one way breaks a
+    constraint and rounding the other way leaves the range.
     """
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
@@ -172,10 +153,7 @@ class WholeNumbers(NearestIntegers):
 
 
 class UnitNumbers(UnitX):
-    """Numbers to the unit cube, and constraints with them, by their numbers.
-
-    Ax writes the text of each new constraint and hands it to SymPy.
-    """
+    """Numbers to the unit cube, and constraints with them, without texts for SymPy."""
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
         """The search space with numbers from 0 to 1."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import torch
 from ax.adapter.adapter_utils import (
@@ -14,12 +15,12 @@ from ax.adapter.adapter_utils import (
 )
 from ax.adapter.transforms.base import Transform
 from ax.core.observation import ObservationFeatures
-from ax.core.parameter import ChoiceParameter, Parameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParamValue
 from torch import Tensor
 
-from botorch_pref.ax.space.polytope import Frame, is_roomy
+from botorch_pref.ax.space.options import all_values, few_values
+from botorch_pref.ax.space.polytope import Frame
 from botorch_pref.evaluation.progress import near_points
 
 MAX_DESIGNS = 10_000
@@ -33,10 +34,8 @@ _MAX_VALUES = 1_000
 class Coordinate:
     """Parameter of the search space as optimisers take it.
 
-    Attributes:
-        columns: Its features of the model.
-        table: ``K x len(columns)``, the features of each of its ``K`` values; None of
-            a continuous one, whose only feature it is itself.
+    ``columns`` are its features of the model; ``table`` has those of each of its ``K``
+    values, ``K x len(columns)``. A continuous one is its only feature, without a table.
     """
 
     columns: list[int]
@@ -57,15 +56,11 @@ class Coordinate:
 
 @dataclass(frozen=True, eq=False)
 class OptionSpace:
-    r"""Search space of designs, one coordinate a parameter.
+    r"""Search space of designs, one coordinate for each parameter that varies.
 
-    Attributes:
-        coordinates: Of the parameters that vary.
-        bounds: ``2 x d``, of the features of the model.
-        constraints: :math:`A` (``m x d``) and :math:`b` (``m``) of the constraints
-            :math:`A x \le b` of features; None without any.
-        rows: ``N x d``, the features of all designs that there are, where these are the
-            rows of a table; otherwise None.
+    ``bounds`` (``2 x d``) and ``constraints`` :math:`A x \le b` (``m x d`` and ``m``)
+    are those of the features of the model. ``rows`` (``N x d``) has the features of all
+    designs where these are the rows of a table.
     """
 
     coordinates: tuple[Coordinate, ...]
@@ -89,9 +84,8 @@ class OptionSpace:
     def designs(self) -> Tensor | None:
         """All designs, ``N x d``, if they are few enough to be valued one by one.
 
-        Returns:
-            None where there are more than `MAX_DESIGNS`, or a number is continuous. The
-            rows of a table are never too many.
+        None where there are more than `MAX_DESIGNS`, or a number is continuous. The
+        rows of a table are never too many.
         """
         if self.rows is not None:
             return self.rows[self.allows(self.rows)]
@@ -165,14 +159,10 @@ class OptionSpace:
 
     @cached_property
     def frame(self) -> Frame | None:
-        """Frame of a thin or flat polytope, in which starts are not found by trying.
-
-        None without constraints, and where these leave room.
-        """
+        """Frame of a thin or flat polytope, in which starts are not found by trying."""
         if self.coordinate_constraints is None:
             return None
-        polytope = (*self.coordinate_constraints, self.coordinate_bounds)
-        return None if is_roomy(*polytope) else Frame.of(*polytope)
+        return Frame.of_thin(*self.coordinate_constraints, self.coordinate_bounds)
 
 
 def option_space(
@@ -181,23 +171,22 @@ def option_space(
     columns: list[str],
     rows: Tensor | None = None,
 ) -> OptionSpace:
-    """The coordinates of a search space.
+    """The search space of features that Ax's transforms make, whose names are columns.
 
-    Args:
-        search_space: Ax's, of the experiment.
-        transforms: Ax's, from its parameters to features of the model.
-        columns: The names of these features, in order.
-        rows: The features of all designs, where these are the rows of a table.
+    ``rows`` are the features of all designs, where these are the rows of a table.
     """
     place = {column: i for i, column in enumerate(columns)}
     found = []
     for name, parameter in search_space.tunable_parameters.items():
-        values = _values_of(parameter)
-        encoded = _encoded(transforms, name, values or [_some_number(parameter)])
+        continuous = not few_values(parameter, _MAX_VALUES)
+        # Of a continuous one any number does.
+        lowest: Any = getattr(parameter, "lower", None)
+        values = [lowest] if continuous else all_values(parameter)
+        encoded = _encoded(transforms, name, values)
         at = sorted(place[column] for column in encoded[0])
         table = [[features[columns[i]] for i in at] for features in encoded]
         exact = torch.tensor(table, dtype=torch.float64)
-        found.append(Coordinate(at, None if values is None else exact))
+        found.append(Coordinate(at, None if continuous else exact))
     transformed = search_space.clone()
     for transform in transforms:
         transformed = transform.transform_search_space(transformed)
@@ -211,22 +200,6 @@ def option_space(
         None if limits is None else (A, b.flatten()),
         rows,
     )
-
-
-def _values_of(parameter: Parameter) -> list[TParamValue] | None:
-    """All values of a parameter that varies; None where they are too many."""
-    if isinstance(parameter, ChoiceParameter):
-        return list(parameter.values)
-    assert isinstance(parameter, RangeParameter)
-    whole = parameter.parameter_type is ParameterType.INT
-    if not whole or parameter.upper - parameter.lower >= _MAX_VALUES:
-        return None
-    return list(range(int(parameter.lower), int(parameter.upper) + 1))
-
-
-def _some_number(parameter: Parameter) -> TParamValue:
-    assert isinstance(parameter, RangeParameter)
-    return parameter.lower
 
 
 def _encoded(
@@ -259,8 +232,7 @@ class ToldApart:
         widths: ``d``, the smallest differences.
         asked: ``K x s x d``, the options of earlier questions of the same size.
         pending: ``P x s x d``, those of them that are unanswered.
-        reference: ``k x d``, options of the question that are not chosen, the reference
-            point first; or None.
+        reference: ``k x d``, options of the question that are there already.
         others: ``k x d``, points that an option must differ from besides.
     """
 
@@ -286,14 +258,10 @@ class ToldApart:
         return (~can_be_told(self._gaps(options, self.pending))).any(-1)
 
     def novelty(self, options: Tensor) -> Tensor:
-        """Squared difference from the earlier question that is most alike.
-
-        It is infinite where no question was asked.
-        """
+        """Squared difference from the earlier question that is most alike."""
         gaps = self._gaps(options, self.asked)
-        if gaps.shape[-1] == 0:
-            return gaps.new_full(gaps.shape[:-1], torch.inf)
-        return gaps.amin(-1)
+        # Infinite where no question was asked.
+        return torch.nn.functional.pad(gaps, (0, 1), value=torch.inf).amin(-1)
 
     def _gaps(self, options: Tensor, questions: Tensor) -> Tensor:
         """Squared differences from questions, ``batch_shape x K``."""

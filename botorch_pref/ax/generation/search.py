@@ -45,11 +45,8 @@ class QuestionValue(WrappedAcquisition):
     could tell apart (:math:`r < 1`) is worth less than one drawn at random, and a
     smooth slope leads out of there.
 
-    Args:
-        acquisition: What values options, ``batch_shape x q x d``.
-        features: From coordinates to such options.
-        apart: What the options must differ from, besides the points that are pending.
-        draws: Some questions, ``b x q x d``, features.
+    The acquisition function values options, ``batch_shape x q x d``, which ``features``
+    makes of coordinates. ``draws`` are some questions, ``b x q x d``.
     """
 
     def __init__(
@@ -65,7 +62,7 @@ class QuestionValue(WrappedAcquisition):
         self._price = 0.0 if apart is None else 2 * self._spread(draws, apart)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Values less prices, ``b``, of coordinates as ``features`` takes them."""
+        """Values less prices, ``b``, of coordinates."""
         options = self._features(X)
         value: Tensor = self.acquisition(options)
         if self._apart is None:
@@ -98,10 +95,8 @@ _DRAWS = 256
 class QuestionSearch:
     """Search for the options of a question.
 
-    Attributes:
-        space: Of the designs.
-        rounding: From features to those that are shown.
-        options: Of BoTorch's ``optimize_acqf``.
+    ``rounding`` leads from features to those that are shown; ``options`` are those of
+    BoTorch's ``optimize_acqf``.
     """
 
     space: OptionSpace
@@ -114,25 +109,16 @@ class QuestionSearch:
         """The options with the largest value, ``size x d``, as features.
 
         Challengers of a reference are chosen one after the other, all options of a
-        question without one jointly.
-
-        Args:
-            acquisition: What values options, ``batch_shape x q x d``.
-            size: How many options are chosen.
-            apart: What they must differ from; None where one design is sought.
-
-        Raises:
-            CandidateGenerationError: There are none.
+        question without one jointly. Without ``apart`` one design is sought.
         """
         if size > 1 and apart is not None and apart.reference is not None:
             return self._one_by_one(acquisition, size, apart, apart.reference)
         designs = self.space.designs()
-        if designs is not None and apart is None:
+        if designs is not None and apart is not None:
+            return best_of_designs(acquisition, designs, size, apart)
+        if designs is not None:
             found, _ = optimize_acqf_discrete(acquisition, size, designs)
             return found
-        if designs is not None:
-            assert apart is not None
-            return best_of_designs(acquisition, designs, size, apart)
         found = self._searched(acquisition, size, apart)
         if apart is not None and not can_be_told(apart.novelty(found)):
             # All that is worth asking was asked: again, then.
@@ -312,22 +298,10 @@ def best_of_designs(
 ) -> Tensor:
     """The most valuable question that was not asked, as long as one is worth asking.
 
-    Worth asking is a question with an option that is better than the reference, or the
-    incumbent, with a probability of 0.005 or more. When all of them were asked, those
-    that were asked least often count; then those that are not worth it.
-
-    Args:
-        acquisition: What values options, ``batch_shape x size x d``.
-        designs: ``N x d``.
-        size: How many options are chosen, jointly.
-        apart: What the options must differ from.
-
-    Returns:
-        ``size x d``.
-
-    Raises:
-        CandidateGenerationError: No question is left whose options can be told apart
-            and that is not pending.
+    A question is worth asking if one of its options is better than the reference, or
+    the incumbent, with a probability of 0.005 or more. When all of them were asked,
+    those that were asked least often count, then the others. The ``size`` options
+    (``size x d``) are chosen jointly of the designs, ``N x d``.
     """
     reference = apart.reference
     if reference is None:

@@ -22,11 +22,16 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.kinds import OBJECTIVE
-from botorch_pref.ax.naming import class_named, duel_classes, model_classes
-from botorch_pref.ax.raters import OF_RATERS, RATER
+from botorch_pref.ax.naming import (
+    OF_RATERS,
+    RATER,
+    class_named,
+    duel_classes,
+    model_classes,
+)
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
-from botorch_pref.ax.space.polytope import Frame, is_roomy
+from botorch_pref.ax.space.polytope import Frame
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 
 
@@ -50,8 +55,7 @@ Array = Any
 class SpreadGenerator(SobolGenerator):
     """Sobol points; in a polytope that few of them fall into, a random walk's.
 
-    Ax tries 10,000 points for each question and then walks, from the same seed each
-    time, which takes seconds where a polytope is thin and finds the same points again.
+    Ax's own walk takes seconds in a thin polytope, and finds the same points again.
     """
 
     _frame: Frame | None = None
@@ -68,9 +72,9 @@ class SpreadGenerator(SobolGenerator):
         if linear_constraints is not None and not given.get("fixed_features"):
             bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64).T
             A, b = (torch.from_numpy(part).double() for part in linear_constraints)
-            polytope = (A, b.flatten(), bounds)
-            if not is_roomy(*polytope):
-                self._frame = self._frame or Frame.of(*polytope)
+            if self._frame is None:
+                self._frame = Frame.of_thin(A, b.flatten(), bounds)
+            if self._frame is not None:
                 points = self._frame.spread(n, self.seed + self.init_position)
                 self.init_position += n
                 return points.numpy(), torch.ones(n).double().numpy()
@@ -123,8 +127,8 @@ def next_run(
 ) -> GeneratorRun:
     """The next run of `preference_generation_strategy`, without its bookkeeping.
 
-    Ax's strategies go through every option of every trial before they generate, which
-    is what an ask would spend most of its time with after some hundred questions.
+    Ax's strategies go through every option of every trial before they generate, for
+    which an ask would need most of its time after some hundred questions.
     """
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
     if len(completed) < settings.initial:
@@ -178,11 +182,8 @@ def model_spec(
 ) -> GeneratorSpec:
     """The model of an experiment, with an acquisition function.
 
-    Args:
-        settings: Of the experiment.
-        acquisition_class: One that takes no options; None for the settings' own.
-        rater: The number of the one whose utility counts, where raters share; None for
-            the mean of all.
+    Without an ``acquisition_class``, which takes no options, it is the settings' own.
+    Where raters share, the utility of the ``rater`` of a number counts, or the mean.
     """
     own = class_named(settings.acquisition, duel_classes(), "acquisition function")
     acquisition_class = acquisition_class or own

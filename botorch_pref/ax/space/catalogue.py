@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
 from ax.core.types import TParameterization
 from pandas import CategoricalDtype, DataFrame, Index, Series
 from pandas.api import types
@@ -24,11 +23,7 @@ _MOST_CATEGORIES = 1_000
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Rows of a table: an experiment with it shows these designs and no others.
-
-    Attributes:
-        rows: The parameters of each design by its id.
-    """
+    """Rows of a table, by id: all designs that an experiment with it shows."""
 
     rows: Mapping[str, TParameterization]
 
@@ -52,12 +47,6 @@ class Catalogue:
         columns = {name: [row[name] for row in self.rows.values()] for name in names}
         return {"ids": [*self.rows], "columns": columns}
 
-    def name_arms(self, run: GeneratorRun) -> None:
-        """Names the arms of a run, which are rows, by the ids of these."""
-        for arm in run.arms:
-            if not arm.has_name:
-                arm.name = self.id_of(arm.parameters)  # type: ignore[misc, assignment]
-
     def id_of(self, parameters: Mapping[str, Any]) -> str | None:
         """The id of a design; None of what is no row."""
         wanted = dict(parameters)
@@ -71,9 +60,6 @@ def catalogue_parameters(
 
     Numbers have the range of their column, other columns its values; what is the same
     in all rows is fixed. Where there are no columns, the ids are the only parameter.
-
-    Raises:
-        ExperimentError: Rows that cannot be told apart, or a column that is no feature.
     """
     if not isinstance(table, DataFrame) or len(table) < 2:
         raise ExperimentError(
@@ -98,19 +84,6 @@ def catalogue_parameters(
                 "every column; leave out one, or add a column in which they differ."
             )
     return Catalogue.of_property({"ids": ids, "columns": columns}), parameters
-
-
-def check_alone(parameters: object, parameter_constraints: Sequence[str]) -> None:
-    """Checks that neither parameters nor constraints are given beside a catalogue.
-
-    Raises:
-        ExperimentError: They are.
-    """
-    if parameters is not None or parameter_constraints:
-        raise ExperimentError(
-            "The columns of the catalogue are the parameters; leave out parameters and "
-            "parameter_constraints, and rows that shall not be shown."
-        )
 
 
 def _ids(index: Index) -> list[str]:

@@ -39,12 +39,7 @@ class LinearConstraint(ParameterConstraint):
     r"""Ax's constraint :math:`w^\top x \le b`, made of numbers instead of text.
 
     Ax makes each copy of a constraint by handing its text to SymPy, which evaluates the
-    text as Python and takes milliseconds. Ax copies a search space about thirty times a
-    question.
-
-    Args:
-        weights: Of parameters, by name.
-        bound: The largest value of the weighted sum.
+    text as Python, for milliseconds, about thirty times a question.
     """
 
     def __init__(self, weights: Mapping[str, float], bound: float) -> None:
@@ -56,17 +51,8 @@ class LinearConstraint(ParameterConstraint):
 
     @classmethod
     def parsed(cls, text: str, names: Sequence[str]) -> Self:
-        """A constraint from its text.
-
-        Args:
-            text: Two linear expressions with ``<=`` or ``>=`` between them, as
-                ``"dose + 2 * ratio <= 25"``.
-            names: Of the parameters.
-
-        Raises:
-            ExperimentError: The text is no linear inequality of these parameters.
-        """
-        sides = re.split(r"(<=|>=)", text) if isinstance(text, str) else []
+        """A constraint of parameters from its text, as ``"dose + 2 * ratio <= 25"``."""
+        sides = re.split(r"(<=|>=)", text)
         if len(sides) != 3:
             raise ExperimentError(
                 f"The constraint {text!r} is no inequality; write a linear one with "
@@ -101,11 +87,8 @@ class LinearConstraint(ParameterConstraint):
 def linear_form(text: str, names: Sequence[str]) -> Form:
     """A linear function of parameters from its text, as ``"2 * (dose - 0.5 * cup)"``.
 
-    Python's parser makes a tree of the text, and nothing evaluates it. The names of
+    Python's parser makes a tree of the text, which nothing evaluates. Names of
     parameters need not be identifiers.
-
-    Raises:
-        ExperimentError: The text is something else, or names another parameter.
     """
     known = {f"_{i}": name for i, name in enumerate(names)}
     identifiers = {name: identifier for identifier, name in known.items()}
@@ -142,11 +125,7 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
 
 
 def _form(tree: ast.expr, known: Mapping[str, str]) -> Form:
-    """The linear function of a tree of sums and products.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """The linear function of a tree of sums and products."""
     match tree:
         case ast.Constant(value=float() as number):
             return number, {}
@@ -191,14 +170,9 @@ def _scaled(form: Form, factor: float) -> Form:
 
 
 def linear_text(text: str, names: Sequence[str]) -> str:
-    """The text of a linear function, written anew from its numbers.
+    """The text of a linear function, written anew for Ax, which evaluates it.
 
-    Ax evaluates the text of a derived parameter. What this returns holds numbers,
-    ``+``, ``*`` and names of parameters, which are identifiers, and nothing else.
-
-    Raises:
-        ExperimentError: The text is no linear function, or a name in it is no
-            identifier.
+    It has numbers, ``+``, ``*`` and names of parameters, which are identifiers.
     """
     form = linear_form(text, names)
     for name in form[1]:
@@ -228,12 +202,7 @@ _FINEST = 1e-9
 
 
 def check_config(config: Any) -> None:
-    """Checks that one can calculate with the numbers of a parameter.
-
-    Raises:
-        ExperimentError: A bound, step size or value is no finite number, or too large;
-            or the bounds are too close for their size, or too far apart for the steps.
-    """
+    """Checks that one can calculate with the numbers of a parameter."""
     if isinstance(config, RangeParameterConfig):
         _check_range(config)
     elif isinstance(config, ChoiceParameterConfig):
@@ -294,11 +263,7 @@ def _checked_size(where: str, given: Any) -> float:
 
 
 def check_coefficients(space: SearchSpace) -> None:
-    """Checks that the numbers of constraints and of derived parameters are finite.
-
-    Raises:
-        ExperimentError: A coefficient is not, or is too large.
-    """
+    """Checks that the numbers of constraints and of derived parameters are finite."""
     for constraint in space.parameter_constraints:
         for number in (*constraint.constraint_dict.values(), constraint.bound):
             _checked_size(f"the constraint {_shown(constraint)}", number)
@@ -310,16 +275,11 @@ def check_coefficients(space: SearchSpace) -> None:
 
 
 def check_feasible(space: SearchSpace) -> None:
-    """Checks that some design satisfies all constraints: a mixed-integer programme.
-
-    Raises:
-        ExperimentError: None does; says which constraint cannot be, or that they
-            contradict each other.
-    """
+    """Checks that some design satisfies all constraints: a mixed-integer programme."""
 
     def can_be(constraints: Sequence[ParameterConstraint]) -> bool:
         # 2 is "infeasible"; anything else proves nothing.
-        return bool(_programme(space, constraints).solved(None).status != 2)
+        return bool(_solved(space, constraints).status != 2)
 
     constraints = space.parameter_constraints
     if not constraints or can_be(constraints):
@@ -342,6 +302,11 @@ def _shown(constraint: ParameterConstraint) -> str:
     return f"{' + '.join(terms)} {relation} {constraint.bound:g}"
 
 
+def constrained_names(space: SearchSpace) -> set[str]:
+    """The names of parameters that constraints are about."""
+    return {name for c in space.parameter_constraints for name in c.constraint_dict}
+
+
 _FAR_SMALLER = 0.1
 """Share of a range; constraints that leave less make another one of it."""
 
@@ -355,15 +320,13 @@ _NO_RANGE = 10 * _TOLERANCE
 def fit_ranges(space: SearchSpace) -> None:
     """Gives numbers the range that constraints leave them, where that is far smaller.
 
-    The designs stay the same; the search space is changed. The model, the spread of
-    first questions, and what can be told apart all go by ranges: in one of 0 to 1 of
-    which a constraint leaves 0 to 0.01, all designs would look alike.
+    The space is changed, its designs stay the same. The model, the spread and the
+    smallest differences go by ranges, of which designs would share one end.
     """
-    constrained = {n for c in space.parameter_constraints for n in c.constraint_dict}
     waiting = [
         parameter
         for name, parameter in space.parameters.items()
-        if name in constrained and isinstance(parameter, RangeParameter)
+        if name in constrained_names(space) and isinstance(parameter, RangeParameter)
     ]
     while waiting:
         # Tolerances of a solver count less in smaller ranges.
@@ -372,7 +335,7 @@ def fit_ranges(space: SearchSpace) -> None:
 
 def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
     """Whether a parameter has now the far smaller range that constraints leave it."""
-    low, high = _programme(space, space.parameter_constraints).range_of(parameter.name)
+    low, high = _range_left(space, parameter)
     if not _NO_RANGE < high - low < _FAR_SMALLER:
         return False
     lower, upper = float(parameter.lower), float(parameter.upper)
@@ -396,60 +359,42 @@ def _outwards(found: float, step: float, rounding: Callable[[float], int]) -> fl
     )
 
 
+def _range_left(space: SearchSpace, parameter: RangeParameter) -> tuple[float, float]:
+    """The smallest and the largest value that constraints leave, as shares."""
+    limits, name = space.parameter_constraints, parameter.name
+    ends = [_solved(space, limits, name, sign) for sign in (1.0, -1.0)]
+    if any(end.x is None for end in ends):
+        return 0.0, 1.0
+    (variable,) = _variables(parameter)
+    return ends[0].fun / variable.most, -ends[1].fun / variable.most
+
+
 @dataclass(frozen=True)
 class _Variable:
-    """Variable of a programme; ``offset + value * z`` is what the parameter gets of it.
+    """Variable ``z`` of a programme, from 0 to ``most``.
 
-    A number is a share of its range, a whole number itself; a choice has a variable for
-    each value, which is 1 where it is taken.
+    A number is ``offset + value * z`` with its share ``z`` of the range; so is a whole
+    number, by steps. A choice has a variable for each value, which is 1 where it is
+    taken, and is their sum.
     """
 
     parameter: str
-    lower: float
-    upper: float
+    most: float
     whole: bool
-    value: float = 1.0
+    value: float
     offset: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Programme:
-    """Mixed-integer programme of the designs that satisfy constraints.
+def _solved(
+    space: SearchSpace,
+    constraints: Sequence[ParameterConstraint],
+    wanted: str | None = None,
+    sign: float = 1.0,
+) -> optimize.OptimizeResult:
+    """A design that satisfies constraints, by a mixed-integer programme.
 
-    Attributes:
-        variables: Of the parameters that constraints are about.
-        rows: The constraints, and that each choice is one.
+    With the smallest value of the parameter that is wanted, or the largest with -1.
     """
-
-    variables: list[_Variable]
-    rows: list[optimize.LinearConstraint]
-
-    def solved(self, wanted: str | None, sign: float = 1.0) -> optimize.OptimizeResult:
-        """A solution; with the smallest value of a parameter, the largest with -1."""
-        return optimize.milp(
-            [sign * float(v.parameter == wanted) for v in self.variables],
-            bounds=optimize.Bounds(
-                [v.lower for v in self.variables], [v.upper for v in self.variables]
-            ),
-            integrality=[int(v.whole) for v in self.variables],
-            constraints=self.rows,
-        )
-
-    def range_of(self, name: str) -> tuple[float, float]:
-        """The smallest and the largest value of a number, as shares of its range."""
-        ends = [self.solved(name, sign) for sign in (1.0, -1.0)]
-        if any(end.x is None for end in ends):
-            return 0.0, 1.0
-        (place,) = (i for i, v in enumerate(self.variables) if v.parameter == name)
-        variable = self.variables[place]
-        span = variable.upper - variable.lower
-        low, high = (float(end.x[place] - variable.lower) / span for end in ends)
-        return low, high
-
-
-def _programme(
-    space: SearchSpace, constraints: Sequence[ParameterConstraint]
-) -> _Programme:
     names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
     variables = [v for name in names for v in _variables(space.parameters[name])]
     rows = [_row(constraint, variables) for constraint in constraints]
@@ -457,18 +402,24 @@ def _programme(
         if isinstance(space.parameters[name], ChoiceParameter):
             taken = [float(v.parameter == name) for v in variables]
             rows.append(optimize.LinearConstraint(taken, 1, 1))
-    return _Programme(variables, rows)
+    return optimize.milp(
+        [sign * float(v.parameter == wanted) for v in variables],
+        bounds=optimize.Bounds(0, [v.most for v in variables]),
+        integrality=[int(v.whole) for v in variables],
+        constraints=rows,
+    )
 
 
 def _variables(parameter: Parameter) -> list[_Variable]:
+    name = parameter.name
     if isinstance(parameter, ChoiceParameter):
         values = [float(value) for value in parameter.values]  # type: ignore[arg-type]
-        return [_Variable(parameter.name, 0, 1, True, value) for value in values]
+        return [_Variable(name, 1, True, value) for value in values]
     assert isinstance(parameter, RangeParameter)
-    lower, upper = float(parameter.lower), float(parameter.upper)
+    lower, span = float(parameter.lower), float(parameter.upper - parameter.lower)
     if parameter.parameter_type is ParameterType.INT:
-        return [_Variable(parameter.name, lower, upper, True)]
-    return [_Variable(parameter.name, 0, 1, False, upper - lower, lower)]
+        return [_Variable(name, span, True, 1.0, lower)]
+    return [_Variable(name, 1, False, span, lower)]
 
 
 def _row(

@@ -47,11 +47,7 @@ _FINEST = 1e-9
 
 
 def given_difference(given: Any) -> float | dict[str, float]:
-    """Smallest differences that people give, as Python's numbers.
-
-    Raises:
-        ExperimentError: Something is no finite number.
-    """
+    """Smallest differences that people give, as Python's numbers."""
     if not isinstance(given, Mapping):
         number = finite_number(given)
         if number is None:
@@ -76,12 +72,7 @@ _NO_SHARE = (
 
 
 def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> None:
-    """Checks that a search space can have such smallest differences.
-
-    Raises:
-        ExperimentError: It is no share of a range; or a parameter has no range, or
-            none of that size.
-    """
+    """Checks that a search space can have such smallest differences."""
     if not isinstance(given, Mapping):
         if not 0 <= given < 0.5:
             raise ExperimentError(_NO_SHARE.format(repr(given)))
@@ -105,8 +96,8 @@ def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> 
 def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
     """Designs as numbers from 0 to 1, ``N x c``.
 
-    A number is its share of the range on its scale, an ordered value its place. Another
-    value has a column for each that there is, scaled so that two values are 1 apart.
+    A number is its share of the range on its scale, an ordered value its place. Other
+    values have a column each, scaled so that two of them are 1 apart.
     """
     columns: list[Tensor] = []
     for name, parameter in space.tunable_parameters.items():
@@ -132,38 +123,30 @@ def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
 def in_smallest_differences(
     space: SearchSpace, given: SmallestDifference, designs: Sequence[TParameterization]
 ) -> Tensor:
-    """Coordinates ``N x c``: nobody can tell designs that are less than 1 apart.
-
-    The coordinates are `shares` in units of the smallest differences.
-    """
-    widths = torch.tensor([*_widths(space, given).values()], dtype=torch.float64)
-    return shares(space, designs) / widths
+    """`shares` in smallest differences: nobody can tell designs less than 1 apart."""
+    widths = [*column_widths(space, given).values()]
+    return shares(space, designs) / torch.tensor(widths, dtype=torch.float64)
 
 
 def has_designs(experiment: Experiment, given: SmallestDifference, number: int) -> bool:
     """Whether there are so many designs that a person can tell apart.
 
-    Constraints are tried design by design where no number is continuous and there are
-    at most 10,000 designs without them; otherwise they are taken to leave enough.
+    Of up to 10,000 designs each is tried against the constraints, which are taken to
+    leave enough of more.
     """
     catalogue = Catalogue.of(experiment)
     if catalogue is not None:
         return len(catalogue.rows) >= number
     space = experiment.search_space
+    names, limits = [*space.tunable_parameters], space.parameter_constraints
     parameters = space.tunable_parameters.values()
     told = math.prod(_num_values(parameter, given) for parameter in parameters)
     whole = math.prod(parameter.cardinality() for parameter in parameters)
-    if told < number or not space.parameter_constraints or whole > _MOST_TRIED:
+    if told < number or not limits or whole > _MOST_TRIED:
         return told >= number
-    names = [*space.tunable_parameters]
-    allowed = (
-        design
-        for design in product(*map(_all_values, parameters))
-        if all(
-            limit.check(dict(zip(names, design, strict=True)))
-            for limit in space.parameter_constraints
-        )
-    )
+    tried = product(*map(all_values, parameters))
+    designs = (dict(zip(names, values, strict=True)) for values in tried)
+    allowed = (each for each in designs if all(limit.check(each) for limit in limits))
     return len([*islice(allowed, number)]) == number
 
 
@@ -176,7 +159,13 @@ def _num_values(parameter: Parameter, given: SmallestDifference) -> float:
     return min(parameter.cardinality(), math.floor(steps) + 1)
 
 
-def _all_values(parameter: Parameter) -> Sequence[Any]:
+def few_values(parameter: Parameter, most: float) -> bool:
+    """Whether a parameter is a choice, or a whole number of at most so many values."""
+    choice = isinstance(parameter, ChoiceParameter)
+    return choice or bool(parameter.cardinality() <= most)
+
+
+def all_values(parameter: Parameter) -> Sequence[Any]:
     """All values of a choice or of a whole number."""
     if isinstance(parameter, ChoiceParameter):
         return parameter.values
@@ -184,26 +173,7 @@ def _all_values(parameter: Parameter) -> Sequence[Any]:
     return range(int(parameter.lower), int(parameter.upper) + 1)
 
 
-def squared_difference(
-    space: SearchSpace,
-    given: SmallestDifference,
-    first: TParameterization,
-    second: TParameterization,
-) -> float:
-    """Squared distance of two designs by `in_smallest_differences`."""
-    one, other = in_smallest_differences(space, given, [first, second])
-    return float((one - other).square().sum())
-
-
-def column_widths(
-    space: SearchSpace, given: SmallestDifference, columns: list[str]
-) -> list[float]:
-    """Smallest differences of features, which the transforms of Ax have named."""
-    widths = _widths(space, given)
-    return [widths[column] for column in columns]
-
-
-def _widths(space: SearchSpace, given: SmallestDifference) -> dict[str, float]:
+def column_widths(space: SearchSpace, given: SmallestDifference) -> dict[str, float]:
     """Smallest differences of the columns of `shares`, by the names of features."""
     widths: dict[str, float] = {}
     for name, parameter in space.tunable_parameters.items():
@@ -234,11 +204,7 @@ def _width(parameter: Parameter, given: SmallestDifference) -> float:
 
 
 def own_options(experiment: Experiment, given: object) -> GeneratorRun:
-    """Options that a person chose, as they are and in their order.
-
-    Raises:
-        ExperimentError: There are fewer, two are the same, or one cannot be.
-    """
+    """Options that a person chose, as they are and in their order."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise ExperimentError(
             f"options is {written(given)}; give a list of two or more designs, each "
@@ -262,14 +228,8 @@ def own_options(experiment: Experiment, given: object) -> GeneratorRun:
 def own_design(experiment: Experiment, given: object) -> TParameterization:
     """A design that a person chose, with values of the types that Ax has.
 
-    Args:
-        experiment: Ax's.
-        given: Values of parameters by name; those that are fixed or derived from
-            others may be left out. Of a catalogue the id of a row says the same.
-
-    Raises:
-        ExperimentError: A parameter is missing or unknown, or the search space or the
-            catalogue does not have this design.
+    Values are given by the names of parameters, of which fixed and derived ones may be
+    left out; of a catalogue the id of a row says the same.
     """
     catalogue = Catalogue.of(experiment)
     if catalogue is None or isinstance(given, Mapping):
@@ -347,11 +307,7 @@ def _outside(space: SearchSpace, design: TParameterization) -> str:
 
 
 def _typed(parameter: Parameter, value: Any) -> Any:
-    """A value of the type that Ax has for it.
-
-    Raises:
-        ExperimentError: It is none.
-    """
+    """A value of the type that Ax has for it."""
     kind, number = parameter.parameter_type, finite_number(value)
     if kind is ParameterType.FLOAT and number is not None:
         return number

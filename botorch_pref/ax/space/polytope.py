@@ -23,16 +23,12 @@ _WALK = 100
 
 @dataclass(frozen=True)
 class Frame:
-    r"""Coordinates in which a polytope is about as wide in each direction.
+    r"""Coordinates :math:`w` in which a polytope is about as wide in each direction.
 
-    A point is :math:`x = c + T w` with the centre :math:`c` and the axes :math:`T`.
-    There are fewer axes than coordinates of :math:`x` where inequalities leave no
-    width: equalities are eliminated.
-
-    Attributes:
-        centre: ``d``, in the relative interior.
-        axes: ``d x k``, orthogonal, each as long as the polytope is wide there.
-        inequalities: ``m x k`` and ``m``, the inequalities of :math:`w`, at most.
+    A point is :math:`x = c + T w` with the centre :math:`c` (``d``) in the relative
+    interior and the axes :math:`T` (``d x k``), orthogonal, each as long as the
+    polytope is wide there, and fewer where inequalities leave no width. The
+    ``inequalities`` are those of :math:`w`, at most (``m x k`` and ``m``).
     """
 
     centre: Tensor
@@ -46,19 +42,11 @@ class Frame:
 
     @classmethod
     def of(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame:
-        r"""The frame of :math:`A x \le b` (``m x d``, ``m``) within bounds.
+        r"""The frame of :math:`A x \le b` within bounds ``2 x d`` of about 0 and 1.
 
         The vertices that lie farthest along the coordinates give directions, as their
         principal axes; the vertices that lie farthest along these give widths, and the
         mean of all is a point that no inequality holds back unless it always does.
-
-        Args:
-            A: The coefficients.
-            b: What they give at most.
-            bounds: ``2 x d``, of about the size of 1.
-
-        Raises:
-            ExperimentError: No point satisfies the inequalities.
         """
         unit = torch.eye(bounds.shape[-1]).to(A)
         first = _vertices(unit, A, b, bounds)
@@ -75,6 +63,13 @@ class Frame:
         binding = slopes.norm(dim=-1) > _FLAT * rows.norm(dim=-1)
         slack = torch.cat([b, bounds[1], -bounds[0]]) - rows @ centre
         return cls(centre, axes, (slopes[binding], slack[binding].clamp_min(0)))
+
+    @classmethod
+    def of_thin(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame | None:
+        """The frame of a polytope, None where trying finds points: see `ROOMY`."""
+        points = draw_sobol_samples(bounds, 1024, 1, seed=0).squeeze(-2)
+        share = (points @ A.T <= b).all(-1).double().mean()
+        return None if share >= ROOMY else cls.of(A, b, bounds)
 
     def points(self, w: Tensor) -> Tensor:
         """Points, ``... x d``, by their coordinates, ``... x k``."""
@@ -95,12 +90,6 @@ class Frame:
             slopes, slack.unsqueeze(-1), start, n, _WALK, _WALK, seed=seed
         )
         return self.points(walk)
-
-
-def is_roomy(A: Tensor, b: Tensor, bounds: Tensor) -> bool:
-    """Whether trying finds points of a polytope: see `Frame.of` and `ROOMY`."""
-    points = draw_sobol_samples(bounds, 1024, 1, seed=0).squeeze(-2)
-    return float((points @ A.T <= b).all(-1).double().mean()) >= ROOMY
 
 
 def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:

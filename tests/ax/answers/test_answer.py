@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,43 +13,10 @@ from botorch_pref.errors import ExperimentError
 DUEL = "pairwise_pref_query"
 
 
-# An answer of each kind; ``test_every_kind_has_an_example`` asks for it.
-EXAMPLES: list[tuple[int, dict[str, Any]]] = [
-    (2, {"winner": 1}),
-    (2, {"tie": True}),
-    (3, {"best": 1}),
-    (3, {"ranking": [2, 0, 1]}),
-    (2, {"strength": 0.8}),
-    (2, {"invalid": [1]}),
-    (2, {"ratings": [0.25, None]}),
-    (2, {"levels": [2, None]}),
-]
-
-
-def test_every_kind_has_an_example() -> None:
-    assert [kind.field for kind in KINDS] == [name for _, (name,) in EXAMPLES]
-
-
 def test_every_field_is_of_the_kind_that_says_so() -> None:
     said = [field.name for field in fields(Answer) if field.name != "cannot_compare"]
     assert said == [kind.field for kind in KINDS]
     assert len({kind.metric for kind in KINDS}) == len(KINDS)
-
-
-@pytest.mark.parametrize(("kind", "example"), [*zip(KINDS, EXAMPLES, strict=True)])
-def test_what_is_kept_is_read_back(kind, example) -> None:
-    """Data to feedback and to data again; places of options stand for datapoints."""
-    size, said = example
-    answer = checked_answer(size, 5, **said)
-    ((metric, values),) = answer.rows(size).items()
-    assert metric == kind.metric
-    assert kind.decode([], 5) is None
-    once = kind.decode([(0, values)], 5)
-    twice = kind.decode([(0, values), (1, values)], 5)
-    joined = once.followed_by(once)
-    assert type(twice) is type(joined)
-    for name in joined.index_fields:
-        assert getattr(twice, name).tolist() == getattr(joined, name).tolist()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pandas import DataFrame
 from showing import A, B, C, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import standing_event
+from botorch_pref.ax.projection import question_of
 from botorch_pref.errors import ExperimentError
 
 ITEMS = DataFrame([A, B, C], columns=["a", "b"], index=["x", "y", "z"])
@@ -18,7 +18,8 @@ def path(tmp_path):
 
 
 def whats(experiment: PreferenceExperiment) -> list[dict]:
-    events = map(standing_event, experiment.experiment.trials.values())
+    trials = experiment.experiment.trials.values()
+    events = [question_of(trial).standing for trial in trials]
     return [dict(event.what) for event in events]
 
 

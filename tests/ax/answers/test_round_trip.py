@@ -7,27 +7,23 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from parameters import choice, real, whole
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import standing_event
+from botorch_pref.ax.projection import question_of
 from botorch_pref.errors import ExperimentError
 
 LEVELS = 4
 WORDS = ["None", "NA", "007", "true", "", ' a, "b"\n']
 PARAMETERS = [
     # The name of a column of the table.
-    RangeParameterConfig(name="winner", parameter_type="float", bounds=(0, 1)),
-    RangeParameterConfig(name="n", parameter_type="int", bounds=(-5, 5)),
-    ChoiceParameterConfig(
-        name="word", parameter_type="str", values=WORDS, is_ordered=False
-    ),
-    ChoiceParameterConfig(
-        name="on", parameter_type="bool", values=[True, False], is_ordered=True
-    ),
-    ChoiceParameterConfig(name="fixed", parameter_type="str", values=["1"]),
+    real("winner"),
+    whole("n", -5, 5),
+    choice("word", WORDS, is_ordered=False),
+    choice("on", [True, False], is_ordered=True),
+    choice("fixed", ["1"]),
 ]
 DESIGNS = st.fixed_dictionaries(
     {
@@ -98,7 +94,7 @@ def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
     """Options in their order, and everything that was said of them."""
     found = []
     for trial in experiment.experiment.trials.values():
-        event = standing_event(trial)
+        event = question_of(trial).standing
         if event is not None:
             options = [dict(o) for o in experiment.question(trial.index).options]
             found.append((options, dict(event.what)))
@@ -169,7 +165,7 @@ def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
         ({"tie": [1, 1]}, "winner and tie"),
         ({"beauty": [1, 1]}, "beauty.* mean nothing"),
         ({"winner_parameter": [0.5, None]}, "Row 1 .*winner is"),
-        ({"levels": [0.5, None]}, "levels holds 0.5"),
+        ({"levels": [0.5, None]}, r"levels \[0.5\], which no answer gives"),
         ({"valid": [0, 1]}, "which no answer gives|are valid"),
     ],
 )

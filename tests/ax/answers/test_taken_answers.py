@@ -78,23 +78,3 @@ def test_a_refused_answer_is_not_kept(tmp_path) -> None:
     assert path.read_bytes() == before
     assert experiment.pending == [question]
     experiment.tell(question, winner=0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"model_options": {"likelihood": "Probit"}}, "no likelihood or prior"),
-        (
-            {
-                "model": "SkewPreferenceGP",
-                "model_options": {"likelihood": "PairwiseLogitLikelihood"},
-            },
-            "does not take Comparisons under PairwiseLogitLikelihood",
-        ),
-        ({"model_options": {"num_drawers": 3}}, "num_drawers"),
-    ],
-)
-def test_a_model_that_takes_no_winner_is_refused(settings, match, tmp_path) -> None:
-    with pytest.raises(ExperimentError, match=match):
-        create(tmp_path / "espresso.db", **settings)
-    assert list(tmp_path.iterdir()) == []

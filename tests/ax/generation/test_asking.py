@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
 from botorch.optim.optimize import optimize_acqf
 from espresso import QUICK, QUICK_FIT, better, create
+from parameters import choice, whole
 from showing import triangle
 
 from botorch_pref.ax import PreferenceExperiment, Settings
@@ -47,9 +47,13 @@ def test_questions_of_every_acquisition_function(
     storage = shutil.copy(answered, tmp_path)
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
     experiment.settings = replace(experiment.settings, acquisition=acquisition)
-    seen = {tuple(arm.parameters.items()) for arm in experiment.fitted_adapter().arms}
-    questions = [experiment.ask(2), experiment.ask(2), experiment.ask(3)]
-    for question, size in zip(questions, (2, 2, 3), strict=True):
+    # All that was shown was judged.
+    shown_before = experiment.experiment.arms_by_name.values()
+    seen = {tuple(arm.parameters.items()) for arm in shown_before}
+    # Of three options where they are chosen one by one, and jointly.
+    sizes = (2, 3) if acquisition in ("DuelingEIIG", "DuelingEUBO") else (2, 2)
+    questions = [experiment.ask(size) for size in sizes]
+    for question, size in zip(questions, sizes, strict=True):
         shown = [tuple(option.items()) for option in question.options]
         assert len(set(shown)) == size
         for option in question.options:
@@ -94,11 +98,7 @@ def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
 def little(storage, values, **settings) -> PreferenceExperiment:
     return PreferenceExperiment.create(
         "little",
-        parameters=[
-            ChoiceParameterConfig(
-                name="tea", parameter_type="str", values=values, is_ordered=True
-            )
-        ],
+        parameters=[choice("tea", values, is_ordered=True)],
         storage=storage,
         **settings,
     )
@@ -125,13 +125,8 @@ def test_no_question_twice_while_others_are_left(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "few",
         parameters=[
-            RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3)),
-            ChoiceParameterConfig(
-                name="tea",
-                parameter_type="str",
-                values=["a", "b", "c"],
-                is_ordered=False,
-            ),
+            whole("n", 0, 3),
+            choice("tea", ["a", "b", "c"], is_ordered=False),
         ],
         storage=tmp_path / "few.db",
         initial=3,
@@ -139,7 +134,7 @@ def test_no_question_twice_while_others_are_left(tmp_path) -> None:
         fit_options=QUICK_FIT,
     )
     asked = []
-    for _ in range(11):
+    for _ in range(8):
         question = experiment.ask(2)
         shown = [tuple(option.values()) for option in question.options]
         asked.append(frozenset(shown))

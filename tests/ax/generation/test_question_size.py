@@ -10,53 +10,43 @@ from ax.api.configs import (
     RangeParameterConfig,
 )
 from espresso import QUICK, QUICK_FIT, create, utility
+from parameters import choice, real, whole
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 
 
-def whole(name: str, upper: int, **more: Any) -> RangeParameterConfig:
-    return RangeParameterConfig(
-        name=name, parameter_type="int", bounds=(1, upper), **more
-    )
+def cups(name: str, upper: int, **more: Any) -> RangeParameterConfig:
+    return whole(name, 1, upper, **more)
 
 
-def real(name: str) -> RangeParameterConfig:
-    return RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
-
-
-def choice(name: str, number: int) -> ChoiceParameterConfig:
-    values = [f"{name}{i}" for i in range(number)]
-    return ChoiceParameterConfig(
-        name=name, parameter_type="str", values=values, is_ordered=False
-    )
+def kinds(name: str, number: int) -> ChoiceParameterConfig:
+    return choice(name, [f"{name}{i}" for i in range(number)], is_ordered=False)
 
 
 TWICE = DerivedParameterConfig(
     name="twice", parameter_type="float", expression_str="2 * cups"
 )
-FINEST = RangeParameterConfig(
-    name="x", parameter_type="float", bounds=(1, 16), scaling="log"
-)
-TWO_NUMBERS = [whole("a", 5), whole("b", 5)]
+FINEST = real("x", 1, 16, scaling="log")
+TWO_NUMBERS = [cups("a", 5), cups("b", 5)]
 
 
 @pytest.mark.parametrize(
     ("parameters", "more", "size"),
     [
         ([real("x")], {}, 4),
-        ([whole("cups", 7)], {}, 2),
-        ([whole("cups", 8)], {}, 4),
-        ([whole("cups", 7, scaling="log")], {}, 2),
+        ([cups("cups", 7)], {}, 2),
+        ([cups("cups", 8)], {}, 4),
+        ([cups("cups", 7, scaling="log")], {}, 2),
         # Of 1, 2, ... 5 to the right of a, those whose sum is at most 4 or 5: 6 and 10.
         (TWO_NUMBERS, {"parameter_constraints": ["a + b <= 4"]}, 2),
         (TWO_NUMBERS, {"parameter_constraints": ["a + b <= 5"]}, 4),
-        ([*TWO_NUMBERS, choice("c", 2)], {"parameter_constraints": ["a + b <= 3"]}, 2),
-        ([*TWO_NUMBERS, choice("c", 3)], {"parameter_constraints": ["a + b <= 3"]}, 4),
-        ([choice("c", 2), choice("d", 3)], {}, 2),
-        ([choice("c", 2), choice("d", 4)], {}, 4),
+        ([*TWO_NUMBERS, kinds("c", 2)], {"parameter_constraints": ["a + b <= 3"]}, 2),
+        ([*TWO_NUMBERS, kinds("c", 3)], {"parameter_constraints": ["a + b <= 3"]}, 4),
+        ([kinds("c", 2), kinds("d", 3)], {}, 2),
+        ([kinds("c", 2), kinds("d", 4)], {}, 4),
         # A derived one makes no further designs.
-        ([whole("cups", 5), TWICE], {}, 2),
+        ([cups("cups", 5), TWICE], {}, 2),
         # Steps of a fifth: 6 numbers; of a seventh: 8; factors of 2: 5, of 1.4: 9.
         ([real("x")], {"smallest_difference": 1 / 5}, 2),
         ([real("x")], {"smallest_difference": 1 / 7}, 4),
@@ -127,8 +117,10 @@ def test_models_of_duels_alone_are_asked_about_duels(tmp_path, settings, size) -
             experiment.tell(experiment.ask(4), best=0)
 
 
-@pytest.mark.parametrize("acquisition", ["DuelingExploringEIIG", "DuelingThompson"])
-@pytest.mark.parametrize("raters", ["pool", "share"])
+@pytest.mark.parametrize(
+    ("acquisition", "raters"),
+    [("DuelingExploringEIIG", "pool"), ("DuelingThompson", "share")],
+)
 def test_the_model_chooses_four_after_questions_of_four(
     tmp_path, acquisition, raters
 ) -> None:

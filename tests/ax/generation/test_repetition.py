@@ -6,7 +6,6 @@ from showing import PARAMETERS
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.asking import question_again
 from botorch_pref.ax.projection import events_of
-from botorch_pref.errors import ExperimentError
 
 
 def experiment_with(storage, answers, **settings) -> PreferenceExperiment:
@@ -57,9 +56,3 @@ def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> 
     value = resumed.report().summary["value"]
     assert value["asked again on purpose"] == 2
     assert value["pairs asked about again"] == 2
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.5, "often", True, None])
-def test_what_is_no_rate(tmp_path, rate) -> None:
-    with pytest.raises(ExperimentError, match="repeat_rate is"):
-        experiment_with(tmp_path / "again.db", 0, repeat_rate=rate)

@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 import pytest
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from parameters import choice, real
 
 from botorch_pref.ax import PreferenceExperiment, Question
 
@@ -14,13 +14,8 @@ def told(tmp_path_factory) -> PreferenceExperiment:
     experiment = PreferenceExperiment.create(
         "told",
         parameters=[
-            RangeParameterConfig(name="tie", parameter_type="float", bounds=(0, 1)),
-            ChoiceParameterConfig(
-                name="bean",
-                parameter_type="str",
-                values=["a", "b", "c"],
-                is_ordered=False,
-            ),
+            real("tie"),
+            choice("bean", ["a", "b", "c"], is_ordered=False),
         ],
         storage=tmp_path_factory.mktemp("told") / "told.db",
         num_levels=5,
@@ -82,9 +77,7 @@ def test_options_are_in_the_order_in_which_they_were_shown(told) -> None:
 def test_without_answers_there_are_the_columns(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "none",
-        parameters=[
-            RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))
-        ],
+        parameters=[real("x")],
         storage=tmp_path / "none.db",
     )
     table = experiment.answers()

@@ -4,13 +4,14 @@ import math
 
 import pytest
 import torch
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.observation import ObservationFeatures
 from espresso import QUICK, QUICK_FIT
+from parameters import choice, real, whole
 from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, report
-from botorch_pref.ax.report import best_shown, candidate_points, preferred
+from botorch_pref.ax.kinds import preferred
+from botorch_pref.ax.report import best_shown, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability, stopping_advice
 
@@ -210,11 +211,7 @@ def test_recommendations_are_in_words(judged, found) -> None:
 def test_what_is_recommended_can_be_set_by_the_report(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "grams",
-        parameters=[
-            RangeParameterConfig(
-                name="grams", parameter_type="float", bounds=(1000, 2000)
-            )
-        ],
+        parameters=[real("grams", 1000, 2000)],
         storage=tmp_path / "grams.db",
     )
     experiment.record([{"grams": 1234.5}, {"grams": 1800}], winner=0)
@@ -228,11 +225,7 @@ def test_functions_are_followed_uphill_in_a_box(tmp_path) -> None:
     """The gain over the whole space, beside draws on a grid of all of it."""
     experiment = PreferenceExperiment.create(
         "box",
-        parameters=[
-            RangeParameterConfig(
-                name="rate", parameter_type="float", bounds=(0.01, 100), scaling="log"
-            )
-        ],
+        parameters=[real("rate", 0.01, 100, scaling="log")],
         storage=tmp_path / "box.db",
     )
     for rates in ((0.1, 1.0), (1.0, 30.0), (0.1, 0.02)):
@@ -269,10 +262,7 @@ def test_in_many_dimensions_designs_alone_would_miss_the_best(tmp_path) -> None:
     names = [f"x{i}" for i in range(6)]
     experiment = PreferenceExperiment.create(
         "cube",
-        parameters=[
-            RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
-            for name in names
-        ],
+        parameters=[real(name) for name in names],
         storage=tmp_path / "cube.db",
         optimizer_options=QUICK,
         fit_options=QUICK_FIT,
@@ -295,24 +285,12 @@ def test_in_many_dimensions_designs_alone_would_miss_the_best(tmp_path) -> None:
 
 @pytest.mark.parametrize("constraints", [[], ["dose + shots <= 6"]])
 def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> None:
-    kind = {"bean": "str", "cup": "int"}
-    choices = {"bean": ["a", "b", "c"], "cup": [60]}
     experiment = PreferenceExperiment.create(
         "finite",
         parameters=[
-            *(
-                RangeParameterConfig(name=name, parameter_type="int", bounds=(0, 5))
-                for name in ("dose", "shots")
-            ),
-            *(
-                ChoiceParameterConfig(
-                    name=name,
-                    parameter_type=kind[name],
-                    values=values,
-                    is_ordered=False,
-                )
-                for name, values in choices.items()
-            ),
+            *(whole(name, 0, 5) for name in ("dose", "shots")),
+            choice("bean", ["a", "b", "c"], is_ordered=False),
+            choice("cup", [60]),
         ],
         parameter_constraints=constraints,
         storage=tmp_path / "finite.db",

@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.api.configs import RangeParameterConfig
 from ax.api.utils.instantiation.from_config import parameter_from_config
 from ax.core.search_space import SearchSpace
 from espresso import QUICK, QUICK_FIT
+from parameters import choice, real, whole
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.space.constraints import LinearConstraint, check_feasible
-from botorch_pref.ax.space.polytope import Frame, is_roomy
+from botorch_pref.ax.space.polytope import Frame
 from botorch_pref.errors import ExperimentError
 
 Rows = list[tuple[np.ndarray, float]]
@@ -124,10 +125,7 @@ def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -
     ],
 )
 def test_thin_and_flat_polytopes_are_served(rows, tmp_path) -> None:
-    parameters = [
-        RangeParameterConfig(name=f"x{i}", parameter_type="float", bounds=(0, 1))
-        for i in range(len(rows[0][0]))
-    ]
+    parameters = [real(f"x{i}") for i in range(len(rows[0][0]))]
     rows = [(np.array(weights, dtype=float), float(most)) for weights, most in rows]
     experiment = check_served(parameters, rows, tmp_path / "thin.db", (2, 4, 2))
     assert experiment.answers()["chosen_by"].tolist()[-1] == "Preference"
@@ -135,9 +133,9 @@ def test_thin_and_flat_polytopes_are_served(rows, tmp_path) -> None:
 
 def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
     parameters = [
-        RangeParameterConfig(name="x", parameter_type="float", bounds=(-5, 5)),
-        RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 100)),
-        RangeParameterConfig(name="y", parameter_type="float", bounds=(0, 1)),
+        real("x", -5, 5),
+        whole("n", 0, 100),
+        real("y"),
     ]
     constraints = ["x <= 0.25", "x >= 0.2", "n + y <= 4.5", "y <= 0.6"]
 
@@ -165,16 +163,12 @@ def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
     ("parameters", "constraints", "match"),
     [
         (
-            [RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1))],
+            [real("x")],
             ["x <= 0.5", "x >= 0.5"],
             r"no two designs that satisfy .*x <= 0.5.* Leave more room",
         ),
         (
-            [
-                ChoiceParameterConfig(
-                    name="a", parameter_type="int", values=[1], is_ordered=True
-                )
-            ],
+            [choice("a", [1], is_ordered=True)],
             [],
             "no two designs were found",
         ),
@@ -193,9 +187,7 @@ def test_one_design_is_no_experiment(parameters, constraints, match, tmp_path) -
 
 def test_a_choice_is_one_of_its_values() -> None:
     """Of 1, 2, 3 and 5 none is 4, though two of them together are."""
-    cup = ChoiceParameterConfig(
-        name="cup", parameter_type="int", values=[1, 2, 3, 5], is_ordered=True
-    )
+    cup = choice("cup", [1, 2, 3, 5], is_ordered=True)
     space = SearchSpace([parameter_from_config(cup)])
     for constraints, feasible in (
         (["cup <= 4"], True),
@@ -236,8 +228,7 @@ def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
     A = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]).double()
     b = torch.tensor([0.5001, -0.5], dtype=torch.float64)
     bounds = torch.tensor([[0.0] * 2, [1.0] * 2]).double()
-    assert not is_roomy(A, b, bounds)
-    points = Frame.of(A, b, bounds).spread(150, seed=1)
+    points = Frame.of_thin(A, b, bounds).spread(150, seed=1)
     across = (points.sum(-1) - 0.5) / 1e-4
     along = (points[:, 0] - points[:, 1] + 0.5) / 1.0
     for share in (across, along):
@@ -250,10 +241,7 @@ def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
 @pytest.mark.slow
 def test_few_whole_designs_of_many_are_found(tmp_path) -> None:
     """Six whole numbers whose sum is three at most, 84 of a million designs."""
-    parameters = [
-        RangeParameterConfig(name=f"x{i}", parameter_type="int", bounds=(0, 9))
-        for i in range(6)
-    ]
+    parameters = [whole(f"x{i}", 0, 9) for i in range(6)]
     row = (np.ones(6), 3.0)
     check_served(parameters, [row], tmp_path / "whole.db", (2, 3))
     assert sum(sum(w) <= 3 for w in itertools.product(range(4), repeat=6)) == 84

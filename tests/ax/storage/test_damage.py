@@ -14,7 +14,7 @@ import pytest
 from showing import PARAMETERS, A, B, C, D, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.log import Event, digest
+from botorch_pref.ax.log import digest
 from botorch_pref.errors import BotorchPrefError, StorageError
 
 FLIPS = int(os.environ.get("BOTORCH_PREF_TEST_FLIPS", "20"))
@@ -250,18 +250,6 @@ def test_what_nobody_can_have_said_is_refused_under_a_good_checksum(what, path) 
     named = "name" in what
     assert any(named or f"Event {number} " in line for line in experiment.damage)
     assert experiment.num_answers in (5, 6)
-
-
-def test_an_event_is_what_its_row_says() -> None:
-    event = Event(
-        0, 0, "told", "2026-01-01T00:00:00+00:00", {"winner": 1, "rater": "x"}
-    )
-    row = event.to_row()
-    read = Event.of_row(row)
-    assert (read.said, read.rater, read.kind) == ({"winner": 1}, "x", "told")
-    for key in row:
-        with pytest.raises(StorageError, match="checksum differs"):
-            Event.of_row({**row, key: "another"})
 
 
 def flipped(whole: bytes, at: int, bit: int) -> bytes:

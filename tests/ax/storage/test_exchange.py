@@ -8,11 +8,10 @@ import warnings
 import pandas as pd
 import pytest
 from ax.api.configs import (
-    ChoiceParameterConfig,
     DerivedParameterConfig,
-    RangeParameterConfig,
 )
 from ax.storage.json_store.load import load_experiment
+from parameters import choice, real
 from showing import A, B, C, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, log
@@ -164,20 +163,14 @@ def test_pandas_and_sqlite_read_the_tables(played, tmp_path) -> None:
 
 
 def test_a_copy_goes_on_in_a_wider_space(played, tmp_path) -> None:
-    wide = [
-        RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 3))
-        for name in ("a", "b")
-    ]
+    wide = [real(name, 0, 3) for name in ("a", "b")]
     copy = played.copy(storage=tmp_path / "wide.db", parameters=wide)
     assert copy.answers().equals(played.answers())
     assert copy.experiment.search_space.parameter_constraints == []
     assert copy.pending == played.pending
     tell(copy, [(2.5, 2.5), A], winner=0)
     assert played.num_answers == 2
-    narrow = [
-        RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 0.1))
-        for name in ("a", "b")
-    ]
+    narrow = [real(name, 0, 0.1) for name in ("a", "b")]
     with pytest.raises(ExperimentError, match=r"Event 0 .*question 0.* search space"):
         played.copy(storage=tmp_path / "narrow.db", parameters=narrow)
     assert not (tmp_path / "narrow.db").exists()
@@ -187,11 +180,9 @@ def test_a_copy_has_other_names_wherever_they_are(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "names",
         parameters=[
-            RangeParameterConfig(name="a", parameter_type="float", bounds=(0, 2)),
-            RangeParameterConfig(name="b", parameter_type="float", bounds=(0, 2)),
-            ChoiceParameterConfig(
-                name="c", parameter_type="str", values=["x", "y"], is_ordered=True
-            ),
+            real("a", 0, 2),
+            real("b", 0, 2),
+            choice("c", ["x", "y"], is_ordered=True),
             DerivedParameterConfig(
                 name="d", parameter_type="float", expression_str="2 * a + b"
             ),

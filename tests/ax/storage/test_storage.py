@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
+from ax.api.configs import DerivedParameterConfig
 from ax.storage.sqa_store.sqa_classes import SQATrial
 from espresso import PARAMETERS, better, create
+from parameters import real
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
@@ -88,7 +89,7 @@ def test_another_version_is_refused(stored) -> None:
 
 def test_stored_parameters_are_not_executed(tmp_path, capsys) -> None:
     """Not even with checksums that fit: what is no sum of parameters is refused."""
-    dose = RangeParameterConfig(name="dose", parameter_type="float", bounds=(14, 22))
+    dose = real("dose", 14, 22)
     for water in ("dose + print(1)", "__import__('os').getpid() * dose", "print((1))"):
         derived = DerivedParameterConfig(
             name="water", parameter_type="float", expression_str=water

@@ -53,7 +53,7 @@ def log(experiment: PreferenceExperiment) -> list[tuple]:
     return [(event.question, event.kind) for event in events(experiment.experiment)]
 
 
-THREADS = 3
+THREADS = 2
 
 
 def test_threads_with_their_own_experiments_ask_as_if_alone(tmp_path) -> None:

@@ -1,0 +1,137 @@
+"""The log of a new experiment, of which questions can be asked and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from inspect import signature
+from typing import Any
+
+import torch
+from ax.core.experiment import Experiment
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.fit import fit_fully_bayesian_model_nuts
+from botorch.utils.transforms import is_fully_bayesian
+from pandas import DataFrame
+
+from botorch_pref.ax.answers import Answer, check_taken
+from botorch_pref.ax.generation.asking import next_options
+from botorch_pref.ax.given import given_integer
+from botorch_pref.ax.log import Definition, Log, now, stored_parameters
+from botorch_pref.ax.naming import class_named, duel_classes, model_classes
+from botorch_pref.ax.settings import (
+    SHORT_WALKS,
+    ParameterConfig,
+    Settings,
+    new_experiment,
+)
+from botorch_pref.ax.space.catalogue import catalogue_parameters
+from botorch_pref.errors import ExperimentError
+from botorch_pref.models import EPPreferenceGP
+
+
+def new_log(
+    name: str,
+    parameters: Sequence[ParameterConfig] | None,
+    parameter_constraints: Sequence[str],
+    num_levels: int | None,
+    settings: dict[str, Any],
+    catalogue: DataFrame | None,
+) -> Log:
+    """The log of a new experiment, see `PreferenceExperiment.create`."""
+    if num_levels is not None:
+        num_levels = given_integer("num_levels", num_levels, 2)
+    if parameter_constraints:
+        settings.setdefault("optimizer_options", SHORT_WALKS)
+    rows = None
+    if catalogue is not None:
+        if parameters is not None or parameter_constraints:
+            raise ExperimentError(
+                "The columns of the catalogue are the parameters; leave out parameters "
+                "and parameter_constraints, and rows that shall not be shown."
+            )
+        rows, parameters = catalogue_parameters(catalogue)
+        # Every row is a design of its own.
+        settings.setdefault("smallest_difference", 0.0)
+    chosen = Settings.from_arguments(settings)
+    blank = new_experiment(
+        name, parameters, parameter_constraints, num_levels, chosen, rows
+    )
+    # With the baseline as a design of the space has it.
+    chosen = Settings.of(blank)
+    check_taken(chosen, Answer(winner=0), 2, num_levels)
+    check_options(chosen)
+    check_first_question(blank, chosen)
+    definition = Definition(
+        name,
+        now(),
+        stored_parameters(parameters, parameter_constraints),
+        [*parameter_constraints],
+        num_levels,
+        asdict(chosen),
+        None if rows is None else rows.to_property(),
+    )
+    return Log(definition.read_back())
+
+
+_FIT = (
+    "closure_kwargs",
+    "max_attempts",
+    "optimizer_kwargs",
+    "pick_best_of_all_attempts",
+)
+"""What can be stored of the arguments of ``fit_gpytorch_mll``, which ignores others."""
+
+_OPTIMIZER = (
+    "num_restarts",
+    "options",
+    "raw_samples",
+    "retry_on_optimization_warning",
+    "sequential",
+    "timeout_sec",
+)
+"""What can be stored of the arguments of ``optimize_acqf``, and is not ours to give."""
+
+
+def check_options(settings: Settings) -> None:
+    """Checks options that would fail, or do nothing, when the model first chooses."""
+    model_class: Any = class_named(settings.model, model_classes(), "model")
+    of_fit: Iterable[str] = _FIT
+    if is_fully_bayesian(model_class):
+        ours = {"model", "disable_progbar"}
+        of_fit = signature(fit_fully_bayesian_model_nuts).parameters.keys() - ours
+    for argument, names in (("fit_options", of_fit), ("optimizer_options", _OPTIMIZER)):
+        if unknown := sorted(getattr(settings, argument).keys() - set(names)):
+            raise ExperimentError(
+                f"{argument} has {', '.join(unknown)}; there are "
+                f"{', '.join(sorted(names))}."
+            )
+    # A small model takes what the experiment's takes.
+    points = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    model = EPPreferenceGP(points, torch.tensor([[0, 1]])).eval()
+    acquisition_class: Any = duel_classes()[settings.acquisition]
+    options = settings.acquisition_options
+    try:
+        construct = get_acqf_input_constructor(acquisition_class)
+        acquisition_class(**construct(model=model, **options))
+    except Exception as error:
+        # Whatever a class says to what it is given.
+        raise ExperimentError(
+            f"{settings.acquisition} does not take acquisition_options={options!r}: "
+            f"{error}"
+        ) from error
+
+
+def check_first_question(experiment: Experiment, settings: Settings) -> None:
+    """Checks that the search space of a new experiment has a first question."""
+    try:
+        next_options(experiment, settings, 2)
+    except ExperimentError as error:
+        constraints = experiment.search_space.parameter_constraints
+        among = f" that satisfy {constraints}" if constraints else ""
+        raise ExperimentError(
+            f"There would be no question to ask: no two designs{among} were found that "
+            f"differ by smallest_difference={settings.smallest_difference!r}. Leave "
+            "more room between the constraints or the bounds, add values, or give a "
+            "smaller smallest_difference."
+        ) from error
