@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import math
 import mimetypes
@@ -111,7 +110,7 @@ def contents_of(value: Any) -> Contents:
     if isinstance(value, str):
         return (text_content(value),)
     if isinstance(value, bytes | bytearray):
-        return (Media(_type_of(bytes(value)), bytes(value)),)
+        return (_of_bytes(bytes(value)),)
     if isinstance(value, Path):
         return (_file(value),)
     if hasattr(value, "savefig"):
@@ -130,10 +129,10 @@ def _markup(html: Any) -> JSON:
     return {"type": "markup", "html": str(html)}
 
 
-def _type_of(data: bytes) -> str:
+def _of_bytes(data: bytes) -> Media:
     for beginning, start, mime in _BEGINNINGS:
-        if data[start : start + len(beginning)] == beginning:
-            return mime
+        if data.startswith(beginning, start):
+            return Media(mime, data)
     raise ExperimentError(
         f"show returned {len(data)} bytes that begin with {data[:8]!r}, which are no "
         "known type of picture, sound or film; return the pathlib.Path of a file with "
@@ -202,8 +201,8 @@ def number_tables(
         for parameter in space.parameters.values()
         if not isinstance(parameter, FixedParameter)
     ]
-    rows = zip(*columns, strict=True)
-    return [({"type": "table", "rows": list(row)},) for row in rows]
+    rows = map(list, zip(*columns, strict=True))
+    return [({"type": "table", "rows": row},) for row in rows]
 
 
 def _column(
@@ -250,20 +249,18 @@ def written(parameter: Parameter, value: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float) or not isinstance(parameter, RangeParameter):
         return str(value)
-    # On a log scale, as far as to the next value that is about e times as large.
-    width = value if parameter.log_scale else parameter.upper - parameter.lower
-    return f"{value:.{_decimals(width)}f}"
+    return f"{value:.{_decimals(parameter, value)}f}"
 
 
 def step(parameter: RangeParameter) -> float:
     """The last decimal of a real parameter's values as they are written."""
-    lower = parameter.lower
-    width = lower if parameter.log_scale else parameter.upper - lower
-    return float(10.0 ** -_decimals(width))
+    return float(10.0 ** -_decimals(parameter, parameter.lower))
 
 
-def _decimals(width: float) -> int:
-    """Decimals of numbers of which about `_STEPS` lie within a width."""
+def _decimals(parameter: RangeParameter, value: float) -> int:
+    """Decimals of numbers of which about `_STEPS` lie within a parameter's bounds."""
+    # On a log scale, as far as to the next value that is about e times as large.
+    width = value if parameter.log_scale else parameter.upper - parameter.lower
     return max(0, math.ceil(math.log10(_STEPS / width)) - 1)
 
 
@@ -355,23 +352,21 @@ class Presenter:
         contents = self.contents(question, patience)
         if contents is None:
             return None
+
+        def as_json(content: Content, option: int, part: int) -> JSON:
+            if not isinstance(content, Media):
+                return content
+            place = self._address(question.index, option, part, content)
+            return {"type": content.mime.partition("/")[0], "src": place}
+
         return [
-            [
-                self._media(question.index, option, part, content)
-                if isinstance(content, Media)
-                else content
-                for part, content in enumerate(parts)
-            ]
+            [as_json(content, option, part) for part, content in enumerate(parts)]
             for option, parts in enumerate(contents)
         ]
 
     def close(self) -> None:
         """Draws no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _media(self, index: int, option: int, part: int, media: Media) -> JSON:
-        place = self._address(index, option, part, media)
-        return {"type": media.mime.partition("/")[0], "src": place}
 
     def _forget(self) -> None:
         """Forgets what was not asked for longest, but nothing that is in the making.
@@ -401,18 +396,25 @@ class Presenter:
         return made
 
 
-def data_address(media: Media) -> str:
-    """Address that holds the bytes itself."""
-    data = media.data.read_bytes() if isinstance(media.data, Path) else media.data
-    return f"data:{media.mime};base64,{base64.b64encode(data).decode()}"
-
-
 # --- Designs of one's own
 
 
 def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
     """Fields of a search space, one for each parameter that can be chosen."""
-    return [_field(parameter, units) for parameter in _chosen(space)]
+    fields = []
+    for parameter in _chosen(space):
+        label, unit = named_unit(parameter.name)
+        field: JSON = {"name": parameter.name, "label": label}
+        field["unit"] = units.get(parameter.name, unit)
+        if isinstance(parameter, ChoiceParameter):
+            field |= {"type": "choice", "values": list(parameter.values)}
+        else:
+            whole = parameter.parameter_type is ParameterType.INT
+            field |= {"type": "number", "step": 1 if whole else step(parameter)}
+            field |= {"lower": parameter.lower, "upper": parameter.upper}
+            field["log"] = parameter.log_scale
+        fields.append(field)
+    return fields
 
 
 def check_designs(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
@@ -445,24 +447,6 @@ def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
 
 def _label(name: str) -> str:
     return named_unit(name)[0]
-
-
-def _field(
-    parameter: RangeParameter | ChoiceParameter, units: Mapping[str, str]
-) -> JSON:
-    label, unit = named_unit(parameter.name)
-    unit = units.get(parameter.name, unit)
-    field: JSON = {"name": parameter.name, "label": label, "unit": unit}
-    if isinstance(parameter, ChoiceParameter):
-        return field | {"type": "choice", "values": list(parameter.values)}
-    whole = parameter.parameter_type is ParameterType.INT
-    return field | {
-        "type": "number",
-        "lower": parameter.lower,
-        "upper": parameter.upper,
-        "step": 1 if whole else step(parameter),
-        "log": parameter.log_scale,
-    }
 
 
 def _check_value(parameter: RangeParameter | ChoiceParameter, value: Any) -> None:
@@ -512,26 +496,29 @@ def offered_kinds(
     is no such kind, or none of them compares the options or judges each of them.
     """
     examples = _examples(size, experiment.num_levels)
-    refusals = {kind: _refusal(experiment, examples, kind, size) for kind in examples}
-    if kinds is None:
-        return tuple(kind for kind, refusal in refusals.items() if refusal is None)
     if isinstance(kinds, str):
         raise ExperimentError(f"kinds is {kinds!r}; give a list of kinds of answers.")
-    for kind in kinds:
-        if kind not in examples:
-            raise ExperimentError(
-                f"kinds names {kind!r}; of {size} options one can say "
-                f"{', '.join(examples)}."
-            )
-        if (refusal := refusals[kind]) is not None:
-            raise refusal
-    chosen = tuple(kind for kind in examples if kind in kinds)
-    if not set(chosen) - {"cannot_compare", "invalid"}:
+    if unknown := [kind for kind in kinds or () if kind not in examples]:
+        raise ExperimentError(
+            f"kinds names {unknown[0]!r}; of {size} options one can say "
+            f"{', '.join(examples)}."
+        )
+    chosen = []
+    for kind, said in examples.items():
+        try:
+            answer = checked_answer(size, experiment.num_levels, **{kind: said})
+            check_taken(experiment.settings, answer, size, experiment.num_levels)
+        except ExperimentError:
+            if kind in (kinds or ()):
+                raise
+        else:
+            chosen += [kind] if kinds is None or kind in kinds else []
+    if kinds is not None and not set(chosen) - {"cannot_compare", "invalid"}:
         raise ExperimentError(
             f"kinds is {list(kinds)}, by which nothing can be preferred; add one of "
             f"{', '.join(examples)}."
         )
-    return chosen
+    return tuple(chosen)
 
 
 def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
@@ -541,16 +528,3 @@ def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
     levels = {} if num_levels is None else {"levels": [0] * size}
     judged = {"invalid": [0], "ratings": [0.5] * size} | levels
     return {**compared, "cannot_compare": True, **judged}
-
-
-def _refusal(
-    experiment: PreferenceExperiment, examples: Mapping[str, Any], kind: str, size: int
-) -> ExperimentError | None:
-    """Refusal of a kind of answer by the model; None if it takes it."""
-    levels = experiment.num_levels
-    try:
-        answer = checked_answer(size, levels, **{kind: examples[kind]})
-        check_taken(experiment.settings, answer, size, levels)
-    except ExperimentError as error:
-        return error
-    return None

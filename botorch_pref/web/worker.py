@@ -17,7 +17,6 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from ax.core.experiment import Experiment
-from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.asking_elsewhere import (
@@ -30,7 +29,6 @@ from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.naming import acquisition_classes, model_classes
 from botorch_pref.ax.projection import standing_answers
 from botorch_pref.ax.report import preference_report, preferred
-from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
 T = TypeVar("T")
@@ -44,28 +42,20 @@ LOGGER = logging.getLogger("botorch_pref.web")
 
 
 def findings_of(state: bytes) -> JSON:
-    """Findings from the state of an experiment, see `experiment_findings`."""
-    return experiment_findings(*unpacked_state(state))
-
-
-def experiment_findings(experiment: Experiment, settings: Settings) -> JSON:
     """The report of an experiment with one answer at least, and its duels, as JSON."""
+    experiment, settings = unpacked_state(state)
     report = preference_report(experiment, settings)
-    summary = report.summary["value"]
+    options = report.options.to_dict(orient="index")
     space = experiment.search_space
     return {
-        "summary": [[str(name), _plain(value)] for name, value in summary.items()],
-        "options": _rows(report.options),
+        "summary": [[str(k), _plain(v)] for k, v in report.summary["value"].items()],
+        "options": [
+            {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
+            for name, row in options.items()
+        ],
         "parameters": [name for name in space.parameters if name in report.options],
         "duels": _duels(experiment),
     }
-
-
-def _rows(table: DataFrame) -> list[JSON]:
-    return [
-        {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
-        for name, row in table.to_dict(orient="index").items()
-    ]
 
 
 def _plain(value: Any) -> Any:
@@ -334,13 +324,10 @@ class ModelWorker:
             self._note(notes)
 
     def _new_findings(self) -> JSON:
-        experiment = self.experiment
-        if experiment.num_answers:
+        if self.experiment.num_answers:
             with suppress(EOFError):
                 return self.run_in_process(findings_of)
-        return self.run_here(
-            lambda: experiment_findings(experiment.experiment, experiment.settings)
-        )
+        return self.run_here(lambda: findings_of(packed_state(self.experiment)))
 
     def _replace(self, process: ModelProcess) -> None:
         """Lets the next `start` replace a process that has ended, if there were few.

@@ -11,7 +11,8 @@ from PIL import Image
 
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web import Markup
-from botorch_pref.web.rendering import Media, contents_of, data_address
+from botorch_pref.web.rendering import Media, contents_of
+from botorch_pref.web.widget import data_address
 
 
 def png(width: int = 2) -> bytes:
@@ -57,7 +58,7 @@ def test_bytes_are_known_by_how_they_begin() -> None:
     for data, mime in BYTES:
         (found,) = contents_of(data)
         assert found == Media(mime, data)
-        assert data_address(found).startswith(f"data:{mime};base64,")
+        assert data_address(0, 0, 0, found).startswith(f"data:{mime};base64,")
 
 
 def test_pictures_and_figures_are_drawn(tmp_path: Path) -> None:
