@@ -112,3 +112,35 @@ def test_links_lead_somewhere() -> None:
     text = "[a](models.md#no-such-heading) [b](none.md) [c](models.md#at-the-edges)"
     lost_here = _dangling(DOCS / "feedback.md", text)
     assert lost_here == ["models.md#no-such-heading", "none.md"]
+
+
+SCRIPTS = [
+    path.relative_to(ROOT).as_posix()
+    for folder in (PACKAGE, "benchmarks", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+]
+NOT_OURS = {"flowers.py", "ax/storage/sqa_store/json.py"}
+"""The files of a reader and of Ax that pages name."""
+
+
+def _missing_scripts(text: str) -> list[str]:
+    """Scripts and modules that a page names, by the end of their paths, and are not."""
+    paths = set(re.findall(r"[\w./-]*\w\.py\b", text))
+    modules = re.findall(r"-m ((?:botorch_pref|benchmarks)[\w.]*)", text)
+    paths |= {f"{module.replace('.', '/')}.py" for module in modules}
+    # A folder is run by its __main__.
+    runnable = [path.replace("/__main__", "") for path in SCRIPTS]
+    return sorted(
+        path
+        for path in paths - NOT_OURS
+        if "NAME" not in path
+        and not any(f"/{one}".endswith(f"/{path}") for one in [*SCRIPTS, *runnable])
+    )
+
+
+def test_scripts_that_are_named_exist() -> None:
+    told = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+    lost = {name: _missing_scripts(text) for name, text in told.items()}
+    assert {name: paths for name, paths in lost.items() if paths} == {}
+    text = "`benchmarks/fit_time.py`, `fit_times.py`, python -m benchmarks.suite.none"
+    assert _missing_scripts(text) == ["benchmarks/suite/none.py", "fit_times.py"]
