@@ -185,6 +185,7 @@ def test_processes_and_a_cluster_of_two_workers_find_the_same(
     assert mine.equals(theirs)
 
 
+@pytest.mark.slow
 def test_records_are_the_same_for_the_same_runs_and_take_new_ones(
     tmp_path: Path, played: Path
 ) -> None:

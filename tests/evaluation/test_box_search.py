@@ -48,6 +48,7 @@ def on_grid(model: EPPreferenceGP, points: Tensor, number: int) -> np.ndarray:
     )
 
 
+@pytest.mark.slow
 def test_they_are_those_of_a_fine_grid(model: EPPreferenceGP) -> None:
     points = column(0.4, 0.1, 0.9)
     starts = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
@@ -68,6 +69,7 @@ def test_they_are_those_of_a_fine_grid(model: EPPreferenceGP) -> None:
         assert abs(float(found.mean()) - true.mean()) < 4 * error + 0.02 * true.std()
 
 
+@pytest.mark.slow
 def test_no_start_and_no_other_point_is_above_them(model: EPPreferenceGP) -> None:
     starts = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
     values, largest = path_maxima(model, starts, starts, BOX, 64, seed=3)
@@ -81,6 +83,7 @@ def test_no_start_and_no_other_point_is_above_them(model: EPPreferenceGP) -> Non
     assert float(missed.double().mean()) < 0.1
 
 
+@pytest.mark.slow
 def test_the_advice_searches_the_whole_box(model: EPPreferenceGP) -> None:
     best, shown = column(0.4), column(0.1, 0.4, 0.7, 0.9)
     state = torch.random.get_rng_state()
