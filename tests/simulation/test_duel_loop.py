@@ -27,14 +27,6 @@ def larger_wins(first: Tensor, second: Tensor) -> bool:
     return bool(first > second)
 
 
-def test_index_pairs_stores_points_once() -> None:
-    winners, losers = POINTS[[1, 2, 1]], POINTS[[0, 1, 3]]
-    points, comparisons = index_pairs(winners, losers)
-    assert len(points) == 4
-    assert torch.equal(points[comparisons[:, 0]], winners)
-    assert torch.equal(points[comparisons[:, 1]], losers)
-
-
 def test_each_duel_is_predicted_from_the_answers_before_it() -> None:
     sizes: list[int] = []
 

@@ -234,17 +234,24 @@ def address(capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_users_function_shows_options(
     tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create(tmp_path / "tea.db")
     (tmp_path / "teahouse.py").write_text("def draw(option):\n    return 'a cup'\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    more = ("--show", "teahouse:draw", "--kinds", "winner,tie")
-    assert serve(tmp_path / "tea.db", *more) == 0
-    token = (tmp_path / "tea.db.token").read_text()
-    with TestClient(served[0], "http://localhost") as client:
-        question = client.get("/api/question", params={"token": token}).json()
-    assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * 2
-    assert question["kinds"] == ["winner", "tie"]
+    # The number of options follows from the kinds where it is not given.
+    for kinds, size, given in (
+        ("winner,tie", 2, []),
+        ("best,ranking", 4, []),
+        ("best,ranking", 3, ["--size", "3"]),
+    ):
+        place = tmp_path / f"{size}.db"
+        create(place)
+        more = ["--show", "teahouse:draw", "--kinds", kinds, *given]
+        assert serve(place, *more) == 0
+        token = Path(f"{place}.token").read_text(encoding="utf-8")
+        with TestClient(served.pop(), "http://localhost") as client:
+            question = client.get("/api/question", params={"token": token}).json()
+        assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * size
+        assert question["kinds"] == kinds.split(",")
 
 
 WRONG = [
@@ -299,27 +306,3 @@ def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
     assert (whole.parameter_type, whole.bounds) == ("int", (-3, 3))
     assert (real.parameter_type, real.bounds) == ("float", (0, 1))
     assert small.bounds == (1e-4, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("given", "size"),
-    [
-        ([], 4),
-        (["--size", "2"], 2),
-        (["--size", "3"], 3),
-        (["--kinds", "winner,tie"], 2),
-        (["--parameter=cups=1:7"], 2),
-        (["--parameter=cups=1:8"], 4),
-    ],
-)
-def test_four_options_are_shown_where_that_can_be(
-    tmp_path: Path, served: list[Any], given: list[str], size: int
-) -> None:
-    place = tmp_path / "tea.db"
-    if not given[:1] or not given[0].startswith("--parameter"):
-        create(place)
-    assert serve(place, *given) == 0
-    token = Path(f"{place}.token").read_text(encoding="utf-8")
-    with TestClient(served[0], "http://localhost") as client:
-        asked = client.get("/api/question", params={"token": token}).json()
-    assert len(asked["options"]) == size
