@@ -198,10 +198,7 @@ def pairs_and_ties(pairs: Tensor, tie: Tensor) -> Comparisons:
 
 
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
-    """The `n x d` distinct items of `... x d` features, and `...` indices into them.
-
-    A utility is a function of the features: equal ones are of one item.
-    """
+    """The `n x d` distinct items of `... x d` features, and `...` indices into them."""
     datapoints, inverse = torch.unique(
         features.reshape(-1, features.shape[-1]), dim=0, return_inverse=True
     )

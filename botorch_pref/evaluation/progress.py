@@ -253,8 +253,7 @@ def stopping_candidates(
 def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Tensor:
     """Points around another one, Gaussian within a box, ``num_points x d``.
 
-    A third of the points each is a tenth, three hundredths and a hundredth of the range
-    away in each input. The global random state stays as it is.
+    Equal shares of them have each of the deviations `NEAR`.
     """
     counts = [len(range(i, num_points, len(NEAR))) for i in range(len(NEAR))]
     box = bounds.to(point)
@@ -285,12 +284,8 @@ def path_maxima(
 ) -> tuple[Tensor, Tensor]:
     """Draws functions from a posterior, and finds the largest value of each in a box.
 
-    From the best of the ``m x d`` starts L-BFGS-B follows each function uphill. The
-    model is one that BoTorch draws Matheron paths of, neither a batch nor an ensemble.
-
-    Returns:
-        The functions' values at the points, ``num_paths x n``, and their largest
-        values in the box, ``num_paths``, each at least as large as at every start.
+    From the best of the ``m x d`` starts L-BFGS-B follows each function uphill. Returns
+    the functions' values at the points, ``num_paths x n``, and their largest values.
     """
     box = bounds.to(starts)
     # BoTorch draws features from torch's global generators, here seeded and restored.

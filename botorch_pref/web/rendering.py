@@ -34,10 +34,9 @@ STATIC = Path(__file__).parent / "static"
 
 
 class AskError(ExperimentError):
-    """Error with a remedy for the page to offer.
+    """Error with a remedy for the page to offer, in its ``details``.
 
-    ``details`` tells it: ``question``, the number of the one that can be skipped, or
-    ``needs``, what it lacks.
+    They have ``question``, the number of one that can be skipped, or ``needs``.
     """
 
     def __init__(self, why: str, **details: Any) -> None:
@@ -233,10 +232,7 @@ def _column(
 
 
 def named_unit(name: str) -> tuple[str, str]:
-    """The name of a parameter without the unit at its end, and the unit.
-
-    Underscores stand for blanks.
-    """
+    """The name of a parameter, with blanks for underscores, and the unit at its end."""
     found = _UNIT.fullmatch(name)
     if found is None:
         return name.replace("_", " "), ""
@@ -331,8 +327,7 @@ class Presenter:
     ) -> list[Contents] | None:
         """Contents of each option; None if they are not made in so many seconds.
 
-        Raises where the user's function failed, or returned what cannot be shown; the
-        next call tries again.
+        Where the user's function failed, the next call tries again.
         """
         made = self.prepare(question)
         try:
@@ -369,10 +364,7 @@ class Presenter:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _forget(self) -> None:
-        """Forgets what was not asked for longest, but nothing that is in the making.
-
-        Calls that wait for that would have it drawn anew, over and over.
-        """
+        """Forgets the oldest contents, but none in the making, for which calls wait."""
         made = [index for index, one in self._kept.items() if one.done()]
         for index in made[: max(0, len(self._kept) - _KEPT)]:
             del self._kept[index]
@@ -421,9 +413,7 @@ def check_designs(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> N
     """Checks designs that were entered, in the words of the form."""
     for design in designs:
         for parameter in _chosen(space):
-            if parameter.name not in design:
-                raise ExperimentError(f"Choose a value of {_label(parameter.name)}.")
-            _check_value(parameter, design[parameter.name])
+            _check_value(parameter, design)
         for constraint in space.parameter_constraints:
             _check_together(constraint, design)
     looks = {
@@ -445,12 +435,13 @@ def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
     ]
 
 
-def _label(name: str) -> str:
-    return named_unit(name)[0]
-
-
-def _check_value(parameter: RangeParameter | ChoiceParameter, value: Any) -> None:
-    label = _label(parameter.name)
+def _check_value(
+    parameter: RangeParameter | ChoiceParameter, design: Mapping[str, Any]
+) -> None:
+    label, _ = named_unit(parameter.name)
+    if parameter.name not in design:
+        raise ExperimentError(f"Choose a value of {label}.")
+    value = design[parameter.name]
     if isinstance(parameter, ChoiceParameter):
         if value not in parameter.values:
             allowed = " or ".join(written(parameter, one) for one in parameter.values)
@@ -476,7 +467,7 @@ def _check_together(constraint: ParameterConstraint, design: Mapping[str, Any]) 
     total = ""
     for name, weight in sorted(weights.items(), key=lambda one: (one[1] < 0, one[0])):
         times = "" if abs(weight) == 1.0 else f"{abs(weight):g} times "
-        total += (" - " if weight < 0 else " + ") + times + _label(name)
+        total += (" - " if weight < 0 else " + ") + times + named_unit(name)[0]
     limit = "" if constraint.is_equality else "at most "
     raise ExperimentError(
         f"These values do not go together: {total[1:].removeprefix('+ ')} has to be "
@@ -492,8 +483,8 @@ def offered_kinds(
 ) -> tuple[str, ...]:
     """Keywords of ``tell`` that the model takes of questions of so many options.
 
-    Raises where the model does not take one of those that are wanted (``kinds``), there
-    is no such kind, or none of them compares the options or judges each of them.
+    Of ``kinds``, where they are given: the model has to take each of them, and one has
+    to compare the options or judge each of them.
     """
     examples = _examples(size, experiment.num_levels)
     if isinstance(kinds, str):

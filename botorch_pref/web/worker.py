@@ -112,14 +112,10 @@ class ModelProcess:
         self._turn = Lock()
 
     def run(self, notes: list[str], job: Callable[..., T], *args: Any) -> T:
-        """The result of a function of a module that can be imported there.
+        """The result of a function that can be imported there; notes its warnings.
 
-        Its warnings are added to the notes.
-
-        Raises:
-            BotorchPrefError: Of the job.
-            RuntimeError: Anything else that the job raised, with its traceback.
-            EOFError: The process has ended.
+        Raises `BotorchPrefError` as the job does, `RuntimeError` with the traceback for
+        any other error, and `EOFError` if the process has ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -233,11 +229,9 @@ class ModelWorker:
         self._findings_turn = Lock()
         self._found: tuple[str, JSON] | None = None
         settings = experiment.settings
-        classes = (
-            model_classes()[settings.model],
-            acquisition_classes()[settings.acquisition],
-        )
-        modules = [one.__module__.partition(".")[0] for one in classes]
+        model = model_classes()[settings.model]
+        acquisition = acquisition_classes()[settings.acquisition]
+        modules = [one.__module__.partition(".")[0] for one in (model, acquisition)]
         self._can_move = apart and modules == [_PACKAGE, _PACKAGE]
 
     def prepare(self, num_raters: int) -> None:
@@ -293,9 +287,7 @@ class ModelWorker:
     def run_in_process(self, job: Callable[..., T], *args: Any) -> T:
         """The result of a job on the experiment's state, in the other process.
 
-        Raises:
-            BotorchPrefError: Of the job.
-            EOFError: There can be no other process.
+        Raises `EOFError` where there can be no such process.
         """
         while (process := self.start()) is not None:
             notes: list[str] = []
