@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as quick one case of half of the tests of each file, now of this parameter.
+    """Marks as quick one case of a third of the tests of each file.
 
     The longest come first: nothing as long is left when one of two processes is done,
     and none of their fixtures is made by both.
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for cases in files.values():
         # The same ones each time, whatever other files there are.
         names = sorted(cases, key=lambda name: crc32(name.encode()))
-        for name in names[: (len(names) + 1) // 2]:
+        for name in names[: (len(names) + 2) // 3]:
             number = crc32(name.encode()) % len(cases[name])
             cases[name][number].add_marker(pytest.mark.quick)
 

@@ -144,6 +144,7 @@ def test_everything_else_is_refitted(kind: type[PreferenceGP]) -> None:
         assert abs(float(objective) + best.fun) < 2e-3
 
 
+@pytest.mark.slow
 def test_the_model_stays_as_it_is() -> None:
     model = people(EPPreferenceGP).eval()
     X = torch.rand(3, 1, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))

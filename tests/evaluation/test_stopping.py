@@ -456,6 +456,7 @@ def test_an_input_of_one_value_keeps_it() -> None:
 PAGE = Path(__file__).parents[2] / "docs" / "evaluation.md"
 
 
+@pytest.mark.slow
 def test_the_page(capsys) -> None:
     text = PAGE.read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M))
