@@ -192,10 +192,10 @@ class ChosenDuels:
         point takes its place, and the proposal's source says so.
         """
         if model is None or number < self.num_random:
-            return Proposal(*_random_points(self, 2), "random")
+            return Proposal(_random_point(self), _random_point(self), "random")
         challenger, opponent = self._choose(model)
         if torch.equal(challenger, opponent):
-            return Proposal(*_random_points(self, 1), opponent, "random")
+            return Proposal(_random_point(self), opponent, "random")
         return Proposal(challenger, opponent, self.acquisition)
 
     def _choose(self, model: Model) -> tuple[Tensor, Tensor]:
@@ -234,15 +234,14 @@ class RandomChallengers:
 
     def __call__(self, number: int, model: Model | None) -> Proposal:
         """Proposes the next duel, see `ChosenDuels`."""
-        points = _random_points(self, 2)
+        first, second = _random_point(self), _random_point(self)
         if model is None or number < self.num_random:
-            return Proposal(*points, "random")
-        return Proposal(points[0], incumbent(model).reshape(-1), "random")
+            return Proposal(first, second, "random")
+        return Proposal(first, incumbent(model).reshape(-1), "random")
 
 
-def _random_points(rule: ChosenDuels | RandomChallengers, number: int) -> Tensor:
-    shape = number, rule.dim
-    return torch.rand(shape, generator=rule.generator, dtype=torch.double)
+def _random_point(rule: ChosenDuels | RandomChallengers) -> Tensor:
+    return torch.rand(rule.dim, generator=rule.generator, dtype=torch.double)
 
 
 @dataclass(frozen=True)

@@ -494,7 +494,7 @@ def offered_kinds(
             f"kinds names {unknown[0]!r}; of {size} options one can say "
             f"{', '.join(examples)}."
         )
-    chosen = []
+    chosen: list[str] = []
     for kind, said in examples.items():
         try:
             answer = checked_answer(size, experiment.num_levels, **{kind: said})
