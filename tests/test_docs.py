@@ -119,6 +119,15 @@ SCRIPTS = [
     for folder in (PACKAGE, "benchmarks", "tests")
     for path in (ROOT / folder).rglob("*.py")
 ]
+ENDS = {
+    "/".join(parts[start:])
+    # A folder is run by its __main__.
+    for path in (*SCRIPTS, *(path.replace("/__main__", "") for path in SCRIPTS))
+    for parts in [path.split("/")]
+    for start in range(len(parts))
+}
+"""How the paths of all scripts end."""
+
 NOT_OURS = {"flowers.py", "ax/storage/sqa_store/json.py"}
 """The files of a reader and of Ax that pages name."""
 
@@ -128,14 +137,7 @@ def _missing_scripts(text: str) -> list[str]:
     paths = set(re.findall(r"[\w./-]*\w\.py\b", text))
     modules = re.findall(r"-m ((?:botorch_pref|benchmarks)[\w.]*)", text)
     paths |= {f"{module.replace('.', '/')}.py" for module in modules}
-    # A folder is run by its __main__.
-    runnable = [path.replace("/__main__", "") for path in SCRIPTS]
-    return sorted(
-        path
-        for path in paths - NOT_OURS
-        if "NAME" not in path
-        and not any(f"/{one}".endswith(f"/{path}") for one in [*SCRIPTS, *runnable])
-    )
+    return sorted(p for p in paths - NOT_OURS - ENDS if "NAME" not in p)
 
 
 def test_scripts_that_are_named_exist() -> None:
