@@ -76,13 +76,19 @@ PAGES = [
 ]
 
 
+def _written(page: Path, kinds: tuple[str, ...] = ("markdown", "code")) -> str:
+    """The text of a page, or of the cells of a notebook without what they print."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    cells = json.loads(text)["cells"]
+    told = (cell["source"] for cell in cells if cell["cell_type"] in kinds)
+    return "\n\n".join("".join(lines) for lines in told)
+
+
 def _prose(page: Path) -> str:
     """The text of a page or of a notebook, without its blocks of code."""
-    text = page.read_text(encoding="utf-8")
-    if page.suffix == ".ipynb":
-        cells = json.loads(text)["cells"]
-        told = (cell["source"] for cell in cells if cell["cell_type"] == "markdown")
-        text = "\n\n".join("".join(lines) for lines in told)
+    text = _written(page, ("markdown",))
     return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
@@ -141,8 +147,7 @@ def _missing_scripts(text: str) -> list[str]:
 
 
 def test_scripts_that_are_named_exist() -> None:
-    told = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
-    lost = {name: _missing_scripts(text) for name, text in told.items()}
+    lost = {page.name: _missing_scripts(_written(page)) for page in PAGES}
     assert {name: paths for name, paths in lost.items() if paths} == {}
     text = "`benchmarks/fit_time.py`, `fit_times.py`, python -m benchmarks.suite.none"
     assert _missing_scripts(text) == ["benchmarks/suite/none.py", "fit_times.py"]
