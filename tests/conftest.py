@@ -1,7 +1,7 @@
 """Settings that every test shares, and which of them are quick."""
 
 import gc
-from collections import defaultdict
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -15,7 +15,11 @@ torch.set_num_threads(1)
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
 
-_LONGEST = {"test_tutorials.py", "test_adversary.py", "test_resume.py"}
+_LONGEST = {
+    *("test_tutorials.py", "test_adversary.py", "test_resume.py"),
+    "test_nothing_is_changed.py",
+}
+"""Files whose tests run first, and are never among the quick ones."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,19 +34,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as quick one case of every test, now of this parameter, now of that.
+    """Marks as quick one case of a third of the tests of each file.
 
     The longest come first: nothing as long is left when one of two processes is done,
     and none of their fixtures is made by both.
     """
     items.sort(key=lambda item: item.path.name not in _LONGEST)
-    cases = defaultdict(list)
+    files: dict[Path, dict[str, list[pytest.Item]]] = {}
     for item in items:
-        if item.get_closest_marker("slow") is None:
-            cases[item.nodeid.partition("[")[0]].append(item)
-    for name, found in cases.items():
-        # The same one each time, whatever other tests there are.
-        found[crc32(name.encode()) % len(found)].add_marker(pytest.mark.quick)
+        slow = item.get_closest_marker("slow") is not None
+        if not slow and item.path.name not in _LONGEST:
+            cases = files.setdefault(item.path, {})
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in files.values():
+        # The same ones each time, whatever other files there are.
+        names = sorted(cases, key=lambda name: crc32(name.encode()))
+        for name in names[: (len(names) + 2) // 3]:
+            number = crc32(name.encode()) % len(cases[name])
+            cases[name][number].add_marker(pytest.mark.quick)
 
 
 @pytest.hookimpl(trylast=True)

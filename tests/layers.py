@@ -95,7 +95,7 @@ PARTS = (
     Part(
         "simulation",
         "duels with a simulated judge",
-        ("feedback", "posteriors", "models", "acquisition"),
+        ("feedback", "posteriors", "models", "acquisition", "datasets"),
     ),
     Part(
         "plotting",

@@ -76,13 +76,19 @@ PAGES = [
 ]
 
 
+def _written(page: Path, kinds: tuple[str, ...] = ("markdown", "code")) -> str:
+    """The text of a page, or of the cells of a notebook without what they print."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    cells = json.loads(text)["cells"]
+    told = (cell["source"] for cell in cells if cell["cell_type"] in kinds)
+    return "\n\n".join("".join(lines) for lines in told)
+
+
 def _prose(page: Path) -> str:
     """The text of a page or of a notebook, without its blocks of code."""
-    text = page.read_text(encoding="utf-8")
-    if page.suffix == ".ipynb":
-        cells = json.loads(text)["cells"]
-        told = (cell["source"] for cell in cells if cell["cell_type"] == "markdown")
-        text = "\n\n".join("".join(lines) for lines in told)
+    text = _written(page, ("markdown",))
     return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
@@ -112,3 +118,36 @@ def test_links_lead_somewhere() -> None:
     text = "[a](models.md#no-such-heading) [b](none.md) [c](models.md#at-the-edges)"
     lost_here = _dangling(DOCS / "feedback.md", text)
     assert lost_here == ["models.md#no-such-heading", "none.md"]
+
+
+SCRIPTS = [
+    path.relative_to(ROOT).as_posix()
+    for folder in (PACKAGE, "benchmarks", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+]
+ENDS = {
+    "/".join(parts[start:])
+    # A folder is run by its __main__.
+    for path in (*SCRIPTS, *(path.replace("/__main__", "") for path in SCRIPTS))
+    for parts in [path.split("/")]
+    for start in range(len(parts))
+}
+"""How the paths of all scripts end."""
+
+NOT_OURS = {"flowers.py", "ax/storage/sqa_store/json.py"}
+"""The files of a reader and of Ax that pages name."""
+
+
+def _missing_scripts(text: str) -> list[str]:
+    """Scripts and modules that a page names, by the end of their paths, and are not."""
+    paths = set(re.findall(r"[\w./-]*\w\.py\b", text))
+    modules = re.findall(r"-m ((?:botorch_pref|benchmarks)[\w.]*)", text)
+    paths |= {f"{module.replace('.', '/')}.py" for module in modules}
+    return sorted(p for p in paths - NOT_OURS - ENDS if "NAME" not in p)
+
+
+def test_scripts_that_are_named_exist() -> None:
+    lost = {page.name: _missing_scripts(_written(page)) for page in PAGES}
+    assert {name: paths for name, paths in lost.items() if paths} == {}
+    text = "`benchmarks/fit_time.py`, `fit_times.py`, python -m benchmarks.suite.none"
+    assert _missing_scripts(text) == ["benchmarks/suite/none.py", "fit_times.py"]

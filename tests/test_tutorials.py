@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client import AsyncKernelManager
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
@@ -62,17 +65,29 @@ def test_committed_outputs_are_of_one_clean_run(name: str) -> None:
     )
 
 
+FORGET = """
+%reset -f
+import torch
+torch.set_default_dtype(torch.float32)
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[AsyncKernelManager]:
+    """One interpreter for all notebooks, which takes seconds to import everything."""
+    manager = AsyncKernelManager(kernel_name="python3")
+    yield manager
+    run_sync(manager.shutdown_kernel)(now=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_runs_as_committed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+def test_runs_as_committed(name: str, kernel: AsyncKernelManager) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     committed, repeated = read(name), read(name)
-    NotebookClient(
-        repeated,
-        kernel_name="python3",
-        timeout=300,
-        resources={"metadata": {"path": str(TUTORIALS)}},
-    ).execute()
+    repeated.cells.insert(0, nbformat.v4.new_code_cell(FORGET))
+    client = NotebookClient(repeated, km=kernel, timeout=300)
+    client.execute(cwd=str(TUTORIALS), env=environment)
+    client.kc.stop_channels()
     assert complaints(repeated) == []
     assert num_images(repeated) == num_images(committed)

@@ -34,6 +34,7 @@ from botorch_pref.models import (
     AgreementKernel,
     EPPreferenceGP,
     GroupUtility,
+    LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.models.preference_gp import default_covar_module
@@ -240,7 +241,8 @@ def rank_items(
     evidence chooses. With features, the default kernel of the models. With groups in
     the column ``rater``, the kernel times :class:`.AgreementKernel`: what all groups
     share, and something of each group's own. Answers are Thurstone's
-    (:class:`.PairwiseProbitLikelihood` of noise 1 an item), with one tie threshold.
+    (:class:`.PairwiseProbitLikelihood` of noise 1 an item), with one tie threshold. The
+    scales are those of Laplace's evidence, the posterior is that of EP.
 
     Args:
         items: Of the answers.
@@ -263,9 +265,11 @@ def rank_items(
         kernel = ProductKernel(kernel, number)
     threshold = None if feedback.ties is None else 0.5
     likelihood = PairwiseProbitLikelihood(1.0, threshold)
-    model = EPPreferenceGP(points, feedback, likelihood=likelihood, covar_module=kernel)
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    model.eval()
+    options = {"likelihood": likelihood, "covar_module": kernel}
+    # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
+    quick = LaplacePreferenceGP(points, feedback, **options)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(quick.likelihood, quick))
+    model = EPPreferenceGP(points, feedback, **options).eval()
     chosen: list[tuple[str | None, Tensor | None]] = [
         (None, torch.arange(len(groups)) if groups else None)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -172,8 +171,7 @@ class FeedbackData(Generic[Kind]):
             )
 
     def __len__(self) -> int:
-        first = self.feedback.index_fields[0]
-        return getattr(self.feedback, first).shape[0]
+        return len(self.feedback.answer_counts)
 
     def subset(self, rows: Tensor) -> FeedbackData[Kind]:
         """The answers of some rows, over the items that they mention.
@@ -181,20 +179,15 @@ class FeedbackData(Generic[Kind]):
         Args:
             rows: Long indices of answers, or a bool mask of length `m`.
         """
-        chosen = self.feedback.map_tensors(lambda values: values[rows])
-        indices = {name: getattr(chosen, name) for name in chosen.index_fields}
-        mentioned = torch.cat([values.flatten() for values in indices.values()])
-        kept = torch.unique(mentioned[mentioned >= 0])
-        # The extra last place is where index -1, the padding, looks itself up.
-        place = torch.full((len(self.datapoints) + 1,), -1)
-        place[kept] = torch.arange(len(kept))
-        moved = {name: place[values] for name, values in indices.items()}
-        return FeedbackData(
-            self.datapoints[kept],
-            dataclasses.replace(chosen, **moved),  # type: ignore[type-var]
-            self.feature_names,
-            None if self.raters is None else self.raters[rows],
-        )
+        chosen = self.feedback.take(rows)
+        indices = [getattr(chosen, name).flatten() for name in chosen.index_fields]
+        kept = torch.cat(indices).unique()
+        kept = kept[kept >= 0]
+        places = torch.zeros(len(self.datapoints), dtype=torch.long)
+        places[kept] = torch.arange(len(kept))
+        raters = None if self.raters is None else self.raters[rows]
+        moved = chosen.reindexed(places)
+        return FeedbackData(self.datapoints[kept], moved, self.feature_names, raters)
 
 
 def pairs_and_ties(
@@ -213,10 +206,7 @@ def pairs_and_ties(
 
 
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
-    """The `n x d` distinct items of `... x d` features, and `...` indices into them.
-
-    A utility is a function of the features: equal ones are of one item.
-    """
+    """The `n x d` distinct items of `... x d` features, and `...` indices into them."""
     datapoints, inverse = torch.unique(
         features.reshape(-1, features.shape[-1]), dim=0, return_inverse=True
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from botorch_pref.datasets.data import ComparisonData, pairs_and_ties
+from botorch_pref.datasets.data import ComparisonData, distinct_items, pairs_and_ties
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons
 
@@ -109,11 +109,13 @@ class ItemTable:
         Raises:
             FeedbackError: A column or an item is missing, or an item meets itself.
         """
-        winners, losers = (
-            self.places(_column(answers, name).tolist()) for name in (WINNER, LOSER)
-        )
-        pairs = torch.stack([winners, losers], -1)
+        pairs = self._compared(answers)
         return pairs_and_ties(pairs, _ties(answers), _counts(answers))
+
+    def _compared(self, answers: DataFrame) -> Tensor:
+        """Rows of the two items of each answer, the winner first."""
+        names = (_column(answers, name).tolist() for name in (WINNER, LOSER))
+        return torch.stack([*map(self.places, names)], dim=-1)
 
     def comparisons_by_rater(
         self, answers: DataFrame
@@ -137,13 +139,12 @@ class ItemTable:
             raise FeedbackError(f"The answer {row!r} has no rater; name each.")
         names = tuple(sorted(set(raters.tolist()), key=str))
         number = {name: i for i, name in enumerate(names)}
-        said = torch.tensor([number[name] for name in raters.tolist()])
-        items = [self.places(_column(answers, n).tolist()) for n in (WINNER, LOSER)]
-        seen = torch.stack([torch.stack([i, said], -1) for i in items], -2)
-        distinct, pairs = torch.unique(seen.flatten(0, 1), dim=0, return_inverse=True)
-        item, rater = distinct.unbind(-1)
-        points = torch.cat([self.points[item], rater.to(self.points).unsqueeze(-1)], -1)
-        answered = pairs_and_ties(pairs.view(-1, 2), _ties(answers), _counts(answers))
+        items = self._compared(answers)
+        said = torch.tensor([number[name] for name in raters.tolist()]).unsqueeze(-1)
+        seen = torch.stack([items, said.expand_as(items)], dim=-1)
+        distinct, pairs = distinct_items(seen)
+        points = torch.cat([self.points[distinct[:, 0]], distinct[:, 1:]], dim=-1)
+        answered = pairs_and_ties(pairs, _ties(answers), _counts(answers))
         return points, answered, names
 
     def answers(self, comparisons: Comparisons) -> DataFrame:
@@ -159,15 +160,14 @@ class ItemTable:
         from pandas import DataFrame
 
         comparisons.check_indices(len(self.names))
+        single = comparisons.repeated(int(comparisons.answer_counts.sum()))
         rows = [
             (self.names[winner], self.names[loser], tie)
-            for block, tie in ((comparisons.pairs, False), (comparisons.ties, True))
+            for block, tie in ((single.pairs, False), (single.ties, True))
             if block is not None
             for winner, loser in block.tolist()
         ]
-        counts = comparisons.answer_counts.tolist()
-        told = [row for row, n in zip(rows, counts, strict=True) for _ in range(n)]
-        return DataFrame(told, columns=[WINNER, LOSER, TIE])
+        return DataFrame(rows, columns=[WINNER, LOSER, TIE])
 
 
 def _column(answers: DataFrame, name: str) -> Series[Any]:
@@ -244,11 +244,8 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
 class CsvTable:
     """A CSV file with a header; errors name the file, the line and the column.
 
-    Attributes:
-        path: The file.
-        header: Names of the columns, without white space around them.
-        lines: The line of each row in the file.
-        rows: The cells of each row.
+    The names in the header have no white space around them. ``lines`` has the line of
+    each row in the file.
     """
 
     path: Path
@@ -269,11 +266,10 @@ class CsvTable:
                 f"{path} cannot be read: {error}; save it as text in UTF-8, with "
                 "commas between the cells"
             ) from error
-        for separator in (";", "\t"):
-            if len(header) == 1 and separator in header[0]:
-                raise FeedbackError(
-                    f"{path} has {separator!r} between its cells: save it with commas"
-                )
+        if len(header) == 1 and (found := {";", "\t"} & set(header[0])):
+            raise FeedbackError(
+                f"{path} has {min(found)!r} between its cells: save it with commas"
+            )
         return cls(path, header, [line for line, _ in rows], [row for _, row in rows])
 
     def error(self, row: int, column: str, what: str) -> FeedbackError:
@@ -308,14 +304,12 @@ class CsvTable:
 
     def numbers(self, column: str) -> list[float]:
         """A column as numbers."""
-        values = []
-        for row, cell in enumerate(self.texts(column)):
-            value = number_of(cell)
-            if value is None:
-                what = f"{cell!r} is not a number: correct the file"
-                raise self.error(row, column, what)
-            values.append(value)
-        return values
+        values = [number_of(cell) for cell in self.texts(column)]
+        if None in values:
+            row = values.index(None)
+            what = f"{self.texts(column)[row]!r} is not a number: correct the file"
+            raise self.error(row, column, what)
+        return [value for value in values if value is not None]
 
 
 def number_of(cell: str) -> float | None:
@@ -333,12 +327,11 @@ def one_hot(labels: Sequence[str], levels: Sequence[str]) -> Tensor:
     reference level would make that level more certain than the others.
     """
     places = {level: place for place, level in enumerate(levels)}
-    for row, label in enumerate(labels):
-        if label not in places:
-            raise FeedbackError(
-                f"label {row} is {label!r}, not one of {', '.join(levels)}: correct "
-                "the table"
-            )
+    if unknown := sorted(set(labels) - set(levels)):
+        raise FeedbackError(
+            f"label {labels.index(unknown[0])} is {unknown[0]!r}, not one of "
+            f"{', '.join(levels)}: correct the table"
+        )
     columns = torch.tensor([places[label] for label in labels])
     return torch.nn.functional.one_hot(columns, len(levels)).double()
 

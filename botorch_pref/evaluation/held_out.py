@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -24,7 +23,7 @@ from torch.nn.functional import logsigmoid
 from botorch_pref.datasets import ComparisonData, FeedbackData, assign_folds
 from botorch_pref.datasets.data import check_num_folds
 from botorch_pref.errors import BotorchPrefError, FeedbackError
-from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores, by_kind
+from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.base import log_mean
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
@@ -290,7 +289,7 @@ def fit_preference_gp(
     drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]
     few = train if len(train) <= MAX_LEARN else train.subset(drawn)
     model = model_class(few.datapoints, few.feedback, input_transform=scaling)
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    fit_by_evidence(model)
     if few is train:
         return model
     # A draw without ties has learned no threshold of ties to take over.
@@ -403,8 +402,7 @@ def cross_validate_model(
             "The model has no answers of its own to be left out, or is a batch or an "
             "ensemble; give one model, with answers."
         )
-    kinds = [block for _, block in by_kind(model.feedback)]
-    counts = [len(block.answer_counts) for block in kinds]
+    counts = [len(block.answer_counts) for block in model.feedback]
     check_count("num_folds", num_folds, at_least=2)
     if num_folds > sum(counts):
         raise BotorchPrefError(
@@ -415,27 +413,20 @@ def cross_validate_model(
 
     def parts() -> Iterator[HeldOutAnswers]:
         for number in range(num_folds):
-            train = _some(kinds, [fold != number for fold in folds])
-            copy = model.with_feedback(train)
+            copy = model.with_feedback(_some(model, [f != number for f in folds]))
             if fit is not None:
                 fit(copy.train())
-            test = _some(kinds, [fold == number for fold in folds])
+            test = _some(model, [fold == number for fold in folds])
             yield HeldOutAnswers(copy.eval(), test, points)
 
     return answer_scores(parts())
 
 
-def _some(kinds: list[Feedback], masks: list[Tensor]) -> list[Feedback]:
-    """The answers of each kind that a mask keeps, one block of a class."""
-    found: dict[type[Feedback], Feedback] = {}
-    for block, mask in zip(kinds, masks, strict=True):
-        if not mask.any():
-            continue
-        kept = block.map_tensors(partial(_rows, mask))
-        earlier = found.get(type(kept))
-        found[type(kept)] = kept if earlier is None else earlier.followed_by(kept)
-    return [*found.values()]
-
-
-def _rows(mask: Tensor, tensor: Tensor) -> Tensor:
-    return tensor[mask.to(tensor.device)]
+def _some(model: PreferenceGP, masks: list[Tensor]) -> list[Feedback]:
+    """The answers of each block of a model that its mask keeps."""
+    found = []
+    for block, mask in zip(model.feedback, masks, strict=True):
+        if mask.any():
+            sizes = [len(getattr(block, names[0])) for names in block.tables.values()]
+            found.append(block.take(*mask.split(sizes)))
+    return found

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from botorch.models.model import Model
 from botorch.posteriors.torch import TorchPosterior
-from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
+from botorch_pref.evaluation.progress import (
+    NUM_SAMPLES,
+    check_unbatched,
+    utility_samples,
+)
 from botorch_pref.evaluation.scores import data_frame_class
 from botorch_pref.models.answers import model_link
 from botorch_pref.models.raters import GroupUtility
@@ -70,8 +73,17 @@ def leaderboard(
     """
     if raters is not None:
         model = GroupUtility(cast("Any", model), raters)
-    items = _checked_items(model, X)
-    labels = _checked_names(names, len(items))
+    check_unbatched(model)
+    items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
+    if items is None or items.dim() != 2 or len(items) < 2:
+        given = "nothing" if items is None else f"shape {tuple(items.shape)}"
+        raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")
+    labels = [*range(len(items))] if names is None else [*names]
+    if len(labels) != len(items) or len(set(labels)) < len(items):
+        raise BotorchPrefError(
+            f"There are {len(items)} items, and {len(labels)} names, "
+            f"{len(set(labels))} of them different; name each item once."
+        )
     check_count("top", top, at_least=1)
     if not 0 < level < 1:
         raise BotorchPrefError(f"level is {level}; give a probability in (0, 1).")
@@ -97,29 +109,6 @@ def leaderboard(
     }
     data = {name: column[order].numpy(force=True) for name, column in columns.items()}
     return data_frame_class()(data, index=[labels[i] for i in order.tolist()])
-
-
-def _checked_items(model: Model, X: Tensor | None) -> Tensor:
-    if len(model.batch_shape) > 0 and not is_ensemble(model):
-        raise BotorchPrefError(
-            f"The model is a batch of shape {tuple(model.batch_shape)}; make a "
-            "leaderboard of each of its models."
-        )
-    items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
-    if items is None or items.dim() != 2 or len(items) < 2:
-        given = "nothing" if items is None else f"shape {tuple(items.shape)}"
-        raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")
-    return items
-
-
-def _checked_names(names: Sequence[Hashable] | None, count: int) -> list[Hashable]:
-    labels = [*range(count)] if names is None else [*names]
-    if len(labels) != count or len(set(labels)) < count:
-        raise BotorchPrefError(
-            f"There are {count} items, and {len(labels)} names, {len(set(labels))} of "
-            "them different; name each item once."
-        )
-    return labels
 
 
 def _drawn_ranks(

@@ -103,20 +103,15 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
 
 def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
     """Counts of first, second and tie for each pair of points, ``num_pairs x 3``."""
-    pairs, outcomes = [], []
-    if comparisons.pairs is not None:
-        wins = point[comparisons.pairs]
-        pairs.append(wins)
-        outcomes.append((wins[:, 0] > wins[:, 1]).long())
+    fields = [getattr(comparisons, name) for name in comparisons.index_fields]
+    rows = point[torch.cat(fields)]
+    outcomes = (rows[:, 0] > rows[:, 1]).long()
     if comparisons.ties is not None:
-        ties = point[comparisons.ties]
-        pairs.append(ties)
-        outcomes.append(torch.full_like(ties[:, 0], 2))
-    ordered = torch.cat(pairs).sort(dim=-1).values
-    _, pair = torch.unique(ordered, dim=0, return_inverse=True)
+        outcomes[-len(comparisons.ties) :] = 2
+    _, pair = torch.unique(rows.sort(dim=-1).values, dim=0, return_inverse=True)
     often = comparisons.answer_counts.to(pair.device)
     counts = often.new_zeros(int(pair.max()) + 1, 3)
-    return counts.index_put((pair, torch.cat(outcomes)), often, accumulate=True)
+    return counts.index_put((pair, outcomes), often, accumulate=True)
 
 
 def _pairs_of(counts: Tensor) -> Tensor:
@@ -258,8 +253,7 @@ def stopping_candidates(
 def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Tensor:
     """Points around another one, Gaussian within a box, ``num_points x d``.
 
-    A third of the points each is a tenth, three hundredths and a hundredth of the range
-    away in each input. The global random state stays as it is.
+    Equal shares of them have each of the deviations `NEAR`.
     """
     counts = [len(range(i, num_points, len(NEAR))) for i in range(len(NEAR))]
     box = bounds.to(point)
@@ -290,12 +284,8 @@ def path_maxima(
 ) -> tuple[Tensor, Tensor]:
     """Draws functions from a posterior, and finds the largest value of each in a box.
 
-    From the best of the ``m x d`` starts L-BFGS-B follows each function uphill. The
-    model is one that BoTorch draws Matheron paths of, neither a batch nor an ensemble.
-
-    Returns:
-        The functions' values at the points, ``num_paths x n``, and their largest
-        values in the box, ``num_paths``, each at least as large as at every start.
+    From the best of the ``m x d`` starts L-BFGS-B follows each function uphill. Returns
+    the functions' values at the points, ``num_paths x n``, and their largest values.
     """
     box = bounds.to(starts)
     # BoTorch draws features from torch's global generators, here seeded and restored.
@@ -416,8 +406,17 @@ def stopping_advice(
             an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
-    _check_tolerances(tolerance, confidence, gain_tolerance)
-    _check_one_model(model, bounds)
+    shares = {"confidence": confidence, "gain_tolerance": gain_tolerance}
+    for name, value in {"tolerance": tolerance, **shares}.items():
+        least = 0 if name in shares else 0.5
+        if not least < value < 1:
+            raise BotorchPrefError(f"{name} is {value}; give one in ({least}, 1).")
+    check_unbatched(model)
+    if bounds is not None and is_ensemble(model):
+        raise BotorchPrefError(
+            "bounds are given for an ensemble of models, whose functions cannot be "
+            "followed uphill at once: leave bounds out, and give more candidates."
+        )
     best = _best_mean(model, candidates) if recommended is None else recommended
     seen = candidates if shown is None else shown
     gain, extent = _gain_and_range(
@@ -442,32 +441,12 @@ def stopping_advice(
     )
 
 
-def _check_tolerances(
-    tolerance: float, confidence: float, gain_tolerance: float
-) -> None:
-    if not 0.5 < tolerance < 1:
-        raise BotorchPrefError(
-            f"tolerance is {tolerance}; give a chance in (0.5, 1): 0.5 is no regret."
-        )
-    if not 0 < confidence < 1:
-        raise BotorchPrefError(f"confidence is {confidence}; give a number in (0, 1).")
-    if not 0 < gain_tolerance < 1:
-        raise BotorchPrefError(
-            f"gain_tolerance is {gain_tolerance}; give a share in (0, 1) of the range "
-            "of utilities shown."
-        )
-
-
-def _check_one_model(model: Model, bounds: Tensor | None) -> None:
+def check_unbatched(model: Model) -> None:
+    """Checks that a model is no batch; an ensemble may be given."""
     if len(model.batch_shape) > 0 and not is_ensemble(model):
         raise BotorchPrefError(
-            f"The model is a batch of shape {tuple(model.batch_shape)}; ask for advice "
-            "about each of its models."
-        )
-    if bounds is not None and is_ensemble(model):
-        raise BotorchPrefError(
-            "bounds are given for an ensemble of models, whose functions cannot be "
-            "followed uphill at once: leave bounds out, and give more candidates."
+            f"The model is a batch of shape {tuple(model.batch_shape)}; give each of "
+            "its models by itself."
         )
 
 

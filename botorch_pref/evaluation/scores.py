@@ -406,12 +406,10 @@ def positive_ratio(
     means = torch.cat([mean, -mean])
     deviations = torch.cat([deviation, deviation])
     positive = torch.cat([torch.ones_like(mean), torch.zeros_like(mean)])
-    row = torch.bucketize(means, mean_edges) - 1
-    column = torch.bucketize(deviations, deviation_edges) - 1
-    shape = len(mean_edges) - 1, len(deviation_edges) - 1
-    inside = (row >= 0) & (row < shape[0]) & (column >= 0) & (column < shape[1])
-    bins, empty = (row[inside], column[inside]), mean.new_zeros(shape)
-    wins = empty.index_put(bins, positive[inside], accumulate=True)
-    ones = torch.ones_like(positive[inside])
-    count = empty.index_put(bins, ones, accumulate=True)
+    both = torch.stack([means, deviations], dim=-1)
+    edges = [mean_edges.to(both), deviation_edges.to(both)]
+    wins, count = (
+        torch.histogramdd(both, edges, weight=weight).hist
+        for weight in (positive, None)
+    )
     return PositiveRatio(mean_edges, deviation_edges, wins / count, count.long())

@@ -14,6 +14,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import incumbent
+from botorch_pref.datasets.data import distinct_items, pairs_and_ties
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.models.answers import model_link
 from botorch_pref.posteriors.difference import difference_mixture
@@ -121,11 +122,8 @@ def fit_answers(
 ) -> Model | None:
     """Model of answered duels; None where none could be answered.
 
-    Args:
-        answers: Each duel, and whether its challenger won; None for a tie, or where a
-            point was not valid.
-        fit: See `run_duels`.
-        tried: Where points may fail, for each duel which of its two points are valid.
+    The answer is None for a tie, or where a point was not valid. Where points may fail,
+    ``tried`` has for each duel which of its two points are valid.
     """
     challengers = torch.stack([proposal.challenger for proposal, _ in answers])
     opponents = torch.stack([proposal.opponent for proposal, _ in answers])
@@ -134,14 +132,14 @@ def fit_answers(
     tied = torch.tensor([won is None for _, won in answers])
     pairs = torch.where(lost.unsqueeze(-1), index.flip(-1), index)
     if not tried:
-        return fit(points, split_ties(pairs, tied))  # type: ignore[call-arg]
+        return fit(points, pairs_and_ties(pairs, tied))  # type: ignore[call-arg]
     works = torch.stack(list(tried))
     answered = works.all(-1)
     if not answered.any():
         return None
     labels = torch.zeros(len(points), dtype=torch.bool)
     labels[index[works]] = True
-    comparisons = split_ties(pairs[answered], tied[answered])
+    comparisons = pairs_and_ties(pairs[answered], tied[answered])
     validity = Validity(torch.arange(len(points)), labels)
     return fit(points, comparisons, validity)  # type: ignore[call-arg]
 
@@ -153,20 +151,9 @@ def predict_win(model: Model, first: Tensor, second: Tensor) -> float:
         return float(model_link(model).win_probability(*mixture).mean())
 
 
-def split_ties(pairs: Tensor, tied: Tensor) -> Comparisons:
-    """Makes comparisons of `m x 2` pairs, winner first, of which some are ties."""
-    return Comparisons(
-        pairs=None if tied.all() else pairs[~tied],
-        ties=pairs[tied] if tied.any() else None,
-    )
-
-
 def index_pairs(winners: Tensor, losers: Tensor) -> tuple[Tensor, Tensor]:
     """Distinct points, `n x d`, and `m` pairs of them, winner first, as indices."""
-    points, inverse = torch.unique(
-        torch.cat([winners, losers]), dim=0, return_inverse=True
-    )
-    return points, inverse.reshape(2, -1).T.contiguous()
+    return distinct_items(torch.stack([winners, losers], dim=-2))
 
 
 MakeAcquisition = Callable[[Any, Tensor], AcquisitionFunction]
@@ -205,14 +192,11 @@ class ChosenDuels:
         point takes its place, and the proposal's source says so.
         """
         if model is None or number < self.num_random:
-            return Proposal(self._random_point(), self._random_point(), "random")
+            return Proposal(_random_point(self), _random_point(self), "random")
         challenger, opponent = self._choose(model)
         if torch.equal(challenger, opponent):
-            return Proposal(self._random_point(), opponent, "random")
+            return Proposal(_random_point(self), opponent, "random")
         return Proposal(challenger, opponent, self.acquisition)
-
-    def _random_point(self) -> Tensor:
-        return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
     def _choose(self, model: Model) -> tuple[Tensor, Tensor]:
         best = incumbent(model).reshape(1, -1)
@@ -250,10 +234,14 @@ class RandomChallengers:
 
     def __call__(self, number: int, model: Model | None) -> Proposal:
         """Proposes the next duel, see `ChosenDuels`."""
-        points = torch.rand(2, self.dim, generator=self.generator, dtype=torch.double)
+        first, second = _random_point(self), _random_point(self)
         if model is None or number < self.num_random:
-            return Proposal(points[0], points[1], "random")
-        return Proposal(points[0], incumbent(model).reshape(-1), "random")
+            return Proposal(first, second, "random")
+        return Proposal(first, incumbent(model).reshape(-1), "random")
+
+
+def _random_point(rule: ChosenDuels | RandomChallengers) -> Tensor:
+    return torch.rand(rule.dim, generator=rule.generator, dtype=torch.double)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation.duel_loop import Duel, Proposal
@@ -59,18 +60,10 @@ def settings_line(settings: RunSettings) -> str:
 
 def duel_line(logged: LoggedDuel) -> str:
     """The line of a duel; floats are written so that they read back exactly."""
-    duel = logged.duel
-    fields = {
-        "number": duel.number,
-        "source": duel.proposal.source,
-        "challenger": duel.proposal.challenger.tolist(),
-        "opponent": duel.proposal.opponent.tolist(),
-        "probability": duel.probability,
-        "challenger_won": duel.challenger_won,
-        "incumbent": duel.incumbent.tolist(),
-        "regret": logged.regret,
-    }
-    return json.dumps({"record": "duel", **fields})
+    of_proposal, of_duel = vars(logged.duel.proposal), vars(logged.duel)
+    fields = {"record": "duel", **of_proposal, **of_duel, "regret": logged.regret}
+    del fields["proposal"]
+    return json.dumps(fields, default=Tensor.tolist)
 
 
 def read_log(path: Path) -> tuple[RunSettings, list[LoggedDuel]]:
@@ -111,21 +104,20 @@ def _read(line: str, record: str, where: str, make: Callable[..., T]) -> T:
 
 
 def _logged_duel(
-    number: int,
-    source: str,
     challenger: list[float],
     opponent: list[float],
-    probability: float,
-    challenger_won: bool | None,
+    source: str,
     incumbent: list[float],
+    probability: float,
     regret: float,
+    **rest: Any,
 ) -> LoggedDuel:
     first, second, best = (
         torch.tensor(inputs, dtype=torch.double)
         for inputs in (challenger, opponent, incumbent)
     )
-    proposal = Proposal(first, second, source)
-    duel = Duel(number, proposal, float(probability), challenger_won, best)
+    proposal, chance = Proposal(first, second, source), float(probability)
+    duel = Duel(proposal=proposal, probability=chance, incumbent=best, **rest)
     return LoggedDuel(duel, float(regret))
 
 

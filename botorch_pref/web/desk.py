@@ -19,10 +19,7 @@ from botorch_pref.web.worker import ModelWorker
 
 
 class AnswerConflictError(ExperimentError):
-    """Answer to a question that has another one, or that is somebody else's.
-
-    Also the undoing of an answer that is not the last one any more.
-    """
+    """Answer to a question that has another answer or rater, or an undo too late."""
 
 
 # --- What the log says
@@ -197,11 +194,7 @@ class QuestionDesk:
             return 0.0 if since is None else time.monotonic() - since
 
     def answer(self, rater: str | None, index: Any, said: Mapping[str, Any]) -> None:
-        """Stores an answer, by keywords of ``tell``, once however often it arrives.
-
-        Raises:
-            AnswerConflictError: The question has another answer, or is another rater's.
-        """
+        """Stores an answer, by keywords of ``tell``, once however often it arrives."""
         place = self._place_of(rater, index)
         try:
             self._tell(rater, index, said)
@@ -229,11 +222,7 @@ class QuestionDesk:
             self._ask_ahead()
 
     def skip(self, rater: str | None, index: Any) -> None:
-        """Withdraws a question. Skipping it again changes nothing.
-
-        Raises:
-            AnswerConflictError: The question has an answer, or is another rater's.
-        """
+        """Withdraws a question. Skipping it again changes nothing."""
         place = self._place_of(rater, index)
         with self._changed:
             # A page that was open before a restart comes with its question first.
@@ -264,9 +253,6 @@ class QuestionDesk:
 
         With the number of that question, once however often the call arrives; by
         default it is the `last` one, which is another one when this is called again.
-
-        Raises:
-            AnswerConflictError: The rater has answered another question since.
         """
         with self._changed:
             place = self._place(rater)
@@ -353,10 +339,7 @@ class QuestionDesk:
     # These take the lock.
 
     def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
-        """The place of a rater who answers or skips a question that is no other's.
-
-        Raises where there is no such question, or this is no number of one.
-        """
+        """The place of a rater who answers or skips a question that is no other's."""
         self.experiment.question(index)
         with self._changed:
             place = self._place(rater)

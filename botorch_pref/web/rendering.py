@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import math
 import mimetypes
@@ -35,10 +34,9 @@ STATIC = Path(__file__).parent / "static"
 
 
 class AskError(ExperimentError):
-    """Error with a remedy for the page to offer.
+    """Error with a remedy for the page to offer, in its ``details``.
 
-    ``details`` tells it: ``question``, the number of the one that can be skipped, or
-    ``needs``, what it lacks.
+    They have ``question``, the number of one that can be skipped, or ``needs``.
     """
 
     def __init__(self, why: str, **details: Any) -> None:
@@ -111,7 +109,7 @@ def contents_of(value: Any) -> Contents:
     if isinstance(value, str):
         return (text_content(value),)
     if isinstance(value, bytes | bytearray):
-        return (Media(_type_of(bytes(value)), bytes(value)),)
+        return (_of_bytes(bytes(value)),)
     if isinstance(value, Path):
         return (_file(value),)
     if hasattr(value, "savefig"):
@@ -130,10 +128,10 @@ def _markup(html: Any) -> JSON:
     return {"type": "markup", "html": str(html)}
 
 
-def _type_of(data: bytes) -> str:
+def _of_bytes(data: bytes) -> Media:
     for beginning, start, mime in _BEGINNINGS:
-        if data[start : start + len(beginning)] == beginning:
-            return mime
+        if data.startswith(beginning, start):
+            return Media(mime, data)
     raise ExperimentError(
         f"show returned {len(data)} bytes that begin with {data[:8]!r}, which are no "
         "known type of picture, sound or film; return the pathlib.Path of a file with "
@@ -202,8 +200,8 @@ def number_tables(
         for parameter in space.parameters.values()
         if not isinstance(parameter, FixedParameter)
     ]
-    rows = zip(*columns, strict=True)
-    return [({"type": "table", "rows": list(row)},) for row in rows]
+    rows = map(list, zip(*columns, strict=True))
+    return [({"type": "table", "rows": row},) for row in rows]
 
 
 def _column(
@@ -234,10 +232,7 @@ def _column(
 
 
 def named_unit(name: str) -> tuple[str, str]:
-    """The name of a parameter without the unit at its end, and the unit.
-
-    Underscores stand for blanks.
-    """
+    """The name of a parameter, with blanks for underscores, and the unit at its end."""
     found = _UNIT.fullmatch(name)
     if found is None:
         return name.replace("_", " "), ""
@@ -250,20 +245,18 @@ def written(parameter: Parameter, value: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float) or not isinstance(parameter, RangeParameter):
         return str(value)
-    # On a log scale, as far as to the next value that is about e times as large.
-    width = value if parameter.log_scale else parameter.upper - parameter.lower
-    return f"{value:.{_decimals(width)}f}"
+    return f"{value:.{_decimals(parameter, value)}f}"
 
 
 def step(parameter: RangeParameter) -> float:
     """The last decimal of a real parameter's values as they are written."""
-    lower = parameter.lower
-    width = lower if parameter.log_scale else parameter.upper - lower
-    return float(10.0 ** -_decimals(width))
+    return float(10.0 ** -_decimals(parameter, parameter.lower))
 
 
-def _decimals(width: float) -> int:
-    """Decimals of numbers of which about `_STEPS` lie within a width."""
+def _decimals(parameter: RangeParameter, value: float) -> int:
+    """Decimals of numbers of which about `_STEPS` lie within a parameter's bounds."""
+    # On a log scale, as far as to the next value that is about e times as large.
+    width = value if parameter.log_scale else parameter.upper - parameter.lower
     return max(0, math.ceil(math.log10(_STEPS / width)) - 1)
 
 
@@ -334,8 +327,7 @@ class Presenter:
     ) -> list[Contents] | None:
         """Contents of each option; None if they are not made in so many seconds.
 
-        Raises where the user's function failed, or returned what cannot be shown; the
-        next call tries again.
+        Where the user's function failed, the next call tries again.
         """
         made = self.prepare(question)
         try:
@@ -355,13 +347,15 @@ class Presenter:
         contents = self.contents(question, patience)
         if contents is None:
             return None
+
+        def as_json(content: Content, option: int, part: int) -> JSON:
+            if not isinstance(content, Media):
+                return content
+            place = self._address(question.index, option, part, content)
+            return {"type": content.mime.partition("/")[0], "src": place}
+
         return [
-            [
-                self._media(question.index, option, part, content)
-                if isinstance(content, Media)
-                else content
-                for part, content in enumerate(parts)
-            ]
+            [as_json(content, option, part) for part, content in enumerate(parts)]
             for option, parts in enumerate(contents)
         ]
 
@@ -369,15 +363,8 @@ class Presenter:
         """Draws no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _media(self, index: int, option: int, part: int, media: Media) -> JSON:
-        place = self._address(index, option, part, media)
-        return {"type": media.mime.partition("/")[0], "src": place}
-
     def _forget(self) -> None:
-        """Forgets what was not asked for longest, but nothing that is in the making.
-
-        Calls that wait for that would have it drawn anew, over and over.
-        """
+        """Forgets the oldest contents, but none in the making, for which calls wait."""
         made = [index for index, one in self._kept.items() if one.done()]
         for index in made[: max(0, len(self._kept) - _KEPT)]:
             del self._kept[index]
@@ -401,27 +388,32 @@ class Presenter:
         return made
 
 
-def data_address(media: Media) -> str:
-    """Address that holds the bytes itself."""
-    data = media.data.read_bytes() if isinstance(media.data, Path) else media.data
-    return f"data:{media.mime};base64,{base64.b64encode(data).decode()}"
-
-
 # --- Designs of one's own
 
 
 def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
     """Fields of a search space, one for each parameter that can be chosen."""
-    return [_field(parameter, units) for parameter in _chosen(space)]
+    fields = []
+    for parameter in _chosen(space):
+        label, unit = named_unit(parameter.name)
+        field: JSON = {"name": parameter.name, "label": label}
+        field["unit"] = units.get(parameter.name, unit)
+        if isinstance(parameter, ChoiceParameter):
+            field |= {"type": "choice", "values": list(parameter.values)}
+        else:
+            whole = parameter.parameter_type is ParameterType.INT
+            field |= {"type": "number", "step": 1 if whole else step(parameter)}
+            field |= {"lower": parameter.lower, "upper": parameter.upper}
+            field["log"] = parameter.log_scale
+        fields.append(field)
+    return fields
 
 
 def check_designs(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
     """Checks designs that were entered, in the words of the form."""
     for design in designs:
         for parameter in _chosen(space):
-            if parameter.name not in design:
-                raise ExperimentError(f"Choose a value of {_label(parameter.name)}.")
-            _check_value(parameter, design[parameter.name])
+            _check_value(parameter, design)
         for constraint in space.parameter_constraints:
             _check_together(constraint, design)
     looks = {
@@ -443,30 +435,13 @@ def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
     ]
 
 
-def _label(name: str) -> str:
-    return named_unit(name)[0]
-
-
-def _field(
-    parameter: RangeParameter | ChoiceParameter, units: Mapping[str, str]
-) -> JSON:
-    label, unit = named_unit(parameter.name)
-    unit = units.get(parameter.name, unit)
-    field: JSON = {"name": parameter.name, "label": label, "unit": unit}
-    if isinstance(parameter, ChoiceParameter):
-        return field | {"type": "choice", "values": list(parameter.values)}
-    whole = parameter.parameter_type is ParameterType.INT
-    return field | {
-        "type": "number",
-        "lower": parameter.lower,
-        "upper": parameter.upper,
-        "step": 1 if whole else step(parameter),
-        "log": parameter.log_scale,
-    }
-
-
-def _check_value(parameter: RangeParameter | ChoiceParameter, value: Any) -> None:
-    label = _label(parameter.name)
+def _check_value(
+    parameter: RangeParameter | ChoiceParameter, design: Mapping[str, Any]
+) -> None:
+    label, _ = named_unit(parameter.name)
+    if parameter.name not in design:
+        raise ExperimentError(f"Choose a value of {label}.")
+    value = design[parameter.name]
     if isinstance(parameter, ChoiceParameter):
         if value not in parameter.values:
             allowed = " or ".join(written(parameter, one) for one in parameter.values)
@@ -492,7 +467,7 @@ def _check_together(constraint: ParameterConstraint, design: Mapping[str, Any]) 
     total = ""
     for name, weight in sorted(weights.items(), key=lambda one: (one[1] < 0, one[0])):
         times = "" if abs(weight) == 1.0 else f"{abs(weight):g} times "
-        total += (" - " if weight < 0 else " + ") + times + _label(name)
+        total += (" - " if weight < 0 else " + ") + times + named_unit(name)[0]
     limit = "" if constraint.is_equality else "at most "
     raise ExperimentError(
         f"These values do not go together: {total[1:].removeprefix('+ ')} has to be "
@@ -508,30 +483,33 @@ def offered_kinds(
 ) -> tuple[str, ...]:
     """Keywords of ``tell`` that the model takes of questions of so many options.
 
-    Raises where the model does not take one of those that are wanted (``kinds``), there
-    is no such kind, or none of them compares the options or judges each of them.
+    Of ``kinds``, where they are given: the model has to take each of them, and one has
+    to compare the options or judge each of them.
     """
     examples = _examples(size, experiment.num_levels)
-    refusals = {kind: _refusal(experiment, examples, kind, size) for kind in examples}
-    if kinds is None:
-        return tuple(kind for kind, refusal in refusals.items() if refusal is None)
     if isinstance(kinds, str):
         raise ExperimentError(f"kinds is {kinds!r}; give a list of kinds of answers.")
-    for kind in kinds:
-        if kind not in examples:
-            raise ExperimentError(
-                f"kinds names {kind!r}; of {size} options one can say "
-                f"{', '.join(examples)}."
-            )
-        if (refusal := refusals[kind]) is not None:
-            raise refusal
-    chosen = tuple(kind for kind in examples if kind in kinds)
-    if not set(chosen) - {"cannot_compare", "invalid"}:
+    if unknown := [kind for kind in kinds or () if kind not in examples]:
+        raise ExperimentError(
+            f"kinds names {unknown[0]!r}; of {size} options one can say "
+            f"{', '.join(examples)}."
+        )
+    chosen: list[str] = []
+    for kind, said in examples.items():
+        try:
+            answer = checked_answer(size, experiment.num_levels, **{kind: said})
+            check_taken(experiment.settings, answer, size, experiment.num_levels)
+        except ExperimentError:
+            if kind in (kinds or ()):
+                raise
+        else:
+            chosen += [kind] if kinds is None or kind in kinds else []
+    if kinds is not None and not set(chosen) - {"cannot_compare", "invalid"}:
         raise ExperimentError(
             f"kinds is {list(kinds)}, by which nothing can be preferred; add one of "
             f"{', '.join(examples)}."
         )
-    return chosen
+    return tuple(chosen)
 
 
 def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
@@ -541,16 +519,3 @@ def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
     levels = {} if num_levels is None else {"levels": [0] * size}
     judged = {"invalid": [0], "ratings": [0.5] * size} | levels
     return {**compared, "cannot_compare": True, **judged}
-
-
-def _refusal(
-    experiment: PreferenceExperiment, examples: Mapping[str, Any], kind: str, size: int
-) -> ExperimentError | None:
-    """Refusal of a kind of answer by the model; None if it takes it."""
-    levels = experiment.num_levels
-    try:
-        answer = checked_answer(size, levels, **{kind: examples[kind]})
-        check_taken(experiment.settings, answer, size, levels)
-    except ExperimentError as error:
-        return error
-    return None

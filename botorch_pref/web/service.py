@@ -72,17 +72,16 @@ def given_rater(given: Mapping[str, Any]) -> str | None:
     rater = given.get("rater")
     if rater is None:
         return None
-    wrong = None
     if not isinstance(rater, str):
         wrong = "is no text; enter a name."
     elif len(rater) > _LONGEST_NAME:
         wrong = f"has more than {_LONGEST_NAME} characters; enter a shorter one."
     elif any(unicodedata.category(character) in _NO_NAME for character in rater):
         wrong = "has characters that cannot be printed; enter it without them."
-    if wrong is not None:
-        raise AskError(f"The rater's name {wrong}", needs="name")
-    # Phones differ in how they write an accent, and names in their blanks.
-    return " ".join(unicodedata.normalize("NFC", rater).split()) or None
+    else:
+        # Phones differ in how they write an accent, and names in their blanks.
+        return " ".join(unicodedata.normalize("NFC", rater).split()) or None
+    raise AskError(f"The rater's name {wrong}", needs="name")
 
 
 def given_patience(given: Mapping[str, Any]) -> float:
@@ -117,14 +116,12 @@ def given_keywords(given: Mapping[str, Any]) -> JSON:
 def given_options(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Designs of a person's own."""
     options = given.get("options")
-    if not isinstance(options, list) or not all(
-        isinstance(option, Mapping) for option in options
-    ):
-        raise ExperimentError(
-            "options is no list of designs; give two or more, each the values of its "
-            "parameters by name."
-        )
-    return options
+    if isinstance(options, list) and all(isinstance(one, Mapping) for one in options):
+        return options
+    raise ExperimentError(
+        "options is no list of designs; give two or more, each the values of its "
+        "parameters by name."
+    )
 
 
 # --- The service
@@ -135,12 +132,6 @@ WRITES = ("answer", "skip", "undo", "own", "claim")
 
 _AT_ONCE = 0.05
 """Seconds for which a call waits for what is drawn, even where it waits for nothing."""
-
-
-def _page_size(experiment: PreferenceExperiment, kinds: Collection[str] | None) -> int:
-    """Options of a question: the usual number, or 2 where no wanted kind is of more."""
-    of_many = kinds is None or {"best", "ranking"} & set(kinds)
-    return experiment.default_size if of_many else 2
 
 
 class PreferenceService:
@@ -160,7 +151,10 @@ class PreferenceService:
         size: int | None = None,
         apart: bool = True,
     ) -> None:
-        size = _page_size(experiment, kinds) if size is None else size
+        if size is None:
+            # The usual number, or 2 where no wanted kind is of more.
+            of_many = kinds is None or {"best", "ranking"} & set(kinds)
+            size = experiment.default_size if of_many else 2
         size = given_integer("size", size, 2, MOST_OPTIONS)
         space = experiment.experiment.search_space
         units = show.units if isinstance(show, NumberTable) else {}

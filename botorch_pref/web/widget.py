@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -10,14 +12,7 @@ import traitlets
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.rendering import (
-    STATIC,
-    AskError,
-    Media,
-    NumberTable,
-    Show,
-    data_address,
-)
+from botorch_pref.web.rendering import STATIC, AskError, Media, NumberTable, Show
 from botorch_pref.web.service import READS, WRITES, PreferenceService
 
 
@@ -44,7 +39,7 @@ class QuestionWidget(anywidget.AnyWidget):
         size: int | None = None,
     ) -> None:
         service = PreferenceService(
-            experiment, _address, show=show, size=size, apart=False
+            experiment, data_address, show=show, size=size, apart=False
         )
         super().__init__(name=service.name)
         self._service = service
@@ -82,5 +77,7 @@ class QuestionWidget(anywidget.AnyWidget):
             self.send(reply)
 
 
-def _address(index: int, option: int, part: int, media: Media) -> str:
-    return data_address(media)
+def data_address(index: int, option: int, part: int, media: Media) -> str:
+    """Address that holds the bytes themselves."""
+    data = media.data.read_bytes() if isinstance(media.data, Path) else media.data
+    return f"data:{media.mime};base64,{base64.b64encode(data).decode()}"

@@ -17,7 +17,6 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from ax.core.experiment import Experiment
-from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.generation.asking import chosen_question
@@ -26,7 +25,6 @@ from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.naming import acquisition_classes, model_classes
 from botorch_pref.ax.projection import standing_answers
 from botorch_pref.ax.report import preference_report
-from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
 T = TypeVar("T")
@@ -40,28 +38,20 @@ LOGGER = logging.getLogger("botorch_pref.web")
 
 
 def findings_of(state: bytes) -> JSON:
-    """Findings from the `packed_state` of an experiment, see `experiment_findings`."""
-    return experiment_findings(*pickle.loads(state))
-
-
-def experiment_findings(experiment: Experiment, settings: Settings) -> JSON:
     """The report of an experiment with one answer at least, and its duels, as JSON."""
+    experiment, settings = pickle.loads(state)
     report = preference_report(experiment, settings)
-    summary = report.summary["value"]
+    options = report.options.to_dict(orient="index")
     space = experiment.search_space
     return {
-        "summary": [[str(name), _plain(value)] for name, value in summary.items()],
-        "options": _rows(report.options),
+        "summary": [[str(k), _plain(v)] for k, v in report.summary["value"].items()],
+        "options": [
+            {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
+            for name, row in options.items()
+        ],
         "parameters": [name for name in space.parameters if name in report.options],
         "duels": _duels(experiment),
     }
-
-
-def _rows(table: DataFrame) -> list[JSON]:
-    return [
-        {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
-        for name, row in table.to_dict(orient="index").items()
-    ]
 
 
 def _plain(value: Any) -> Any:
@@ -142,14 +132,10 @@ class ModelProcess:
         self._turn = Lock()
 
     def run(self, notes: list[str], job: Callable[..., T], *args: Any) -> T:
-        """The result of a function of a module that can be imported there.
+        """The result of a function that can be imported there; notes its warnings.
 
-        Its warnings are added to the notes.
-
-        Raises:
-            BotorchPrefError: Of the job.
-            RuntimeError: Anything else that the job raised, with its traceback.
-            EOFError: The process has ended.
+        Raises `BotorchPrefError` as the job does, `RuntimeError` with the traceback for
+        any other error, and `EOFError` if the process has ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -263,11 +249,9 @@ class ModelWorker:
         self._findings_turn = Lock()
         self._found: tuple[str, JSON] | None = None
         settings = experiment.settings
-        classes = (
-            model_classes()[settings.model],
-            acquisition_classes()[settings.acquisition],
-        )
-        modules = [one.__module__.partition(".")[0] for one in classes]
+        model = model_classes()[settings.model]
+        acquisition = acquisition_classes()[settings.acquisition]
+        modules = [one.__module__.partition(".")[0] for one in (model, acquisition)]
         self._can_move = apart and modules == [_PACKAGE, _PACKAGE]
 
     def prepare(self, num_raters: int) -> None:
@@ -323,9 +307,7 @@ class ModelWorker:
     def run_in_process(self, job: Callable[..., T], *args: Any) -> T:
         """The result of a job on the experiment's state, in the other process.
 
-        Raises:
-            BotorchPrefError: Of the job.
-            EOFError: There can be no other process.
+        Raises `EOFError` where there can be no such process.
         """
         while (process := self.start()) is not None:
             notes: list[str] = []
@@ -354,13 +336,10 @@ class ModelWorker:
             self._note(notes)
 
     def _new_findings(self) -> JSON:
-        experiment = self.experiment
-        if experiment.num_answers:
+        if self.experiment.num_answers:
             with suppress(EOFError):
                 return self.run_in_process(findings_of)
-        return self.run_here(
-            lambda: experiment_findings(experiment.experiment, experiment.settings)
-        )
+        return self.run_here(lambda: findings_of(packed_state(self.experiment)))
 
     def _replace(self, process: ModelProcess) -> None:
         """Lets the next `start` replace a process that has ended, if there were few.

@@ -42,237 +42,85 @@ class Only:
         return {self.name: table[self.name]}
 
 
-# What shrinks each script: constants of its modules, and its arguments.
-TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "ax_ask_time": (
-        {
-            "ax_ask_time.TO_REACH": {2: 1.0},
-            "ax_ask_time.SEEDS": (0,),
-            "ax_ask_time.CONSTRAINTS": Only("none"),
-        },
-        [],
+def tiny(*arguments: str, **constants: Any) -> tuple[dict[str, Any], list[str]]:
+    """What shrinks a script: constants, of another module as NAME__CONSTANT."""
+    return constants, [part for one in arguments for part in one.split()]
+
+
+FEW_DRAWS = {"reference_posterior__EFFECTIVE_DRAWS": 50}
+FEW_ANSWERS = {"many_comparisons__ITEMS": 6, "many_comparisons__ANSWERS": 20}
+TINY = {
+    "ax_ask_time": tiny(TO_REACH={2: 1.0}, SEEDS=(0,), CONSTRAINTS=Only("none")),
+    "accuracy_audit": tiny(
+        "--out {folder}",
+        **{"SIZES": (3,), "NOISES": (0.25,), **FEW_DRAWS},
+        **{"IMPORTANCE_DRAWS": 2000, "RESAMPLED": 2000},
     ),
-    "accuracy_audit": (
-        {
-            "accuracy_audit.SIZES": (3,),
-            "accuracy_audit.NOISES": (0.25,),
-            "accuracy_audit.IMPORTANCE_DRAWS": 2000,
-            "accuracy_audit.RESAMPLED": 2000,
-            "reference_posterior.EFFECTIVE_DRAWS": 50,
-        },
-        ["--out", "{folder}"],
+    "ask_time": tiny(TO_REACH={("ep", 6): 1.0}, TODAYS_BEST={6: "-"}, SEEDS=(0,)),
+    "condition_time": tiny(SIZES=(4,), REPEATS=1),
+    "conditioned_gradients": tiny(ANSWERS=3, DRAWS=(64,), TRUE_DRAWS=800, SEEDS=(0,)),
+    "ep_solve": tiny(
+        STORED_PEER_SECONDS={8: 0.1},
+        **{"ACCURACY_SIZE": 6, "LARGE": 12, "REPEATS": 1, "PEER_SWEEPS": 1},
+        **{"NOISES": Only("low"), **FEW_DRAWS},
     ),
-    "ask_time": (
-        {
-            "ask_time.TO_REACH": {("ep", 6): 1.0},
-            "ask_time.TODAYS_BEST": {6: "-"},
-            "ask_time.SEEDS": (0,),
-        },
-        [],
+    "evidence_accuracy": tiny(
+        **{"SIZES": (5,), "TILTING_DRAWS": 200},
+        **{"GRADIENT_SIZES": (4,), "GRADIENT_SEEDS": 2},
     ),
-    "condition_time": (
-        {
-            "condition_time.SIZES": (4,),
-            "condition_time.REPEATS": 1,
-        },
-        [],
+    "fit_entropy_gaussians": tiny("--terms 2", ROUNDS=2, FIT_POINTS=201),
+    "fit_time": tiny(SIZES=(5,), SEEDS=(0,), NOISES=Only("low")),
+    "fully_bayesian": tiny(
+        "--seeds 1",
+        **{"SIZES": (4,), "NOISES": Only("low"), "FITS": Only("averaged")},
+        **{"WARMUP": 1, "STEPS": 2, "THINNING": 1},
     ),
-    "conditioned_gradients": (
-        {
-            "conditioned_gradients.ANSWERS": 3,
-            "conditioned_gradients.DRAWS": (64,),
-            "conditioned_gradients.TRUE_DRAWS": 800,
-            "conditioned_gradients.SEEDS": (0,),
-        },
-        [],
+    "held_out_feedback": tiny(
+        "--only car --sushi {folder} --bigrams {folder}",
+        **{"held_out_choices__CAR_PEOPLE": 12, "held_out_choices__CAR_LEARN": 3},
+        **{"held_out_choices__CAR_FOLDS": 2, "held_out_rankings__FOLDS": 2},
+        **{"held_out_rankings__PEOPLE": 9, "held_out_rankings__LEARN": 3},
+        **{"held_out_strengths__LEARN": 6, "held_out_strengths__FOLDS": 2},
     ),
-    "ep_solve": (
-        {
-            "ep_solve.STORED_PEER_SECONDS": {8: 0.1},
-            "ep_solve.ACCURACY_SIZE": 6,
-            "ep_solve.LARGE": 12,
-            "ep_solve.REPEATS": 1,
-            "ep_solve.NOISES": Only("low"),
-            "ep_solve.PEER_SWEEPS": 1,
-            "reference_posterior.EFFECTIVE_DRAWS": 50,
-        },
-        [],
+    "improvement_tail": tiny(ANSWERS={"sixhumpcamel": 6}, CHALLENGERS=16),
+    "leaderboards": tiny("--leagues 2", ITEMS=4, RESAMPLES=20),
+    "many_comparisons": tiny(ITEMS=6, ANSWERS=20, FEW=5, REPEATS=1),
+    "many_sets": tiny(ITEMS=6, LENGTH=3, COUNTS=(5,), **FEW_ANSWERS),
+    "exact_ratings": tiny("ratings", POINTS=5, STARTS=1, SCALES=(10,)),
+    "rounding": tiny(RATIOS={torch.float64: (10.0,)}, SEEDS=(1,)),
+    "noise_identification": tiny(
+        **{"POINTS": 6, "DUELS": 12, "LABELS": 4},
+        GRID=torch.tensor([0.1, 0.5, 3.0]).double(),
     ),
-    "evidence_accuracy": (
-        {
-            "evidence_accuracy.SIZES": (5,),
-            "evidence_accuracy.TILTING_DRAWS": 200,
-            "evidence_accuracy.GRADIENT_SIZES": (4,),
-            "evidence_accuracy.GRADIENT_SEEDS": 2,
-        },
-        [],
+    "page_load": tiny("--raters 1 --seconds 1"),
+    "plackett_luce_bias": tiny(
+        RANKINGS=12, ITEMS=12, LENGTHS=(3,), DRAWS=256, DATA_SETS=3
     ),
-    "fit_entropy_gaussians": (
-        {"fit_entropy_gaussians.ROUNDS": 2, "fit_entropy_gaussians.FIT_POINTS": 201},
-        ["--terms", "2"],
+    "plackett_luce_regression": tiny(ITEMS=12, FEATURES=3, SETS=15),
+    "posterior_accuracy": tiny(SIZES=(5,), SKEW_SIZE=5, DRAWS=64, **FEW_DRAWS),
+    "posterior_time": tiny(SIZES=(5,), PAIRWISE_GP_SIZES=(5,), BATCH=2, REPEATS=1),
+    "ranking_protocol": tiny(
+        "--repetitions 2 --sushi {folder} --shuffle 3",
+        ETAS=torch.tensor([0.5, 2.0]).double(),
+        # By samples few sets are left of many.
+        load_car=First(1500),
     ),
-    "fit_time": (
-        {
-            "fit_time.SIZES": (5,),
-            "fit_time.SEEDS": (0,),
-            "fit_time.NOISES": Only("low"),
-        },
-        [],
+    "raters": tiny("{folder} --folds 2", FEW=(2,)),
+    "questions_at_once": tiny(
+        "--starts 1",
+        **{"NOISES": (1.0,), "AT_ONCE": 2, "RULES": Only("EUBO, pairs")},
+        **{"NUM_RESTARTS": 1, "RAW_SAMPLES": 4},
     ),
-    "fully_bayesian": (
-        {
-            "fully_bayesian.SIZES": (4,),
-            "fully_bayesian.NOISES": Only("low"),
-            "fully_bayesian.FITS": Only("averaged"),
-            "fully_bayesian.WARMUP": 1,
-            "fully_bayesian.STEPS": 2,
-            "fully_bayesian.THINNING": 1,
-        },
-        ["--seeds", "1"],
+    "stopping_errors": tiny(
+        "--starts 2 --setting sixhumpcamel-narrow:0.2 --duels 4 --every 2",
+        "--record {folder}/advices.csv",
+        NUM_RANDOM=2,
     ),
-    "held_out_feedback": (
-        {
-            "held_out_choices.CAR_PEOPLE": 12,
-            "held_out_choices.CAR_LEARN": 3,
-            "held_out_choices.CAR_FOLDS": 2,
-            "held_out_rankings.FOLDS": 2,
-            "held_out_rankings.PEOPLE": 9,
-            "held_out_rankings.LEARN": 3,
-            "held_out_strengths.LEARN": 6,
-            "held_out_strengths.FOLDS": 2,
-        },
-        ["--only", "car", "--sushi", "{folder}", "--bigrams", "{folder}"],
-    ),
-    "improvement_tail": (
-        {
-            "improvement_tail.ANSWERS": {"sixhumpcamel": 6},
-            "improvement_tail.CHALLENGERS": 16,
-        },
-        [],
-    ),
-    "leaderboards": (
-        {"leaderboards.ITEMS": 4, "leaderboards.RESAMPLES": 20},
-        ["--leagues", "2"],
-    ),
-    "many_comparisons": (
-        {
-            "many_comparisons.ITEMS": 6,
-            "many_comparisons.ANSWERS": 20,
-            "many_comparisons.FEW": 5,
-            "many_comparisons.REPEATS": 1,
-        },
-        [],
-    ),
-    "many_sets": (
-        {
-            "many_comparisons.ITEMS": 6,
-            "many_comparisons.ANSWERS": 20,
-            "many_sets.ITEMS": 6,
-            "many_sets.LENGTH": 3,
-            "many_sets.COUNTS": (5,),
-        },
-        [],
-    ),
-    "exact_ratings": (
-        {
-            "exact_ratings.POINTS": 5,
-            "exact_ratings.STARTS": 1,
-            "exact_ratings.SCALES": (10,),
-        },
-        ["ratings"],
-    ),
-    "rounding": (
-        {"rounding.RATIOS": {torch.float64: (10.0,)}, "rounding.SEEDS": (1,)},
-        [],
-    ),
-    "noise_identification": (
-        {
-            "noise_identification.POINTS": 6,
-            "noise_identification.DUELS": 12,
-            "noise_identification.LABELS": 4,
-            "noise_identification.GRID": torch.tensor([0.1, 0.5, 3.0]).double(),
-        },
-        [],
-    ),
-    "page_load": ({}, ["--raters", "1", "--seconds", "1"]),
-    "plackett_luce_bias": (
-        {
-            "plackett_luce_bias.RANKINGS": 12,
-            "plackett_luce_bias.ITEMS": 12,
-            "plackett_luce_bias.LENGTHS": (3,),
-            "plackett_luce_bias.DRAWS": 256,
-            "plackett_luce_bias.DATA_SETS": 3,
-        },
-        [],
-    ),
-    "plackett_luce_regression": (
-        {
-            "plackett_luce_regression.ITEMS": 12,
-            "plackett_luce_regression.FEATURES": 3,
-            "plackett_luce_regression.SETS": 15,
-        },
-        [],
-    ),
-    "posterior_accuracy": (
-        {
-            "posterior_accuracy.SIZES": (5,),
-            "posterior_accuracy.SKEW_SIZE": 5,
-            "posterior_accuracy.DRAWS": 64,
-            "reference_posterior.EFFECTIVE_DRAWS": 50,
-        },
-        [],
-    ),
-    "posterior_time": (
-        {
-            "posterior_time.SIZES": (5,),
-            "posterior_time.PAIRWISE_GP_SIZES": (5,),
-            "posterior_time.BATCH": 2,
-            "posterior_time.REPEATS": 1,
-        },
-        [],
-    ),
-    "ranking_protocol": (
-        {
-            "ranking_protocol.ETAS": torch.tensor([0.5, 2.0]).double(),
-            # By samples few sets are left of many.
-            "ranking_protocol.load_car": First(1500),
-        },
-        ["--repetitions", "2", "--sushi", "{folder}", "--shuffle", "3"],
-    ),
-    "raters": ({"raters.FEW": (2,)}, ["{folder}", "--folds", "2"]),
-    "questions_at_once": (
-        {
-            "questions_at_once.NOISES": (1.0,),
-            "questions_at_once.AT_ONCE": 2,
-            "questions_at_once.NUM_RESTARTS": 1,
-            "questions_at_once.RAW_SAMPLES": 4,
-            "questions_at_once.RULES": Only("EUBO, pairs"),
-        },
-        ["--starts", "1"],
-    ),
-    "stopping_errors": (
-        {"stopping_errors.NUM_RANDOM": 2},
-        [
-            *("--starts", "2", "--setting", "sixhumpcamel-narrow:0.2"),
-            *("--duels", "4", "--every", "2"),
-            *("--record", "{folder}/advices.csv"),
-        ],
-    ),
-    "skewgp_figure_4": (
-        {"skewgp_figure_4.ROUNDS": 2, "skewgp_figure_4.GRID": 21},
-        ["--out", "{folder}"],
-    ),
-    "store_growth": ({"store_growth.NUM_ANSWERS": 20, "store_growth.REPEATS": 2}, []),
-    "sampler_efficiency": (
-        {
-            "sampler_efficiency.SIZES": (4,),
-            "sampler_efficiency.NUM_DRAWS": 64,
-            "sampler_efficiency.REPEATS": 1,
-            "sampler_efficiency.GIBBS": (2, 10, (2,)),
-            "sampler_efficiency.HAMILTONIAN": (2, 10, (2,)),
-            "sampler_efficiency.BOTORCH": (2, 10, (2,)),
-        },
-        [],
+    "skewgp_figure_4": tiny("--out {folder}", ROUNDS=2, GRID=21),
+    "store_growth": tiny(NUM_ANSWERS=20, REPEATS=2),
+    "sampler_efficiency": tiny(
+        **{"SIZES": (4,), "NUM_DRAWS": 64, "REPEATS": 1},
+        **dict.fromkeys(("GIBBS", "HAMILTONIAN", "BOTORCH"), (2, 10, (2,))),
     ),
 }
 ELSEWHERE = {"botorch_suite", "truth"}
@@ -372,7 +220,8 @@ def test_a_script_prints_its_tables(
         pytest.importorskip("starlette", reason="the page is not installed")
     constants, arguments = TINY[name]
     for constant, value in constants.items():
-        module, _, attribute = constant.partition(".")
+        module, _, attribute = constant.rpartition("__")
+        module = module or name
         if isinstance(value, First | Only):
             value = value.of(getattr(load(module), attribute))
         monkeypatch.setattr(load(module), attribute, value)

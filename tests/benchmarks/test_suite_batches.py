@@ -66,6 +66,7 @@ def learned(rule: Rule, told: Tensor) -> BatchPlayer:
     return player
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "setting"),
     [
@@ -86,6 +87,7 @@ def test_runs_of_a_batch_are_those_of_the_serial_loop(
         )
 
 
+@pytest.mark.slow
 def test_a_batch_asks_what_the_serial_loop_would_ask() -> None:
     """Of the same answers: as good a challenger by the library's own functions."""
     told = told_so_far(2, 3, 8)
@@ -121,6 +123,7 @@ def test_who_explores_is_drawn_for_each_run() -> None:
     assert abs(int(value.explores.sum()) - 40 / 3) < 3 * math.sqrt(40 * 2 / 9)
 
 
+@pytest.mark.slow
 def test_near_copies_cost_a_run_what_its_own_values_spread() -> None:
     told = told_so_far(2, 2, 5)
     together = learned(Rule("ep", "eiig"), told)
@@ -131,6 +134,7 @@ def test_near_copies_cost_a_run_what_its_own_values_spread() -> None:
         torch.testing.assert_close(value.weight[run], own.weight[0], rtol=1e-2, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acquisition", sorted(WAYS_OF_BATCHES))
 def test_every_rule_asks_of_three_distinct_options(
     acquisition: str, monkeypatch: pytest.MonkeyPatch

@@ -88,6 +88,9 @@ class Visitor:
         self.driver = driver
         # Of the application, where a test serves one.
         self.address = ""
+        self.resize(width, height)
+
+    def resize(self, width: int, height: int) -> None:
         phone = width < 600
         size = {"width": width, "height": height}
         kind = {"deviceScaleFactor": 1, "mobile": phone}

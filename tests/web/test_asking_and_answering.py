@@ -290,6 +290,11 @@ def test_an_undo_of_what_is_not_the_last_is_refused(page: Page) -> None:
     for rater in (None, "bob"):
         assert "no answer of yours" in page.post("undo", 400, rater=rater)["error"]
     assert page.happened == ["told", "told"]
+    # Once it is undone, the question is hers again, and not that of who asks next.
+    page.post("undo", question=last, rater="ann")
+    page.post("undo", 409, question=last, rater="bob")
+    assert page.ask("bob")["question"] != last
+    assert page.happened == ["told", "told", "undone"]
 
 
 # --- Designs of one's own

@@ -403,37 +403,41 @@ COVERED = """
 """What lies over something that can be operated."""
 
 
-@pytest.mark.parametrize(
-    "size", [(390, 844), (360, 640), (768, 1024), (1440, 900)], ids=str
-)
-def test_nothing_lies_over_a_button(visit: Open, size: tuple[int, int]) -> None:
+def test_nothing_lies_over_a_button(visit: Open) -> None:
     # Options that are higher than the window.
-    one = visit(window=size, show=lambda option: "leaf\n" * 50)
-    for text in ("A is better", "No difference", "Skip"):
-        one.answer(text)
-        assert ("Skipped" if text == "Skip" else "Saved") in one.text()
-        assert one.driver.execute_script(COVERED) == []
-        assert one.fits()
-    one.leave(lambda: one.click("Undo"))
-    assert "Undone" in one.text()
-    assert one.driver.execute_script(COVERED) == []
+    one = visit(show=lambda option: "leaf\n" * 50)
+    for size in (PHONE, (360, 640), (768, 1024), (1440, 900)):
+        one.resize(*size)
+        for text in ("A is better", "No difference", "Skip"):
+            one.answer(text)
+            assert ("Skipped" if text == "Skip" else "Saved") in one.text()
+            assert one.driver.execute_script(COVERED) == [], size
+            assert one.fits(), size
+        one.leave(lambda: one.click("Undo"))
+        assert "Undone" in one.text()
+        assert one.driver.execute_script(COVERED) == [], size
 
 
-def test_the_way_back_from_the_findings_is_not_cut_off(visit: Open) -> None:
+def test_taps_answer_one_question_and_beside_the_menu_none(
+    visit: Open, place: Path
+) -> None:
     one = visit(window=(360, 640))
+    one.click("Menu")
+    one.click("A is better")
+    assert not one.all(".bp-menu")[0].is_displayed()
+    assert kept(place) == []
+    one.answer("B is better")
+    assert [said for _, _, said in kept(place)] == [{"winner": 1}]
+    for _ in range(3):
+        # The second tap comes as soon as another question is there.
+        one.leave(lambda: one.driver.execute_script(DOUBLE_TAP))
+    assert [kind for kind, *_ in kept(place)] == ["told"] * 4
+    # The way back from the findings is not cut off.
     one.driver.get(f"{one.address}/report")
     (back,) = until(lambda: one.all("a.bp-chip"))
     widths = "return [arguments[0].scrollWidth, arguments[0].clientWidth]"
     needed, given = one.driver.execute_script(widths, back)
     assert needed <= given
-
-
-def test_a_double_tap_answers_one_question(visit: Open, place: Path) -> None:
-    one = visit()
-    for _ in range(3):
-        # The second tap comes as soon as another question is there.
-        one.leave(lambda: one.driver.execute_script(DOUBLE_TAP))
-    assert [kind for kind, *_ in kept(place)] == ["told"] * 3
 
 
 DOUBLE_TAP = """
@@ -447,16 +451,6 @@ DOUBLE_TAP = """
     }).observe(document.querySelector("main"), { childList: true });
     tap();
 """
-
-
-def test_a_tap_beside_the_menu_answers_nothing(visit: Open, place: Path) -> None:
-    one = visit()
-    one.click("Menu")
-    one.click("A is better")
-    assert not one.all(".bp-menu")[0].is_displayed()
-    assert kept(place) == []
-    one.answer("B is better")
-    assert [said for _, _, said in kept(place)] == [{"winner": 1}]
 
 
 def test_a_design_of_ones_own_opens_as_one_that_can_be_compared(

@@ -110,7 +110,9 @@ def test_findings_of_the_same_answers_are_computed_once(
 
 @pytest.mark.slow
 def test_a_process_chooses_finds_refuses_and_is_started_again(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     experiment = create(tmp_path / "tea.db", initial=7)
     worker = ModelWorker(experiment, 2)
@@ -143,6 +145,8 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
     assert notes == ["UserWarning: did not converge"]
     question = worker.ask("bob", num_raters=2)
     assert experiment.pending[-1] == question
+    # To start another one as well would take seconds more.
+    of_processes(monkeypatch, Dying(works=True))
     process._process.send_signal(signal.SIGKILL)
     process._process.wait()
     assert worker.ask("bob", num_raters=2) == experiment.pending[-1]

@@ -1,7 +1,9 @@
-"""The command that serves, up to where it serves."""
+"""The command that serves, up to where it serves, and the code of its pages."""
 
 import os
+import re
 import runpy
+import shlex
 import signal
 import socket
 import stat
@@ -19,6 +21,7 @@ from starlette.testclient import TestClient
 from tea import create, stored
 
 from botorch_pref.__main__ import main
+from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.commands.page_server import given_parameter
 from botorch_pref.web.worker import LOGGER
 
@@ -234,17 +237,24 @@ def address(capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_users_function_shows_options(
     tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create(tmp_path / "tea.db")
     (tmp_path / "teahouse.py").write_text("def draw(option):\n    return 'a cup'\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    more = ("--show", "teahouse:draw", "--kinds", "winner,tie")
-    assert serve(tmp_path / "tea.db", *more) == 0
-    token = (tmp_path / "tea.db.token").read_text()
-    with TestClient(served[0], "http://localhost") as client:
-        question = client.get("/api/question", params={"token": token}).json()
-    assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * 2
-    assert question["kinds"] == ["winner", "tie"]
+    # The number of options follows from the kinds where it is not given.
+    for kinds, size, given in (
+        ("winner,tie", 2, []),
+        ("best,ranking", 4, []),
+        ("best,ranking", 3, ["--size", "3"]),
+    ):
+        place = tmp_path / f"{size}.db"
+        create(place)
+        more = ["--show", "teahouse:draw", "--kinds", kinds, *given]
+        assert serve(place, *more) == 0
+        token = Path(f"{place}.token").read_text(encoding="utf-8")
+        with TestClient(served.pop(), "http://localhost") as client:
+            question = client.get("/api/question", params={"token": token}).json()
+        assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * size
+        assert question["kinds"] == kinds.split(",")
 
 
 WRONG = [
@@ -301,25 +311,40 @@ def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
     assert small.bounds == (1e-4, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("given", "size"),
-    [
-        ([], 4),
-        (["--size", "2"], 2),
-        (["--size", "3"], 3),
-        (["--kinds", "winner,tie"], 2),
-        (["--parameter=cups=1:7"], 2),
-        (["--parameter=cups=1:8"], 4),
-    ],
-)
-def test_four_options_are_shown_where_that_can_be(
-    tmp_path: Path, served: list[Any], given: list[str], size: int
+ROOT = Path(__file__).parents[2]
+
+
+def serve_commands(name: str) -> list[list[str]]:
+    """The arguments of each command that serves and makes an experiment."""
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    found = re.findall(r"python -m botorch_pref (serve .*--parameter.*)", text)
+    return [shlex.split(line) for line in found]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/web.md"])
+def test_the_command_serves_a_new_experiment(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "tea.db"
-    if not given[:1] or not given[0].startswith("--parameter"):
-        create(place)
-    assert serve(place, *given) == 0
-    token = Path(f"{place}.token").read_text(encoding="utf-8")
-    with TestClient(served[0], "http://localhost") as client:
-        asked = client.get("/api/question", params={"token": token}).json()
-    assert len(asked["options"]) == size
+    monkeypatch.chdir(tmp_path)
+
+    def run(server: uvicorn.Server, sockets: list[Any]) -> None:
+        for one in sockets:
+            one.close()
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    (arguments,) = serve_commands(name)
+    assert main([*arguments, "--port", "0"]) == 0
+    experiment = PreferenceExperiment.resume("espresso", storage="espresso.db")
+    names = [*experiment.experiment.search_space.parameters]
+    assert names == ["dose (g)", "shots", "bean"]
+
+
+def test_the_code_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/web.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M))
+    found: dict[str, Any] = {}
+    exec(code + "\nshown = show({'x': 0.5})", found)
+    assert [type(one).__name__ for one in found["shown"]] == ["Figure", "str", "Markup"]
