@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import Kernel, LinearKernel, ProductKernel
+from gpytorch.priors import GammaPrior
 from torch import Tensor
 
 from botorch_pref.datasets.tables import (
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 4000
 """Items, or pairs of an item and a group, that the exact model holds in minutes."""
+
+MOST_COUNTED = 2**53
+"""Double precision, in which counts are multiplied, has no larger whole numbers."""
 
 Z = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""
@@ -155,7 +159,7 @@ def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
     if any(bad):
         answers[BOTH_BAD] = bad
     if COUNT in table.header:
-        answers[COUNT] = table.integers(COUNT, 1)
+        answers[COUNT] = table.integers(COUNT, 1, MOST_COUNTED)
     if by is not None:
         answers[RATER] = table.texts(by)
     return answers
@@ -238,11 +242,12 @@ def rank_items(
     r"""Fits one model to all answers and ranks the items by it.
 
     Items without features have independent utilities of one variance, which the
-    evidence chooses. With features, the default kernel of the models. With groups in
-    the column ``rater``, the kernel times :class:`.AgreementKernel`: what all groups
-    share, and something of each group's own. Answers are Thurstone's
-    (:class:`.PairwiseProbitLikelihood` of noise 1 an item), with one tie threshold. The
-    scales are those of Laplace's evidence, the posterior is that of EP.
+    evidence chooses under the models' prior. With features, the default kernel of the
+    models. With groups in the column ``rater``, the kernel times
+    :class:`.AgreementKernel`: what all groups share, and something of each group's own.
+    Answers are Thurstone's (:class:`.PairwiseProbitLikelihood` of noise 1 an item),
+    with one tie threshold. The scales are those of Laplace's evidence, the posterior is
+    that of EP.
 
     Args:
         items: Of the answers.
@@ -286,8 +291,10 @@ def rank_items(
 def _item_kernel(items: ItemTable, known: bool) -> Kernel:
     width = items.points.shape[-1]
     if not known:
-        # Ids are one-hot: the linear kernel is the identity, with a variance.
-        return LinearKernel(active_dims=tuple(range(width)))
+        # Ids are one-hot: the linear kernel is the identity, with a variance. Its prior
+        # is that of the models' output scale: few answers say nothing of a scale.
+        places = tuple(range(width))
+        return LinearKernel(variance_prior=GammaPrior(2.0, 0.15), active_dims=places)
     kernel = default_covar_module(width, torch.Size())
     kernel.active_dims = torch.arange(width)
     return kernel
@@ -341,7 +348,7 @@ def _with_answers(table: DataFrame, answers: DataFrame) -> DataFrame:
 def _notes(items: ItemTable, answers: DataFrame, feedback: Comparisons) -> list[str]:
     often = _often(answers)
     total, ties = int(often.sum()), int((often * answers[TIE]).sum())
-    told = f"{total:,} answers about {len(items.names):,} items"
+    told = f"{total:,} answer{'s' * (total > 1)} about {len(items.names):,} items"
     notes = [told + (f", {ties:,} of them ties." if ties else ".")]
     parts = int(connected_components(len(items.names), [feedback]).max()) + 1
     if parts > 1:
