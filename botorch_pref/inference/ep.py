@@ -157,6 +157,11 @@ class EPState:
         return torch.maximum(self.mismatch, self._movement)
 
     @property
+    def converged(self) -> bool:
+        """Whether the residual has reached the tolerance in every batch element."""
+        return bool((self.residual <= _TOLERANCE).all())
+
+    @property
     def _movement(self) -> Tensor:
         """Movement of the posterior by a full step, to first order, ``batch_shape``."""
         tau, nu = self.step.chunk(2, dim=-1)
@@ -479,7 +484,20 @@ def _iterate(
     return state, iterations
 
 
-def _log_evidence(state: EPState, tilted: Tensor) -> Tensor:
+def fixed_point(
+    solver: SiteSolver,
+    prior: Tensor,
+    factors: ScalarFactors,
+    start: WarmStart | None,
+) -> tuple[EPState, int]:
+    """The state in which moments agree, from a start, and the number of sweeps."""
+    known = None if start is None else start.sites
+    first = first_state(solver, prior, factors, known)
+    state, iterations = _iterate(solver, prior, factors, first)
+    return _with_known_rows(solver, prior, factors, state), iterations
+
+
+def ep_log_evidence(state: EPState, tilted: Tensor) -> Tensor:
     r"""Rasmussen and Williams (2006), eq. 3.65, in natural parameters.
 
     The sum of log tilted normalisers, minus the log normalisers of site times cavity,
@@ -552,10 +570,7 @@ class ExpectationPropagation(Engine):
         with torch.no_grad():
             solver = choose_solver(covar, own.rows, own.noise)
             before = own.rows.apply(mean)
-            known = None if start is None else start.sites
-            first = first_state(solver, before, own, known)
-            state, iterations = _iterate(solver, before, own, first)
-            state = _with_known_rows(solver, before, own, state)
+            state, iterations = fixed_point(solver, before, own, start)
         weights, eps = state.balance.weights, torch.finfo(prior.covar.dtype).eps
         # With the graph of the likelihood's parameters, where one is wanted.
         tilted = own.log_partition(state.cavity_mean, state.cavity_variance).value
@@ -563,14 +578,14 @@ class ExpectationPropagation(Engine):
             engine=self,
             prior=prior,
             evidence=with_gradient_of(
-                _log_evidence(state, tilted.detach()),
+                ep_log_evidence(state, tilted.detach()),
                 lambda: _surrogate(covar, mean, own, state, weights, tilted),
             ),
             weights=weights,
             sites=Sites(*state.sites.chunk(2, dim=-1)),
             factor=state.posterior,
             site_map=MomentMatching(own, solver.resolved, state.variance),
-            converged=bool((state.residual <= _TOLERANCE).all()),
+            converged=state.converged,
             iterations=iterations,
             residual=float(state.residual.max()),
             rounding=lost_digits(solver, state.posterior, state.balance, eps),
