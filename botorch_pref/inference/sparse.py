@@ -321,9 +321,7 @@ def _open_noise(noise: NoiseBlocks, rows: SparseDesign, left: Tensor) -> Tensor:
         for part in (rows.indices, rows.coefficients)
     )
     same = index.unsqueeze(-1) == index.unsqueeze(-2)
-    open_ = take_places(left, index.flatten(-2)).reshape(
-        *left.shape[:-1], *index.shape[-2:]
-    )
+    open_ = take_places(left, index.flatten(-2)).unflatten(-1, index.shape[-2:])
     product = (own * open_).unsqueeze(-1) * own.unsqueeze(-2) * same
     k, width = noise.rows.shape[-1], rows.indices.shape[-1]
     return product.unflatten(-1, (k, width)).unflatten(-3, (k, width)).sum((-3, -1))
