@@ -384,6 +384,7 @@ def test_a_model_without_points_has_none_to_choose_from() -> None:
     with pytest.raises(FeedbackError, match="datapoints="):
         empty.choose_inducing_points()
     model = empty.condition_on_observations(X, sets(60, 2, 40, 2))
+    model.posterior(NEW)
     assert len(model.inducing_points) == 9
     with pytest.raises(FeedbackError, match="num_inducing"):
         SparsePreferenceGP(num_inducing=0)
