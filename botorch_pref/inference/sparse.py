@@ -46,7 +46,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import embedding_bag, pad
 
 from botorch_pref.errors import BotorchPrefError, PrecisionError
 from botorch_pref.inference.conditioning import (
@@ -138,6 +138,10 @@ def inverse_root(covar: Tensor, eps: float) -> Tensor:
 _COLUMNS = 32
 
 
+def _squares(values: Tensor) -> Tensor:
+    return torch.linalg.vecdot(values, values)
+
+
 class FeatureSolver(SiteSolver):
     r"""Solver on weights of the ``r`` features :math:`\Phi` of points.
 
@@ -159,13 +163,59 @@ class FeatureSolver(SiteSolver):
 
     def of_rows(self, values: Tensor) -> Iterator[Tensor]:
         """``A values`` of ``batch_shape x n x k``, some of the columns at a time."""
+        rows = self.rows
         for part in values.split(_COLUMNS, dim=-1):
-            yield self.rows.apply_matrix(part.contiguous())
+            own = part.contiguous()
+            if rows.indices.dim() == 2 == own.dim():
+                # One pass instead of one for each column of ``A``.
+                yield embedding_bag(
+                    rows.indices,
+                    own,
+                    mode="sum",
+                    per_sample_weights=rows.coefficients,
+                )
+            else:
+                yield rows.apply_matrix(own)
+
+    def pulled(self, tau: Tensor, own: OwnNoise | None) -> Tensor:
+        """``A' P A`` times the features, ``batch_shape x n x r``."""
+        rows = self.rows
+        if (
+            own is None
+            and rows.indices.dim() == 2 == self.features.dim() + tau.dim() - 1
+        ):
+            return torch.sparse.mm(self._gram(tau), self.features)
+        parts = []
+        for seen in self.of_rows(self.features):
+            pull = tau.unsqueeze(-1) * seen if own is None else own.oppose(seen)
+            parts.append(rows.adjoint_matrix(pull))
+        return torch.cat(parts, dim=-1)
+
+    @cached_property
+    def _places(self) -> tuple[Tensor, Tensor]:
+        """Entries of ``A' A`` that are not zero; and where those of each row go."""
+        rows, n = self.rows, self.rows.num_points
+        each = rows.indices.unsqueeze(-1) * n + rows.indices.unsqueeze(-2)
+        places, inverse = torch.unique(each.flatten(), return_inverse=True)
+        return torch.stack([places // n, places % n]), inverse
+
+    def _gram(self, tau: Tensor) -> Tensor:
+        """``A' diag(t) A`` as a sparse matrix: answers about the same points add up."""
+        (places, inverse), c, n = (
+            self._places,
+            self.rows.coefficients,
+            self.rows.num_points,
+        )
+        values = tau[:, None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
+        sums = tau.new_zeros(places.shape[-1]).index_add_(0, inverse, values.flatten())
+        return torch.sparse_coo_tensor(
+            places, sums, (n, n), is_coalesced=True, check_invariants=False
+        )
 
     @cached_property
     def variance(self) -> Tensor:
         """See base class."""
-        known = sum(part.square().sum(-1) for part in self.of_rows(self.features))
+        known = sum(map(_squares, self.of_rows(self.features)))
         known = cast("Tensor", known)
         return known if self.noise is None else known + self.noise.diagonal()
 
@@ -189,8 +239,7 @@ class FeatureFactor(SitePosterior):
     def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
         self._own = None if solver.noise is None else OwnNoise(solver.noise, tau)
-        parts = map(self._oppose, solver.of_rows(solver.features))
-        self.pulled = torch.cat([self.rows.adjoint_matrix(p) for p in parts], dim=-1)
+        self.pulled = solver.pulled(tau, self._own)
         gram = solver.features.mT @ self.pulled
         self._gram = 0.5 * (gram + gram.mT)
         self._cholesky = site_cholesky(plus_identity(self._gram))
@@ -231,8 +280,8 @@ class FeatureFactor(SitePosterior):
         """See base class."""
         own, parts = self._own, self._solver.of_rows(self._spread)
         if own is None or self._solver.noise is None:
-            return cast("Tensor", sum(part.square().sum(-1) for part in parts))
-        known = cast("Tensor", sum(own.soften(p).square().sum(-1) for p in parts))
+            return cast("Tensor", sum(map(_squares, parts)))
+        known = cast("Tensor", sum(_squares(own.soften(part)) for part in parts))
         left = NoiseBlocks(self._solver.noise.rows, own.covariance, known.shape[-1])
         return known + left.diagonal()
 

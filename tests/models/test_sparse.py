@@ -298,7 +298,7 @@ def test_no_matrix_of_points_by_points_is_made() -> None:
         ) -> Any:
             out = func(*args, **(kwargs or {}))
             for part in out if isinstance(out, tuple | list) else [out]:
-                if isinstance(part, Tensor):
+                if isinstance(part, Tensor) and part.layout == torch.strided:
                     self.entries = max(self.entries, part.numel())
             return out
 
