@@ -151,11 +151,16 @@ class FeatureSolver(SiteSolver):
     """
 
     def __init__(
-        self, cross: Tensor, root: Tensor, rows: SparseDesign, noise: NoiseBlocks | None
+        self,
+        prior: InducingPrior,
+        root: Tensor,
+        rows: SparseDesign,
+        noise: NoiseBlocks | None,
     ) -> None:
         # With the covariances K_XZ, predictions are of weights of inducing points.
-        super().__init__(cross, rows, noise)
-        self.root, self.features = root, cross @ root
+        super().__init__(prior.cross, rows, noise)
+        self.root, self.features = root, prior.cross @ root
+        self._prior_variance = prior.variance
 
     def factor(self, tau: Tensor) -> FeatureFactor:
         """See base class."""
@@ -222,7 +227,7 @@ class FeatureSolver(SiteSolver):
     @cached_property
     def terms(self) -> Tensor:
         """See base class."""
-        return self.squares.apply(self.features.square().sum(-1))
+        return self.squares.apply(self._prior_variance)
 
     def moved_by(self, pull: Tensor) -> Tensor:
         """See base class: the prior of weights is white."""
@@ -533,6 +538,7 @@ class SparseExpectationPropagation(ExpectationPropagation):
         known, eps = prior.in_double(), torch.finfo(prior.covar.dtype).eps
         given, start = in_double((factors, start))
         own = cast("ScalarFactors", given)
+        prior.check_finite()
         with torch.no_grad():
             root = inverse_root(known.covar, eps)
             explained = (known.cross @ root).square().sum(-1)
@@ -540,7 +546,7 @@ class SparseExpectationPropagation(ExpectationPropagation):
             left = (known.variance - explained).clamp_min(0.0)
             open_part = _OpenPart(own, left)
             blurred = open_part.blurred()
-            solver = FeatureSolver(known.cross, root, own.rows, blurred.noise)
+            solver = FeatureSolver(known, root, own.rows, blurred.noise)
             before = own.rows.apply(known.mean)
             state, iterations = fixed_point(solver, before, blurred, start)
         tilted = blurred.log_partition(state.cavity_mean, state.cavity_variance)

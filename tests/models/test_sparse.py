@@ -30,6 +30,7 @@ from botorch_pref import (
     EPPreferenceGP,
     FeedbackError,
     InferenceWarning,
+    PrecisionError,
     Rankings,
     Ratings,
     SparsePreferenceGP,
@@ -39,7 +40,7 @@ from botorch_pref import (
 from botorch_pref.feedback import Feedback
 from botorch_pref.inference import ExpectationPropagation, UtilityPrior
 from botorch_pref.inference.sparse import BlurredFactors
-from botorch_pref.models import PreferenceGP
+from botorch_pref.models import PreferenceGP, rater_covar_module
 from botorch_pref.models.sparse import spread_places
 
 DOUBLE = torch.float64
@@ -309,6 +310,39 @@ def test_no_matrix_of_points_by_points_is_made() -> None:
         model.log_evidence().backward()
         model.posterior(points[:5])
     assert seen.entries <= m * 32
+
+
+def test_points_far_from_all_inducing_points_are_known_by_their_prior() -> None:
+    model = sparse(MANY)
+    model.covar_module.base_kernel.lengthscale = 0.03
+    assert model.diagnostics()["converged"]
+    far = torch.full((1, 2), 9.0, dtype=DOUBLE)
+    mean, covariance = moments(model, far)
+    assert mean.item() == model.mean_module.constant.item()
+    torch.testing.assert_close(covariance.squeeze(), torch.tensor(5.0, dtype=DOUBLE))
+
+
+def test_hyper_parameters_that_are_no_numbers_are_named() -> None:
+    model = sparse(MANY)
+    model.covar_module.raw_outputscale.data.fill_(torch.nan)
+    with pytest.raises(PrecisionError, match="not finite"):
+        model.log_evidence()
+
+
+def test_raters_share_what_inducing_points_see() -> None:
+    # The last column is who answered.
+    points = torch.cat([X, (torch.arange(40) % 4).unsqueeze(-1)], dim=-1)
+    kernel = rater_covar_module(2)
+    exact = EPPreferenceGP(points, sets(60, 2, 40, 2), covar_module=kernel)
+    model = SparsePreferenceGP(points, sets(60, 2, 40, 2), covar_module=kernel)
+    x = points[:5] + 0.1 * torch.tensor([1.0, 1.0, 0.0])
+    assert_same_moments(
+        SparsePreferenceGP, moments(all_inducing(model), x), moments(exact, x)
+    )
+    few = SparsePreferenceGP(
+        points, sets(60, 2, 40, 2), covar_module=kernel, num_inducing=12
+    )
+    assert len(few.inducing_points[:, -1].unique()) == 4
 
 
 def test_iterations_that_end_early_are_warned_of(
