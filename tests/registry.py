@@ -119,13 +119,13 @@ ENGINES = {
             num_draws=512,
             options={"num_draws": 512},
         ),
-        # Of so few points, all are inducing points.
         Engine(
             SparsePreferenceGP,
             deviations=0.02,
             nats=0.1,
             reference=ep_reference,
             iteration_cap=EP_CAP,
+            all_inducing=True,
         ),
         Engine(
             VariationalPreferenceGP,

@@ -48,7 +48,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from botorch_pref.errors import BotorchPrefError, PrecisionError
+from botorch_pref.errors import BotorchPrefError
 from botorch_pref.inference.conditioning import (
     Balance,
     SitePosterior,
@@ -109,13 +109,8 @@ class InducingPrior(NamedTuple):
 
     def check_finite(self) -> None:
         """Raises a ``PrecisionError`` where a mean or a covariance is not finite."""
-        for name, part in self._asdict().items():
-            if not bool(part.isfinite().all()):
-                raise PrecisionError(
-                    f"The prior of utilities is not finite ({name}): look for NaN "
-                    "among the hyper-parameters, or what the mean and the kernel "
-                    "return."
-                )
+        for part in (self.covar, self.cross, self.variance):
+            UtilityPrior(self.points, self.mean, part).check_finite()
 
 
 def inverse_root(covar: Tensor, eps: float) -> Tensor:

@@ -159,11 +159,15 @@ class SparsePreferenceGP(PreferenceGP):
             self.inducing_points = first.detach().gather(-2, at)
 
     def prior(self) -> UtilityPrior:
-        """See base class; by way of inducing points, if there are any."""
+        """See base class; by way of inducing points, if there are any.
+
+        Another engine that somebody gave the model sees all points.
+        """
         given = self.datapoints
         if given is not None and not _same(given, self._chosen_for):
             self.choose_inducing_points()
-        if self.inducing_points is None:
+        by_weights = isinstance(self.engine, SparseExpectationPropagation)
+        if self.inducing_points is None or not by_weights:
             return super().prior()
         x, z = self.transformed_points(), self.transform_inputs(self.inducing_points)
         kernel: Any = self.covar_module

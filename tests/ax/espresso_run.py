@@ -24,7 +24,10 @@ from botorch_pref.ax import PreferenceExperiment, log_store  # noqa: E402
 torch.set_num_threads(1)
 
 QUESTIONS, SPREAD, HALF = 6, 4, 4
-OPTIONS = {"SkewPreferenceGP": {"num_draws": 64}}
+OPTIONS = {
+    "SkewPreferenceGP": {"num_draws": 64},
+    "SparsePreferenceGP": {"num_inducing": 4},
+}
 FEW_DRAWS = {"warmup_steps": 2, "num_samples": 2, "thinning": 1, "max_tree_depth": 1}
 ACQUISITION = {"LaplacePreferenceGP": "DuelingEUBO"}
 # Sampling takes its time: one question of one model is enough.
@@ -32,6 +35,7 @@ INITIAL = {"FullyBayesianEPPreferenceGP": QUESTIONS - 1}
 # Others keep and draw as these do.
 MODELS = [
     *("EPPreferenceGP", "LaplacePreferenceGP", "SkewPreferenceGP"),
+    "SparsePreferenceGP",
     *("PlackettLuceRegression", "FullyBayesianEPPreferenceGP"),
 ]
 INTERRUPTED = "interrupted while writing"

@@ -258,6 +258,20 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"skewgp_figure_4.ROUNDS": 2, "skewgp_figure_4.GRID": 21},
         ["--out", "{folder}"],
     ),
+    "sparse_models": (
+        {
+            "sparse_models.PROBLEMS": {"few": (2, 12, 0.3)},
+            "sparse_models.NUM_PAIRS": 15,
+            "sparse_models.SIZES": (4, 6),
+            "sparse_models.PEER_SIZE": 4,
+            "sparse_models.BUDGETS": (1,),
+            "sparse_models.LARGE": (2, 300, 0.3),
+            "sparse_models.LARGE_PAIRS": 30,
+            "sparse_models.HELD": 5,
+            "sparse_models.BATCH": 4,
+        },
+        ["--large"],
+    ),
     "store_growth": ({"store_growth.NUM_ANSWERS": 20, "store_growth.REPEATS": 2}, []),
     "sampler_efficiency": (
         {

@@ -30,7 +30,6 @@ from botorch_pref import (
     EPPreferenceGP,
     FeedbackError,
     InferenceWarning,
-    PrecisionError,
     Rankings,
     Ratings,
     SparsePreferenceGP,
@@ -320,13 +319,6 @@ def test_points_far_from_all_inducing_points_are_known_by_their_prior() -> None:
     mean, covariance = moments(model, far)
     assert mean.item() == model.mean_module.constant.item()
     torch.testing.assert_close(covariance.squeeze(), torch.tensor(5.0, dtype=DOUBLE))
-
-
-def test_hyper_parameters_that_are_no_numbers_are_named() -> None:
-    model = sparse(MANY)
-    model.covar_module.raw_outputscale.data.fill_(torch.nan)
-    with pytest.raises(PrecisionError, match="not finite"):
-        model.log_evidence()
 
 
 def test_raters_share_what_inducing_points_see() -> None:
