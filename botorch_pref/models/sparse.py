@@ -169,7 +169,10 @@ class SparsePreferenceGP(PreferenceGP):
         by_weights = isinstance(self.engine, SparseExpectationPropagation)
         if self.inducing_points is None or not by_weights:
             return super().prior()
-        x, z = self.transformed_points(), self.transform_inputs(self.inducing_points)
+        x, z = self.transformed_points(), self.inducing_points
+        if hasattr(self, "input_transform"):
+            # As training inputs, of which a transform does not learn a second time.
+            z = self.input_transform.preprocess_transform(z)
         kernel: Any = self.covar_module
         by_way: Any = InducingPrior(
             points=z,

@@ -405,6 +405,16 @@ def test_inducing_points_are_of_the_present_data() -> None:
     assert model.inducing_points is None
 
 
+def test_input_transforms_learn_from_the_datapoints_alone() -> None:
+    low, high = X.amin(0), X.amax(0)
+    expected = sparse(MANY, points=(X - low) / (high - low))
+    model = sparse(MANY, points=30 * X - 7, input_transform=Normalize(2))
+    model.inducing_points = 30 * ((high - low) * expected.inducing_points + low) - 7
+    torch.testing.assert_close(model.log_evidence(), expected.log_evidence())
+    model.eval()
+    torch.testing.assert_close(model.log_evidence(), expected.log_evidence())
+
+
 def test_a_model_without_points_has_none_to_choose_from() -> None:
     empty = SparsePreferenceGP(num_inducing=9)
     with pytest.raises(FeedbackError, match="datapoints="):
