@@ -6,7 +6,8 @@ Prints held-out log loss and accuracy of 2,000 comparisons over the processor se
 that a fit took: of the exact model, of `SparsePreferenceGP` with more and more inducing
 points, and of stochastic variational inference in minibatches, with natural gradients
 and with Adam alone, after once, five and twenty times the seconds of the sparse model
-with as many inducing points. All start from the same kernel. With
+with as many inducing points. All start from the same kernel. Then the exact and the
+sparse model of real choices between two trains and of one out of six vehicles. With
 ``--large`` also time, memory and scores of a fit to 100,000 comparisons of 10,000
 points with 16 features.
 
@@ -21,20 +22,30 @@ import math
 import resource
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from botorch.fit import fit_gpytorch_mll
+from held_out_scores import scaling
 from report import print_table, seconds, start
 from torch import Tensor
 from torch.special import log_ndtr, ndtr
 
 from botorch_pref import (
+    Comparisons,
     EPPreferenceGP,
     PreferenceMarginalLogLikelihood,
     SparsePreferenceGP,
 )
+from botorch_pref.datasets import (
+    ComparisonData,
+    FeedbackData,
+    load_car,
+    load_train,
+)
+from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.models import PreferenceGP
 from botorch_pref.models.preference_gp import default_covar_module
 from botorch_pref.models.sparse import spread_places
@@ -46,6 +57,8 @@ PROBLEMS = {
     "wide, d = 16": (16, 1000, 0.35),
 }
 NUM_PAIRS = 2000
+REAL = {"Train": load_train, "Car": load_car}
+NUM_LEARNED = {"Train": 2000, "Car": 300}
 SIZES = (32, 64, 128, 256)
 PEER_SIZE = 128
 BUDGETS = (1, 5, 20)
@@ -287,6 +300,40 @@ def small_rows(name: str) -> list[list[object]]:
     return rows
 
 
+def real_rows(name: str) -> list[list[object]]:
+    """Rows of the table for one of ``REAL``, real answers of people.
+
+    Args:
+        name: Of the table.
+    """
+    data: Any = REAL[name]()
+    num_learned = NUM_LEARNED[name]
+    if isinstance(data, ComparisonData):
+        pairs = Comparisons(data.comparisons)
+        data = FeedbackData(data.datapoints, pairs, data.feature_names)
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
+    learned = data.subset(order[:num_learned])
+    held = data.subset(order[num_learned : num_learned + HELD])
+    kinds = {"exact EP": partial(EPPreferenceGP)}
+    for size in SIZES:
+        kinds[f"sparse EP, {size}"] = partial(SparsePreferenceGP, num_inducing=size)
+    rows: list[list[object]] = []
+    for label, kind in kinds.items():
+        made = kind(
+            learned.datapoints,
+            feedback=[learned.feedback],
+            input_transform=scaling(learned.datapoints),
+        )
+        model, spent = fitted(made)
+        with torch.no_grad():
+            log_probability = predictive_log_probability(
+                held.feedback, model.eval(), held.datapoints
+            )
+            evidence = model.log_evidence().item()
+        rows.append([label, spent, f"{evidence:.2f}", f"{-log_probability.mean():.4f}"])
+    return rows
+
+
 def print_large() -> None:
     """Prints time, memory and scores of a fit to ``LARGE_PAIRS`` comparisons."""
     given = problem(*LARGE, LARGE_PAIRS)
@@ -312,6 +359,10 @@ def main() -> None:
     for name in PROBLEMS:
         print(f"{name}, {NUM_PAIRS} comparisons")
         print_table(heads, small_rows(name))
+    for name in REAL:
+        print(f"{name}, {NUM_LEARNED[name]} answers")
+        header = ["model", "seconds", "log evidence", "log loss"]
+        print_table(header, real_rows(name))
     if large:
         print_large()
 

@@ -76,12 +76,12 @@ class SparsePreferenceGP(PreferenceGP):
 
     For thousands of points and hundreds of thousands of answers of every kind that
     :class:`EPPreferenceGP` takes. The utilities of all points are seen through those
-    of ``num_inducing`` of them, and what these leave open of a utility is independent
-    from point to point (FITC, Snelson and Ghahramani 2006). A step of the fit costs
+    of ``num_inducing`` of them, and what these leave open of a utility counts as noise,
+    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). A sweep costs
     :math:`O(n r^2 + m r)` for ``r`` inducing points, ``n`` points and ``m`` different
-    answers, and no matrix of all points by all points is made. The posterior anywhere,
-    its evidence and their gradients are as of the other models; only derivatives in the
-    points of answers, which look-ahead wants, are refused.
+    answers, and no matrix of points by points is made. Everything else is as in the
+    other models, but derivatives in the points of answers, which look-ahead wants, are
+    refused. ``benchmarks/sparse_models.py`` measures how close to exact it is.
 
     With ``num_inducing`` different points or fewer it is :class:`EPPreferenceGP`.
 

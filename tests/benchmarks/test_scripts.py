@@ -269,6 +269,8 @@ TINY: dict[str, tuple[dict[str, Any], list[str]]] = {
             "sparse_models.LARGE_PAIRS": 30,
             "sparse_models.HELD": 5,
             "sparse_models.BATCH": 4,
+            "sparse_models.REAL": Only("Train"),
+            "sparse_models.NUM_LEARNED": {"Train": 20},
         },
         ["--large"],
     ),

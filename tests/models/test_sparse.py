@@ -1,6 +1,7 @@
 """The sparse model: dense priors by hand, the exact model, finite differences."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ from botorch_pref import (
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.inference import ExpectationPropagation, UtilityPrior
-from botorch_pref.inference.sparse import BlurredFactors
+from botorch_pref.inference.sparse import BlurredFactors, inverse_root
 from botorch_pref.models import PreferenceGP, rater_covar_module
 from botorch_pref.models.sparse import spread_places
 
@@ -201,9 +202,29 @@ def test_rows_hear_what_is_open_independently() -> None:
     assert_same_moments(SparsePreferenceGP, moments(model, NEW), (mean, covariance))
 
 
-def test_gradient_of_the_evidence_is_that_of_finite_differences() -> None:
+def mixed() -> SparsePreferenceGP:
     counted = Comparisons(sets(60, 2, 40, 2), pair_counts=torch.arange(60) % 3 + 1)
-    model = sparse([counted, *MANY[1:]])
+    return sparse([counted, *MANY[1:]])
+
+
+def contradicted() -> SparsePreferenceGP:
+    """Answers that others make so unlikely that they bend the wrong way."""
+    pairs = sets(30, 2, 40, 5)
+    first, second = X[pairs].sum(-1).unbind(-1)
+    strengths = torch.sigmoid(4 * (first - second))
+    other = torch.where(strengths[:4] > 0.5, 0.02, 0.98).double()
+    both = Strengths(torch.cat([pairs, pairs[:4]]), torch.cat([strengths, other]))
+    model = sparse([both], 20)
+    model.likelihood.precision, model.likelihood.noise = 6.0, 0.5
+    assert bool((model.solution().sites.precision < 0).any())
+    return model
+
+
+@pytest.mark.parametrize("made", [mixed, contradicted])
+def test_gradient_of_the_evidence_is_that_of_finite_differences(
+    made: Callable[[], SparsePreferenceGP],
+) -> None:
+    model = made()
     parameters = learned(model)
     slopes = torch.autograd.grad(model.log_evidence(), parameters)
     with torch.no_grad():
@@ -273,6 +294,13 @@ def test_inducing_points_that_repeat_change_nothing() -> None:
     own = model.inducing_points
     other.inducing_points = torch.cat([own, own[:4], own[:2] + 1e-12])
     assert_same(other, model)
+
+
+def test_directions_within_rounding_are_no_features() -> None:
+    covar = torch.diag(torch.tensor([4.0, 1.0, 1e-17, 0.0, -1e-18], dtype=DOUBLE))
+    root = inverse_root(covar, torch.finfo(DOUBLE).eps)
+    expected = torch.diag(torch.tensor([0.25, 1.0, 0.0, 0.0, 0.0], dtype=DOUBLE))
+    torch.testing.assert_close(root @ root.mT, expected)
 
 
 def test_single_precision_is_as_close_as_its_rounding() -> None:
