@@ -224,7 +224,8 @@ def contradicted() -> SparsePreferenceGP:
 def test_gradient_of_the_evidence_is_that_of_finite_differences(
     made: Callable[[], SparsePreferenceGP],
 ) -> None:
-    model = made()
+    # The noise of the answers too.
+    model = made().requires_grad_()
     parameters = learned(model)
     slopes = torch.autograd.grad(model.log_evidence(), parameters)
     with torch.no_grad():
