@@ -179,13 +179,10 @@ class FeatureSolver(SiteSolver):
 
     def pulled(self, tau: Tensor, own: OwnNoise | None) -> Tensor:
         """``A' P A`` times the features, ``batch_shape x n x r``."""
-        rows = self.rows
-        if (
-            own is None
-            and rows.indices.dim() == 2 == self.features.dim() + tau.dim() - 1
-        ):
+        rows, parts = self.rows, []
+        batched = max(rows.indices.dim() - 1, self.features.dim() - 1, tau.dim()) > 1
+        if own is None and not batched:
             return torch.sparse.mm(self._gram(tau), self.features)
-        parts = []
         for seen in self.of_rows(self.features):
             pull = tau.unsqueeze(-1) * seen if own is None else own.oppose(seen)
             parts.append(rows.adjoint_matrix(pull))
@@ -201,11 +198,8 @@ class FeatureSolver(SiteSolver):
 
     def _gram(self, tau: Tensor) -> Tensor:
         """``A' diag(t) A`` as a sparse matrix: answers about the same points add up."""
-        (places, inverse), c, n = (
-            self._places,
-            self.rows.coefficients,
-            self.rows.num_points,
-        )
+        (places, inverse), c = self._places, self.rows.coefficients
+        n = self.rows.num_points
         values = tau[:, None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
         sums = tau.new_zeros(places.shape[-1]).index_add_(0, inverse, values.flatten())
         return torch.sparse_coo_tensor(
@@ -215,8 +209,7 @@ class FeatureSolver(SiteSolver):
     @cached_property
     def variance(self) -> Tensor:
         """See base class."""
-        known = sum(map(_squares, self.of_rows(self.features)))
-        known = cast("Tensor", known)
+        known = cast("Tensor", sum(map(_squares, self.of_rows(self.features))))
         return known if self.noise is None else known + self.noise.diagonal()
 
     @cached_property
@@ -435,7 +428,7 @@ class SparseSolution(GaussianSolution):
     """A Gaussian posterior by way of inducing points.
 
     Attributes:
-        slopes: Derivatives of the evidence in the prior.
+        fixed: The fixed point, which knows the derivatives of the evidence.
     """
 
     fixed: _FixedPoint
