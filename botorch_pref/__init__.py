@@ -63,6 +63,7 @@ __all__ = [
     "Ratings",
     "SkewNormalPosterior",
     "SkewPreferenceGP",
+    "SparsePreferenceGP",
     "StorageError",
     "Strengths",
     "UnsupportedFeedbackError",

@@ -31,6 +31,7 @@ class Engine:
         logit: Whether it takes `PairwiseLogitLikelihood`.
         num_draws: How many draws stand behind a result; None where none do.
         options: Constructor arguments that are its own.
+        all_inducing: Whether it takes inducing points: all points, so that it is exact.
     """
 
     cls: type[PreferenceGP]
@@ -41,9 +42,13 @@ class Engine:
     logit: bool = True
     num_draws: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    all_inducing: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> PreferenceGP:
-        return self.cls(*args, **(self.options | kwargs))
+        model: Any = self.cls(*args, **(self.options | kwargs))
+        if self.all_inducing and model.datapoints is not None:
+            model.inducing_points = model.datapoints.detach()
+        return model
 
     def with_draws(self, num_draws: int) -> "Engine":
         if self.num_draws is None:

@@ -75,6 +75,7 @@ from botorch_pref import (
     Rankings,
     Ratings,
     SkewPreferenceGP,
+    SparsePreferenceGP,
     Strengths,
     Validity,
     VariationalPreferenceGP,
@@ -117,6 +118,14 @@ ENGINES = {
             logit=False,
             num_draws=512,
             options={"num_draws": 512},
+        ),
+        Engine(
+            SparsePreferenceGP,
+            deviations=0.02,
+            nats=0.1,
+            reference=ep_reference,
+            iteration_cap=EP_CAP,
+            all_inducing=True,
         ),
         Engine(
             VariationalPreferenceGP,

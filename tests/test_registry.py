@@ -6,6 +6,7 @@ from registry import ACQUISITIONS, CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
 
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.feedback import Feedback
+from botorch_pref.inference.sparse import BlurredFactors
 from botorch_pref.likelihoods import DensityFactors, Factors, PreferenceLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.likelihoods.factors import JointFactors, MergedBoxFactors
@@ -46,6 +47,7 @@ def test_every_likelihood_of_the_package_is_registered() -> None:
 
 def test_every_kind_of_factors_is_covered() -> None:
     covered = {case.factors for case in ENTRIES.values()} | {
+        BlurredFactors,
         JointFactors,
         DensityFactors,
         MergedBoxFactors,

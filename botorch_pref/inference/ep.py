@@ -61,7 +61,7 @@ def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
     return torch.cat([-second / shrink, shift / shrink], dim=-1)
 
 
-def _matching_derivatives(
+def matching_derivatives(
     factors: ScalarFactors,
     resolved: Tensor,
     variance: Tensor,
@@ -149,6 +149,11 @@ class EPState:
         Many equal answers miss by little each, and by their number together.
         """
         return torch.maximum(self.mismatch, self._movement)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the residual has reached the tolerance in every batch element."""
+        return bool((self.residual <= _TOLERANCE).all())
 
     @property
     def _movement(self) -> Tensor:
@@ -460,7 +465,14 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
     return state, iterations
 
 
-def _log_evidence(state: EPState, tilted: Tensor) -> Tensor:
+def fixed_point(problem: EPProblem, start: WarmStart | None) -> tuple[EPState, int]:
+    """The state in which moments agree, from a start, and the number of sweeps."""
+    first = problem.first(None if start is None else start.sites)
+    state, iterations = _iterate(problem, first)
+    return problem.with_known_rows(state), iterations
+
+
+def ep_log_evidence(state: EPState, tilted: Tensor) -> Tensor:
     r"""Rasmussen and Williams (2006), eq. 3.65, in natural parameters.
 
     The sum of log tilted normalisers, minus the log normalisers of site times cavity,
@@ -527,9 +539,7 @@ class ExpectationPropagation(Engine):
         with torch.no_grad():
             solver = choose_solver(covar, own.rows, own.noise)
             problem = EPProblem(solver, own.rows.apply(mean), own)
-            first = problem.first(None if start is None else start.sites)
-            state, iterations = _iterate(problem, first)
-            state = problem.with_known_rows(state)
+            state, iterations = fixed_point(problem, start)
         weights, eps = state.balance.weights, torch.finfo(prior.covar.dtype).eps
         # With the graph of the likelihood's parameters, where one is wanted.
         tilted = own.log_partition(state.cavity_mean, state.cavity_variance).value
@@ -537,7 +547,7 @@ class ExpectationPropagation(Engine):
             engine=self,
             prior=prior,
             evidence=with_gradient_of(
-                _log_evidence(state, tilted.detach()),
+                ep_log_evidence(state, tilted.detach()),
                 lambda: _surrogate(covar, mean, own, state, weights, tilted),
             ),
             weights=weights,
@@ -545,9 +555,9 @@ class ExpectationPropagation(Engine):
             factor=state.posterior,
             site_tangent=partial(
                 implicit_tangent,
-                partial(_matching_derivatives, own, solver.resolved, state.variance),
+                partial(matching_derivatives, own, solver.resolved, state.variance),
             ),
-            converged=bool((state.residual <= _TOLERANCE).all()),
+            converged=state.converged,
             iterations=iterations,
             residual=float(state.residual.max()),
             rounding=lost_digits(solver, state.posterior, state.balance, eps),

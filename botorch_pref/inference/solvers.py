@@ -173,7 +173,7 @@ def _num_turns(largest: float, eps: float) -> int:
     return math.ceil(math.log(largest) / -math.log(eps * largest))
 
 
-class _OwnNoise:
+class OwnNoise:
     """The noise of each answer conditioned on its sites: ``P``, ``N P`` and ``M``."""
 
     def __init__(self, noise: NoiseBlocks, tau: Tensor) -> None:
@@ -232,7 +232,7 @@ class _PointFactor(SitePosterior):
 
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
-        self._own = None if solver.noise is None else _OwnNoise(solver.noise, tau)
+        self._own = None if solver.noise is None else OwnNoise(solver.noise, tau)
         if self._own is None:
             self._gram = self.rows.gram(tau)
         else:

@@ -25,6 +25,7 @@ from botorch_pref.models.preference_gp import (
 )
 from botorch_pref.models.raters import AgreementKernel, GroupUtility, rater_covar_module
 from botorch_pref.models.regression import PlackettLuceRegression
+from botorch_pref.models.sparse import SparsePreferenceGP
 
 __all__ = [
     "AgreementKernel",
@@ -38,6 +39,7 @@ __all__ = [
     "PreferenceGP",
     "PreferenceMarginalLogLikelihood",
     "SkewPreferenceGP",
+    "SparsePreferenceGP",
     "UtilityModel",
     "VariationalPreferenceGP",
     "choice_probability",

@@ -28,6 +28,11 @@ MODELS: dict[str, dict[str, Any]] = {
         "fit_options": QUICK_FIT,
         "initial": SPREAD + 1,
     },
+    "SparsePreferenceGP": {
+        "model_options": {"num_inducing": 4},
+        "fit_options": QUICK_FIT,
+        "initial": SPREAD + 1,
+    },
     # Sampling takes its time: one question of it is enough.
     "FullyBayesianEPPreferenceGP": {"fit_options": FEW_DRAWS, "initial": SPREAD + 1},
 }

@@ -117,6 +117,13 @@ TINY = {
         NUM_RANDOM=2,
     ),
     "skewgp_figure_4": tiny("--out {folder}", ROUNDS=2, GRID=21),
+    "sparse_models": tiny(
+        "--large",
+        **{"PROBLEMS": {"few": (2, 12, 0.3)}, "NUM_PAIRS": 15, "SIZES": (4, 6)},
+        **{"PEER_SIZE": 4, "BUDGETS": (1,), "LARGE": (2, 300, 0.3)},
+        **{"LARGE_PAIRS": 30, "HELD": 5, "BATCH": 4, "REAL": Only("Train")},
+        NUM_LEARNED={"Train": 20},
+    ),
     "store_growth": tiny(NUM_ANSWERS=20, REPEATS=2),
     "sampler_efficiency": tiny(
         **{"SIZES": (4,), "NUM_DRAWS": 64, "REPEATS": 1},

@@ -15,6 +15,7 @@ from botorch_pref.inference.conditioning import (
     site_posterior,
 )
 from botorch_pref.inference.solvers import PointSolver, RowSolver, choose_solver
+from botorch_pref.inference.sparse import FeatureSolver, InducingPrior, inverse_root
 from botorch_pref.linalg import psd_root
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
@@ -22,7 +23,18 @@ from botorch_pref.linalg.sparse_design import (
     stack_noise_blocks,
 )
 
-each_solver = pytest.mark.parametrize("solver", [RowSolver, PointSolver])
+
+def all_features(covar, rows, noise=None):
+    """The solver on features, with all points as inducing points."""
+    variance = covar.diagonal(dim1=-2, dim2=-1)
+    prior = InducingPrior(covar, variance, covar, covar, variance)
+    root = inverse_root(covar, torch.finfo(covar.dtype).eps)
+    return FeatureSolver(prior, root, rows, noise)
+
+
+each_solver = pytest.mark.parametrize(
+    "solver", [RowSolver, PointSolver, all_features], ids=["rows", "points", "features"]
+)
 
 
 class Problem:

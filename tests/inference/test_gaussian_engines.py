@@ -19,6 +19,7 @@ from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
 from botorch_pref.inference import ep as ep_module
 from botorch_pref.inference import laplace as laplace_module
 from botorch_pref.inference.solvers import PointSolver, RowSolver
+from botorch_pref.inference.sparse import BlurredFactors
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,
@@ -187,6 +188,21 @@ def strengths_ratings_and_wins(**settings):
     )
 
 
+class BlurredProblem(Problem):
+    """Rows that are known up to noise, as sparse models see them."""
+
+    def factors(self):
+        own = super().factors()
+        blur = torch.linspace(0.1, 0.5, own.rows.num_rows).to(own.rows.coefficients)
+        return BlurredFactors(own, blur, None)
+
+
+def blurred(**settings):
+    return BlurredProblem(
+        (PairwiseProbitLikelihood, Comparisons(PAIRS, TIES)), **settings
+    )
+
+
 PROBLEMS = {
     f.__name__: f
     for f in (
@@ -200,6 +216,7 @@ PROBLEMS = {
         counted_logit,
         strengths,
         strengths_ratings_and_wins,
+        blurred,
     )
 }  # a new kind of factor needs a row
 each_problem = pytest.mark.parametrize(

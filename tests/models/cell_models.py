@@ -36,6 +36,8 @@ def build(
     model.covar_module.outputscale = 2.0
     if hasattr(model.mean_module, "constant"):
         model.mean_module.initialize(constant=0.2)
+    if engine in ENGINES and ENGINES[engine].all_inducing:
+        model.inducing_points = points.detach()
     return model.eval()
 
 

@@ -105,12 +105,15 @@ def test_construction_in_single_precision(engine: Engine) -> None:
 def test_another_engine_has_another_solution(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
     before = model.posterior(NEW).mean
-    other = Laplace() if engine.cls is EPPreferenceGP else ExpectationPropagation()
+    by_ep = isinstance(engine.cls.engine, ExpectationPropagation)
+    other = Laplace() if by_ep else ExpectationPropagation()
     model.engine = other
     anew = type("Other", (PreferenceGP,), {"engine": other})(
         POINTS, PAIRS, likelihood=model.likelihood
     )
-    anew.load_state_dict(model.state_dict())
+    known = anew.state_dict()
+    state = {name: v for name, v in model.state_dict().items() if name in known}
+    anew.load_state_dict(state)
     torch.testing.assert_close(model.posterior(NEW).mean, anew.posterior(NEW).mean)
     assert not torch.allclose(model.posterior(NEW).mean, before, rtol=1e-6)
 

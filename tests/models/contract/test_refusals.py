@@ -242,7 +242,7 @@ def test_what_changes_later_in_place_changes_no_prediction(engine: Engine) -> No
 def test_datapoints_keep_their_graph(engine: Engine) -> None:
     points = POINTS.clone().requires_grad_()
     with torch.no_grad():
-        model = engine(points, PAIRS)
+        model = engine.cls(points, PAIRS, **engine.options)
     assert deepcopy(model).datapoints.requires_grad
     (gradient,) = torch.autograd.grad(model.posterior(NEW).mean.sum(), points)
     assert number(gradient.abs().max()) > 0

@@ -1,0 +1,563 @@
+r"""Expectation propagation on inducing points: utilities of thousands of points.
+
+With inducing points ``Z`` and a root ``J`` of :math:`K_{ZZ}^{-1} = J J'`, the utilities
+of the datapoints are
+
+.. math::
+    f = m + \Phi v + e, \qquad \Phi = K_{XZ} J, \quad v \sim N(0, I), \quad
+    e \sim N(0, D), \quad D = \mathrm{diag}(K_{XX} - \Phi \Phi'),
+
+the prior of FITC (Snelson and Ghahramani 2006): what inducing points leave open of a
+utility is independent of that of others. The rows ``z = A f`` see the weights ``v``
+through :math:`A \Phi`, and ``e`` is integrated out of each factor, as independent from
+row to row. It blurs a row by the variance :math:`\delta = (A \circ A) d`; to the noise
+that rows of one answer share it adds :math:`A D A'` of these rows. Where all points are
+inducing points, ``D`` is zero and the prior is the exact one.
+
+Sites condition weights instead of utilities, in :math:`O(n r^2 + r^3)` and ``O(r)`` for
+each answer: with :math:`G = \Phi' A' P A \Phi` for the precisions ``P`` that shared
+noise leaves of sites, see :mod:`.solvers`, the covariance of ``v`` is
+:math:`S = (I + G)^{-1}`, and its mean is :math:`S \Phi' A' s` for shifts ``s``.
+In the equation of :class:`.PosteriorTerms`, utilities anywhere have the weights
+:math:`J E[v]` and the precision :math:`J (I - S) J'` at the inducing points. No matrix
+of points by points is made, and none of answers by inducing points.
+
+With the weights :math:`w = A' a` of the datapoints, :math:`w_Z = J E[v]` and
+:math:`P = \Phi J'`, the evidence has the derivative
+
+.. math::
+    d \log Z = w' dm + \langle w w_Z' - M P, dK_{XZ} \rangle
+    - \tfrac12 \langle w_Z w_Z' - P' M P, dK_{ZZ} \rangle
+    + \langle \gamma, dD \rangle + \sum_i \partial_\theta \log Z_i \, d\theta,
+    \qquad M = A' W A,
+
+where :math:`dD = \mathrm{diag}(dK_{XX} - 2 P dK_{ZX} + P dK_{ZZ} P')`, and
+:math:`\gamma` adds up the derivatives in the blur of the rows,
+:math:`\partial \log Z_i / \partial \delta_i = \tfrac12 (\partial^2 \log Z_i
++ (\partial \log Z_i)^2)`, and in the shared noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag, pad
+
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.inference.conditioning import (
+    Balance,
+    SitePosterior,
+    SiteSolver,
+    log_det,
+    lost_digits,
+    plus_identity,
+    site_cholesky,
+)
+from botorch_pref.inference.engine import Sites, UtilityPrior, WarmStart, in_double
+from botorch_pref.inference.ep import (
+    EPProblem,
+    EPState,
+    ExpectationPropagation,
+    ep_log_evidence,
+    fixed_point,
+    matching_derivatives,
+)
+from botorch_pref.inference.gaussian import (
+    GaussianSolution,
+    GaussianTangent,
+    implicit_tangent,
+    with_gradient_of,
+)
+from botorch_pref.inference.solvers import OwnNoise
+from botorch_pref.likelihoods.factors import (
+    Factors,
+    LogDerivatives,
+    LogPartition,
+    ScalarFactors,
+)
+from botorch_pref.linalg.covariance import psd_root
+from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign, take_places
+from botorch_pref.numerics.quadrature import TiltedMoments
+
+# --- The prior
+
+
+class InducingPrior(NamedTuple):
+    """The prior of utilities at datapoints, by way of inducing points.
+
+    Attributes:
+        points: ``Z``, ``batch_shape x r x d``, transformed.
+        mean: ``m`` of the datapoints, ``batch_shape x n``.
+        covar: ``K_ZZ``, ``batch_shape x r x r``.
+        cross: ``K_XZ``, ``batch_shape x n x r``.
+        variance: The diagonal of ``K_XX``, ``batch_shape x n``.
+    """
+
+    points: Tensor
+    mean: Tensor
+    covar: Tensor
+    cross: Tensor
+    variance: Tensor
+
+    def in_double(self) -> InducingPrior:
+        """The same in double precision, with a covariance that is symmetric."""
+        points, mean, covar, cross, variance = in_double(tuple(self))
+        return InducingPrior(points, mean, 0.5 * (covar + covar.mT), cross, variance)
+
+    def check_finite(self) -> None:
+        """Raises a ``PrecisionError`` where a mean or a covariance is not finite."""
+        for part in (self.covar, self.cross, self.variance):
+            UtilityPrior(self.points, self.mean, part).check_finite()
+
+
+def inverse_root(covar: Tensor, eps: float) -> Tensor:
+    r"""``J`` with ``J J'`` the inverse of a covariance, both ``batch_shape x r x r``.
+
+    Directions whose eigenvalues are below ``r`` roundings ``eps`` of the largest one
+    are left out, with a column of zeros each: inducing points that others determine, to
+    rounding, are no further features.
+    """
+    values, vectors = torch.linalg.eigh(covar)
+    least = covar.shape[-1] * eps * values[..., -1:]
+    scale = torch.where(values > least, values, torch.inf).rsqrt()
+    return vectors * scale.unsqueeze(-2)
+
+
+# --- Conditioning weights of features
+
+
+# Columns of features that are taken to the answers at once.
+_COLUMNS = 32
+
+
+def _squares(values: Tensor) -> Tensor:
+    return torch.linalg.vecdot(values, values)
+
+
+class FeatureSolver(SiteSolver):
+    r"""Solver on weights of the ``r`` features :math:`\Phi` of points.
+
+    Attributes:
+        root: ``J``.
+        features: :math:`\Phi`, ``batch_shape x n x r``.
+    """
+
+    def __init__(
+        self,
+        prior: InducingPrior,
+        root: Tensor,
+        rows: SparseDesign,
+        noise: NoiseBlocks | None,
+    ) -> None:
+        # With the covariances K_XZ, predictions are of weights of inducing points.
+        super().__init__(prior.cross, rows, noise)
+        self.root, self.features = root, prior.cross @ root
+        self._prior_variance = prior.variance
+
+    def factor(self, tau: Tensor) -> FeatureFactor:
+        """See base class."""
+        return FeatureFactor(self, tau)
+
+    def of_rows(self, values: Tensor) -> Iterator[Tensor]:
+        """``A values`` of ``batch_shape x n x k``, some of the columns at a time."""
+        rows = self.rows
+        for part in values.split(_COLUMNS, dim=-1):
+            own = part.contiguous()
+            if rows.indices.dim() == 2 == own.dim():
+                # One pass instead of one for each column of ``A``.
+                yield embedding_bag(
+                    rows.indices,
+                    own,
+                    mode="sum",
+                    per_sample_weights=rows.coefficients,
+                )
+            else:
+                yield rows.apply_matrix(own)
+
+    def pulled(self, tau: Tensor, own: OwnNoise | None) -> Tensor:
+        """``A' P A`` times the features, ``batch_shape x n x r``."""
+        rows, parts = self.rows, []
+        batched = max(rows.indices.dim() - 1, self.features.dim() - 1, tau.dim()) > 1
+        if own is None and not batched:
+            return torch.sparse.mm(self._gram(tau), self.features)
+        for seen in self.of_rows(self.features):
+            pull = tau.unsqueeze(-1) * seen if own is None else own.oppose(seen)
+            parts.append(rows.adjoint_matrix(pull))
+        return torch.cat(parts, dim=-1)
+
+    @cached_property
+    def _places(self) -> tuple[Tensor, Tensor]:
+        """Entries of ``A' A`` that are not zero; and where those of each row go."""
+        rows, n = self.rows, self.rows.num_points
+        each = rows.indices.unsqueeze(-1) * n + rows.indices.unsqueeze(-2)
+        places, inverse = torch.unique(each.flatten(), return_inverse=True)
+        return torch.stack([places // n, places % n]), inverse
+
+    def _gram(self, tau: Tensor) -> Tensor:
+        """``A' diag(t) A`` as a sparse matrix: answers about the same points add up."""
+        (places, inverse), c = self._places, self.rows.coefficients
+        n = self.rows.num_points
+        values = tau[:, None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
+        sums = tau.new_zeros(places.shape[-1]).index_add_(0, inverse, values.flatten())
+        return torch.sparse_coo_tensor(
+            places, sums, (n, n), is_coalesced=True, check_invariants=False
+        )
+
+    @cached_property
+    def variance(self) -> Tensor:
+        """See base class."""
+        known = cast("Tensor", sum(map(_squares, self.of_rows(self.features))))
+        return known if self.noise is None else known + self.noise.diagonal()
+
+    @cached_property
+    def terms(self) -> Tensor:
+        """See base class."""
+        return self.squares.apply(self._prior_variance)
+
+    def moved_by(self, pull: Tensor) -> Tensor:
+        """See base class: the prior of weights is white."""
+        return pull
+
+
+class FeatureFactor(SitePosterior):
+    """Weights of features given sites: one Cholesky factor of ``r x r``, reused.
+
+    Attributes:
+        pulled: ``A' P A`` times the features, ``batch_shape x n x r``.
+    """
+
+    def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
+        self._solver, self.rows, self.tau = solver, solver.rows, tau
+        self._own = None if solver.noise is None else OwnNoise(solver.noise, tau)
+        self.pulled = solver.pulled(tau, self._own)
+        gram = solver.features.mT @ self.pulled
+        self._gram = 0.5 * (gram + gram.mT)
+        self._cholesky = site_cholesky(plus_identity(self._gram))
+
+    def _oppose(self, values: Tensor) -> Tensor:
+        own = self._own
+        return self.tau.unsqueeze(-1) * values if own is None else own.oppose(values)
+
+    @property
+    def log_det(self) -> Tensor:
+        """See base class."""
+        own = log_det(self._cholesky)
+        return own if self._own is None else own + self._own.log_det
+
+    def solve(self, shifts: Tensor) -> Balance:
+        """See base class; the weights are those of inducing points."""
+        own, noise, solver = self._own, self._solver.noise, self._solver
+        heard = shifts if own is None else own.soften(shifts, transposed=True)
+        pull = solver.features.mT @ self.rows.adjoint_matrix(heard)
+        white = torch.cholesky_solve(pull, self._cholesky)
+        seen = self.rows.apply_matrix(solver.features @ white)
+        energy, weights = white.square().sum(-2), solver.root @ white
+        forces = heard - self._oppose(seen)
+        if own is None or noise is None:
+            return Balance(forces, seen, weights, energy)
+        energy = energy + (forces * noise.times(forces)).sum(-2)
+        return Balance(forces, own.soften(seen) + own.spread(shifts), weights, energy)
+
+    @cached_property
+    def _spread(self) -> Tensor:
+        """A root of the covariance of utilities, ``batch_shape x n x r``."""
+        features = self._solver.features
+        return torch.linalg.solve_triangular(
+            self._cholesky, features.mT, upper=False
+        ).mT
+
+    def variance(self) -> Tensor:
+        """See base class."""
+        own, parts = self._own, self._solver.of_rows(self._spread)
+        if own is None or self._solver.noise is None:
+            return cast("Tensor", sum(map(_squares, parts)))
+        known = cast("Tensor", sum(_squares(own.soften(part)) for part in parts))
+        left = NoiseBlocks(self._solver.noise.rows, own.covariance, known.shape[-1])
+        return known + left.diagonal()
+
+    def root(self) -> Tensor:
+        """See base class; of inducing points."""
+        u = psd_root(self._gram)
+        cholesky = site_cholesky(plus_identity(u.mT @ u))
+        half = torch.linalg.solve_triangular(cholesky, u.mT, upper=False)
+        return self._solver.root @ half.mT
+
+    def row_root(self) -> Tensor:
+        """See base class."""
+        spread = self.rows.apply_matrix(self._spread)
+        if self._own is None:
+            return spread
+        own = self._own.root()
+        own = own.expand(*spread.shape[:-2], *own.shape[-2:])
+        return torch.cat([self._own.soften(spread), own], dim=-1)
+
+    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
+        """See base class."""
+        if self._own is None:
+            return super().noise_precision(noise)
+        precision = self._own.precision
+        for part in self._solver.of_rows(self._spread):
+            taken = noise.take(self._own.oppose(part))
+            precision = precision - taken @ taken.mT
+        return precision
+
+    def point_precision(self) -> tuple[Tensor, Tensor]:
+        """``M P``, ``batch_shape x n x r``, and ``P' M P``, ``batch_shape x r x r``."""
+        root = self._solver.root
+        inner = torch.cholesky_solve(root.mT, self._cholesky)
+        return self.pulled @ inner, root @ (self._gram @ inner)
+
+
+# --- What inducing points leave open
+
+
+class BlurredFactors(ScalarFactors):
+    """Factors of rows ``z`` that are known up to independent Gaussian noise.
+
+    Args:
+        own: The factors of the rows as they are.
+        blur: The variances of the noise, ``batch_shape x m``.
+        noise: What rows share, instead of the noise of ``own``.
+    """
+
+    def __init__(
+        self, own: ScalarFactors, blur: Tensor, noise: NoiseBlocks | None
+    ) -> None:
+        self._own, self._blur = own, blur
+        self.rows, self.noise = own.rows, noise
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*self._own.log_partition(z, self._blur.expand_as(z)))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        with torch.enable_grad():
+            z = z.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(
+                (weights * self.log_prob(z).second).sum(), z
+            )
+        return gradient
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class."""
+        return self._own.log_partition(mean, variance + self._blur)
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class."""
+        known = self._own.tilted(mean, variance + self._blur)
+        return known._replace(ratio=known.ratio - self._blur * known.second)
+
+
+def _open_noise(noise: NoiseBlocks, rows: SparseDesign, left: Tensor) -> Tensor:
+    """``A D A'`` of the rows of each answer, ``batch_shape x num_blocks x k x k``.
+
+    ``left`` is the diagonal of ``D``, ``batch_shape x n``.
+    """
+    # Padding of a block is a row of zeros.
+    index, own = (
+        pad(part, (0, 0, 0, 1))[..., noise.rows, :].flatten(-2)
+        for part in (rows.indices, rows.coefficients)
+    )
+    same = index.unsqueeze(-1) == index.unsqueeze(-2)
+    open_ = take_places(left, index.flatten(-2)).unflatten(-1, index.shape[-2:])
+    product = (own * open_).unsqueeze(-1) * own.unsqueeze(-2) * same
+    k, width = noise.rows.shape[-1], rows.indices.shape[-1]
+    return product.unflatten(-1, (k, width)).unflatten(-3, (k, width)).sum((-3, -1))
+
+
+class _OpenPart:
+    """What inducing points leave open of utilities, as factors hear it."""
+
+    def __init__(self, own: ScalarFactors, left: Tensor) -> None:
+        self._own, self._left = own, left
+        rows = own.rows
+        squares = SparseDesign(
+            rows.indices, rows.coefficients.square(), rows.num_points
+        )
+        self._squares, self._alone = squares, ~own.in_noise
+
+    def _heard(self, left: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Variances of rows by themselves, and covariances of those of an answer."""
+        noise, rows = self._own.noise, self._own.rows
+        blur = self._squares.apply(left) * self._alone
+        return blur, None if noise is None else _open_noise(noise, rows, left)
+
+    def blurred(self) -> BlurredFactors:
+        """The factors of the rows of features."""
+        noise, (blur, shared) = self._own.noise, self._heard(self._left)
+        if noise is not None and shared is not None:
+            noise = NoiseBlocks(noise.rows, noise.covariance + shared, noise.num_rows)
+        return BlurredFactors(self._own, blur, noise)
+
+    def slope(self, of_blur: Tensor, of_noise: Tensor | None) -> Tensor:
+        """The derivative in ``D`` by those in what is heard, ``batch_shape x n``."""
+        with torch.enable_grad():
+            left = self._left.expand(*of_blur.shape[:-1], -1).detach().requires_grad_()
+            blur, shared = self._heard(left)
+            form = (of_blur * blur).sum()
+            if of_noise is not None and shared is not None:
+                form = form + (of_noise * shared).sum()
+            (slope,) = torch.autograd.grad(form, left)
+        return slope
+
+
+# --- Solutions
+
+
+class PriorSlopes(NamedTuple):
+    """Derivatives of the evidence in the parts of an :class:`InducingPrior`."""
+
+    mean: Tensor
+    covar: Tensor
+    cross: Tensor
+    variance: Tensor
+
+    def forms(self, prior: InducingPrior) -> tuple[Tensor, ...]:
+        """Each times its part of the prior: a term for each entry."""
+        return tuple(
+            slope * getattr(prior, name) for name, slope in self._asdict().items()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SparseSolution(GaussianSolution):
+    """A Gaussian posterior by way of inducing points.
+
+    Attributes:
+        fixed: The fixed point, which knows the derivatives of the evidence.
+    """
+
+    fixed: _FixedPoint = field(kw_only=True)
+
+    @torch.no_grad()
+    def evidence_rounding(self) -> Tensor:
+        """See base class."""
+        known = cast("Any", self.prior)
+        eps = torch.finfo(known.covar.dtype).eps
+        _, *of_matrices, of_variance = self.fixed.slopes.forms(known.in_double())
+        total = sum(part.abs().sum((-2, -1)) for part in of_matrices)
+        return eps * (total + of_variance.abs().sum(-1))
+
+    def tangent(self, mean: Tensor) -> GaussianTangent:
+        """Refused: see base class of the base class.
+
+        Raises:
+            BotorchPrefError: Always.
+        """
+        raise BotorchPrefError(
+            "With inducing points there are no derivatives in the points that answers "
+            "are about, which look-ahead wants; detach them, or take EPPreferenceGP."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _FixedPoint:
+    """Where tilted and posterior moments agree, in the symbols of this module."""
+
+    solver: FeatureSolver
+    factors: ScalarFactors
+    open_part: _OpenPart
+    state: EPState
+    tilted: LogPartition
+
+    @cached_property
+    def noise_slope(self) -> Tensor | None:
+        """The derivative of the evidence in the shared noise; None without any."""
+        noise, state = self.factors.noise, self.state
+        if noise is None:
+            return None
+        own = noise.take(state.force.unsqueeze(-1))
+        return 0.5 * (own @ own.mT - state.posterior.noise_precision(noise))
+
+    @cached_property
+    def slopes(self) -> PriorSlopes:
+        """The derivatives of the evidence in the prior."""
+        solver, state = self.solver, self.state
+        whole = state.posterior
+        if not isinstance(whole, FeatureFactor):
+            # Some precisions are negative, all together leave a posterior.
+            whole = solver.factor(whole.tau)
+        pulls, weights = solver.rows.adjoint(state.force), state.balance.weights
+        of_cross, of_covar = whole.point_precision()
+        of_cross = pulls.unsqueeze(-1) * weights.unsqueeze(-2) - of_cross
+        of_covar = weights.unsqueeze(-1) * weights.unsqueeze(-2) - of_covar
+        _, first, second = (part.detach() for part in self.tilted)
+        left = self.open_part.slope(0.5 * (second + first.square()), self.noise_slope)
+        projection = solver.features @ solver.root.mT
+        weighted = left.unsqueeze(-1) * projection
+        return PriorSlopes(
+            mean=pulls,
+            covar=projection.mT @ weighted - 0.5 * of_covar,
+            cross=of_cross - 2 * weighted,
+            variance=left,
+        )
+
+    def surrogate(self, prior: InducingPrior, noise: NoiseBlocks | None) -> Tensor:
+        """A linear form with the gradient of the evidence, ``batch_shape``.
+
+        ``prior`` and ``noise``, that of the likelihood, have their graphs.
+        """
+        with torch.no_grad():
+            slopes = self.slopes
+        mean, covar, cross, variance = slopes.forms(prior)
+        form = mean.sum(-1) + covar.sum((-2, -1)) + cross.sum((-2, -1))
+        form = form + variance.sum(-1) + self.tilted.value.sum(-1)
+        if noise is None or self.noise_slope is None:
+            return form
+        return form + (self.noise_slope.detach() * noise.covariance).sum((-3, -2, -1))
+
+
+class SparseExpectationPropagation(ExpectationPropagation):
+    """Expectation propagation that takes a prior by way of inducing points too."""
+
+    def solve(
+        self,
+        prior: UtilityPrior | InducingPrior,
+        factors: Factors,
+        start: WarmStart | None = None,
+    ) -> GaussianSolution:
+        """See base class."""
+        if isinstance(prior, UtilityPrior):
+            return super().solve(prior, factors, start)
+        known, eps = prior.in_double(), torch.finfo(prior.covar.dtype).eps
+        given, start = in_double((factors, start))
+        own = cast("ScalarFactors", given)
+        prior.check_finite()
+        with torch.no_grad():
+            root = inverse_root(known.covar, eps)
+            explained = (known.cross @ root).square().sum(-1)
+            # Of a point that features determine, rounding leaves less than nothing.
+            left = (known.variance - explained).clamp_min(0.0)
+            open_part = _OpenPart(own, left)
+            blurred = open_part.blurred()
+            solver = FeatureSolver(known, root, own.rows, blurred.noise)
+            problem = EPProblem(solver, own.rows.apply(known.mean), blurred)
+            state, iterations = fixed_point(problem, start)
+        tilted = blurred.log_partition(state.cavity_mean, state.cavity_variance)
+        fixed = _FixedPoint(solver, blurred, open_part, state, tilted)
+        return SparseSolution(
+            engine=self,
+            prior=cast("Any", prior),
+            evidence=with_gradient_of(
+                ep_log_evidence(state, tilted.value.detach()),
+                lambda: fixed.surrogate(known, own.noise),
+            ),
+            weights=state.balance.weights,
+            sites=Sites(*state.sites.chunk(2, dim=-1)),
+            factor=state.posterior,
+            site_tangent=partial(
+                implicit_tangent,
+                partial(matching_derivatives, own, solver.resolved, state.variance),
+            ),
+            converged=state.converged,
+            iterations=iterations,
+            residual=float(state.residual.max()),
+            rounding=lost_digits(solver, state.posterior, state.balance, eps),
+            fixed=fixed,
+        )

@@ -1,0 +1,218 @@
+"""Preference models of thousands of points, by way of inducing points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from botorch.models.transforms.input import InputTransform
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.engine import UtilityPrior
+from botorch_pref.inference.sparse import (
+    InducingPrior,
+    SparseExpectationPropagation,
+)
+from botorch_pref.linalg.covariance import dense_covariance
+from botorch_pref.models.answers import LikelihoodArgument, register_model
+from botorch_pref.models.data import TrainingSet
+from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
+
+# Share of the largest prior variance below which a point is explained by others: the
+# limit of BoTorch's GreedyVarianceReduction.
+_EXPLAINED = 1e-6
+
+
+@torch.no_grad()
+def spread_places(kernel: Kernel, points: Tensor, count: int) -> Tensor:
+    """The places of points that leave the others little variance, by a greedy choice.
+
+    The next point is the one with the largest prior variance given those before it
+    (Burt et al. 2020), as in BoTorch's ``GreedyVarianceReduction``, without the
+    covariance of all points. Once all others are explained, the choice begins anew
+    among them: hyper-parameters may be others later.
+
+    Args:
+        kernel: The prior covariance.
+        points: ``batch_shape x n x d``.
+        count: How many, at most ``n``.
+
+    Returns:
+        ``batch_shape x count`` long.
+    """
+    prior = kernel(points, diag=True)
+    left, factor = prior.clone(), points.new_zeros(*prior.shape, count)
+    taken = torch.zeros_like(prior, dtype=torch.bool)
+    least = _EXPLAINED * prior.amax(-1, keepdim=True)
+    places = []
+    for number in range(count):
+        explained = left.amax(-1, keepdim=True) <= least
+        if bool(explained.any()):
+            factor = torch.where(explained.unsqueeze(-1), 0.0, factor)
+            left = torch.where(explained, prior.masked_fill(taken, 0.0), left)
+        place = left.argmax(-1, keepdim=True)
+        at = place.unsqueeze(-1)
+        point = points.gather(-2, at.expand(*at.shape[:-1], points.shape[-1]))
+        before = factor[..., :number]
+        own = before.gather(-2, at.expand(*at.shape[:-1], number))
+        column = dense_covariance(kernel, points, point) - before @ own.mT
+        column = column.squeeze(-1) / left.gather(-1, place).sqrt()
+        factor[..., number] = column
+        taken.scatter_(-1, place, True)
+        left = (left - column.square()).clamp_min(0.0).masked_fill(taken, 0.0)
+        places.append(place)
+    return torch.cat(places, dim=-1)
+
+
+@register_model("sparse")
+class SparsePreferenceGP(PreferenceGP):
+    r"""A preference model with expectation propagation on inducing points.
+
+    For thousands of points and hundreds of thousands of answers of every kind that
+    :class:`EPPreferenceGP` takes. The utilities of all points are seen through those
+    of ``num_inducing`` of them, and what these leave open of a utility counts as noise,
+    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). A sweep costs
+    :math:`O(n r^2 + m r)` for ``r`` inducing points, ``n`` points and ``m`` different
+    answers, and no matrix of points by points is made. Everything else is as in the
+    other models, but derivatives in the points of answers, which look-ahead wants, are
+    refused. ``benchmarks/sparse_models.py`` measures how close to exact it is.
+
+    With ``num_inducing`` different points or fewer it is :class:`EPPreferenceGP`.
+
+    Inducing points are chosen from the datapoints as the model is made, each where the
+    prior leaves the most variance given those before it, and again when datapoints are
+    replaced. They stay while hyper-parameters are fitted;
+    :meth:`choose_inducing_points` chooses anew. A model that is conditioned on more
+    points takes these in addition.
+
+    Args:
+        datapoints: This and the next six are those of :class:`PreferenceGP`.
+        comparisons: Pairs, winner first.
+        feedback: Other answers.
+        likelihood: Of one kind of answers or of several.
+        mean_module: The prior mean.
+        covar_module: The kernel.
+        input_transform: Applied to all inputs.
+        num_inducing: The number of inducing points, at least one.
+    """
+
+    engine = SparseExpectationPropagation()
+    inducing_points: Tensor | None
+    """``batch_shape x r x d``, untransformed; None where all points are."""
+    _chosen_for: Tensor | None
+    """The datapoints that the inducing points were chosen for."""
+
+    @checked_arguments
+    def __init__(
+        self,
+        datapoints: Tensor | None = None,
+        comparisons: Tensor | Comparisons | None = None,
+        *,
+        feedback: Sequence[Feedback] = (),
+        likelihood: LikelihoodArgument = None,
+        mean_module: Mean | None = None,
+        covar_module: Kernel | None = None,
+        input_transform: InputTransform | None = None,
+        num_inducing: int = 256,
+    ) -> None:
+        check_count("num_inducing", num_inducing, at_least=1)
+        super().__init__(
+            datapoints,
+            comparisons,
+            feedback=feedback,
+            likelihood=likelihood,
+            mean_module=mean_module,
+            covar_module=covar_module,
+            input_transform=input_transform,
+        )
+        self.num_inducing = num_inducing
+        self.register_buffer("inducing_points", None)
+        self.register_buffer("_chosen_for", None, persistent=False)
+        if datapoints is not None:
+            self.choose_inducing_points()
+
+    @torch.no_grad()
+    def choose_inducing_points(self) -> None:
+        """Chooses inducing points from the datapoints, at the present hyper-parameters.
+
+        Raises:
+            FeedbackError: The model has no datapoints.
+        """
+        given = self.datapoints
+        if given is None:
+            raise FeedbackError(
+                "A model without datapoints has nothing to choose inducing points "
+                "from; pass datapoints=."
+            )
+        points, distinct = self.transformed_points(), self._distinct
+        first = given if distinct is None else given[distinct.first]
+        self._chosen_for, self.inducing_points = given.detach(), None
+        if points.shape[-2] > self.num_inducing:
+            at = spread_places(self.covar_module, points, self.num_inducing)
+            at = at.unsqueeze(-1).expand(*at.shape, given.shape[-1])
+            self.inducing_points = first.detach().gather(-2, at)
+
+    def prior(self) -> UtilityPrior:
+        """See base class; by way of inducing points, if there are any.
+
+        Another engine that somebody gave the model sees all points.
+        """
+        given = self.datapoints
+        if given is not None and not _same(given, self._chosen_for):
+            self.choose_inducing_points()
+        by_weights = isinstance(self.engine, SparseExpectationPropagation)
+        if self.inducing_points is None or not by_weights:
+            return super().prior()
+        x, z = self.transformed_points(), self.inducing_points
+        if hasattr(self, "input_transform"):
+            # As training inputs, of which a transform does not learn a second time.
+            z = self.input_transform.preprocess_transform(z)
+        kernel: Any = self.covar_module
+        by_way: Any = InducingPrior(
+            points=z,
+            mean=self.mean_module(x),
+            covar=dense_covariance(kernel, z),
+            cross=dense_covariance(kernel, x, z),
+            variance=kernel(x, diag=True),
+        )
+        return by_way
+
+    def _state(self) -> list[Tensor]:
+        inducing = self.inducing_points
+        return [*super()._state(), *([] if inducing is None else [inducing])]
+
+    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+        """The points of further answers are inducing points besides."""
+        if before.datapoints is not None and self.datapoints is not None:
+            self._chosen_for = self.datapoints.detach()
+        if before.inducing_points is not None:
+            parts = before.inducing_points, more.datapoints.detach()
+            batch = torch.broadcast_shapes(*(part.shape[:-2] for part in parts))
+            expanded = [part.expand(*batch, *part.shape[-2:]) for part in parts]
+            self.inducing_points = torch.cat(expanded, dim=-2)
+        super()._go_on_from(before, more)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any
+    ) -> None:
+        # The number of inducing points may differ, as that of the points does.
+        name = f"{prefix}inducing_points"
+        given = state_dict.get(name)
+        if given is not None:
+            like = next(self.parameters())
+            self.inducing_points = given.detach().clone().to(like)
+        elif self.inducing_points is not None:
+            state_dict = state_dict | {name: self.inducing_points}
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def _same(first: Tensor, second: Tensor | None) -> bool:
+    if first is second:
+        return True
+    return second is not None and torch.equal(first, second)

@@ -1,0 +1,583 @@
+"""The sparse model: dense priors by hand, the exact model, finite differences."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition.preference import qExpectedUtilityOfBestOption
+from botorch.exceptions.warnings import InputDataWarning
+from botorch.models.transforms.input import Normalize
+from botorch.sampling import SobolQMCNormalSampler
+from botorch.sampling.pathwise import draw_matheron_paths
+from entries import Cell
+from models.cell_models import (
+    assert_same_model,
+    assert_same_moments,
+    build,
+    moments,
+    names,
+    takes,
+)
+from registry import ACQUISITIONS, CELLS
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from botorch_pref import (
+    BotorchPrefError,
+    Comparisons,
+    DuelKernel,
+    EPPreferenceGP,
+    FeedbackError,
+    InferenceWarning,
+    Rankings,
+    Ratings,
+    SparsePreferenceGP,
+    Strengths,
+    Validity,
+)
+from botorch_pref.feedback import Feedback
+from botorch_pref.inference import ExpectationPropagation, UtilityPrior
+from botorch_pref.inference.sparse import BlurredFactors, inverse_root
+from botorch_pref.models import PreferenceGP, rater_covar_module
+from botorch_pref.models.sparse import spread_places
+
+DOUBLE = torch.float64
+CELLS_OF_EP = [cell for cell in CELLS if takes(EPPreferenceGP, cell)]
+
+
+def uniform(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
+
+
+def sets(count: int, size: int, n: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    chosen = [torch.randperm(n, generator=generator)[:size] for _ in range(count)]
+    return torch.stack(chosen)
+
+
+def distinct_pairs(count: int, n: int, seed: int) -> Tensor:
+    every = torch.combinations(torch.arange(n))
+    generator = torch.Generator().manual_seed(seed)
+    return every[torch.randperm(len(every), generator=generator)[:count]]
+
+
+X = uniform(40, 2)
+NEW = uniform(6, 2, seed=1)
+MANY = [
+    Comparisons(sets(60, 2, 40, 2), sets(6, 2, 40, 3)),
+    Rankings(sets(8, 4, 40, 4)),
+    Strengths(sets(10, 2, 40, 5), uniform(10, seed=6)),
+    Validity(torch.arange(12), uniform(12, seed=7) < 0.5),
+]
+
+
+def sparse(
+    feedback: list[Feedback], num_inducing: int = 9, points: Tensor = X, **options: Any
+) -> SparsePreferenceGP:
+    """A model of a prior that ``num_inducing`` points leave a good deal open of."""
+    model = SparsePreferenceGP(
+        points, feedback=feedback, num_inducing=num_inducing, **options
+    )
+    model.covar_module.outputscale = 5.0
+    model.covar_module.base_kernel.lengthscale = 0.3
+    return model
+
+
+def assert_same(model: PreferenceGP, expected: PreferenceGP) -> None:
+    """Equal posteriors and evidences."""
+    found = moments(model, NEW), moments(expected, NEW)
+    assert_same_moments(SparsePreferenceGP, *found)
+    torch.testing.assert_close(
+        model.log_evidence(), expected.log_evidence(), rtol=1e-6, atol=1e-6
+    )
+
+
+def learned(model: SparsePreferenceGP) -> list[torch.nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+# --- Where all points are inducing points, the exact model
+
+
+def all_inducing(model: SparsePreferenceGP, seed: int = 8) -> SparsePreferenceGP:
+    """The model with all its points as inducing points, in another order."""
+    points = model.datapoints
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(points.shape[-2], generator=generator)
+    model.inducing_points = points.detach()[..., order, :]
+    return model
+
+
+@pytest.mark.parametrize("cell", CELLS_OF_EP, ids=names)
+def test_all_points_as_inducing_points_give_the_exact_model(cell: Cell) -> None:
+    exact = build(EPPreferenceGP, [cell])
+    model = all_inducing(build(SparsePreferenceGP, [cell]))
+    assert_same_model(SparsePreferenceGP, model, exact)
+    slopes = [torch.autograd.grad(m.log_evidence(), learned(m)) for m in (model, exact)]
+    torch.testing.assert_close(*slopes, rtol=1e-6, atol=1e-6)
+
+
+def test_all_kinds_at_once_give_the_exact_model() -> None:
+    model = all_inducing(sparse(MANY, 40))
+    exact = EPPreferenceGP(X, feedback=MANY)
+    exact.load_state_dict(model.state_dict(), strict=False)
+    assert_same(model, exact)
+
+
+def test_few_points_are_all_inducing_points() -> None:
+    model, exact = sparse(MANY, 40), EPPreferenceGP(X, feedback=MANY)
+    exact.load_state_dict(model.state_dict())
+    assert model.inducing_points is None
+    assert torch.equal(model.log_evidence(), exact.log_evidence())
+    # Of points that were given twice, one counts.
+    twice = SparsePreferenceGP(
+        torch.cat([X, X]), torch.tensor([[0, 41]]), num_inducing=40
+    )
+    assert twice.inducing_points is None
+
+
+# --- Else the prior of FITC, by hand
+
+
+def projected(model: SparsePreferenceGP, a: Tensor, b: Tensor) -> Tensor:
+    """The covariance of ``a`` and ``b`` by way of the inducing points."""
+    z, kernel = model.inducing_points, model.covar_module
+    with torch.no_grad():
+        left, right = kernel(a, z).to_dense(), kernel(z, b).to_dense()
+        return left @ torch.linalg.solve(kernel(z).to_dense(), right)
+
+
+def test_posterior_is_the_exact_one_under_the_prior_of_fitc() -> None:
+    # Each point in one answer: what is open of it is heard once.
+    feedback = [
+        Comparisons(torch.arange(12).reshape(6, 2), torch.tensor([[12, 13]])),
+        Rankings(torch.arange(14, 26).reshape(3, 4)),
+        Validity(torch.arange(26, 30), uniform(4, seed=3) < 0.5),
+        Ratings(torch.arange(30, 34), uniform(4, seed=4)),
+    ]
+    model = sparse(feedback)
+    model.mean_module.initialize(constant=0.3)
+    with torch.no_grad():
+        covar = projected(model, X, X)
+        open_ = model.covar_module(X, diag=True) - covar.diagonal()
+        prior = UtilityPrior(X, torch.full((40,), 0.3), covar + torch.diag(open_))
+        factors = model.factors()
+        truth = ExpectationPropagation().solve(prior, factors)
+        assert float(open_.mean()) > 0.2  # of 5
+        torch.testing.assert_close(
+            model.log_evidence(), truth.log_evidence, rtol=1e-7, atol=1e-7
+        )
+        cross = projected(model, NEW, X)
+        known = cross @ truth.terms.root
+        covariance = model.covar_module(NEW).to_dense() - known @ known.mT
+        mean = 0.3 + (cross @ truth.terms.weights).squeeze(-1)
+    assert_same_moments(SparsePreferenceGP, moments(model, NEW), (mean, covariance))
+
+
+def test_rows_hear_what_is_open_independently() -> None:
+    # Each difference as a point of its own, which is positive up to its noise.
+    pairs = distinct_pairs(60, 40, 2)
+    model = sparse([Comparisons(pairs)])
+    design = torch.zeros(60, 40, dtype=DOUBLE)
+    design[torch.arange(60), pairs[:, 0]], design[torch.arange(60), pairs[:, 1]] = 1, -1
+    with torch.no_grad():
+        covar = projected(model, X, X)
+        open_ = model.covar_module(X, diag=True) - covar.diagonal()
+        of_rows = design @ covar @ design.mT + torch.diag(design.abs() @ open_)
+        every = Validity(torch.arange(60), torch.ones(60, dtype=torch.bool))
+        alone = EPPreferenceGP(uniform(60, 1), feedback=[every])
+        alone.likelihood.noise = 2.0
+        prior = UtilityPrior(alone.datapoints, torch.zeros(60, dtype=DOUBLE), of_rows)
+        truth = ExpectationPropagation().solve(prior, alone.factors())
+        torch.testing.assert_close(
+            model.log_evidence(), truth.log_evidence, rtol=1e-7, atol=1e-7
+        )
+        cross = projected(model, NEW, X) @ design.mT
+        known = cross @ truth.terms.root
+        covariance = model.covar_module(NEW).to_dense() - known @ known.mT
+        mean = (cross @ truth.terms.weights).squeeze(-1)
+    assert_same_moments(SparsePreferenceGP, moments(model, NEW), (mean, covariance))
+
+
+def mixed() -> SparsePreferenceGP:
+    counted = Comparisons(sets(60, 2, 40, 2), pair_counts=torch.arange(60) % 3 + 1)
+    return sparse([counted, *MANY[1:]])
+
+
+def contradicted() -> SparsePreferenceGP:
+    """Answers that others make so unlikely that they bend the wrong way."""
+    pairs = sets(30, 2, 40, 5)
+    first, second = X[pairs].sum(-1).unbind(-1)
+    strengths = torch.sigmoid(4 * (first - second))
+    other = torch.where(strengths[:4] > 0.5, 0.02, 0.98).double()
+    both = Strengths(torch.cat([pairs, pairs[:4]]), torch.cat([strengths, other]))
+    model = sparse([both], 20)
+    model.likelihood.precision, model.likelihood.noise = 6.0, 0.5
+    assert bool((model.solution().sites.precision < 0).any())
+    return model
+
+
+@pytest.mark.parametrize("made", [mixed, contradicted])
+def test_gradient_of_the_evidence_is_that_of_finite_differences(
+    made: Callable[[], SparsePreferenceGP],
+) -> None:
+    # The noise of the answers too.
+    model = made().requires_grad_()
+    parameters = learned(model)
+    slopes = torch.autograd.grad(model.log_evidence(), parameters)
+    with torch.no_grad():
+        for parameter, slope in zip(parameters, slopes, strict=True):
+            own, start = parameter.view(-1), parameter.view(-1)[0].item()
+            values = []
+            for step in (1e-4, -1e-4):
+                own[0] = start + step
+                values.append(model.log_evidence())
+            own[0] = start
+            expected = (values[0] - values[1]) / 2e-4
+            torch.testing.assert_close(
+                slope.view(-1)[0], expected, rtol=1e-5, atol=1e-5
+            )
+
+
+def test_blurred_factors_are_integrals_of_their_own() -> None:
+    model = sparse([Comparisons(sets(5, 2, 40, 2), sets(3, 2, 40, 3))])
+    model.likelihood.tie_threshold = 0.4
+    own = model.factors()
+    blur = torch.linspace(0.1, 2.0, 8, dtype=DOUBLE)
+    blurred = BlurredFactors(own, blur, None)
+    z = torch.linspace(-2, 2, 8, dtype=DOUBLE)
+    x = torch.linspace(-12, 12, 4001, dtype=DOUBLE)
+
+    def value(z: Tensor, variance: Tensor | float) -> Tensor:
+        spread = (blur + variance).sqrt()
+        of_each = own.log_prob(z + x.unsqueeze(-1) * spread).value
+        return (of_each - 0.5 * x.unsqueeze(-1) ** 2).logsumexp(0) + torch.log(
+            (x[1] - x[0]) / (2 * torch.pi) ** 0.5
+        )
+
+    with torch.no_grad():
+        given = blurred.log_prob(z)
+        torch.testing.assert_close(given.value, value(z, 0.0))
+        partition = blurred.log_partition(z, torch.full_like(z, 0.7))
+        torch.testing.assert_close(partition.value, value(z, 0.7))
+        slopes = blurred.tilted_slopes(z, torch.full_like(z, 0.7))
+        torch.testing.assert_close(slopes.first, partition.first)
+        torch.testing.assert_close(slopes.ratio, 1 + 0.7 * partition.second)
+        h = 1e-4
+        up, down = blurred.log_prob(z + h), blurred.log_prob(z - h)
+    torch.testing.assert_close(given.first, (up.value - down.value) / (2 * h))
+    torch.testing.assert_close(given.second, (up.first - down.first) / (2 * h))
+    third = blurred.curvature_gradient(z, torch.full_like(z, 2.0))
+    torch.testing.assert_close(third, (up.second - down.second) / h)
+
+
+# --- What must not matter, and what must
+
+
+def test_order_of_answers_does_not_matter() -> None:
+    model = sparse(MANY)
+    flipped = [block.map_tensors(lambda t: t.flip(0)) for block in MANY]
+    assert_same(sparse(flipped[::-1]), model)
+
+
+def test_counts_are_answers_given_so_often() -> None:
+    pairs, often = sets(30, 2, 40, 2), torch.arange(30) % 4 + 1
+    counted = sparse([Comparisons(pairs, pair_counts=often)])
+    repeated = sparse([Comparisons(pairs.repeat_interleave(often, dim=0))])
+    assert_same(counted, repeated)
+
+
+def test_inducing_points_that_repeat_change_nothing() -> None:
+    model, other = sparse(MANY), sparse(MANY)
+    own = model.inducing_points
+    other.inducing_points = torch.cat([own, own[:4], own[:2] + 1e-12])
+    assert_same(other, model)
+
+
+def test_directions_within_rounding_are_no_features() -> None:
+    covar = torch.diag(torch.tensor([4.0, 1.0, 1e-17, 0.0, -1e-18], dtype=DOUBLE))
+    root = inverse_root(covar, torch.finfo(DOUBLE).eps)
+    expected = torch.diag(torch.tensor([0.25, 1.0, 0.0, 0.0, 0.0], dtype=DOUBLE))
+    torch.testing.assert_close(root @ root.mT, expected)
+
+
+def test_single_precision_is_as_close_as_its_rounding() -> None:
+    with pytest.warns(InputDataWarning, match="float32"):
+        model = sparse(MANY, points=X.float())
+    exact = sparse(MANY, points=X.float().double())
+    exact.inducing_points = model.inducing_points.double()
+    assert model.posterior(NEW.float()).mean.dtype == torch.float32
+    expected = moments(exact, NEW.float().double())
+    actual = [part.double() for part in moments(model, NEW.float())]
+    assert_same_moments(SparsePreferenceGP, actual, expected, deviations=1e-3)
+    torch.testing.assert_close(
+        model.log_evidence().double(), exact.log_evidence(), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_no_matrix_of_points_by_points_is_made() -> None:
+    class Largest(TorchDispatchMode):
+        entries = 0
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            out = func(*args, **(kwargs or {}))
+            for part in out if isinstance(out, tuple | list) else [out]:
+                if isinstance(part, Tensor) and part.layout == torch.strided:
+                    self.entries = max(self.entries, part.numel())
+            return out
+
+    n, m = 700, 900
+    points, pairs = uniform(n, 2), sets(m, 2, n, 1)
+    with Largest() as seen:
+        model = sparse([Comparisons(pairs)], 10, points)
+        model.log_evidence().backward()
+        model.posterior(points[:5])
+    assert seen.entries <= m * 32
+
+
+def test_points_far_from_all_inducing_points_are_known_by_their_prior() -> None:
+    model = sparse(MANY, points=100 * X)
+    assert model.diagnostics()["converged"]
+    assert bool((projected(model, 100 * X, 100 * X).diagonal() == 0).any())
+    far = torch.full((1, 2), 999.0, dtype=DOUBLE)
+    mean, covariance = moments(model, far)
+    assert mean.item() == model.mean_module.constant.item()
+    torch.testing.assert_close(covariance.squeeze(), torch.tensor(5.0, dtype=DOUBLE))
+
+
+def test_raters_share_what_inducing_points_see() -> None:
+    # The last column is who answered.
+    points = torch.cat([X, (torch.arange(40) % 4).unsqueeze(-1)], dim=-1)
+    kernel = rater_covar_module(2)
+    exact = EPPreferenceGP(points, sets(60, 2, 40, 2), covar_module=kernel)
+    model = SparsePreferenceGP(points, sets(60, 2, 40, 2), covar_module=kernel)
+    x = points[:5] + 0.1 * torch.tensor([1.0, 1.0, 0.0])
+    assert_same_moments(
+        SparsePreferenceGP, moments(all_inducing(model), x), moments(exact, x)
+    )
+    few = SparsePreferenceGP(
+        points, sets(60, 2, 40, 2), covar_module=kernel, num_inducing=12
+    )
+    assert len(few.inducing_points[:, -1].unique()) == 4
+
+
+def test_iterations_that_end_early_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("botorch_pref.inference.ep._MAX_SWEEPS", 1)
+    with pytest.warns(InferenceWarning, match="SparsePreferenceGP did not converge"):
+        sparse(MANY).log_evidence()
+
+
+# --- The choice of inducing points
+
+
+def test_inducing_points_are_the_greedy_choice() -> None:
+    kernel = DuelKernel(2).double()
+    expected: list[int] = []
+    covar = kernel(X).to_dense().detach()
+    for _ in range(12):
+        left = covar.diagonal()
+        if expected:
+            own = covar[:, expected]
+            inner = torch.linalg.solve(covar[expected][:, expected], own.mT)
+            left = left - (own * inner.mT).sum(-1)
+        expected.append(int(left.argmax()))
+    # Of equal variances at first, any may be the largest.
+    assert spread_places(kernel, X, 12).tolist() == expected
+
+
+def test_points_that_are_explained_are_chosen_in_further_rounds() -> None:
+    kernel = sparse(MANY).covar_module
+    kernel.base_kernel.lengthscale = 50.0
+    both = torch.stack([X, X.flip(-2)])
+    places = spread_places(kernel, both, 30)
+    assert places.shape == (2, 30)
+    for each, points in zip(places, both, strict=True):
+        assert len(set(each.tolist())) == 30
+        torch.testing.assert_close(
+            spread_places(kernel, points, 30).sort().values, each.sort().values
+        )
+
+
+def test_inducing_points_stay_until_called_for() -> None:
+    model = sparse(MANY)
+    before = model.inducing_points
+    model.covar_module.base_kernel.lengthscale = torch.tensor([0.05, 3.0])
+    mean, _ = moments(model, NEW)
+    assert model.inducing_points is before
+    model.choose_inducing_points()
+    assert not torch.equal(model.inducing_points, before)
+    assert len(model.inducing_points) == 9
+    assert not torch.allclose(moments(model, NEW)[0], mean)
+
+
+def test_inducing_points_are_of_the_present_data() -> None:
+    model = sparse(MANY, input_transform=Normalize(2))
+    chosen = model.inducing_points
+    model.posterior(NEW)
+    model.train()
+    model.log_evidence()
+    assert model.inducing_points is chosen
+    more = torch.cat([X, 2 + uniform(20, 2, seed=9)])
+    model.set_train_data(more)
+    model.posterior(NEW)
+    assert bool((model.inducing_points > 1.5).any())
+    model.set_train_data(X[:9], torch.tensor([[0, 1]]), feedback=[])
+    model.posterior(NEW)
+    assert model.inducing_points is None
+
+
+def test_input_transforms_learn_from_the_datapoints_alone() -> None:
+    low, high = X.amin(0), X.amax(0)
+    expected = sparse(MANY, points=(X - low) / (high - low))
+    model = sparse(MANY, points=30 * X - 7, input_transform=Normalize(2))
+    model.inducing_points = 30 * ((high - low) * expected.inducing_points + low) - 7
+    torch.testing.assert_close(model.log_evidence(), expected.log_evidence())
+    model.eval()
+    torch.testing.assert_close(model.log_evidence(), expected.log_evidence())
+
+
+def test_a_model_without_points_has_none_to_choose_from() -> None:
+    empty = SparsePreferenceGP(num_inducing=9)
+    with pytest.raises(FeedbackError, match="datapoints="):
+        empty.choose_inducing_points()
+    model = empty.condition_on_observations(X, sets(60, 2, 40, 2))
+    model.posterior(NEW)
+    assert len(model.inducing_points) == 9
+    with pytest.raises(FeedbackError, match="num_inducing"):
+        SparsePreferenceGP(num_inducing=0)
+
+
+# --- Behind BoTorch's interface
+
+
+def test_batches_of_points_are_predicted_as_one_by_one() -> None:
+    model = sparse(MANY)
+    x = uniform(3, 1, 4, 2, seed=2)
+    mean, covariance = moments(model, x)
+    for i in range(3):
+        one = moments(model, x[i, 0])
+        torch.testing.assert_close(mean[i, 0], one[0])
+        torch.testing.assert_close(covariance[i, 0], one[1])
+    pairs = torch.stack([x[:, 0, 0], x[:, 0, 1]], dim=-2)
+    sure = model.duel_probability(pairs[:, :1], pairs[:, 1:])
+    gap = mean[:, 0, 0] - mean[:, 0, 1]
+    own = covariance[:, 0]
+    variance = own[:, 0, 0] + own[:, 1, 1] - 2 * own[:, 0, 1]
+    expected = torch.special.ndtr(gap / variance.sqrt()).unsqueeze(-1)
+    torch.testing.assert_close(sure.detach(), expected)
+
+
+def test_posterior_has_a_gradient_in_x() -> None:
+    model = sparse(MANY)
+    x = NEW[:2].clone().requires_grad_()
+
+    def both(x: Tensor) -> tuple[Tensor, Tensor]:
+        posterior: Any = model.posterior(x)
+        return posterior.mean, posterior.covariance_matrix
+
+    assert torch.autograd.gradcheck(both, x)
+
+
+def of_batch(feedback: list[Feedback], element: int) -> list[Feedback]:
+    return [block.map_tensors(lambda t: t[element]) for block in feedback]
+
+
+def test_batches_of_data_are_models_of_their_own() -> None:
+    points = torch.stack([X, X.flip(-2)])
+    # Rows of a batch with shared noise are merged where all elements have them equal.
+    pairs = torch.stack([distinct_pairs(30, 40, 2), distinct_pairs(30, 40, 3)])
+    blocks: list[Feedback] = [
+        Comparisons(pairs),
+        Rankings(sets(6, 4, 40, 4).expand(2, -1, -1)),
+    ]
+    model = sparse(blocks, points=points)
+    evidence, (mean, covariance) = model.log_evidence(), moments(model, NEW)
+    for i in range(2):
+        one = sparse(of_batch(blocks, i), points=points[i])
+        one.inducing_points = model.inducing_points[i]
+        torch.testing.assert_close(one.log_evidence(), evidence[i])
+        assert_same_moments(
+            SparsePreferenceGP, moments(one, NEW), (mean[i], covariance[i])
+        )
+
+
+def test_further_points_become_inducing_points() -> None:
+    model = sparse(MANY)
+    model.posterior(NEW)
+    more = Comparisons(torch.tensor([[0, 1], [0, 1]]))
+    new = model.condition_on_observations(NEW[:2], more)
+    assert torch.equal(new.inducing_points[-2:], NEW[:2])
+    assert new.diagnostics()["converged"]
+    joined = [MANY[0].followed_by(more.shifted(40)), *MANY[1:]]
+    again = sparse(joined, points=torch.cat([X, NEW[:2]]))
+    again.inducing_points = new.inducing_points
+    assert_same(again, new)
+    assert len(model.inducing_points) == 9
+    few = sparse(MANY, 40).condition_on_observations(NEW[:2], more)
+    assert few.inducing_points is None
+
+
+def test_fantasies_are_batches_of_models() -> None:
+    model = sparse(MANY).eval()
+    sampler = SobolQMCNormalSampler(torch.Size([3]), seed=0)
+    fantasies = model.fantasize(NEW[:4].reshape(2, 2, 2), sampler)
+    assert fantasies.inducing_points.shape == (2, 11, 2)
+    mean = fantasies.posterior(NEW).mean
+    assert mean.shape == (3, 2, 6, 1)
+    x = NEW[:4].reshape(2, 2, 2).clone().requires_grad_()
+    looked = model.fantasize(x, sampler)
+    with pytest.raises(BotorchPrefError, match="look-ahead"):
+        looked.posterior(NEW)
+
+
+@pytest.mark.parametrize("entry", ACQUISITIONS.values(), ids=ACQUISITIONS)
+def test_acquisition_functions_take_it(entry: Any) -> None:
+    model = sparse(MANY).eval()
+    x = NEW.unsqueeze(-2).clone().requires_grad_()
+    own = {"generator": torch.Generator().manual_seed(5)} if entry.drawn else {}
+    value = entry(model, X[:1], **own)(x)
+    assert bool(value.isfinite().all())
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    assert bool(slope.isfinite().all())
+
+
+def test_botorchs_eubo_takes_it() -> None:
+    model = sparse(MANY).eval()
+    sampler = SobolQMCNormalSampler(torch.Size([512]), seed=0)
+    acquisition = qExpectedUtilityOfBestOption(model, sampler=sampler)
+    posterior = model.posterior(NEW[:2])
+    draws = posterior.rsample(torch.Size([20_000])).amax(-2)
+    expected, spread = draws.mean(), draws.std()
+    assert (acquisition(NEW[:2]) - expected).abs() < 6 * spread * 512**-0.5
+
+
+def test_function_draws_have_the_posterior_mean() -> None:
+    model = sparse(MANY).eval()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        paths = draw_matheron_paths(model, torch.Size([2000]))
+    drawn = paths(NEW).detach()
+    mean, covariance = moments(model, NEW)
+    error = (drawn.mean(0) - mean) / covariance.diagonal().sqrt()
+    assert float(error.abs().max()) < 6 * 2000**-0.5
+
+
+def test_state_is_stored_with_the_inducing_points() -> None:
+    model = sparse(MANY)
+    model.covar_module.base_kernel.lengthscale = torch.tensor([0.1, 1.0])
+    model.choose_inducing_points()
+    copied = copy.deepcopy(model)
+    assert torch.equal(copied.log_evidence(), model.log_evidence())
+    for other in (sparse(MANY), sparse(MANY, 7), sparse(MANY, 40)):
+        other.load_state_dict(model.state_dict())
+        assert_same(other, model)
+    without = sparse(MANY, 40).state_dict()
+    model.load_state_dict(without)
+    assert len(model.inducing_points) == 9
