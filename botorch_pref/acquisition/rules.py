@@ -9,7 +9,10 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
-from botorch.utils.transforms import t_batch_mode_transform
+from botorch.utils.transforms import (
+    average_over_ensemble_models,
+    t_batch_mode_transform,
+)
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
@@ -22,15 +25,18 @@ from botorch_pref.acquisition.base import (
     takes_points,
 )
 from botorch_pref.acquisition.registration import register_acquisition
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.likelihoods.base import win_and_information
+from botorch_pref.models.answers import noticeable_difference
+from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.argument_ranges import checked_arguments, number_tensor
 from botorch_pref.numerics.mixtures import (
     expected_positive_part,
     narrowest_interval,
     tailed_positive_part,
 )
+from botorch_pref.posteriors.difference import difference_mixture
 
 
 @register_acquisition("bald")
@@ -394,59 +400,97 @@ def nearness(squared: Tensor, free: float = 1.0, full: float = 0.0) -> Tensor:
 
 
 SMALLEST_DIFFERENCE = 0.01
-"""A hundredth of the range of each input."""
+"""A hundredth of the range of each input, where the answers to duels are not known."""
+
+SHARE_OF_NOTICEABLE = 0.375
+"""Of the just noticeable difference: with Gaussian noise, of options that differ by as
+much, 60 % of the answers name the better one."""
+
+_UNRESOLVED = 64
+"""Roundings of the prior variance of a difference that count as no difference."""
 
 
 class DistinctOptions(WrappedAcquisition):
     r"""An acquisition function with a penalty on options that are nearly the same.
 
-    Two options are distinct where their distance in units of the smallest difference,
-
-    .. math:: r^2 = \sum_i \Big(\frac{x_i - x'_i}{\delta_i}\Big)^2 ,
-
-    is at least 1, as where any one input differs by :math:`\delta_i`. Each pair of a
-    new point with another new point, a pending point or the reference costs
+    Each pair of a new point with another new point, a pending point or the reference
+    costs
 
     .. math:: s \, \max(0, 1 - r^2)^2 ,
 
     with :math:`s` the range of the acquisition function's values over the points that
-    the model has observed: 0 where options are distinct, continuously differentiable,
-    and as much as lies between the best and the worst question where they are the same.
-    Where the best options would be too near each other, those found have :math:`r`
-    close to 1.
+    the model has observed: 0 where options are distinct, :math:`r \ge 1`, continuously
+    differentiable, and as much as lies between the best and the worst question where
+    they are the same.
 
-    There the slope of the penalty is a hundred times that of the function, and 20 steps
-    of L-BFGS-B's line search may be too few. `optimize_acqf` then warns of ``ABNORMAL``
-    and begins again from other points; ``options={"maxls": 60}`` gives it more steps.
+    By default the model says which options a person tells apart. Let :math:`u` be the
+    difference of two utilities, and :math:`A(u)` how much more often than its
+    opponent the first option is named: 0 for equal options. With the just noticeable
+    difference :math:`J` (see :func:`.noticeable_difference`) it is
+    :math:`A(u) \approx u / (2J)` for options that are hard to tell apart. So the mean
+    square of what an answer says, over all that the model does not know, is
+    :math:`E[A^2] \approx E[u^2] / (2J)^2`, and with :math:`c = 0.375`
+
+    .. math:: r^2 = \frac{E[u^2]}{(c J)^2 + \rho}, \qquad
+        E[u^2] = \frac1S \sum_s \mu_s^2 + \tau^2 ,
+
+    where the model's :math:`u` is a mixture of :math:`N(\mu_s, \tau^2)`. At
+    :math:`r = 1` about 60 % of the answers name the better option. Options that surely
+    differ are distinct however near they are, and so are options that may well differ;
+    options far apart whose utilities are known to be equal are not. The smallest
+    square :math:`\rho` is what rounding leaves of :math:`E[u^2]` at two equal points:
+    64 roundings of the prior variance of a difference.
+
+    With a ``smallest_difference`` :math:`\delta` the distance counts instead,
+
+    .. math:: r^2 = \sum_i \Big(\frac{x_i - x'_i}{\delta_i}\Big)^2 ,
+
+    so that options are distinct where any one input differs by :math:`\delta_i`. Where
+    the model's likelihood says nothing of duels, as of ratings, :math:`\delta` is 0.01.
+
+    Where the best options would be too near each other, those found have :math:`r`
+    close to 1. There the slope of the penalty may be a hundred times that of the
+    function, and 20 steps of L-BFGS-B's line search too few. `optimize_acqf` then warns
+    of ``ABNORMAL`` and begins again from other points; ``options={"maxls": 60}`` gives
+    it more steps.
 
     Args:
         acquisition: Any, with or without a reference point ``X_ref``.
-        smallest_difference: :math:`\delta`, positive: one for all inputs, or ``d``.
+        smallest_difference: :math:`\delta`, positive: one for all inputs, or ``d``; by
+            default the model says which options are distinct.
 
     Raises:
         FeedbackError: The model has observed fewer than two points.
         ValueError: The smallest difference is not positive and finite.
     """
 
-    smallest_difference: Tensor
     weight: Tensor
+    smallest_difference: Tensor | None
+    smallest_square: Tensor | None
 
     def __init__(
         self,
         acquisition: AcquisitionFunction,
-        smallest_difference: float | Tensor = SMALLEST_DIFFERENCE,
+        smallest_difference: float | Tensor | None = None,
     ) -> None:
         super().__init__(acquisition)
         points = observed_points(acquisition.model)
-        difference = number_tensor(
-            "smallest_difference", smallest_difference, points.dtype, points.device
-        )
-        if not bool((difference.isfinite() & (difference > 0)).all()):
-            raise ValueError(
-                f"smallest_difference is {smallest_difference}; give a positive number "
-                "for all inputs, or one for each."
+        square = None
+        if smallest_difference is None:
+            square = _told_apart(acquisition.model, points)
+            smallest_difference = SMALLEST_DIFFERENCE if square is None else None
+        difference = None
+        if smallest_difference is not None:
+            difference = number_tensor(
+                "smallest_difference", smallest_difference, points.dtype, points.device
             )
+            if not bool((difference.isfinite() & (difference > 0)).all()):
+                raise ValueError(
+                    f"smallest_difference is {smallest_difference}; give a positive "
+                    "number for all inputs, or one for each."
+                )
         self.register_buffer("smallest_difference", difference)
+        self.register_buffer("smallest_square", square)
         self.register_buffer("weight", self._spread(points))
 
     @property
@@ -455,7 +499,10 @@ class DistinctOptions(WrappedAcquisition):
         return getattr(self.acquisition, "X_ref", None)
 
     def _spread(self, points: Tensor) -> Tensor:
-        """Largest less smallest value over observed points, or over pairs of them."""
+        """Largest less smallest value over observed points, or over pairs of them.
+
+        Of a batch of models, for each.
+        """
         if points.shape[-2] < 2:
             raise FeedbackError(
                 "DistinctOptions measures the acquisition function at the points that "
@@ -468,8 +515,9 @@ class DistinctOptions(WrappedAcquisition):
             else:
                 paired = points.unsqueeze(-2)
             values = self.acquisition(paired.movedim(-3, 0))
-        finite = values[values.isfinite()]
-        return finite.amax() - finite.amin()
+        finite = values.isfinite()
+        largest = values.masked_fill(~finite, -torch.inf).amax(0)
+        return largest - values.masked_fill(~finite, torch.inf).amin(0)
 
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
@@ -484,6 +532,36 @@ class DistinctOptions(WrappedAcquisition):
             if others is not None:
                 points = append_points(points, others)
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
+        if len(first) == 0:
+            return X.new_zeros(X.shape[:-2])
+        if self.smallest_square is not None:
+            return self._likeness(points, first=first, second=second)
         scaled = points / self.smallest_difference
         square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)
         return nearness(square).sum(-1)
+
+    @average_over_ensemble_models  # type: ignore[arg-type]
+    def _likeness(self, X: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """Sum of the penalties of pairs by the model, ``batch_shape``."""
+        assert self.smallest_square is not None
+        means, variance = difference_mixture(self.model.posterior(X), first, second)
+        square = means.square().mean(0) + variance
+        return nearness(square / self.smallest_square.unsqueeze(-1)).sum(-1)
+
+
+def _told_apart(model: Model, points: Tensor) -> Tensor | None:
+    """Mean square of a difference of utilities that a person notices, ``batch_shape``.
+
+    None where the model's likelihood knows no duels.
+    """
+    try:
+        noticeable = noticeable_difference(model)
+    except UnsupportedFeedbackError:
+        return None
+    with torch.no_grad():
+        if isinstance(model, PreferenceGP):
+            variance = model.prior_variance(points)
+        else:
+            variance = model.posterior(points).variance.squeeze(-1)
+        rounding = _UNRESOLVED * torch.finfo(variance.dtype).eps * 2 * variance
+    return (SHARE_OF_NOTICEABLE * noticeable).square() + rounding.amax(-1)

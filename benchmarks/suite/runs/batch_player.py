@@ -229,18 +229,6 @@ MakeOfBatch = Callable[[Model, Tensor, Sequence[Generator]], AcquisitionFunction
 """Makes the acquisition function of models, references and sources of draws."""
 
 
-class DistinctInEachRun(DistinctOptions):
-    """`DistinctOptions` with the spread of each run's own values."""
-
-    def _spread(self, points: Tensor) -> Tensor:
-        alone = points.unsqueeze(-2)
-        if self.X_ref is None:
-            alone = torch.stack([points, points.roll(1, -2)], dim=-2)
-        with torch.no_grad():
-            values = self.acquisition(alone.movedim(-3, 0))
-        return values.amax(0) - values.amin(0)
-
-
 class ExploringInEachRun(DuelingEIIG):
     """`DuelingExploringEIIG` with a draw for each run.
 
@@ -281,13 +269,13 @@ def one_by_one(make: MakeOfBatch, anew: bool = False) -> Ask:
     def ask(
         model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
     ) -> Tensor:
-        acquisition = DistinctInEachRun(make(model, X_ref, sources))
+        acquisition = DistinctOptions(make(model, X_ref, sources))
         reference = acquisition.X_ref
         assert reference is not None
         found = maximise(acquisition, reference, 1, sources)
         for _ in range(size - 2):
             if anew:
-                acquisition = DistinctInEachRun(make(model, X_ref, sources))
+                acquisition = DistinctOptions(make(model, X_ref, sources))
             acquisition.set_X_pending(found)
             more = maximise(acquisition, reference, 1, sources)
             found = torch.cat([found, more], -2)
@@ -386,7 +374,7 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "hbei-own-best": one_by_one(own_best, anew=True),
     "hbucb": one_by_one(lambda m, r, g: DuelingHBUCB(m, r, generator=g[0]), anew=True),
     "thompson": one_by_one(lambda m, r, g: DuelingThompson(m, r, g[0])),
-    "eubo-pair": jointly(lambda m, seed: DistinctInEachRun(DuelingEUBO(m))),
+    "eubo-pair": jointly(lambda m, seed: DistinctOptions(DuelingEUBO(m))),
     "eubo-joint": best_with_incumbent,
     "qeubo": jointly(expected_best),
 }
