@@ -9,14 +9,12 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
-from botorch.utils.transforms import (
-    average_over_ensemble_models,
-    t_batch_mode_transform,
-)
+from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
+    DuelingAcquisition,
     append_points,
     champion,
     incumbent,
@@ -523,30 +521,47 @@ class DistinctOptions(WrappedAcquisition):
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """The acquisition function's value less the penalty, ``batch_shape``."""
-        return self.acquisition(X) - self.weight * self._nearness(X)
+        if self.smallest_square is None:
+            return self.acquisition(X) - self.weight * self._nearness(X)
+        duels = getattr(self.acquisition, "chosen", self.acquisition)
+        if type(duels).forward is DuelingAcquisition.forward:
+            # One posterior for both.
+            question = duels.meetings(X)
+            value = duels.mean_value(*question, X.shape[-2])
+            return self._of_all_members(value - self._price(*question))
+        value = self.acquisition(X)
+        points, first, second = self._options(X)
+        if len(first) == 0:
+            return value
+        price = self._price(self.model.posterior(points), first, second)
+        return value - self._of_all_members(price)
 
-    def _nearness(self, X: Tensor) -> Tensor:
-        """Sum of the penalties of the pairs that count, ``batch_shape``."""
+    def _options(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """All options of the question, and the pairs of them that count."""
         points = X
         for others in (self.X_pending, self.X_ref):
             if others is not None:
                 points = append_points(points, others)
-        first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
-        if len(first) == 0:
-            return X.new_zeros(X.shape[:-2])
-        if self.smallest_square is not None:
-            return self._likeness(points, first=first, second=second)
+        return points, *new_duels(X.shape[-2], points.shape[-2], X.device)
+
+    def _nearness(self, X: Tensor) -> Tensor:
+        """Sum of the penalties of pairs by distance, ``batch_shape``."""
+        points, first, second = self._options(X)
         scaled = points / self.smallest_difference
         square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)
         return nearness(square).sum(-1)
 
-    @average_over_ensemble_models  # type: ignore[arg-type]
-    def _likeness(self, X: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    def _of_all_members(self, value: Tensor) -> Tensor:
+        """The mean over the members of an ensemble, which are the last batch."""
+        return value.mean(-1) if is_ensemble(self.model) else value
+
+    def _price(self, posterior: Posterior, first: Tensor, second: Tensor) -> Tensor:
         """Sum of the penalties of pairs by the model, ``batch_shape``."""
         assert self.smallest_square is not None
-        means, variance = difference_mixture(self.model.posterior(X), first, second)
+        means, variance = difference_mixture(posterior, first, second)
         square = means.square().mean(0) + variance
-        return nearness(square / self.smallest_square.unsqueeze(-1)).sum(-1)
+        close = nearness(square / self.smallest_square.unsqueeze(-1)).sum(-1)
+        return self.weight * close
 
 
 def _told_apart(model: Model, points: Tensor) -> Tensor | None:

@@ -151,7 +151,7 @@ def test_options_that_surely_differ_cost_nothing_however_near(engine) -> None:
         distinct = DistinctOptions(plain)
         for step in (1e-4, 1e-2, 0.3):
             points = (best + step).unsqueeze(0)
-            price = plain(points) - distinct(points)
+            price = (plain(points) - distinct(points)).detach()
             if differs:
                 assert float(price) == 0.0
             else:
@@ -241,6 +241,21 @@ def test_pairs_of_new_points(model: Model) -> None:
     expected = plain(X) - penalty(X, [], distinct.weight)
     torch.testing.assert_close(distinct(X), expected)
     assert distinct.X_ref is None
+    plain, alone = DuelingEUBO(model), X[:, :1]
+    torch.testing.assert_close(DistinctOptions(plain)(alone), plain(alone))
+
+
+def test_a_function_that_knows_no_duels_is_priced_alike(model: Model) -> None:
+    """Thompson sampling, whose options meet without a joint posterior."""
+    best = incumbent(model)
+    thompson = DuelingThompson(model, best, torch.Generator().manual_seed(0))
+    distinct = DistinctOptions(thompson)
+    duels = DistinctOptions(DuelingUCB(model, best))
+    X = near(best, 2)
+    price = (thompson(X) - distinct(X)) / distinct.weight
+    other = (DuelingUCB(model, best)(X) - duels(X)) / duels.weight
+    assert float(price.detach().amin()) > 0
+    torch.testing.assert_close(price, other, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow
