@@ -202,7 +202,8 @@ def test_a_judge_who_errs_is_not_taken_at_her_word(
     X = torch.rand(4, 3, generator=torch.Generator().manual_seed(0)).double()
     fitted = _fit(settings)(X, Comparisons(torch.tensor([[0, 1], [2, 3]])))
     # Laplace's method cannot take anybody at her word.
-    assert float(fitted.likelihood.noise) == pytest.approx(noise)
+    # Of a judge who never errs EP learns it, which two answers hardly move.
+    assert float(fitted.likelihood.noise.detach()) == pytest.approx(noise, rel=0.1)
     assert isinstance(fitted.covar_module, DuelKernel)
 
 
