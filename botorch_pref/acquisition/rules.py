@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -34,7 +35,10 @@ from botorch_pref.numerics.mixtures import (
     narrowest_interval,
     tailed_positive_part,
 )
-from botorch_pref.posteriors.difference import difference_mixture
+from botorch_pref.posteriors.difference import (
+    difference_mixture,
+    shared_covariance_mixture,
+)
 
 
 @register_acquisition("bald")
@@ -514,6 +518,12 @@ class DistinctOptions(WrappedAcquisition):
                 paired = points.unsqueeze(-2)
             values = self.acquisition(paired.movedim(-3, 0))
         finite = values.isfinite()
+        if not bool(finite.any(0).all()):
+            raise FeedbackError(
+                f"{type(self.acquisition).__name__} has no finite value at any point "
+                "that the model has observed, so that nothing says what near options "
+                "should cost; take an acquisition function that values them."
+            )
         largest = values.masked_fill(~finite, -torch.inf).amax(0)
         return largest - values.masked_fill(~finite, torch.inf).amin(0)
 
@@ -523,7 +533,7 @@ class DistinctOptions(WrappedAcquisition):
         """The acquisition function's value less the penalty, ``batch_shape``."""
         if self.smallest_square is None:
             return self.acquisition(X) - self.weight * self._nearness(X)
-        duels = getattr(self.acquisition, "chosen", self.acquisition)
+        duels: Any = getattr(self.acquisition, "chosen", self.acquisition)
         if type(duels).forward is DuelingAcquisition.forward:
             # One posterior for both.
             question = duels.meetings(X)
@@ -546,6 +556,7 @@ class DistinctOptions(WrappedAcquisition):
 
     def _nearness(self, X: Tensor) -> Tensor:
         """Sum of the penalties of pairs by distance, ``batch_shape``."""
+        assert self.smallest_difference is not None
         points, first, second = self._options(X)
         scaled = points / self.smallest_difference
         square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)
@@ -577,6 +588,7 @@ def _told_apart(model: Model, points: Tensor) -> Tensor | None:
         if isinstance(model, PreferenceGP):
             variance = model.prior_variance(points)
         else:
-            variance = model.posterior(points).variance.squeeze(-1)
+            _, covariance = shared_covariance_mixture(model.posterior(points))
+            variance = covariance.diagonal(dim1=-2, dim2=-1)
         rounding = _UNRESOLVED * torch.finfo(variance.dtype).eps * 2 * variance
     return (SHARE_OF_NOTICEABLE * noticeable).square() + rounding.amax(-1)

@@ -321,6 +321,18 @@ def test_a_model_of_one_point() -> None:
         DistinctOptions(DuelingEUBO(one))
 
 
+class Hopeless(DuelingUCB):
+    """Has no value anywhere, as a logarithm of nothing."""
+
+    def forward(self, X: Tensor) -> Tensor:
+        return torch.full(X.shape[:-2], -torch.inf, dtype=X.dtype)
+
+
+def test_a_function_without_values(model: Model) -> None:
+    with pytest.raises(FeedbackError, match="Hopeless has no finite value at any"):
+        DistinctOptions(Hopeless(model, incumbent(model)))
+
+
 SQUARED = torch.tensor([0.0, 0.25, 1.0, 1.5, 1.5625, 9.0], dtype=torch.double)
 
 
