@@ -42,7 +42,7 @@ often (`docs/benchmarks.md`)."""
 NOISE = 1e-3
 """Of the likelihood where the judge never errs: EP learns it from here on."""
 
-_NOISE_SPREAD, _LEAST_NOISE = 5.0, 1e-9
+_NOISE_SPREAD, _LEAST_NOISE = 5.0, 1e-8
 
 HUMAN_NOISE = 1.0
 """Of the likelihood where she errs: the library's own, beside which the output scale is
@@ -94,7 +94,7 @@ def exact_likelihood(
     Each answer about a difference that the model takes for noise, and that agrees with
     the others, lowers the noise. So questions become as fine as what is left to gain.
     A fixed noise would call them coins, and `DistinctOptions` would not let them be
-    asked. The prior is flat over many powers of ten; below 1e-9 of noise, beside an
+    asked. The prior is flat over many powers of ten; below 1e-8 of noise, beside an
     output scale of about ten, EP would need hundreds of sweeps.
 
     Args:
