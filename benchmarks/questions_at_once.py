@@ -35,7 +35,7 @@ from botorch_pref.acquisition import (
     DuelingUCB,
     incumbent,
 )
-from botorch_pref.acquisition.base import append_points, new_duels
+from botorch_pref.acquisition.base import new_duels, with_others
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import EPPreferenceGP
 from botorch_pref.models.predictions import awaiting_answers
@@ -71,7 +71,7 @@ class Awaiting(EPPreferenceGP):
         """The posterior of EP, once the open duels have been answered."""
         if len(self.open_duels) == 0:
             return super().posterior(X)
-        joint = super().posterior(append_points(X, self.open_duels.flatten(0, 1)))
+        joint = super().posterior(with_others(X, self.open_duels.flatten(0, 1)))
         q = X.shape[-2]
         first = torch.arange(q, q + 2 * len(self.open_duels), 2)
         link = self.likelihood.link
@@ -130,7 +130,7 @@ class AllMeet(AcquisitionFunction):
         Args:
             X: ``b x 2 x d``.
         """
-        points = append_points(X, self.options)
+        points = with_others(X, self.options)
         first, second = new_duels(2, points.shape[-2], X.device)
         pairs = torch.stack([points[:, first], points[:, second]], dim=-2)
         return self.acquisition(pairs.flatten(0, 1)).view(pairs.shape[:2]).mean(-1)

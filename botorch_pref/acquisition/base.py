@@ -359,14 +359,25 @@ class DuelingAcquisition(AcquisitionFunction):
         Raises:
             UnsupportedError: A single point has no opponent, and no value alone.
         """
+        return self.mean_value(*self.meetings(X), X.shape[-2])
+
+    def meetings(self, X: Tensor) -> tuple[Posterior, Tensor, Tensor]:
+        """The duels of the new points ``X``: see :meth:`duel_values`, which takes them.
+
+        Members of an ensemble are a batch of the posterior.
+        """
         size = X.shape[-2]
         same, asked = self._split_pending(size)
         points = with_others(X, same, self.X_ref)
         first, second = new_duels(size, points.shape[-2], X.device)
         if asked is None:
-            posterior = self._posterior(points)
-        else:
-            posterior = self._awaiting(points, asked, size)
+            return self._posterior(points), first, second
+        return self._awaiting(points, asked, size), first, second
+
+    def mean_value(
+        self, posterior: Posterior, first: Tensor, second: Tensor, size: int
+    ) -> Tensor:
+        """Mean value of the `meetings` of ``size`` new points."""
         if len(first) == 0:
             return self.value_alone(posterior)
         values = self.duel_values(posterior, first, second)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
-from botorch.utils.transforms import t_batch_mode_transform
+from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
+    DuelingAcquisition,
     champion,
     incumbent,
     new_duels,
@@ -22,14 +24,20 @@ from botorch_pref.acquisition.base import (
     with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.likelihoods.base import win_and_information
+from botorch_pref.models.answers import noticeable_difference
+from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.argument_ranges import checked_arguments, number_tensor
 from botorch_pref.numerics.mixtures import (
     expected_positive_part,
     narrowest_interval,
     tailed_positive_part,
+)
+from botorch_pref.posteriors.difference import (
+    difference_mixture,
+    shared_covariance_mixture,
 )
 
 
@@ -385,59 +393,97 @@ def nearness(squared: Tensor, free: float = 1.0, full: float = 0.0) -> Tensor:
 
 
 SMALLEST_DIFFERENCE = 0.01
-"""A hundredth of the range of each input."""
+"""A hundredth of the range of each input, where the answers to duels are not known."""
+
+SHARE_OF_NOTICEABLE = 0.375
+"""Of the just noticeable difference: with Gaussian noise, of options that differ by as
+much, 60 % of the answers name the better one."""
+
+_UNRESOLVED = 64
+"""Roundings of the prior variance of a difference that count as no difference."""
 
 
 class DistinctOptions(WrappedAcquisition):
     r"""An acquisition function with a penalty on options that are nearly the same.
 
-    Two options are distinct where their distance in units of the smallest difference,
-
-    .. math:: r^2 = \sum_i \Big(\frac{x_i - x'_i}{\delta_i}\Big)^2 ,
-
-    is at least 1, as where any one input differs by :math:`\delta_i`. Each pair of a
-    new point with another new point, a pending point or the reference costs
+    Each pair of a new point with another new point, a pending point or the reference
+    costs
 
     .. math:: s \, \max(0, 1 - r^2)^2 ,
 
     with :math:`s` the range of the acquisition function's values over the points that
-    the model has observed: 0 where options are distinct, continuously differentiable,
-    and as much as lies between the best and the worst question where they are the same.
-    Where the best options would be too near each other, those found have :math:`r`
-    close to 1.
+    the model has observed: 0 where options are distinct, :math:`r \ge 1`, continuously
+    differentiable, and as much as lies between the best and the worst question where
+    they are the same.
 
-    There the slope of the penalty is a hundred times that of the function, and 20 steps
-    of L-BFGS-B's line search may be too few. `optimize_acqf` then warns of ``ABNORMAL``
-    and begins again from other points; ``options={"maxls": 60}`` gives it more steps.
+    By default the model says which options a person tells apart. Let :math:`u` be the
+    difference of two utilities, and :math:`A(u)` how much more often than its
+    opponent the first option is named: 0 for equal options. With the just noticeable
+    difference :math:`J` (see :func:`.noticeable_difference`) it is
+    :math:`A(u) \approx u / (2J)` for options that are hard to tell apart. So the mean
+    square of what an answer says, over all that the model does not know, is
+    :math:`E[A^2] \approx E[u^2] / (2J)^2`, and with :math:`c = 0.375`
+
+    .. math:: r^2 = \frac{E[u^2]}{(c J)^2 + \rho}, \qquad
+        E[u^2] = \frac1S \sum_s \mu_s^2 + \tau^2 ,
+
+    where the model's :math:`u` is a mixture of :math:`N(\mu_s, \tau^2)`. At
+    :math:`r = 1` about 60 % of the answers name the better option. Options that surely
+    differ are distinct however near they are, and so are options that may well differ;
+    options far apart whose utilities are known to be equal are not. The smallest
+    square :math:`\rho` is what rounding leaves of :math:`E[u^2]` at two equal points:
+    64 roundings of the prior variance of a difference.
+
+    With a ``smallest_difference`` :math:`\delta` the distance counts instead,
+
+    .. math:: r^2 = \sum_i \Big(\frac{x_i - x'_i}{\delta_i}\Big)^2 ,
+
+    so that options are distinct where any one input differs by :math:`\delta_i`. Where
+    the model's likelihood says nothing of duels, as of ratings, :math:`\delta` is 0.01.
+
+    Where the best options would be too near each other, those found have :math:`r`
+    close to 1. There the slope of the penalty may be a hundred times that of the
+    function, and 20 steps of L-BFGS-B's line search too few. `optimize_acqf` then warns
+    of ``ABNORMAL`` and begins again from other points; ``options={"maxls": 60}`` gives
+    it more steps.
 
     Args:
         acquisition: Any, with or without a reference point ``X_ref``.
-        smallest_difference: :math:`\delta`, positive: one for all inputs, or ``d``.
+        smallest_difference: :math:`\delta`, positive: one for all inputs, or ``d``; by
+            default the model says which options are distinct.
 
     Raises:
         FeedbackError: The model has observed fewer than two points.
         ValueError: The smallest difference is not positive and finite.
     """
 
-    smallest_difference: Tensor
     weight: Tensor
+    smallest_difference: Tensor | None
+    smallest_square: Tensor | None
 
     def __init__(
         self,
         acquisition: AcquisitionFunction,
-        smallest_difference: float | Tensor = SMALLEST_DIFFERENCE,
+        smallest_difference: float | Tensor | None = None,
     ) -> None:
         super().__init__(acquisition)
         points = observed_points(acquisition.model)
-        difference = number_tensor(
-            "smallest_difference", smallest_difference, points.dtype, points.device
-        )
-        if not bool((difference.isfinite() & (difference > 0)).all()):
-            raise ValueError(
-                f"smallest_difference is {smallest_difference}; give a positive number "
-                "for all inputs, or one for each."
+        square = None
+        if smallest_difference is None:
+            square = _told_apart(acquisition.model, points)
+            smallest_difference = SMALLEST_DIFFERENCE if square is None else None
+        difference = None
+        if smallest_difference is not None:
+            difference = number_tensor(
+                "smallest_difference", smallest_difference, points.dtype, points.device
             )
+            if not bool((difference.isfinite() & (difference > 0)).all()):
+                raise ValueError(
+                    f"smallest_difference is {smallest_difference}; give a positive "
+                    "number for all inputs, or one for each."
+                )
         self.register_buffer("smallest_difference", difference)
+        self.register_buffer("smallest_square", square)
         self.register_buffer("weight", self._spread(points))
 
     @property
@@ -446,7 +492,10 @@ class DistinctOptions(WrappedAcquisition):
         return getattr(self.acquisition, "X_ref", None)
 
     def _spread(self, points: Tensor) -> Tensor:
-        """Largest less smallest value over observed points, or over pairs of them."""
+        """Largest less smallest value over observed points, or over pairs of them.
+
+        Of a batch of models, for each.
+        """
         if points.shape[-2] < 2:
             raise FeedbackError(
                 "DistinctOptions measures the acquisition function at the points that "
@@ -459,19 +508,75 @@ class DistinctOptions(WrappedAcquisition):
             else:
                 paired = points.unsqueeze(-2)
             values = self.acquisition(paired.movedim(-3, 0))
-        finite = values[values.isfinite()]
-        return finite.amax() - finite.amin()
+        finite = values.isfinite()
+        if not bool(finite.any(0).all()):
+            raise FeedbackError(
+                f"{type(self.acquisition).__name__} has no finite value at any point "
+                "that the model has observed, so that nothing says what near options "
+                "should cost; take an acquisition function that values them."
+            )
+        largest = values.masked_fill(~finite, -torch.inf).amax(0)
+        return largest - values.masked_fill(~finite, torch.inf).amin(0)
 
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """The acquisition function's value less the penalty, ``batch_shape``."""
-        return self.acquisition(X) - self.weight * self._nearness(X)
+        if self.smallest_square is None:
+            return self.acquisition(X) - self.weight * self._nearness(X)
+        duels: Any = getattr(self.acquisition, "chosen", self.acquisition)
+        if type(duels).forward is DuelingAcquisition.forward:
+            # One posterior for both.
+            question = duels.meetings(X)
+            value = duels.mean_value(*question, X.shape[-2])
+            return self._of_all_members(value - self._price(*question))
+        value = self.acquisition(X)
+        points, first, second = self._options(X)
+        if len(first) == 0:
+            return value
+        price = self._price(self.model.posterior(points), first, second)
+        return value - self._of_all_members(price)
+
+    def _options(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """All options of the question, and the pairs of them that count."""
+        points = with_others(X, self.X_pending, self.X_ref)
+        return points, *new_duels(X.shape[-2], points.shape[-2], X.device)
 
     def _nearness(self, X: Tensor) -> Tensor:
-        """Sum of the penalties of the pairs that count, ``batch_shape``."""
-        points = with_others(X, self.X_pending, self.X_ref)
-        first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
+        """Sum of the penalties of pairs by distance, ``batch_shape``."""
+        assert self.smallest_difference is not None
+        points, first, second = self._options(X)
         scaled = points / self.smallest_difference
         square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)
         return nearness(square).sum(-1)
+
+    def _of_all_members(self, value: Tensor) -> Tensor:
+        """The mean over the members of an ensemble, which are the last batch."""
+        return value.mean(-1) if is_ensemble(self.model) else value
+
+    def _price(self, posterior: Posterior, first: Tensor, second: Tensor) -> Tensor:
+        """Sum of the penalties of pairs by the model, ``batch_shape``."""
+        assert self.smallest_square is not None
+        means, variance = difference_mixture(posterior, first, second)
+        square = means.square().mean(0) + variance
+        close = nearness(square / self.smallest_square.unsqueeze(-1)).sum(-1)
+        return self.weight * close
+
+
+def _told_apart(model: Model, points: Tensor) -> Tensor | None:
+    """Mean square of a difference of utilities that a person notices, ``batch_shape``.
+
+    None where the model's likelihood knows no duels.
+    """
+    try:
+        noticeable = noticeable_difference(model)
+    except UnsupportedFeedbackError:
+        return None
+    with torch.no_grad():
+        if isinstance(model, PreferenceGP):
+            variance = model.prior_variance(points)
+        else:
+            _, covariance = shared_covariance_mixture(model.posterior(points))
+            variance = covariance.diagonal(dim1=-2, dim2=-1)
+        rounding = _UNRESOLVED * torch.finfo(variance.dtype).eps * 2 * variance
+    return (SHARE_OF_NOTICEABLE * noticeable).square() + rounding.amax(-1)

@@ -50,6 +50,9 @@ class PreferenceExperiment:
 
     `create`, `resume` and `read` make one. Threads that use experiments, the same or
     others, wait for each other.
+
+    Args:
+        kept: The log, as it is kept.
     """
 
     def __init__(self, kept: KeptLog) -> None:

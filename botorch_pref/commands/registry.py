@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
+from gpytorch.constraints import GreaterThan
+from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from botorch_pref.acquisition import DistinctOptions, incumbent
@@ -19,6 +23,7 @@ from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
     DuelKernel,
+    EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
@@ -35,8 +40,9 @@ IMPROVEMENT_WEIGHT = 0.2
 often (`docs/benchmarks.md`)."""
 
 NOISE = 1e-3
-"""Of the likelihood where the judge never errs: she is taken at her word until the
-output scale, which is learned, shrinks towards it."""
+"""Of the likelihood where the judge never errs: EP learns it from here on."""
+
+_NOISE_SPREAD, _LEAST_NOISE = 5.0, 1e-8
 
 HUMAN_NOISE = 1.0
 """Of the likelihood where she errs: the library's own, beside which the output scale is
@@ -80,27 +86,59 @@ def distinct(make: MakeAcquisition) -> MakeAcquisition:
     return lambda model, X_ref: DistinctOptions(make(model, X_ref))
 
 
+def exact_likelihood(
+    tie_threshold: float | None = None, batch_shape: Sequence[int] = ()
+) -> PairwiseProbitLikelihood:
+    """The likelihood of a judge who never errs, with noise that the evidence learns.
+
+    Each answer about a difference that the model takes for noise, and that agrees with
+    the others, lowers the noise. So questions become as fine as what is left to gain.
+    A fixed noise would call them coins, and `DistinctOptions` would not let them be
+    asked. The prior is flat over many powers of ten; below 1e-8 of noise, beside an
+    output scale of about ten, EP would need hundreds of sweeps.
+
+    Args:
+        tie_threshold: Where it begins, where there are ties.
+        batch_shape: Of the model.
+    """
+    mode = math.log(NOISE) + _NOISE_SPREAD**2
+    made = PairwiseProbitLikelihood(
+        torch.full(tuple(batch_shape), NOISE, dtype=torch.double),
+        tie_threshold,
+        noise_prior=LogNormalPrior(mode, _NOISE_SPREAD),
+    )
+    made.register_constraint("raw_noise", GreaterThan(_LEAST_NOISE))
+    made.noise = NOISE
+    return made
+
+
 def make_fit(name: str, *, errs: bool = False) -> Fit:
     """The function that fits one of `MODELS` to a judge who errs at times, or never."""
     model_class = MODELS[name]
+    if model_class is EPPreferenceGP and not errs:
+        return fit_with_noise(model_class, None)
     # Laplace's method is far from exact where answers leave little room: with little
     # noise its rules ask the same question again and again (`docs/benchmarks.md`).
     little_noise = not errs and model_class is not LaplacePreferenceGP
     return fit_with_noise(model_class, NOISE if little_noise else HUMAN_NOISE)
 
 
-def fit_with_noise(model_class: type[PreferenceGP], noise: float) -> Fit:
+def fit_with_noise(model_class: type[PreferenceGP], noise: float | None) -> Fit:
     """The function that fits a model whose likelihood has this noise per item.
 
-    A tie threshold is learned where there are ties.
+    It is learned where it is None, and so is a tie threshold where there are ties.
     """
     make: Callable[..., PreferenceGP] = model_class
     if model_class is SkewPreferenceGP:
         make = partial(SkewPreferenceGP, num_draws=LOOP_DRAWS)
 
     def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
-        threshold = None if comparisons.ties is None else 0.5 * noise**0.5
-        likelihood = PairwiseProbitLikelihood(noise, threshold)
+        begin = NOISE if noise is None else noise
+        threshold = None if comparisons.ties is None else 0.5 * begin**0.5
+        if noise is None:
+            likelihood = exact_likelihood(threshold)
+        else:
+            likelihood = PairwiseProbitLikelihood(noise, threshold)
         kernel = DuelKernel(datapoints.shape[-1])
         model = make(
             datapoints, comparisons, likelihood=likelihood, covar_module=kernel

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
+import torch
 from botorch.models.likelihoods import pairwise as botorch_pairwise
 from botorch.models.model import Model
+from torch import Tensor
 from torch.nn import ModuleDict
 
 from botorch_pref.errors import UnsupportedFeedbackError
@@ -32,6 +34,7 @@ from botorch_pref.likelihoods.probit import (
     PairwiseProbitLikelihood,
 )
 from botorch_pref.models.data import DistinctPoints, TrainingSet
+from botorch_pref.numerics.bend_quadrature import half_rise
 
 M = TypeVar("M", bound=Model)
 
@@ -166,10 +169,35 @@ def model_link(model: Model) -> DuelLink:
 
     BoTorch's pairwise likelihoods stand for ours, whose noise is 1 per item.
     """
+    return _likelihood_and_link(model)[1]
+
+
+@torch.no_grad()
+def noticeable_difference(model: Model) -> Tensor:
+    r"""Difference of two utilities that is just noticeable, shaped as the parameters.
+
+    It is where the probability of naming the better option is halfway between that for
+    two equal options and 1: 3/4 where there are no ties. For a probit with the noise
+    :math:`\sigma^2` and without ties it is :math:`0.954 \sigma`; under a tie threshold
+    far above the noise, the threshold.
+
+    Raises:
+        UnsupportedFeedbackError: As of `model_link`.
+    """
+    likelihood, _ = _likelihood_and_link(model)
+    zero = torch.zeros_like(likelihood._like)
+
+    def named(u: Tensor) -> Tensor:
+        return likelihood.win_probability(u, torch.zeros_like(u))
+
+    return half_rise(named, named(zero))
+
+
+def _likelihood_and_link(model: Model) -> tuple[AnyLikelihood, DuelLink]:
     likelihood = _own_likelihood(getattr(model, "likelihood", None))
     try:
         if isinstance(likelihood, PreferenceLikelihood):
-            return likelihood.link
+            return likelihood, likelihood.link
         reason = "it is no likelihood of preferences"
     except UnsupportedFeedbackError as error:
         reason = str(error)

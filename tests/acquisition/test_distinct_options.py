@@ -1,11 +1,15 @@
 """Options that nobody could tell apart, and the penalty that keeps from them."""
 
+import math
+
 import pytest
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import PosteriorMean
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
+from scipy.optimize import brentq
+from scipy.stats import norm
 from torch import Tensor
 
 from botorch_pref import (
@@ -16,9 +20,15 @@ from botorch_pref import (
     DuelingUCB,
     EPPreferenceGP,
     FeedbackError,
+    FullyBayesianEPPreferenceGP,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    Ratings,
+    SkewPreferenceGP,
     incumbent,
 )
 from botorch_pref.acquisition.rules import nearness
+from botorch_pref.posteriors.difference import difference_mixture
 
 DOUBLE = torch.float64
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
@@ -34,6 +44,14 @@ def model() -> Model:
     made.covar_module.base_kernel.lengthscale = 0.6
     made.covar_module.outputscale = 0.5
     return made
+
+
+def exact_model(noise: float = 1e-8, dtype: torch.dtype = DOUBLE) -> EPPreferenceGP:
+    """Four points in order, told by somebody who hardly errs."""
+    X = torch.rand(4, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    likelihood = PairwiseProbitLikelihood(noise)
+    pairs = torch.tensor([[0, 1], [1, 2], [2, 3]])
+    return EPPreferenceGP(X, pairs, likelihood=likelihood).eval()
 
 
 def penalty(X: Tensor, others: list[Tensor], weight: Tensor) -> Tensor:
@@ -75,6 +93,147 @@ def test_each_pair_costs_by_its_distance(model: Model) -> None:
     torch.testing.assert_close(distinct(far), plain(far), rtol=0, atol=0)
 
 
+NOTICEABLE = {
+    # Where the better option is named three times in four; under ties halfway from
+    # the share of equal options that are told apart, by the root of the definition.
+    "probit": (PairwiseProbitLikelihood(0.3), norm.ppf(0.75) * 0.6**0.5),
+    "logit": (PairwiseLogitLikelihood(), math.log(3)),
+    "ties": (
+        PairwiseProbitLikelihood(0.02, 0.7),
+        brentq(
+            lambda u: norm.cdf((u - 0.7) / 0.2) - 0.5 - 0.5 * norm.cdf(-0.7 / 0.2),
+            0.0,
+            2.0,
+            xtol=1e-14,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTICEABLE)
+def test_each_pair_costs_by_what_the_model_tells_apart(model: Model, name: str) -> None:
+    """By the moments of BoTorch's posterior, of two new points and a pending one."""
+    likelihood, noticeable = NOTICEABLE[name]
+    model = EPPreferenceGP(
+        model.train_inputs[0], torch.tensor([[0, 1], [2, 3]]), likelihood=likelihood
+    ).eval()
+    best = incumbent(model)
+    pending = best + torch.tensor([[0.08, 0.0]], dtype=DOUBLE)
+    plain, kept = DuelingUCB(model, best), DuelingUCB(model, best)
+    distinct = DistinctOptions(kept)
+    for value in (plain, distinct):
+        value.set_X_pending(pending)
+    X = near(best, 2)
+    with torch.no_grad():
+        cost = torch.zeros(len(X), dtype=DOUBLE)
+        for number, points in enumerate(X):
+            posterior = model.posterior(torch.cat([points, pending, best]))
+            mean, C = posterior.mean.squeeze(-1), posterior.covariance_matrix
+            for i, j in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]:
+                square = (mean[i] - mean[j]) ** 2 + C[i, i] + C[j, j] - 2 * C[i, j]
+                r2 = float(square) / (0.375 * noticeable) ** 2
+                cost[number] += max(0.0, 1 - r2) ** 2
+        assert cost.amax() > cost.amin() >= 0
+        found = (plain(X) - distinct(X)) / distinct.weight
+    torch.testing.assert_close(found, cost, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("engine", [EPPreferenceGP, SkewPreferenceGP])
+def test_options_that_surely_differ_cost_nothing_however_near(engine) -> None:
+    """Of somebody who hardly errs; the same points are one to somebody who guesses."""
+    X = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    pairs = torch.tensor([[0, 1], [1, 2], [2, 3]])
+    for noise, differs in ((1e-8, True), (1e6, False)):
+        likelihood = PairwiseProbitLikelihood(noise)
+        known = engine(X, pairs, likelihood=likelihood).eval()
+        best = incumbent(known)
+        plain = DuelingUCB(known, best)
+        distinct = DistinctOptions(plain)
+        for step in (1e-4, 1e-2, 0.3):
+            points = (best + step).unsqueeze(0)
+            price = (plain(points) - distinct(points)).detach()
+            if differs:
+                assert float(price) == 0.0
+            else:
+                assert float(price) > 0.99 * float(distinct.weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("noise", [1e-8, 1.0])
+def test_the_same_option_twice_costs_all_and_has_a_gradient(
+    dtype: torch.dtype, noise: float
+) -> None:
+    known = exact_model(noise, dtype)
+    best = incumbent(known)
+    distinct = DistinctOptions(DuelingEIIG(known, best))
+    X = best.expand(1, 2, 2).clone().requires_grad_()
+    value = distinct(X)
+    (slope,) = torch.autograd.grad(value.sum(), X)
+    assert bool(slope.isfinite().all())
+    # Three pairs, each off by what rounding leaves: 5 of 64 parts.
+    cost = (distinct.acquisition(X) - value) / distinct.weight
+    assert float(cost.detach()) == pytest.approx(3.0, abs=3 * 2 * 5 / 64)
+    pair = DistinctOptions(DuelingEUBO(known))
+    (slope,) = torch.autograd.grad(pair(X).sum(), X)
+    assert bool(slope.isfinite().all())
+
+
+def test_a_batch_of_models_is_its_models() -> None:
+    X = torch.rand(3, 5, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(2))
+    pairs = torch.tensor([[0, 1], [2, 3], [4, 0]])
+    noise = torch.tensor([0.01, 0.1, 1.0], dtype=DOUBLE)
+
+    def distinct(points: Tensor, noise: Tensor, difference: float | None) -> Tensor:
+        likelihood = PairwiseProbitLikelihood(noise)
+        made = EPPreferenceGP(points, pairs, likelihood=likelihood).eval()
+        return DistinctOptions(DuelingEIIG(made, incumbent(made)), difference)
+
+    asked = X[:, 1:3] + 1e-3
+    for difference in (None, 0.1):
+        together = distinct(X, noise, difference)
+        value = together(asked)
+        for number in range(3):
+            alone = distinct(X[number], noise[number], difference)
+            torch.testing.assert_close(together.weight[number], alone.weight)
+            torch.testing.assert_close(value[number], alone(asked[number])[0])
+
+
+def test_an_ensemble_averages_what_its_members_tell_apart() -> None:
+    X = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    made = FullyBayesianEPPreferenceGP(X, torch.tensor([[0, 1], [2, 3]]))
+    draws = {
+        name: torch.stack([parameter.detach(), parameter.detach() + 1.5])
+        for name, parameter in made.named_parameters()
+        if parameter.requires_grad
+    }
+    made.load_mcmc_samples(draws)
+    best = incumbent(made.eval())
+    plain = DuelingUCB(made, best)
+    points = near(best, 1)
+    for difference in (None, 0.1):
+        distinct = DistinctOptions(plain, difference)
+        assert distinct.weight.dim() == 0
+        price = (plain(points) - distinct(points)) / distinct.weight
+        if difference is None:
+            means, variance = difference_mixture(
+                made.posterior(torch.cat([points, best.expand(20, 1, 2)], -2))
+            )
+            square = means.squeeze(0).square() + variance
+            expected = nearness(square / distinct.smallest_square).mean(-1)
+        else:
+            expected = nearness(((points - best) / 0.1).square().sum((-1, -2)))
+        torch.testing.assert_close(price, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_who_rates_keeps_options_a_hundredth_apart() -> None:
+    X = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    rated = Ratings(torch.arange(4), torch.tensor([0.1, 0.5, 0.4, 0.9], dtype=DOUBLE))
+    made = EPPreferenceGP(X, feedback=[rated]).eval()
+    distinct = DistinctOptions(DuelingUCB(made, incumbent(made)))
+    assert distinct.smallest_square is None
+    assert float(distinct.smallest_difference) == 0.01
+
+
 def test_pairs_of_new_points(model: Model) -> None:
     plain = DuelingEUBO(model)
     distinct = DistinctOptions(DuelingEUBO(model), DIFFERENCE)
@@ -82,6 +241,21 @@ def test_pairs_of_new_points(model: Model) -> None:
     expected = plain(X) - penalty(X, [], distinct.weight)
     torch.testing.assert_close(distinct(X), expected)
     assert distinct.X_ref is None
+    plain, alone = DuelingEUBO(model), X[:, :1]
+    torch.testing.assert_close(DistinctOptions(plain)(alone), plain(alone))
+
+
+def test_a_function_that_knows_no_duels_is_priced_alike(model: Model) -> None:
+    """Thompson sampling, whose options meet without a joint posterior."""
+    best = incumbent(model)
+    thompson = DuelingThompson(model, best, torch.Generator().manual_seed(0))
+    distinct = DistinctOptions(thompson)
+    duels = DistinctOptions(DuelingUCB(model, best))
+    X = near(best, 2)
+    price = (thompson(X) - distinct(X)) / distinct.weight
+    other = (DuelingUCB(model, best)(X) - duels(X)) / duels.weight
+    assert float(price.detach().amin()) > 0
+    torch.testing.assert_close(price, other, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -109,7 +283,7 @@ def test_more_steps_of_the_line_search_lead_to_the_foot_of_the_wall(
     torch.manual_seed(0)
     options = {"num_restarts": 4, "raw_samples": 64}
     best, _ = optimize_acqf(PosteriorMean(model), BOUNDS, q=1, **options)
-    distinct = DistinctOptions(DuelingEIIG(model, best, k=5.0))
+    distinct = DistinctOptions(DuelingEIIG(model, best, k=5.0), 0.01)
     more = {"sample_around_best": True, "maxls": 60}
     candidate, _ = optimize_acqf(distinct, BOUNDS, q=1, options=more, **options)
     assert float((candidate - best).norm()) / 0.01 == pytest.approx(1.0, abs=1e-3)
@@ -145,6 +319,18 @@ def test_a_model_of_one_point() -> None:
     one = EPPreferenceGP(torch.zeros(1, 2, dtype=DOUBLE))
     with pytest.raises(FeedbackError, match="ask a first duel"):
         DistinctOptions(DuelingEUBO(one))
+
+
+class Hopeless(DuelingUCB):
+    """Has no value anywhere, as a logarithm of nothing."""
+
+    def forward(self, X: Tensor) -> Tensor:
+        return torch.full(X.shape[:-2], -torch.inf, dtype=X.dtype)
+
+
+def test_a_function_without_values(model: Model) -> None:
+    with pytest.raises(FeedbackError, match="Hopeless has no finite value at any"):
+        DistinctOptions(Hopeless(model, incumbent(model)))
 
 
 SQUARED = torch.tensor([0.0, 0.25, 1.0, 1.5, 1.5625, 9.0], dtype=torch.double)

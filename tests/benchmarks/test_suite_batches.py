@@ -15,7 +15,6 @@ from benchmarks.suite.runs.batch import batches, play_batch, play_together
 from benchmarks.suite.runs.batch_player import (
     WAYS_OF_BATCHES,
     BatchPlayer,
-    DistinctInEachRun,
     answers,
     exploring,
     maximise,
@@ -127,10 +126,10 @@ def test_who_explores_is_drawn_for_each_run() -> None:
 def test_near_copies_cost_a_run_what_its_own_values_spread() -> None:
     told = told_so_far(2, 2, 5)
     together = learned(Rule("ep", "eiig"), told)
-    value = DistinctInEachRun(DuelingEIIG(together.model, together.best, k=0.2))
+    value = DistinctOptions(DuelingEIIG(together.model, together.best, k=0.2))
     for run in range(2):
         alone = learned(Rule("ep", "eiig"), told[run : run + 1])
-        own = DistinctInEachRun(DuelingEIIG(alone.model, alone.best, k=0.2))
+        own = DistinctOptions(DuelingEIIG(alone.model, alone.best, k=0.2))
         torch.testing.assert_close(value.weight[run], own.weight[0], rtol=1e-2, atol=0)
 
 

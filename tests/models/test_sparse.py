@@ -263,7 +263,7 @@ def test_blurred_factors_are_integrals_of_their_own() -> None:
         torch.testing.assert_close(given.value, value(z, 0.0))
         partition = blurred.log_partition(z, torch.full_like(z, 0.7))
         torch.testing.assert_close(partition.value, value(z, 0.7))
-        slopes = blurred.tilted_slopes(z, torch.full_like(z, 0.7))
+        slopes = blurred.tilted(z, torch.full_like(z, 0.7))
         torch.testing.assert_close(slopes.first, partition.first)
         torch.testing.assert_close(slopes.ratio, 1 + 0.7 * partition.second)
         h = 1e-4

@@ -20,8 +20,11 @@ two, or as many as `best of`, `order of` and `worst of` say. All models learn th
 hyper-parameters anew after each answer.
 
 - `ep`, `laplace`, `skew`: this package's engines with `DuelKernel`. The likelihood's
-  noise is {HUMAN_NOISE:g} before a judge who errs and {NOISE:g} before one who does
-  not; that of `laplace` always {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}.
+  noise is {HUMAN_NOISE:g} before a judge who errs. Before one who does not `ep` learns
+  it from {NOISE:g} on and `skew` has {NOISE:g}; that of `laplace` is always
+  {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. Runs on record, other than of
+  `exploring-eiig` in `skewgp-figure-6`, are from before: `ep` had {NOISE:g} too, and
+  options were kept a hundredth apart.
 - `-known`: keep the hyper-parameters of Benavoli et al. (2021) instead of learning.
 - `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
   optuna-dashboard.

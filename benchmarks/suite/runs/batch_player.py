@@ -31,7 +31,12 @@ from botorch_pref.acquisition import (
     champion,
     incumbent,
 )
-from botorch_pref.commands.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
+from botorch_pref.commands.registry import (
+    HUMAN_NOISE,
+    IMPROVEMENT_WEIGHT,
+    NOISE,
+    exact_likelihood,
+)
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
@@ -134,23 +139,25 @@ MakeModel = Callable[[Tensor, Feedback], PreferenceGP]
 def models_of(
     engine: type[PreferenceGP],
     kernel: Callable[..., Kernel | None],
-    noise: Callable[[bool], float],
+    likelihood: Callable[[bool, torch.Size], PairwiseProbitLikelihood],
 ) -> Callable[[int, bool, int], MakeModel]:
     """Models of a batch of runs.
 
     Args:
         engine: Their class.
         kernel: From the number of inputs and the batch shape; None for the model's own.
-        noise: Of the likelihood, per item, from whether the judge errs.
+        likelihood: From whether the judge errs and the batch shape.
     """
 
     def of_runs(dim: int, errs: bool, runs: int) -> MakeModel:
+        batch = torch.Size([runs])
+
         def make(points: Tensor, feedback: Feedback) -> PreferenceGP:
             return engine(
                 points,
                 feedback=[feedback],
-                covar_module=kernel(dim, torch.Size([runs])),
-                likelihood=PairwiseProbitLikelihood(noise(errs)),
+                covar_module=kernel(dim, batch),
+                likelihood=likelihood(errs, batch),
             )
 
         return make
@@ -158,16 +165,26 @@ def models_of(
     return of_runs
 
 
+def usual_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
+    """Fixed where the judge errs, learned where she does not."""
+    if errs:
+        return PairwiseProbitLikelihood(HUMAN_NOISE)
+    return exact_likelihood(batch_shape=batch)
+
+
+def fixed_noise(noise: float) -> Callable[..., PairwiseProbitLikelihood]:
+    """The same noise for every judge."""
+    return lambda errs, batch: PairwiseProbitLikelihood(noise)
+
+
 MODELS_OF_BATCHES = {
-    "ep": models_of(
-        EPPreferenceGP, DuelKernel, lambda errs: HUMAN_NOISE if errs else NOISE
-    ),
+    "ep": models_of(EPPreferenceGP, DuelKernel, usual_noise),
     "ep-default-prior": models_of(
-        EPPreferenceGP, lambda dim, batch: None, lambda errs: HUMAN_NOISE
+        EPPreferenceGP, lambda dim, batch: None, fixed_noise(HUMAN_NOISE)
     ),
-    "laplace": models_of(LaplacePreferenceGP, DuelKernel, lambda errs: HUMAN_NOISE),
+    "laplace": models_of(LaplacePreferenceGP, DuelKernel, fixed_noise(HUMAN_NOISE)),
     "laplace-little-noise": models_of(
-        LaplacePreferenceGP, DuelKernel, lambda errs: NOISE
+        LaplacePreferenceGP, DuelKernel, fixed_noise(NOISE)
     ),
 }
 """From the number of inputs, whether the judge errs, and the number of runs."""
@@ -229,18 +246,6 @@ MakeOfBatch = Callable[[Model, Tensor, Sequence[Generator]], AcquisitionFunction
 """Makes the acquisition function of models, references and sources of draws."""
 
 
-class DistinctInEachRun(DistinctOptions):
-    """`DistinctOptions` with the spread of each run's own values."""
-
-    def _spread(self, points: Tensor) -> Tensor:
-        alone = points.unsqueeze(-2)
-        if self.X_ref is None:
-            alone = torch.stack([points, points.roll(1, -2)], dim=-2)
-        with torch.no_grad():
-            values = self.acquisition(alone.movedim(-3, 0))
-        return values.amax(0) - values.amin(0)
-
-
 class ExploringInEachRun(DuelingEIIG):
     """`DuelingExploringEIIG` with a draw for each run.
 
@@ -281,13 +286,13 @@ def one_by_one(make: MakeOfBatch, anew: bool = False) -> Ask:
     def ask(
         model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
     ) -> Tensor:
-        acquisition = DistinctInEachRun(make(model, X_ref, sources))
+        acquisition = DistinctOptions(make(model, X_ref, sources))
         reference = acquisition.X_ref
         assert reference is not None
         found = maximise(acquisition, reference, 1, sources)
         for _ in range(size - 2):
             if anew:
-                acquisition = DistinctInEachRun(make(model, X_ref, sources))
+                acquisition = DistinctOptions(make(model, X_ref, sources))
             acquisition.set_X_pending(found)
             more = maximise(acquisition, reference, 1, sources)
             found = torch.cat([found, more], -2)
@@ -386,7 +391,7 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "hbei-own-best": one_by_one(own_best, anew=True),
     "hbucb": one_by_one(lambda m, r, g: DuelingHBUCB(m, r, generator=g[0]), anew=True),
     "thompson": one_by_one(lambda m, r, g: DuelingThompson(m, r, g[0])),
-    "eubo-pair": jointly(lambda m, seed: DistinctInEachRun(DuelingEUBO(m))),
+    "eubo-pair": jointly(lambda m, seed: DistinctOptions(DuelingEUBO(m))),
     "eubo-joint": best_with_incumbent,
     "qeubo": jointly(expected_best),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.suite.cell import Rule, Setting
 from benchmarks.suite.studies.claim import Claim
-from benchmarks.suite.studies.rules import DEFAULT, PEERS, all_rules
+from benchmarks.suite.studies.rules import BESIDE_PEERS, DEFAULT, PEERS, all_rules
 from benchmarks.suite.studies.study import Study
 
 
@@ -67,6 +67,7 @@ FIGURE_6 = Study(
     ),
     rules=(
         *all_rules(("laplace", "ep", "skew"), ASKING),
+        DEFAULT,
         *PEERS,
     ),
     reference=Rule("laplace", "eiig-0.1"),
@@ -87,6 +88,7 @@ FIGURE_6 = Study(
             Rule("ep", "eiig-0.1"),
             "way",
         ),
+        BESIDE_PEERS[0],
     ),
 )
 
