@@ -61,6 +61,7 @@ __all__ = [
     "PreferenceMarginalLogLikelihood",
     "Rankings",
     "Ratings",
+    "Recommendation",
     "SkewNormalPosterior",
     "SkewPreferenceGP",
     "StorageError",
@@ -74,6 +75,7 @@ __all__ = [
     "incumbent",
     "incumbent_index",
     "log_validity_probability",
+    "recommend",
 ]
 
 _PARTS = ("errors", "feedback", "likelihoods", "posteriors", "models", "acquisition")

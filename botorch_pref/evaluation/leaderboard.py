@@ -11,13 +11,9 @@ from botorch.posteriors.torch import TorchPosterior
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.progress import (
-    NUM_SAMPLES,
-    check_unbatched,
-    utility_samples,
-)
+from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import data_frame_class
-from botorch_pref.models.answers import model_link
+from botorch_pref.models.answers import check_unbatched, model_link
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import difference_mixture
