@@ -10,7 +10,7 @@ import torch
 from botorch.models.model import Model
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from scipy.stats import binomtest
 from torch import Tensor
 
@@ -75,7 +75,7 @@ def plot_leaderboard(
     axes.margins(y=0.5 / len(shown))
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
-    axes.set_xlabel("utility with interval; ranks beside the names")
+    axes.set_xlabel("utility; ranks beside the names")
     more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
     axes.set_title(title + more, fontsize=10)
     return axes
@@ -119,7 +119,7 @@ def plot_probabilities(
     axes = own_axes(ax, side, side)
     matrix = matrix[order][:, order]
     draw_matrix(axes, matrix, [labels[i] for i in order.tolist()], (0.0, 1.0))
-    axes.set_xlabel("the probability that the row beats the column")
+    axes.set_xlabel("P(row beats column)")
     return axes
 
 
@@ -384,8 +384,9 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     best = [int(mean[:end].argmax()) for end in sizes.cumsum(0).tolist()]
     x = [float(number) for number in range(1, len(asked) + 1)]
     draw_band(axes, x, mean[best], lower[best], upper[best])
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("answered question")
-    axes.set_ylabel("utility of options, and the best so far")
+    axes.set_ylabel(f"utility, {100 * level:g} % interval")
 
 
 def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:

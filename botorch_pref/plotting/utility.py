@@ -381,7 +381,14 @@ def _plot_lines(
     axes.plot(place, utility.tolist(), "*", color="black", markersize=10, zorder=4)
     _draw_duels_below(axes, designs, along)
     if across is not None:
-        axes.legend(fontsize="small", frameon=False)
+        # Above, where neither curves nor duels are.
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=2,
+            fontsize="small",
+            frameon=False,
+        )
 
 
 def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
@@ -533,7 +540,7 @@ def plot_effects(
     lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))
-    panels[0].set_ylabel(f"change of utility, {100 * level:g} % interval")
+    panels[0].set_ylabel("change of utility")
     return panels
 
 

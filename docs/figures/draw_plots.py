@@ -174,8 +174,10 @@ def draw_experiment(folder: Path, out: Path, width: float) -> None:
             lambda ax, p=parameters: plot_utility(experiment, *p, ax=ax),
         )
     save("progress", out, width, 0.5, lambda ax: plot_progress(experiment, ax=ax))
-    figure = Figure(figsize=(width, 0.42 * width), layout="constrained")
-    plot_effects(experiment, ax=[*figure.subplots(1, 3)])
+    # Side by side where there is room.
+    shape, share = ((1, 3), 0.42) if width > 5 else ((3, 1), 1.8)
+    figure = Figure(figsize=(width, share * width), layout="constrained")
+    plot_effects(experiment, ax=[*figure.subplots(*shape)])
     figure.savefig(out / "plot-effects.png", dpi=130)
 
 
