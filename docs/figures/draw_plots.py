@@ -164,16 +164,11 @@ def draw_experiment(folder: Path, out: Path, width: float) -> None:
             for o in question.options
         ]
         experiment.tell(question, winner=int(values[1] > values[0]))
-    for name, parameters in {
-        "slice": ("dose", "pressure"),
-        "mixed": ("dose", "bean"),
-        "choices": ("bean",),
-    }.items():
-        save(
-            *(name, out, width, 0.6),
-            lambda ax, p=parameters: plot_utility(experiment, *p, ax=ax),
-        )
-    save("progress", out, width, 0.5, lambda ax: plot_progress(experiment, ax=ax))
+    save(
+        *("mixed", out, width, 0.6),
+        lambda ax: plot_utility(experiment, "dose", "bean", ax=ax),
+    )
+    save("progress", out, width, 0.6, lambda ax: plot_progress(experiment, ax=ax))
     # Side by side where there is room.
     shape, share = ((1, 3), 0.42) if width > 5 else ((3, 1), 1.8)
     figure = Figure(figsize=(width, share * width), layout="constrained")
