@@ -76,13 +76,18 @@ def test_an_end_of_the_box_bounds_the_point() -> None:
 def test_constraints_hold() -> None:
     both, ones = torch.tensor([0, 1]), torch.ones(2, dtype=torch.double)
     # The foot of the perpendicular from the top is (0.55, 0.85).
-    above = [(both, ones, 1.4)]
-    point = recommend(quadratic(), BOX, inequality_constraints=above).point
-    torch.testing.assert_close(point, BOX.new_tensor([[0.55, 0.85]]), atol=1e-3, rtol=0)
-    point = recommend(quadratic(), BOX, equality_constraints=above).point
-    torch.testing.assert_close(point, BOX.new_tensor([[0.55, 0.85]]), atol=1e-3, rtol=0)
-    point = recommend(quadratic(), BOX, fixed_features={0: 0.8}).point
-    torch.testing.assert_close(point, BOX.new_tensor([[0.8, 0.6]]), atol=1e-3, rtol=0)
+    above: Any = [(both, ones, 1.4)]
+    cases: list[tuple[dict[str, Any], list[float]]] = [
+        ({"inequality_constraints": above}, [0.55, 0.85]),
+        ({"equality_constraints": above}, [0.55, 0.85]),
+        ({"fixed_features": {0: 0.8}}, [0.8, 0.6]),
+        ({"fixed_features": {0: 0.8}, "inequality_constraints": above}, [0.8, 0.6]),
+    ]
+    for given, expected in cases:
+        found = recommend(quadratic(), BOX, num_restarts=2, raw_samples=16, **given)
+        torch.testing.assert_close(
+            found.point, BOX.new_tensor([expected]), atol=1e-3, rtol=0, msg=str(given)
+        )
 
 
 @pytest.mark.parametrize("model_class", [EPPreferenceGP, SkewPreferenceGP])
