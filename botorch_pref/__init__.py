@@ -61,6 +61,7 @@ __all__ = [
     "PreferenceMarginalLogLikelihood",
     "Rankings",
     "Ratings",
+    "Recommendation",
     "SkewNormalPosterior",
     "SkewPreferenceGP",
     "SparsePreferenceGP",
@@ -75,6 +76,7 @@ __all__ = [
     "incumbent",
     "incumbent_index",
     "log_validity_probability",
+    "recommend",
 ]
 
 _PARTS = ("errors", "feedback", "likelihoods", "posteriors", "models", "acquisition")

@@ -100,8 +100,11 @@ PARTS = (
     Part(
         "plotting",
         "figures",
-        ("evaluation", "simulation"),
-        frozenset({"matplotlib", "pandas"}),
+        (
+            *("feedback", "posteriors", "models", "acquisition"),
+            *("evaluation", "ax", "simulation"),
+        ),
+        frozenset({"ax", "matplotlib", "pandas"}),
     ),
     Part(
         "commands",

@@ -122,7 +122,7 @@ def test_links_lead_somewhere() -> None:
 
 SCRIPTS = [
     path.relative_to(ROOT).as_posix()
-    for folder in (PACKAGE, "benchmarks", "tests")
+    for folder in (PACKAGE, "benchmarks", "docs", "tests")
     for path in (ROOT / folder).rglob("*.py")
 ]
 ENDS = {

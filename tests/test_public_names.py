@@ -34,9 +34,9 @@ FullyBayesianLaplacePreferenceGP HallucinatedModel InferenceWarning
 LaplacePreferenceGP OrdinalProbitLikelihood OrdinalRatings PairwiseBetaLikelihood
 PairwiseLogitLikelihood PairwiseProbitLikelihood PlackettLuceLikelihood
 PlackettLuceRegression PrecisionError PreferenceMarginalLogLikelihood Rankings
-Ratings SkewNormalPosterior SkewPreferenceGP StorageError Strengths
+Ratings Recommendation SkewNormalPosterior SkewPreferenceGP StorageError Strengths
 UnsupportedFeedbackError Validity VariationalPreferenceGP champion champion_index
-choice_probability incumbent incumbent_index log_validity_probability
+choice_probability incumbent incumbent_index log_validity_probability recommend
 """
 
 # What stands in a list of the package, and the part that exports it.

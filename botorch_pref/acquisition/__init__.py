@@ -9,6 +9,7 @@ from botorch_pref.acquisition.base import (
     incumbent_index,
 )
 from botorch_pref.acquisition.knowledge_gradient import DuelingKG
+from botorch_pref.acquisition.recommendation import Recommendation, recommend
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import (
     DistinctOptions,
@@ -46,9 +47,11 @@ __all__ = [
     "DuelingUCB",
     "FeasibilityWeighted",
     "HallucinatedModel",
+    "Recommendation",
     "champion",
     "champion_index",
     "incumbent",
     "incumbent_index",
+    "recommend",
     "register_acquisition",
 ]

@@ -193,6 +193,20 @@ def _copeland_scores(model: Model, points: Tensor, shown: Tensor) -> Tensor:
     return scores
 
 
+def better_probability(model: Model, points: Tensor, reference: Tensor) -> Tensor:
+    """P(f(x) > f(x_r)) of each of ``N x d`` points and one reference, ``1 x d``.
+
+    Of any BoTorch model without batches; the members of an ensemble are averaged. A
+    point that is the reference has a half.
+    """
+    pairs = torch.stack([points, reference.expand_as(points)], dim=-2)
+    if is_ensemble(model):
+        pairs = pairs.unsqueeze(-3)
+    means, variance = difference_mixture(model.posterior(pairs), 0, 1)
+    wins = torch.special.ndtr(means / variance.clamp_min(1e-12).sqrt()).mean(0)
+    return wins.mean(-1) if is_ensemble(model) else wins
+
+
 def points_of(model: Model, name: str, points: Tensor) -> Tensor:
     """Checks points that are given once with a model: that they could be its own."""
     inputs = getattr(model, "train_inputs", None)

@@ -56,6 +56,7 @@ from botorch_pref.evaluation.progress import (
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import AgreementKernel, GroupUtility
+from botorch_pref.posteriors.difference import central_interval
 
 
 class UtilityMean(PosteriorMean):
@@ -345,18 +346,12 @@ def _differences(
     points = adapter.points_of(arms[i].parameters for i in others)
     against = adapter.points_of([baseline])
     with torch.no_grad():
-        mean, lower, upper = _utility_summary(model.duel_posterior(points, against))
+        mean, lower, upper = central_interval(
+            model.duel_posterior(points, against), LEVEL
+        )
         preferred = model.duel_probability(points, against, observation_noise=True)
     table.iloc[others] = torch.stack([mean, lower, upper, preferred], dim=-1).numpy()
     return table
-
-
-def _utility_summary(posterior: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Posterior means and the ends of central intervals, of an ensemble its mixture."""
-    tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
-    lower, upper = posterior.quantile(tails).detach().squeeze(-1)
-    mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
-    return mean, lower, upper
 
 
 def _options(
@@ -368,7 +363,7 @@ def _options(
     posterior: Any = adapter.botorch_model.posterior(
         adapter.points_of(arm.parameters for arm in arms)
     )
-    mean, lower, upper = _utility_summary(posterior)
+    mean, lower, upper = central_interval(posterior, LEVEL)
     names = [arm.name for arm in arms]
     table = DataFrame([arm.parameters for arm in arms], index=names)
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}

@@ -8,7 +8,7 @@ import html
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -39,7 +39,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.models.preference_gp import default_covar_module
-from botorch_pref.plotting.figures import draw_leaderboard
+from botorch_pref.plotting import plot_leaderboard
 
 if TYPE_CHECKING:
     from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -394,7 +394,8 @@ def write_boards(
         names = [board.group or "all" for board in boards]
         table = concat([b.table for b in boards], keys=names, names=["board", "item"])
     table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
-    draw_leaderboard(boards[0].table, title, paths[1])
+    figure: Any = plot_leaderboard(boards[0].table, title).figure
+    figure.savefig(paths[1], dpi=150)
     paths[2].write_text(_page(boards, title, notes, paths[1]), encoding="utf-8")
     return paths
 

@@ -11,16 +11,12 @@ from botorch.posteriors.torch import TorchPosterior
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.progress import (
-    NUM_SAMPLES,
-    check_unbatched,
-    utility_samples,
-)
+from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import data_frame_class
-from botorch_pref.models.answers import model_link
+from botorch_pref.models.answers import check_unbatched, model_link
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
-from botorch_pref.posteriors.difference import difference_mixture
+from botorch_pref.posteriors.difference import central_interval, difference_mixture
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -87,13 +83,13 @@ def leaderboard(
     check_count("top", top, at_least=1)
     if not 0 < level < 1:
         raise BotorchPrefError(f"level is {level}; give a probability in (0, 1).")
-    tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     ranks, best = _drawn_ranks(model, items, num_samples, seed)
     with torch.no_grad():
         posterior: Any = cast("TorchPosterior", model.posterior(items))
-        lower, upper = posterior.quantile(tails.to(items)).squeeze(-1)
-        mean = getattr(posterior, "mixture_mean", posterior.mean).squeeze(-1)
-        win_rate = _win_rates(model, posterior, len(items))
+        mean, lower, upper = central_interval(posterior, level)
+        wins = win_probabilities(model, posterior, len(items))
+    # Without the half of each item against itself.
+    win_rate = (wins.sum(-1) - 0.5) / (len(items) - 1)
     ends = _interval(ranks, level)
     order = torch.argsort(mean, descending=True, stable=True)
     columns = {
@@ -136,14 +132,19 @@ def _interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
     return ordered[outside], ordered[-1 - outside]
 
 
-def _win_rates(model: Model, posterior: TorchPosterior, count: int) -> Tensor:
+def win_probabilities(model: Model, posterior: TorchPosterior, count: int) -> Tensor:
+    """Probabilities that the items of rows beat those of columns, ``n x n``.
+
+    A half of a tie counts as won, and an item beats itself with a half. Members of an
+    ensemble are averaged.
+    """
     link = model_link(model)
-    rates = []
+    matrix = 0.5 * torch.eye(count).to(posterior.mean)
     # One item at a time: pairs of all would be too many for a mixture.
     for i in range(count):
         others = torch.tensor([j for j in range(count) if j != i])
         first = torch.full_like(others, i)
         means, variance = difference_mixture(posterior, first, others)
         win = link.win_probability(means, variance).mean(0)
-        rates.append(win.reshape(-1, count - 1).mean())
-    return torch.stack(rates)
+        matrix[i, others] = win.reshape(-1, count - 1).mean(0)
+    return matrix

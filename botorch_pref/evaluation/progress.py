@@ -25,7 +25,7 @@ from torch.nn.functional import one_hot
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
-from botorch_pref.models.answers import model_link
+from botorch_pref.models.answers import check_unbatched, model_link
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
@@ -439,15 +439,6 @@ def stopping_advice(
         gain_confidence=little,
         gain_standard_error=float(each.std()) / len(each) ** 0.5,
     )
-
-
-def check_unbatched(model: Model) -> None:
-    """Checks that a model is no batch; an ensemble may be given."""
-    if len(model.batch_shape) > 0 and not is_ensemble(model):
-        raise BotorchPrefError(
-            f"The model is a batch of shape {tuple(model.batch_shape)}; give each of "
-            "its models by itself."
-        )
 
 
 def _gain_and_range(

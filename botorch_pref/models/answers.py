@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 import torch
 from botorch.models.likelihoods import pairwise as botorch_pairwise
 from botorch.models.model import Model
+from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 from torch.nn import ModuleDict
 
-from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.feedback import (
     Choices,
     Comparisons,
@@ -206,6 +207,15 @@ def _likelihood_and_link(model: Model) -> tuple[AnyLikelihood, DuelLink]:
         f"({reason}); give link=ProbitLink(noise) or link=LogitLink(), or use a "
         "pairwise likelihood."
     )
+
+
+def check_unbatched(model: Model) -> None:
+    """Checks that a model is no batch; an ensemble may be given."""
+    if len(model.batch_shape) > 0 and not is_ensemble(model):
+        raise BotorchPrefError(
+            f"The model is a batch of shape {tuple(model.batch_shape)}; give each of "
+            "its models by itself."
+        )
 
 
 def resolve_likelihoods(

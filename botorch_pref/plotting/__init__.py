@@ -9,6 +9,27 @@ except ImportError as error:
         "figures need matplotlib: pip install 'botorch-pref[plot]'"
     ) from error
 
+from botorch_pref.plotting.answers import (
+    plot_agreement,
+    plot_calibration,
+    plot_comparisons,
+    plot_leaderboard,
+    plot_probabilities,
+    plot_progress,
+)
 from botorch_pref.plotting.figures import draw_drivers, draw_evidence_profile, draw_run
+from botorch_pref.plotting.utility import plot_effects, plot_utility
 
-__all__ = ["draw_drivers", "draw_evidence_profile", "draw_run"]
+__all__ = [
+    "draw_drivers",
+    "draw_evidence_profile",
+    "draw_run",
+    "plot_agreement",
+    "plot_calibration",
+    "plot_comparisons",
+    "plot_effects",
+    "plot_leaderboard",
+    "plot_probabilities",
+    "plot_progress",
+    "plot_utility",
+]

@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from botorch_pref.evaluation.explanation import DROP, EvidenceProfile, FeatureEffect
+from botorch_pref.plotting.answers import plot_progress
+from botorch_pref.plotting.drawing import BLUE, ORANGE, draw_band
 from botorch_pref.simulation.run_log import LoggedDuel, RunSettings
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 BAND = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""
 
 COLUMNS = 3
-BLUE, ORANGE = "#0072b2", "#d55e00"
 
 
 def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> None:
@@ -67,11 +63,8 @@ def _draw_bars(axes: Axes, effects: Sequence[FeatureEffect]) -> None:
 
 
 def _draw_curve(axes: Axes, effect: FeatureEffect) -> None:
-    values, mean = effect.values.tolist(), effect.mean.tolist()
-    lower = (effect.mean - BAND * effect.deviation).tolist()
-    upper = (effect.mean + BAND * effect.deviation).tolist()
-    axes.fill_between(values, lower, upper, color=BLUE, alpha=0.2)
-    axes.plot(values, mean, color=BLUE)
+    mean, half = effect.mean, BAND * effect.deviation
+    draw_band(axes, effect.values.tolist(), mean, mean - half, mean + half)
     axes.axhline(0, color="0.7", linewidth=1, zorder=0)
     axes.set_xlabel(effect.name)
     axes.set_ylabel("change of utility")
@@ -117,7 +110,7 @@ def draw_run(settings: RunSettings, duels: Sequence[LoggedDuel], path: Path) -> 
         f"{settings.problem}, {settings.model}, {settings.acquisition}, "
         f"judge's noise {settings.noise:g}, seed {settings.seed}"
     )
-    _draw_regret(left, duels)
+    plot_progress(duels, ax=left)
     _draw_probabilities(right, duels)
     for axes in (left, right):
         num_random = min(settings.random_duels, len(duels))
@@ -125,20 +118,6 @@ def draw_run(settings: RunSettings, duels: Sequence[LoggedDuel], path: Path) -> 
         axes.set_xlim(0.5, len(duels) + 0.5)
         axes.set_xlabel("duel (random ones shaded)")
     figure.savefig(path, dpi=150, format="png")
-
-
-def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
-    numbers = [logged.duel.number + 1 for logged in duels]
-    regrets = [logged.regret for logged in duels]
-    axes.step(numbers, regrets, where="post", color=BLUE)
-    axes.plot(numbers, regrets, ".", color=BLUE)
-    # A regret can be 0, or just below where the known optimum is rounded.
-    if min(regrets) > 0:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylabel("simple regret of the incumbent")
 
 
 def _draw_probabilities(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
@@ -158,38 +137,3 @@ def _draw_probabilities(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
     axes.set_ylim(-0.03, 1.03)
     axes.set_ylabel("predicted P(challenger wins)")
     axes.legend(loc="best")
-
-
-MOST_ITEMS = 60
-"""Items of a leaderboard that one figure can show."""
-
-
-def draw_leaderboard(table: DataFrame, title: str, path: Path) -> None:
-    """Draws a leaderboard to a PNG file: utilities with intervals, ranks beside names.
-
-    Args:
-        table: See :func:`.leaderboard`; the first `MOST_ITEMS` items are drawn.
-        title: Title of the figure.
-        path: Where the PNG goes.
-    """
-    shown = table.head(MOST_ITEMS)
-    figure = Figure(figsize=(7, 1.2 + 0.22 * len(shown)), layout="constrained")
-    axes = figure.subplots()
-    mean = shown["utility"].to_numpy()
-    sides = [mean - shown["lower"].to_numpy(), shown["upper"].to_numpy() - mean]
-    places = range(len(shown))
-    axes.errorbar(mean, places, xerr=sides, fmt="o", color=BLUE, ecolor="0.5", ms=4)
-    ranks = zip(shown.index, shown["rank_lower"], shown["rank_upper"], strict=True)
-    labels = [
-        f"{name}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
-        for name, low, high in ranks
-    ]
-    axes.set_yticks(places, labels, fontsize=8)
-    axes.invert_yaxis()
-    axes.margins(y=0.5 / len(shown))
-    axes.grid(axis="x", color="0.9")
-    axes.set_axisbelow(True)
-    axes.set_xlabel("utility with 95 % interval; ranks beside the names")
-    more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
-    axes.set_title(title + more, fontsize=10)
-    figure.savefig(path, dpi=150, format="png")

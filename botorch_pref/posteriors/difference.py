@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -75,6 +77,17 @@ def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) ->
         return moments.means[..., first] - moments.means[..., second]
     means = moments.means_of(lambda points: points[..., i, :] - points[..., j, :])
     return means.squeeze(-1) if isinstance(first, int) else means
+
+
+def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and ends of the central interval of each utility, ``batch_shape x q``.
+
+    They are those of the mixture where the posterior is of an ensemble.
+    """
+    tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
+    mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
+    lower, upper = posterior.quantile(tails.to(mean)).detach().squeeze(-1)
+    return mean, lower, upper
 
 
 def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ import torch
 from ax.generators.torch.botorch_modular.optimizer_argparse import optimizer_argparse
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import CandidateGenerationError
-from botorch.models.model import Model
 from botorch.optim.optimize import (
     optimize_acqf,
     optimize_acqf_discrete,
@@ -21,13 +20,12 @@ from botorch.optim.optimize import (
 )
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import draw_sobol_samples
-from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
+from botorch_pref.acquisition.base import better_probability
 from botorch_pref.acquisition.rules import WrappedAcquisition, nearness
 from botorch_pref.ax.generation.option_space import OptionSpace, ToldApart, can_be_told
-from botorch_pref.posteriors.difference import difference_mixture
 
 _MARGIN = 1.25
 """The price begins here, in smallest differences, so that the best options above it
@@ -307,7 +305,10 @@ def best_of_designs(
     if reference is None:
         reference = incumbent(acquisition.model).reshape(-1, designs.shape[-1])
     reference = reference[:1]
-    hopeful = _win_probability(acquisition.model, designs, reference) >= _HOPELESS
+    chance = _by_chunks(
+        lambda chunk: better_probability(acquisition.model, chunk, reference), designs
+    )
+    hopeful = chance >= _HOPELESS
     hopeful &= (designs != reference).any(-1)
 
     def rank(places: Tensor) -> Tensor:
@@ -375,20 +376,6 @@ class _AtPlaces(AcquisitionFunction):
             ranks = self._rank(places)
         allowed = (ranks <= self._last) & (ranks < torch.inf)
         return torch.where(allowed, value, -torch.inf)
-
-
-def _win_probability(model: Model, designs: Tensor, reference: Tensor) -> Tensor:
-    """Probability that each design is better than the reference, ``N``."""
-
-    def of(points: Tensor) -> Tensor:
-        pairs = torch.stack([points, reference.expand_as(points)], dim=-2)
-        if is_ensemble(model):
-            pairs = pairs.unsqueeze(-3)
-        means, variance = difference_mixture(model.posterior(pairs), 0, 1)
-        wins = torch.special.ndtr(means / variance.clamp_min(1e-12).sqrt()).mean(0)
-        return wins.mean(-1) if is_ensemble(model) else wins
-
-    return _by_chunks(of, designs)
 
 
 def _by_chunks(function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:

@@ -1,0 +1,127 @@
+"""What to take after the loop: the point of the largest posterior mean anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from botorch.acquisition.analytic import PosteriorMean
+from botorch.models.model import Model
+from botorch.optim.optimize import optimize_acqf
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from botorch_pref.acquisition.base import better_probability, champion, incumbent
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.models.answers import check_unbatched
+
+Constraint = tuple[Tensor, Tensor, float]
+"""Indices of columns, their coefficients, and the right-hand side, as BoTorch's."""
+
+_TOLERANCE = 1e-8
+"""By how much a start may miss a constraint, as BoTorch has it."""
+
+
+class Recommendation(NamedTuple):
+    """A point to take.
+
+    Attributes:
+        point: ``1 x d``, in the units of the user.
+        mean: The posterior mean of its utility.
+        chance: P(f(point) > f(incumbent)): the probability that it is better than the
+            `incumbent`, the observed point that is most likely the best. A half where
+            it is that point.
+    """
+
+    point: Tensor
+    mean: float
+    chance: float
+
+
+def recommend(
+    model: Model,
+    bounds: Tensor,
+    *,
+    fixed_features: Mapping[int, float] | None = None,
+    inequality_constraints: Sequence[Constraint] | None = None,
+    equality_constraints: Sequence[Constraint] | None = None,
+    num_restarts: int = 8,
+    raw_samples: int = 512,
+    seed: int = 0,
+) -> Recommendation:
+    r"""The point of a box with the largest posterior mean of the utility.
+
+    .. math:: x^* = \arg\max_{x \in B} E[f(x) \mid D],
+
+    found by BoTorch's ``optimize_acqf`` on its ``PosteriorMean``. One of the starts is
+    the `champion`, if it is in the box and within the constraints, so that no observed
+    point there has a larger mean.
+
+    Args:
+        model: Any BoTorch model with training inputs and one output: without batches,
+            or an ensemble, of which the means are averaged.
+        bounds: ``2 x d``, the lower and the upper end of each column.
+        fixed_features: Values of columns, by their indices from 0.
+        inequality_constraints: Tuples ``(indices, coefficients, rhs)``, each for
+            ``sum(coefficients * x[indices]) >= rhs``.
+        equality_constraints: The same with ``=``.
+        num_restarts: How many starts are led uphill.
+        raw_samples: How many points the starts are chosen from.
+        seed: Of these points. The global random state stays as it is.
+
+    Returns:
+        The point, the mean of its utility, and the chance that it is better than the
+        incumbent.
+
+    Raises:
+        BotorchPrefError: The model is a batch, or bounds that are none of its points.
+        FeedbackError: The model has no training inputs.
+    """
+    check_unbatched(model)
+    shown = champion(model)
+    bounds = _checked_bounds(bounds, shown)
+    equalities, inequalities = equality_constraints or (), inequality_constraints or ()
+    start = shown.clone()
+    for column, value in (fixed_features or {}).items():
+        start[..., column] = value
+    feasible = bool(((start >= bounds[0]) & (start <= bounds[1])).all())
+    feasible &= all(_excess(start, one) >= -_TOLERANCE for one in inequalities)
+    feasible &= all(abs(_excess(start, one)) <= _TOLERANCE for one in equalities)
+    with manual_seed(seed):
+        point, _ = optimize_acqf(
+            PosteriorMean(model),
+            bounds,
+            q=1,
+            num_restarts=num_restarts,
+            raw_samples=raw_samples,
+            options={"seed": seed},
+            inequality_constraints=[*inequalities] or None,
+            equality_constraints=[*equalities] or None,
+            fixed_features=fixed_features,
+            batch_initial_conditions=start.unsqueeze(0) if feasible else None,
+        )
+    with torch.no_grad():
+        mean = PosteriorMean(model)(point)
+        chance = better_probability(model, point, incumbent(model))
+    return Recommendation(point, float(mean), float(chance))
+
+
+def _checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
+    """Bounds of the type of a point, ``1 x d``, and of its number of columns."""
+    right = isinstance(bounds, Tensor) and bounds.shape == (2, like.shape[-1])
+    if not right or not bool((bounds[0] <= bounds[1]).all() & bounds.isfinite().all()):
+        given = bounds.tolist() if isinstance(bounds, Tensor) else bounds
+        raise BotorchPrefError(
+            f"bounds is {given}; give 2 x {like.shape[-1]}, the finite lower and then "
+            "the upper end of each column."
+        )
+    return bounds.to(like)
+
+
+def _excess(point: Tensor, constraint: Constraint) -> float:
+    """By how much a point, ``1 x d``, is above the right-hand side of a constraint."""
+    indices, coefficients, rhs = constraint
+    # BoTorch takes pairs of a point and a column, too.
+    columns = indices if indices.dim() == 1 else indices[:, -1]
+    return float((point.squeeze(0)[columns] * coefficients).sum()) - rhs

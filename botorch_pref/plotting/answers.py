@@ -1,0 +1,404 @@
+"""Figures of items, answers, raters and progress."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from botorch.models.model import Model
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from scipy.stats import binomtest
+from torch import Tensor
+
+from botorch_pref.acquisition.base import observed_points
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.evaluation.leaderboard import win_probabilities
+from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
+from botorch_pref.models.answers import check_unbatched
+from botorch_pref.models.raters import at_raters
+from botorch_pref.plotting.drawing import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    answered_pairs,
+    checked_names,
+    draw_band,
+    draw_matrix,
+    feedback_of,
+    own_axes,
+)
+from botorch_pref.posteriors.difference import central_interval
+from botorch_pref.simulation.run_log import LoggedDuel
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from botorch_pref.ax import PreferenceExperiment
+
+LEVEL = 0.95
+"""Probability of the intervals."""
+
+MOST_ITEMS = 60
+"""Items that one figure can show."""
+
+
+def plot_leaderboard(
+    table: DataFrame, title: str = "", *, ax: Axes | None = None
+) -> Axes:
+    """Draws a leaderboard: utilities with intervals, ranks beside the names.
+
+    Args:
+        table: See :func:`.leaderboard`; the first 60 items are drawn.
+        title: Of the figure.
+        ax: Where to draw; by default in a new figure, as high as there are items.
+
+    Returns:
+        The axes.
+    """
+    shown = table.head(MOST_ITEMS)
+    axes = own_axes(ax, 7, 1.2 + 0.22 * len(shown))
+    mean = shown["utility"].to_numpy()
+    sides = [mean - shown["lower"].to_numpy(), shown["upper"].to_numpy() - mean]
+    places = range(len(shown))
+    axes.errorbar(mean, places, xerr=sides, fmt="o", color=BLUE, ecolor="0.5", ms=4)
+    ranks = zip(shown.index, shown["rank_lower"], shown["rank_upper"], strict=True)
+    labels = [
+        f"{name}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
+        for name, low, high in ranks
+    ]
+    axes.set_yticks(places, labels, fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(y=0.5 / len(shown))
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    axes.set_xlabel("utility; ranks beside the names")
+    more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
+    axes.set_title(title + more, fontsize=10)
+    return axes
+
+
+def plot_probabilities(
+    model: Model,
+    X: Tensor | None = None,
+    names: Sequence[Hashable] | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    r"""Draws who beats whom: the probability that each row beats each column.
+
+    It is :math:`E[g(f_i - f_j) \mid D]`, :math:`g` the link of the model's likelihood:
+    of the answer that a person would give, half of a tie counted as won. The items are
+    in the order of their posterior means, the largest first.
+
+    Args:
+        model: Any BoTorch model with one output and a link, without batches or an
+            ensemble.
+        X: ``n x d`` items; by default the model's points.
+        names: Of the items; by default numbers from 0.
+        ax: Where to draw; by default in a new figure.
+
+    Returns:
+        The axes. Its image has the matrix, ``n x n``, NaN on the diagonal.
+
+    Raises:
+        BotorchPrefError: Another number of names than items.
+    """
+    check_unbatched(model)
+    items = observed_points(model) if X is None else X
+    labels = checked_names(names, len(items), "items")
+    with torch.no_grad():
+        posterior: Any = model.posterior(items)
+        mean, _, _ = central_interval(posterior, LEVEL)
+        matrix = win_probabilities(model, posterior, len(items))
+    order = mean.argsort(descending=True, stable=True)
+    side = max(3.2, 0.42 * len(items))
+    axes = own_axes(ax, side, side)
+    matrix = matrix[order][:, order]
+    draw_matrix(axes, matrix, [labels[i] for i in order.tolist()], (0.0, 1.0))
+    axes.set_xlabel("P(row beats column)")
+    return axes
+
+
+def plot_comparisons(
+    model: Model, names: Sequence[Hashable] | None = None, *, ax: Axes | None = None
+) -> Axes:
+    """Draws which items were compared, the one with the largest mean at the top.
+
+    An arc joins two items of an answer, wider where there are more of the same. Arcs to
+    the right are of answers that prefer the upper item, as the model does by its mean;
+    arcs to the left of those that prefer the lower one; dotted arcs to the right of
+    ties. Of a choice or a ranking each better item with each worse one counts.
+
+    Args:
+        model: A model with answers, of this package or `PairwiseGP`, without batches or
+            an ensemble.
+        names: Of its points; by default numbers from 0.
+        ax: Where to draw; by default in a new figure, as high as there are items.
+
+    Returns:
+        The axes.
+
+    Raises:
+        BotorchPrefError: Another number of names than items.
+    """
+    check_unbatched(model)
+    items = observed_points(model)
+    labels = checked_names(names, len(items), "items")
+    with torch.no_grad():
+        mean, _, _ = central_interval(model.posterior(items), LEVEL)
+    order = mean.argsort(descending=True, stable=True)
+    place = order.argsort()
+    pairs = answered_pairs(feedback_of(model))
+    won = _counted(place[pairs.won], pairs.won_counts)
+    expected = {pair: n for pair, n in won.items() if pair[0] < pair[1]}
+    against = {pair: n for pair, n in won.items() if pair[0] > pair[1]}
+    tied = _counted(place[pairs.tied].sort(-1).values, pairs.tied_counts)
+    most = max([*won.values(), *tied.values()], default=1)
+    axes = own_axes(ax, 4.5, 1.2 + 0.26 * len(items))
+    for arcs, side, colour, dashes, label in (
+        (expected, 1, BLUE, "-", "the upper item was preferred"),
+        (against, -1, ORANGE, "-", "the lower item was preferred"),
+        (tied, 0.8, GREEN, ":", "a tie"),
+    ):
+        if arcs:
+            axes.add_collection(
+                LineCollection(
+                    [_arc(pair, side) for pair in arcs],
+                    colors=colour,
+                    linestyles=dashes,
+                    linewidths=[0.6 + 2 * (n / most) ** 0.5 for n in arcs.values()],
+                    label=label,
+                )
+            )
+    places = range(len(items))
+    axes.plot([0] * len(items), places, "o", color="0.2", markersize=5, zorder=3)
+    axes.set_yticks(places, [str(labels[i]) for i in order.tolist()])
+    axes.set_ylim(len(items) - 0.5, -0.5)
+    axes.autoscale_view(scaley=False)
+    axes.set_xticks([])
+    axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
+    axes.tick_params(length=0)
+    if won or tied:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), frameon=False)
+    return axes
+
+
+def _counted(pairs: Tensor, counts: Tensor) -> Counter[tuple[int, int]]:
+    """How often each pair of places is there."""
+    total: Counter[tuple[int, int]] = Counter()
+    for (first, second), number in zip(pairs.tolist(), counts.tolist(), strict=True):
+        total[first, second] += number
+    return total
+
+
+def _arc(pair: tuple[int, int], side: float) -> Any:
+    """Half an ellipse between two places, ``41 x 2``: to the right where positive."""
+    angle = torch.linspace(-torch.pi / 2, torch.pi / 2, 41)
+    middle, half = sum(pair) / 2, abs(pair[0] - pair[1]) / 2
+    x, y = side * half * angle.cos(), middle + half * angle.sin()
+    return torch.stack([x, y], dim=-1).numpy()
+
+
+def plot_calibration(
+    probabilities: Tensor,
+    *,
+    num_bins: int = 5,
+    level: float = LEVEL,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws how often the likelier option won, by how likely the model thought that.
+
+    A duel that was answered with a probability ``p`` says that the model's favourite,
+    of probability ``max(p, 1 - p)``, won (``p > 1/2``) or lost; duels of probability
+    one half say nothing and are left out. The duels are put into bins of equal width
+    from a half to one. Marks above the diagonal are of a model that is too cautious,
+    marks below of one that is too sure. Intervals are Wilson's, duels taken as
+    independent.
+
+    Args:
+        probabilities: ``m``, which the model gave to the answers of duels before it saw
+            them: ``predictive_log_probability(held_out, model, X).exp()``. There are no
+            ties among them.
+        num_bins: How many bins.
+        level: Probability of the intervals, in (0, 1).
+        ax: Where to draw; by default in a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        BotorchPrefError: There is no probability, or one outside [0, 1].
+    """
+    given = probabilities.detach().cpu().double()
+    if (
+        given.dim() != 1
+        or not len(given)
+        or not bool(((given >= 0) & (given <= 1)).all())
+    ):
+        raise BotorchPrefError(
+            f"probabilities has shape {tuple(given.shape)}; give one or more numbers "
+            "from 0 to 1, one of each held-out duel."
+        )
+    given = given[given != 0.5]
+    favourite, won = torch.maximum(given, 1 - given), given > 0.5
+    edges = torch.linspace(0.5, 1, num_bins + 1, dtype=given.dtype)
+    bins = torch.bucketize(favourite, edges[1:-1], right=True)
+    axes = own_axes(ax, 3.6, 3.6)
+    axes.plot([0.5, 1], [0.5, 1], color="0.6", linewidth=1, zorder=0)
+    for number in bins.unique().tolist():
+        inside = bins == number
+        count, wins = int(inside.sum()), int(won[inside].sum())
+        interval = binomtest(wins, count).proportion_ci(level, method="wilson")
+        share = wins / count
+        axes.errorbar(
+            [float(favourite[inside].mean())],
+            [share],
+            # At 0 and 1 Wilson's end is the share, but for rounding.
+            yerr=[
+                [max(share - interval.low, 0.0)],
+                [max(interval.high - share, 0.0)],
+            ],
+            fmt="o",
+            color=BLUE,
+            capsize=3,
+        )
+        axes.annotate(
+            f"{count}",
+            (float(favourite[inside].mean()), share),
+            xytext=(6, -3),
+            textcoords="offset points",
+            fontsize=8,
+        )
+    axes.set_xlim(0.48, 1.04)
+    axes.set_xlabel("probability of the likelier option")
+    axes.set_ylabel(f"share that it won, {100 * level:g} % interval")
+    return axes
+
+
+def plot_agreement(
+    model: Model,
+    X: Tensor,
+    raters: Tensor,
+    names: Sequence[Hashable] | None = None,
+    *,
+    num_samples: int = NUM_SAMPLES,
+    seed: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    r"""Draws how far raters agree: correlations of their utilities over some items.
+
+    Each cell is the posterior mean of the correlation
+
+    .. math:: \operatorname{corr}_i\big(f(x_i, u_r), f(x_i, u_s)\big)
+
+    over the items, 1 for two raters who differ in level and scale only. Of raters who
+    said little it is near what the model expects of any two.
+
+    Args:
+        model: Of stimuli and raters, see :func:`.rater_covar_module`; without batches
+            or an ensemble.
+        X: ``n x d`` items without columns of raters, three or more.
+        raters: ``R`` numbers or ``R x r`` columns, two raters or more.
+        names: Of the raters; by default numbers from 0.
+        num_samples: Number of joint draws of all utilities.
+        seed: Of the draws.
+        ax: Where to draw; by default in a new figure.
+
+    Returns:
+        The axes. Its image has the matrix, ``R x R``, NaN on the diagonal.
+
+    Raises:
+        BotorchPrefError: There are too few items or raters, or another number of names.
+    """
+    check_unbatched(model)
+    if len(X) < 3 or len(raters) < 2:
+        raise BotorchPrefError(
+            f"There are {len(X)} items and {len(raters)} raters; give three items and "
+            "two raters, or more."
+        )
+    labels = checked_names(names, len(raters), "raters")
+    utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
+    by_rater = utilities.reshape(-1, len(X), len(raters))
+    away = by_rater - by_rater.mean(1, keepdim=True)
+    away = away / away.norm(dim=1, keepdim=True)
+    matrix = (away.mT @ away).mean(0)
+    side = max(3.2, 0.42 * len(raters))
+    axes = own_axes(ax, side, side)
+    lowest = min(0.0, float(matrix.min()))
+    draw_matrix(axes, matrix, labels, (lowest, 1.0))
+    axes.set_xlabel("correlation of utilities")
+    return axes
+
+
+def plot_progress(
+    run: PreferenceExperiment | Sequence[LoggedDuel],
+    *,
+    level: float = LEVEL,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws what came of the questions, one after the other.
+
+    Of an experiment: the utility, as the model of all answers has it, of each option in
+    the order in which they were asked about (dots), and of the best one so far by the
+    mean (the line, with its interval). Of a simulated run: the simple regret of the
+    incumbent after each duel.
+
+    Args:
+        run: A `PreferenceExperiment` with answers, or the duels of a run.
+        level: Probability of the interval, in (0, 1).
+        ax: Where to draw; by default in a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        BotorchPrefError: The run has no duels.
+        ExperimentError: The experiment has no answers.
+    """
+    axes = own_axes(ax)
+    if not isinstance(run, Sequence):
+        _draw_options(axes, run, level)
+    elif run:
+        _draw_regret(axes, run)
+    else:
+        raise BotorchPrefError("The run has no duels; give one or more.")
+    return axes
+
+
+def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) -> None:
+    """Utilities of options by the numbers of their questions, from 1, and the best."""
+    adapter = experiment.fitted_adapter()
+    asked = [q for q in experiment.log.questions if q.standing is not None]
+    designs = [dict(option.parameters) for q in asked for option in q.options]
+    with torch.no_grad():
+        posterior: Any = adapter.botorch_model.posterior(adapter.points_of(designs))
+        intervals = central_interval(posterior, level)
+    mean, lower, upper = (part.cpu().double() for part in intervals)
+    sizes = torch.tensor([len(question.options) for question in asked])
+    numbers = torch.arange(1, len(asked) + 1).repeat_interleave(sizes)
+    axes.plot(numbers.tolist(), mean.tolist(), "o", color="0.6", markersize=4)
+    best = [int(mean[:end].argmax()) for end in sizes.cumsum(0).tolist()]
+    x = [float(number) for number in range(1, len(asked) + 1)]
+    draw_band(axes, x, mean[best], lower[best], upper[best])
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("answered question")
+    axes.set_ylabel(f"utility, {100 * level:g} % interval")
+
+
+def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
+    numbers = [logged.duel.number + 1 for logged in duels]
+    regrets = [logged.regret for logged in duels]
+    axes.step(numbers, regrets, where="post", color=BLUE)
+    axes.plot(numbers, regrets, ".", color=BLUE)
+    # A regret can be 0, or just below where the known optimum is rounded.
+    if min(regrets) > 0:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("duel")
+    axes.set_ylabel("simple regret of the incumbent")

@@ -1,0 +1,170 @@
+"""What figures share: axes of their own, colours, bands, matrices, answered pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.evaluation.scores import ordered_pairs
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+
+BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
+"""Of the palette of Okabe and Ito, which colour-blind eyes tell apart."""
+
+STYLES = [
+    (BLUE, "-", "o"),
+    (ORANGE, "--", "s"),
+    (GREEN, ":", "^"),
+    (PURPLE, "-.", "D"),
+    ("0.2", (0, (5, 1, 1, 1, 1, 1)), "v"),
+]
+"""Colours, dashes and marks: curves can be told apart without colours."""
+
+MOST_ANNOTATED = 12
+"""Rows of a matrix whose cells have room for a number."""
+
+
+def own_axes(ax: Axes | None, width: float = 5.0, height: float = 3.6) -> Axes:
+    """The axes that are given, or those of a new figure that pyplot does not know."""
+    if ax is not None:
+        return ax
+    return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def draw_band(
+    axes: Axes,
+    x: Sequence[float],
+    mean: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    style: tuple[str, Any, str] = STYLES[0],
+    label: str | None = None,
+) -> None:
+    """Draws a curve of means, and the band between the ends of its intervals."""
+    colour, dashes, _ = style
+    axes.fill_between(
+        x, lower.tolist(), upper.tolist(), color=colour, alpha=0.2, linewidth=0
+    )
+    axes.plot(x, mean.tolist(), color=colour, linestyle=dashes, label=label)
+
+
+def draw_bars(
+    axes: Axes,
+    x: Sequence[float],
+    mean: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    style: tuple[str, Any, str] = STYLES[0],
+    label: str | None = None,
+) -> None:
+    """Draws a mark for each mean, and a bar between the ends of its interval."""
+    colour, _, mark = style
+    axes.errorbar(
+        x,
+        mean.tolist(),
+        yerr=torch.stack([mean - lower, upper - mean]).tolist(),
+        fmt=mark,
+        color=colour,
+        capsize=3,
+        markersize=5,
+        label=label,
+    )
+
+
+def draw_matrix(
+    axes: Axes, values: Tensor, names: Sequence[Hashable], span: tuple[float, float]
+) -> None:
+    """Draws a square matrix, darker where larger, with its numbers where they fit.
+
+    The diagonal is left empty.
+    """
+    shown = values.detach().cpu().double().clone().fill_diagonal_(torch.nan)
+    low, high = span
+    image = axes.imshow(shown.numpy(), cmap="Blues", vmin=low, vmax=high)
+    labels, places = [str(name) for name in names], range(len(names))
+    longest = max(map(len, labels))
+    axes.set_xticks(places, labels, rotation=90 if longest > 2 else 0)
+    axes.set_yticks(places, labels)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.tick_params(length=0)
+    if len(names) > MOST_ANNOTATED:
+        cast("Figure", axes.figure).colorbar(image, ax=axes, shrink=0.8)
+        return
+    for i, row in enumerate(shown.tolist()):
+        for j, value in enumerate(row):
+            if i != j:
+                dark = value > low + 0.6 * (high - low)
+                axes.text(
+                    *(j, i, f"{value:.2f}".replace("0.", ".", 1)),
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="white" if dark else "black",
+                )
+
+
+def checked_names(
+    names: Sequence[Hashable] | None, count: int, what: str
+) -> list[Hashable]:
+    """Names of things, by default numbers from 0."""
+    if names is None:
+        return [*range(count)]
+    if len(names) != count:
+        raise BotorchPrefError(
+            f"There are {count} {what}, and {len(names)} names; name each once."
+        )
+    return [*names]
+
+
+class AnsweredPairs(NamedTuple):
+    """Pairs of points in answers, ``m x 2`` and ``t x 2``, and how often each.
+
+    Of a choice or a ranking each better item with each worse one is a pair.
+    """
+
+    won: Tensor
+    won_counts: Tensor
+    tied: Tensor
+    tied_counts: Tensor
+
+
+def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
+    """The pairs of all comparisons, choices and rankings, winners first."""
+    no_pairs, no_counts = torch.empty(0, 2).long(), torch.empty(0).long()
+    won, won_counts, tied, tied_counts = ([one] for one in (no_pairs, no_counts) * 2)
+    for block in feedback:
+        if isinstance(block, Comparisons):
+            m = 0 if block.pairs is None else block.pairs.shape[-2]
+            counts = block.answer_counts.cpu()
+            if block.pairs is not None:
+                won.append(block.pairs.cpu())
+                won_counts.append(counts[:m])
+            if block.ties is not None:
+                tied.append(block.ties.cpu())
+                tied_counts.append(counts[m:])
+        elif isinstance(block, Choices | Rankings):
+            stages, counts = block.stages().cpu(), block.answer_counts.cpu()
+            if isinstance(block, Rankings):
+                # One stage less than a ranking has items.
+                lengths = (block.orders.cpu() >= 0).sum(-1) - 1
+                counts = counts.repeat_interleave(lengths)
+            won.append(ordered_pairs(stages))
+            losers = (stages[:, 1:] >= 0).sum(-1)
+            won_counts.append(counts.repeat_interleave(losers))
+    joined = [torch.cat(parts) for parts in (won, won_counts, tied, tied_counts)]
+    return AnsweredPairs(*joined)
+
+
+def feedback_of(model: Any) -> list[Feedback]:
+    """The answers of a model of this package, or of BoTorch's `PairwiseGP`."""
+    if hasattr(model, "feedback"):
+        return [*model.feedback]
+    comparisons = getattr(model, "comparisons", None)
+    return [] if comparisons is None else [Comparisons(comparisons)]

@@ -1,0 +1,127 @@
+"""The point of the largest posterior mean, against optima that are known."""
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
+from gpytorch.distributions import MultivariateNormal
+from linear_operator import to_linear_operator
+from torch import Tensor
+
+from botorch_pref import (
+    BotorchPrefError,
+    EPPreferenceGP,
+    FeedbackError,
+    SkewPreferenceGP,
+    champion,
+    incumbent,
+    recommend,
+)
+
+TOP = torch.tensor([0.3, 0.6], dtype=torch.double)
+BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+
+
+class Quadratic(Model):
+    """A utility of mean ``-|x - top|^2``, and covariance ``0.01 x'z + 0.01``."""
+
+    num_outputs = 1
+    batch_shape = torch.Size()
+
+    def __init__(self, X: Tensor) -> None:
+        super().__init__()
+        self.train_inputs = (X,)
+
+    def posterior(self, X: Tensor, *_: Any, **__: Any) -> GPyTorchPosterior:
+        mean = -(X - TOP.to(X)).square().sum(-1)
+        covariance = 0.01 * (X @ X.mT + 1)
+        return GPyTorchPosterior(
+            MultivariateNormal(mean, to_linear_operator(covariance))
+        )
+
+
+def quadratic(dtype: torch.dtype = torch.double) -> Quadratic:
+    return Quadratic(torch.tensor([[0.9, 0.9], [0.1, 0.5], [0.5, 0.1]], dtype=dtype))
+
+
+def pairs_of(model: type[EPPreferenceGP], dtype: torch.dtype) -> EPPreferenceGP:
+    generator = torch.Generator().manual_seed(3)
+    X = torch.rand(8, 2, generator=generator, dtype=torch.double)
+    order = (X - TOP).square().sum(-1).argsort()
+    return model(X.to(dtype), torch.stack([order[:-1], order[1:]], dim=-1)).eval()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_top_of_a_quadratic_is_found(dtype: torch.dtype) -> None:
+    point, mean, chance = recommend(quadratic(dtype), BOX)
+    assert point.dtype == dtype
+    torch.testing.assert_close(point, TOP.to(dtype).unsqueeze(0), atol=1e-3, rtol=0)
+    # A step of 1e-3 costs 1e-6.
+    assert abs(mean) < 1e-5
+    # The incumbent is (0.1, 0.5), of mean -0.05.
+    gap = point[0] - torch.tensor([0.1, 0.5], dtype=dtype)
+    z = (mean + 0.05) / (0.1 * gap.norm())
+    assert chance == pytest.approx(float(torch.special.ndtr(z)), abs=1e-3)
+
+
+def test_an_end_of_the_box_bounds_the_point() -> None:
+    box = torch.tensor([[0.5, 0.0], [1.0, 0.4]], dtype=torch.double)
+    point, mean, _ = recommend(quadratic(), box)
+    torch.testing.assert_close(point.squeeze(0), BOX.new_tensor([0.5, 0.4]))
+    assert mean == pytest.approx(-0.08)
+
+
+def test_constraints_hold() -> None:
+    both, ones = torch.tensor([0, 1]), torch.ones(2, dtype=torch.double)
+    # The foot of the perpendicular from the top is (0.55, 0.85).
+    above: Any = [(both, ones, 1.4)]
+    cases: list[tuple[dict[str, Any], list[float]]] = [
+        ({"inequality_constraints": above}, [0.55, 0.85]),
+        ({"equality_constraints": above}, [0.55, 0.85]),
+        ({"fixed_features": {0: 0.8}}, [0.8, 0.6]),
+        ({"fixed_features": {0: 0.8}, "inequality_constraints": above}, [0.8, 0.6]),
+    ]
+    for given, expected in cases:
+        found = recommend(quadratic(), BOX, num_restarts=2, raw_samples=16, **given)
+        torch.testing.assert_close(
+            found.point, BOX.new_tensor([expected]), atol=1e-3, rtol=0, msg=str(given)
+        )
+
+
+@pytest.mark.parametrize("model_class", [EPPreferenceGP, SkewPreferenceGP])
+def test_no_point_of_a_grid_has_a_larger_mean(
+    model_class: type[EPPreferenceGP],
+) -> None:
+    model = pairs_of(model_class, torch.double)
+    found = recommend(model, BOX)
+    grid = torch.cartesian_prod(*[torch.linspace(0, 1, 21).double()] * 2)
+    with torch.no_grad():
+        means = model.posterior(grid).mean
+        of_champion = model.posterior(champion(model)).mean
+        against = model.duel_probability(found.point, incumbent(model))
+    assert found.mean >= float(means.max()) - 1e-6
+    assert found.mean >= float(of_champion) - 1e-9
+    assert found.chance == pytest.approx(float(against), abs=1e-4)
+
+
+def test_equal_seeds_give_equal_points_and_leave_the_global_state() -> None:
+    model = pairs_of(EPPreferenceGP, torch.double)
+    state = torch.random.get_rng_state()
+    first, second = (recommend(model, BOX, raw_samples=16, seed=5) for _ in range(2))
+    assert torch.equal(first.point, second.point)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_what_cannot_be_is_named() -> None:
+    model = quadratic()
+    for bounds in (BOX[:, :1], BOX.flip(0), torch.inf * BOX):
+        with pytest.raises(BotorchPrefError, match="bounds is"):
+            recommend(model, bounds)
+    X = torch.rand(2, 3, 2, dtype=torch.double)
+    batch = EPPreferenceGP(X, torch.tensor([[0, 1]]).expand(2, 1, 2))
+    with pytest.raises(BotorchPrefError, match="a batch of shape"):
+        recommend(batch, BOX)
+    with pytest.raises(FeedbackError, match="without observed points"):
+        recommend(EPPreferenceGP(None, None), BOX)

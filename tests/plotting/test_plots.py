@@ -1,0 +1,387 @@
+"""The data of figures against posteriors that BoTorch's own interface gives."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib._pylab_helpers
+import pytest
+import torch
+from botorch.models import PairwiseGP
+from botorch.models.model import Model
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from botorch_pref import (
+    BotorchPrefError,
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    FullyBayesianEPPreferenceGP,
+    PairwiseProbitLikelihood,
+    Rankings,
+    SkewPreferenceGP,
+    incumbent,
+)
+from botorch_pref.evaluation import leaderboard
+from botorch_pref.models import rater_covar_module
+from botorch_pref.plotting import (
+    plot_agreement,
+    plot_calibration,
+    plot_comparisons,
+    plot_effects,
+    plot_leaderboard,
+    plot_probabilities,
+    plot_progress,
+    plot_utility,
+)
+from botorch_pref.simulation import Duel, LoggedDuel, Proposal
+
+BOX = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.double)
+X = torch.tensor(
+    [[0.1, 0.3], [0.9, 1.9], [0.5, 1.0], [0.3, 1.4], [0.7, 0.2]], dtype=torch.double
+)
+PAIRS = torch.tensor([[2, 0], [2, 1], [3, 0], [2, 4], [0, 1], [3, 4]])
+TIES = torch.tensor([[2, 3]])
+MODELS = ["ep", "skew", "ensemble", "pairwise"]
+
+
+@pytest.fixture(autouse=True)
+def no_figure_is_left_to_pyplot() -> Iterator[None]:
+    yield
+    assert matplotlib._pylab_helpers.Gcf.figs == {}
+
+
+def model_of(kind: str) -> Any:
+    if kind == "pairwise":
+        return PairwiseGP(X, PAIRS).eval()
+    if kind == "ensemble":
+        return ensemble()
+    model_class = {"ep": EPPreferenceGP, "skew": SkewPreferenceGP}[kind]
+    return model_class(X, Comparisons(PAIRS)).eval()
+
+
+def ensemble() -> FullyBayesianEPPreferenceGP:
+    """Three members, without the sampler that is slow to compile."""
+    model = FullyBayesianEPPreferenceGP(X, Comparisons(PAIRS, TIES))
+    generator = torch.Generator().manual_seed(5)
+    model.load_mcmc_samples(
+        {
+            name: parameter.detach()
+            + 0.5 * torch.randn(3, *parameter.shape, generator=generator).double()
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        }
+    )
+    return model.eval()
+
+
+def posterior_of(model: Model, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and quantiles .025 and .975, each point by itself."""
+    means, ends = [], []
+    with torch.no_grad():
+        for point in points:
+            posterior: Any = model.posterior(point.unsqueeze(0))
+            mean = getattr(posterior, "mixture_mean", posterior.mean)
+            means.append(mean.flatten()[0])
+            levels = points.new_tensor([0.025, 0.975])
+            ends.append(posterior.quantile(levels).flatten())
+    lower, upper = torch.stack(ends).unbind(-1)
+    return torch.stack(means), lower, upper
+
+
+def band(axes: Axes) -> tuple[Tensor, Tensor]:
+    """Lower and upper ends of the one band, by increasing places."""
+    (filled,) = [c for c in axes.collections if type(c).__name__.startswith("Fill")]
+    (path,) = filled.get_paths()
+    corners = torch.as_tensor(path.vertices)
+    n = (len(corners) - 3) // 2
+    return corners[1 : n + 1, 1], corners[n + 2 : 2 * n + 2, 1].flip(0)
+
+
+def segments(axes: Axes) -> Tensor:
+    """The lines between options, ``m x 2 x 2``."""
+    lines = [c for c in axes.collections if isinstance(c, LineCollection)]
+    found = [
+        s for c in lines if not c.get_label()[0].isalpha() for s in c.get_segments()
+    ]
+    return torch.stack([torch.as_tensor(s) for s in found if len(s) == 2])
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_curve_has_the_quantiles_of_the_posterior(kind: str) -> None:
+    model = model_of(kind)
+    axes = plot_utility(model, "dose", bounds=BOX, names=["dose", "heat"])
+    x, mean = (torch.as_tensor(v) for v in axes.lines[0].get_data())
+    assert axes.get_xlim() == (0, 1)
+    assert axes.get_xlabel() == "dose"
+    rows = [0, 37, 100]
+    held = incumbent(model)[0, 1]
+    points = torch.stack([x, held.expand_as(x)], dim=-1)[rows]
+    expected, low, high = posterior_of(model, points)
+    torch.testing.assert_close(mean[rows], expected, rtol=1e-6, atol=1e-6)
+    lower, upper = band(axes)
+    torch.testing.assert_close(lower[rows], low, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(upper[rows], high, rtol=1e-5, atol=1e-5)
+    star = next(line for line in axes.lines if line.get_marker() == "*")
+    assert star.get_xdata()[0] == incumbent(model)[0, 0]
+    assert list(star.get_ydata()) == pytest.approx(
+        posterior_of(model, incumbent(model))[0].tolist(), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_duel_is_a_line_from_the_loser_to_the_winner(kind: str) -> None:
+    asked = torch.cat([PAIRS, TIES]) if kind == "ensemble" else PAIRS
+    model = model_of(kind)
+    along = segments(plot_utility(model, 0, bounds=BOX))
+    assert len(along) == len(asked)
+    torch.testing.assert_close(along[: len(PAIRS), :, 0], X[PAIRS.flip(-1), 0])
+    both = segments(plot_utility(model, 0, 1, bounds=BOX))
+    assert len(both) == len(asked)
+    torch.testing.assert_close(both[: len(PAIRS)], X[PAIRS.flip(-1)])
+    if kind == "ensemble":
+        torch.testing.assert_close(both[len(PAIRS) :], X[TIES.flip(-1)])
+
+
+def test_contours_have_the_box_and_the_star() -> None:
+    model = model_of("ep")
+    given = Figure().subplots()
+    axes = plot_utility(model, "b", "a", bounds=BOX, names=["a", "b"], ax=given)
+    assert axes is given
+    assert (axes.get_xlim(), axes.get_ylim()) == ((0, 2), (0, 1))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("b", "a")
+    star = next(line for line in axes.lines if line.get_marker() == "*")
+    place = [float(star.get_xdata()[0]), float(star.get_ydata()[0])]
+    assert place == incumbent(model)[0].flip(0).tolist()
+    # The outermost levels contain the largest and the smallest mean of the grid.
+    grid = torch.cartesian_prod(
+        torch.linspace(0, 1, 41).double(), torch.linspace(0, 2, 41).double()
+    )
+    with torch.no_grad():
+        mean = model.posterior(grid).mean
+    filled = axes.collections[0]
+    assert filled.levels[0] <= mean.min()
+    assert mean.max() <= filled.levels[-1]
+    assert filled.zmin == pytest.approx(float(mean.min()))
+    assert filled.zmax == pytest.approx(float(mean.max()))
+
+
+def test_other_parameters_are_held_where_they_are_wanted() -> None:
+    model = model_of("ep")
+    by_name = plot_utility(model, 0, bounds=BOX, at={"x1": 0.25})
+    by_point = plot_utility(model, 0, bounds=BOX, at=torch.tensor([0.9, 0.25]))
+    for axes in (by_name, by_point):
+        x, mean = (torch.as_tensor(v)[::50] for v in axes.lines[0].get_data())
+        points = torch.stack([x, torch.full_like(x, 0.25)], dim=-1)
+        torch.testing.assert_close(mean, posterior_of(model, points)[0])
+
+
+@pytest.mark.parametrize("kind", ["ep", "skew", "ensemble"])
+def test_effects_are_differences_to_the_design(kind: str) -> None:
+    model = model_of(kind)
+    at = torch.tensor([[0.4, 0.8]], dtype=torch.double)
+    panels = plot_effects(model, bounds=BOX, names=["a", "b"], at=at)
+    assert [axes.get_xlabel() for axes in panels] == ["a", "b"]
+    assert len({axes.get_ylim() for axes in panels}) == 1
+    for column, axes in enumerate(panels):
+        x, mean = (torch.as_tensor(v) for v in axes.lines[0].get_data())
+        # The design is one of the values, the hundredths and fiftieths.
+        assert float(mean[40]) == 0
+        moved = at.repeat(2, 1)
+        moved[:, column] = x[[0, 100]]
+        with torch.no_grad():
+            posterior: Any = model.duel_posterior(moved, at)
+            ends = posterior.quantile(at.new_tensor([0.025, 0.975])).squeeze(-1)
+            expected = getattr(posterior, "mixture_mean", posterior.mean).squeeze(-1)
+        torch.testing.assert_close(mean[[0, 100]], expected)
+        # BoTorch searches the quantiles of a mixture to 1e-5 or so.
+        drawn = torch.stack(band(axes))[:, [0, 100]]
+        torch.testing.assert_close(drawn, ends, rtol=1e-4, atol=1e-4)
+
+
+def errorbars(axes: Axes) -> Tensor:
+    """Places, means and both ends of each bar, ``n x 4``."""
+    rows = []
+    for bar in (c for c in axes.containers if isinstance(c, ErrorbarContainer)):
+        marks, _, (lines,) = bar
+        for x, y, line in zip(*marks.get_data(), lines.get_segments(), strict=True):
+            rows.append([x, y, line[0, 1], line[1, 1]])
+    return torch.tensor(rows, dtype=torch.double)
+
+
+def test_the_matrix_is_of_the_answers_in_the_order_of_the_means() -> None:
+    model = model_of("skew")
+    names = list("abcde")
+    axes = plot_probabilities(model, names=names)
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    order = posterior_of(model, X)[0].argsort(descending=True).tolist()
+    assert labels == [names[i] for i in order]
+    matrix = torch.as_tensor(axes.images[0].get_array().filled(torch.nan))
+    with torch.no_grad():
+        for row, i in enumerate(order):
+            against = model.duel_probability(
+                X[i : i + 1].expand(5, 2), X[order], observation_noise=True
+            )
+            others = torch.arange(5) != row
+            torch.testing.assert_close(matrix[row][others], against[others])
+    assert matrix.diagonal().isnan().all()
+    written = [text.get_text() for text in axes.texts]
+    assert len(written) == 20
+    assert f"{matrix[0, 1]:.2f}"[1:] in written
+
+
+def test_arcs_are_answers_for_and_against_the_order() -> None:
+    counts = torch.tensor([1, 1, 4, 1, 1, 1])
+    answers = Comparisons(PAIRS, TIES, pair_counts=counts)
+    sets = Choices(torch.tensor([[0, 3, 4]]), torch.tensor([4]))
+    orders = Rankings(torch.tensor([[1, 2, 0]]))
+    likelihood = PairwiseProbitLikelihood(tie_threshold=0.5)
+    kinds = {Comparisons: likelihood, Choices: likelihood, Rankings: likelihood}
+    model = EPPreferenceGP(X, answers, feedback=[sets, orders], likelihood=kinds)
+    axes = plot_comparisons(model.eval(), list("abcde"))
+    place = posterior_of(model, X)[0].argsort(descending=True).argsort()
+    said = [*PAIRS.tolist(), [4, 0], [4, 3], [1, 2], [1, 0], [2, 0]]
+    distinct = {(int(place[i]), int(place[j])) for i, j in said}
+    lines = {c.get_label(): c for c in axes.collections}
+    expected = {
+        "the upper item was preferred": {p for p in distinct if p[0] < p[1]},
+        "the lower item was preferred": {p for p in distinct if p[0] > p[1]},
+        "a tie": {tuple(sorted(place[TIES[0]].tolist()))},
+    }
+    assert all(expected.values())
+    for label, pairs in expected.items():
+        arcs = lines[label].get_segments()
+        ends = {frozenset(map(float, arc[[0, -1], 1].round(3))) for arc in arcs}
+        assert ends == {frozenset(map(float, pair)) for pair in pairs}
+        assert len(arcs) == len(pairs)
+        side = -1 if "lower" in label else 1
+        assert all((side * arc[1:-1, 0] > 0).all() for arc in arcs)
+    # Four answers that 3 beats 0, the widest arc.
+    arcs, widths = (
+        lines["the upper item was preferred"].get_segments(),
+        lines["the upper item was preferred"].get_linewidths(),
+    )
+    widest = arcs[int(torch.tensor(widths).argmax())][[0, -1], 1]
+    assert {*map(float, widest.round(3))} == {float(place[3]), float(place[0])}
+    assert [t.get_text() for t in axes.get_yticklabels()] == [
+        "abcde"[i] for i in place.argsort().tolist()
+    ]
+
+
+def test_calibration_counts_the_favourites() -> None:
+    told = torch.tensor([0.55, 0.45, 0.58, 0.91, 0.95, 0.92, 0.08, 0.5])
+    axes = plot_calibration(told)
+    bars = errorbars(axes)
+    # Three favourites of .55 (won), .55 (lost), .58 (won); four near .92, one lost.
+    torch.testing.assert_close(
+        bars[:, 0], torch.tensor([1.68 / 3, 3.7 / 4]).double(), atol=1e-6, rtol=0
+    )
+    torch.testing.assert_close(bars[:, 1], torch.tensor([2 / 3, 3 / 4]).double())
+    # Wilson (1927): (p + z^2 / 2n +- z sqrt(p q / n + z^2 / 4n^2)) / (1 + z^2 / n).
+    z, n, p = 1.959963984540054, torch.tensor([3.0, 4.0]).double(), bars[:, 1]
+    middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * (p * (1 - p) / n + z**2 / (4 * n**2)).sqrt() / (1 + z**2 / n)
+    torch.testing.assert_close(bars[:, 2], middle - half)
+    torch.testing.assert_close(bars[:, 3], middle + half)
+    assert [text.get_text() for text in axes.texts] == ["3", "4"]
+    plot_calibration(torch.tensor([1.0, 1.0]))
+
+
+def test_a_leaderboard_has_its_utilities_and_ranks() -> None:
+    table = leaderboard(model_of("ep"), names=list("abcde"), num_samples=64)
+    axes = plot_leaderboard(table, "Items")
+    mean, place = axes.lines[0].get_data()
+    assert list(mean) == table["utility"].tolist()
+    assert list(place) == [*range(5)]
+    (bars,) = [c for c in axes.collections if isinstance(c, LineCollection)]
+    ends = torch.stack([torch.as_tensor(s)[:, 0] for s in bars.get_segments()])
+    expected = torch.tensor(table[["lower", "upper"]].to_numpy())
+    torch.testing.assert_close(ends, expected)
+    first = table.iloc[0]
+    label = axes.get_yticklabels()[0].get_text()
+    assert label.startswith(f"{table.index[0]}  {first['rank_lower']:.0f}")
+    assert axes.get_title() == "Items"
+
+
+def test_agreement_is_the_mean_correlation_of_draws() -> None:
+    generator = torch.Generator().manual_seed(1)
+    items = torch.rand(5, 1, dtype=torch.double, generator=generator)
+    rows = torch.cat([torch.cat([items, torch.full((5, 1), r)], -1) for r in (0, 1, 2)])
+    order = items.squeeze(-1).argsort()
+    up = torch.stack([order[1:], order[:-1]], dim=-1)
+    answers = torch.cat([up, up + 5, up.flip(-1) + 10])
+    model = EPPreferenceGP(rows, answers, covar_module=rater_covar_module(1)).eval()
+    axes = plot_agreement(model, items, torch.arange(3), ["Ada", "Ben", "Eva"])
+    matrix = torch.as_tensor(axes.images[0].get_array().filled(torch.nan))
+    with torch.no_grad():
+        posterior = model.posterior(rows)
+        root = torch.linalg.cholesky(
+            posterior.covariance_matrix + 1e-9 * torch.eye(15).double()
+        )
+        noise = torch.randn(4096, 15, dtype=torch.double, generator=generator)
+        draws = posterior.mean.squeeze(-1) + noise @ root.mT
+    expected = torch.stack([torch.corrcoef(d.reshape(3, 5)) for d in draws]).mean(0)
+    # A correlation deviates by at most 1: four standard errors of both are 0.09.
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert float(matrix[i, j]) == pytest.approx(float(expected[i, j]), abs=0.09)
+    assert matrix[0, 1] > 0 > matrix[0, 2]
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    assert labels == ["Ada", "Ben", "Eva"]
+
+
+def test_the_progress_of_a_run_is_its_regret() -> None:
+    point = torch.tensor([0.5]).double()
+    run = [
+        LoggedDuel(
+            Duel(n, Proposal(point, point + 0.1, "random"), 0.7, True, point),
+            1 / (n + 1),
+        )
+        for n in range(4)
+    ]
+    axes = plot_progress(run)
+    x, regret = axes.lines[0].get_data()
+    assert list(x) == [1, 2, 3, 4]
+    assert list(regret) == [1, 1 / 2, 1 / 3, 1 / 4]
+
+
+def test_what_cannot_be_drawn_is_named() -> None:
+    model = model_of("ep")
+    wrong: list[tuple[str, Any]] = [
+        ("no parameter 'c'", lambda: plot_utility(model, "c", names=["a", "b"])),
+        ("no parameter 2", lambda: plot_utility(model, 2)),
+        ("one parameter or two", lambda: plot_utility(model, 0, 0)),
+        ("one parameter or two", lambda: plot_utility(model, 0, 1, 1)),
+        ("name each once", lambda: plot_utility(model, names=["a", "a"])),
+        ("bounds is", lambda: plot_utility(model, bounds=BOX.flip(0))),
+        ("at names", lambda: plot_utility(model, at={"dose": 1.0})),
+        ("at has shape", lambda: plot_utility(model, at=torch.ones(3))),
+        ("give one for each", lambda: plot_effects(model, ax=[Figure().subplots()])),
+        ("4 names", lambda: plot_probabilities(model, names=list("abcd"))),
+        ("from 0 to 1", lambda: plot_calibration(torch.tensor([1.5]))),
+        ("no duels", lambda: plot_progress([])),
+        ("three items", lambda: plot_agreement(model, X[:2], torch.arange(2))),
+    ]
+    for said, call in wrong:
+        with pytest.raises(BotorchPrefError, match=said):
+            call()
+    batch = EPPreferenceGP(X.expand(2, 5, 2), PAIRS.expand(2, 6, 2))
+    with pytest.raises(BotorchPrefError, match="a batch of shape"):
+        plot_utility(batch)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "plotting.md"
+
+
+def test_the_page_runs_and_has_its_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
+    exec(compile(code, PAGE.name, "exec"), {})
+    assert (tmp_path / "utility.png").stat().st_size > 10_000
