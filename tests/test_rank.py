@@ -146,7 +146,28 @@ def test_groups_that_no_answer_joins_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(tmp_path, "winner,loser\na,b\nc,d\n")
-    assert "connect 2 groups of items" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "connect 2 groups of items: between groups the ranks are the prior's" in told
+
+
+def test_a_utility_that_rounds_to_nothing_has_no_sign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, "winner,loser,tie\na,b,true\nb,c,true\n")
+    assert "+0.00" in (told := capsys.readouterr().out)
+    assert "-0.00" not in told
+    assert "-0.00" not in (tmp_path / "out" / "leaderboard.html").read_text()
+
+
+def test_items_without_answers_are_no_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = tmp_path / "items.csv"
+    items.write_text("id,size\na,1\nb,2\nc,3\nd,4\ne,5\n")
+    run(tmp_path, "winner,loser\na,b\n", "--items", str(items))
+    assert "connect" not in capsys.readouterr().out
+    run(tmp_path, "winner,loser\na,b\nc,d\n", "--items", str(items))
+    assert "connect 2 groups" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -159,6 +180,8 @@ def test_groups_that_no_answer_joins_are_named(
         ("winner,loser,count\na,b,0\n", (), "column count: '0' is not"),
         ("winner,loser\na,b\n", ("--rater", "who"), "lacks the column who"),
         ("model_a,model_b,winner\na,b,a\n", (), "line 2, column winner: 'a' is none"),
+        ("model_a,model_b,winner,d\na,b,tie,1\n", ("--tie", "d"), "leave out --tie"),
+        ("winner,loser,winner\na,b,c\n", (), "has the column winner twice"),
     ],
 )
 def test_a_wrong_table_is_refused_by_line_and_column(
@@ -173,3 +196,22 @@ def test_a_wrong_table_is_refused_by_line_and_column(
     assert main(["rank", str(table), "--out", str(tmp_path / "out"), *options]) == 2
     assert wrong in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "items.csv is empty"),
+        ("id,size\na,1\n", "items.csv lacks the item 'b'"),
+        ("id,size\na,1\nb,1\n", "items.csv has no feature in which items differ"),
+        ("id,size,size\na,1,2\nb,2,1\n", "items.csv has the column size twice"),
+    ],
+)
+def test_wrong_features_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, wrong: str
+) -> None:
+    table, items = tmp_path / "answers.csv", tmp_path / "items.csv"
+    table.write_text("winner,loser\na,b\n")
+    items.write_text(text)
+    assert main(["rank", str(table), "--items", str(items)]) == 2
+    assert wrong in capsys.readouterr().err

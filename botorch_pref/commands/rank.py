@@ -146,7 +146,7 @@ def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
         ``rater`` from the column ``by``; and ``both_bad`` where the file says so.
 
     Raises:
-        FeedbackError: A column is missing, a cell is empty or not as it has to be, or
+        FeedbackError: A column is missing or there twice, a cell is empty or wrong, or
             an item meets itself; the message names the line and the column.
         OSError: The file cannot be read.
     """
@@ -174,6 +174,11 @@ def _read_pairs(
         column = TIE if tie is None and TIE in table.header else tie
         tied = [False] * len(winners) if column is None else _read_ties(table, column)
         return winners, losers, tied, [False] * len(winners)
+    if tie is not None:
+        raise FeedbackError(
+            f"{table.path} has the column {FIRST}, so that {WINNER} says which answers "
+            "are ties: leave out --tie"
+        )
     first, second = table.texts(FIRST), table.texts(SECOND)
     said = [cell.lower() for cell in table.texts(WINNER)]
     for row, cell in enumerate(said):
@@ -216,13 +221,25 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
         _check_size(len(names), "items")
         return ItemTable.from_frame(frame(index=names))
     table = CsvTable.read(path)
+    if not table.header:
+        raise FeedbackError(f"{path} is empty: give it a header, and a row each item")
     names = table.texts(table.header[0])
+    if unknown := sorted({*answers[WINNER], *answers[LOSER]} - {*names}):
+        raise FeedbackError(
+            f"{path} lacks the item {unknown[0]!r}, which an answer names: add it"
+        )
     features = frame(index=names)
     for column in table.header[1:]:
         cells = table.texts(column)
         numbers = [number_of(cell) for cell in cells]
         features[column] = cells if None in numbers else numbers
-    return ItemTable.from_frame(features)
+    known = ItemTable.from_frame(features)
+    if not known.feature_names:
+        raise FeedbackError(
+            f"{path} has no feature in which items differ: add one, or leave out "
+            "--items"
+        )
+    return known
 
 
 def _check_size(count: int, what: str) -> None:
@@ -262,7 +279,7 @@ def rank_items(
     points, feedback = items.points, items.comparisons(answers)
     kernel: Kernel = _item_kernel(items, known)
     groups: tuple[Hashable, ...] = ()
-    notes = _notes(items, answers, feedback)
+    notes = _notes(items, answers, feedback, known)
     if RATER in answers.columns:
         points, feedback, groups = items.comparisons_by_rater(answers)
         _check_size(len(points), "pairs of an item and a group")
@@ -345,16 +362,21 @@ def _with_answers(table: DataFrame, answers: DataFrame) -> DataFrame:
     return table
 
 
-def _notes(items: ItemTable, answers: DataFrame, feedback: Comparisons) -> list[str]:
+def _notes(
+    items: ItemTable, answers: DataFrame, feedback: Comparisons, known: bool
+) -> list[str]:
     often = _often(answers)
     total, ties = int(often.sum()), int((often * answers[TIE]).sum())
     told = f"{total:,} answer{'s' * (total > 1)} about {len(items.names):,} items"
     notes = [told + (f", {ties:,} of them ties." if ties else ".")]
-    parts = int(connected_components(len(items.names), [feedback]).max()) + 1
+    group = connected_components(len(items.names), [feedback])
+    # Items of a file with features need not have answers.
+    parts = len(group[items.places(answers[WINNER].tolist())].unique())
     if parts > 1:
+        between = "only features rank" if known else "the ranks are the prior's"
         notes.append(
-            f"No answers connect {parts} groups of items: between groups the ranks are "
-            "the prior's, and a duel across two groups teaches most."
+            f"No answers connect {parts} groups of items: between groups {between}, "
+            "and a duel across two groups teaches most."
         )
     return notes
 
@@ -367,11 +389,11 @@ def _print_board(board: Board) -> None:
     print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
     for name, row in board.table.head(PRINTED).iterrows():
         ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
-        span = f"{row['lower']:+.2f} to {row['upper']:+.2f}"
+        span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
         wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
         print(
             f"{row['rank']:4.0f}  {ranks:7s}  {name!s:{width}s}  "
-            f"{row['utility']:+7.2f}  {span}  {wins}"
+            f"{row['utility']:+z7.2f}  {span}  {wins}"
         )
     if (rest := len(board.table) - PRINTED) > 0:
         print(f"... and {rest} more, in the files")
@@ -459,8 +481,8 @@ def _section(board: Board) -> str:
         cells = [
             _ranks(row),
             html.escape(str(name)),
-            f"{row['utility']:.2f}",
-            f"{row['lower']:.2f} to {row['upper']:.2f}",
+            f"{row['utility']:z.2f}",
+            f"{row['lower']:z.2f} to {row['upper']:z.2f}",
             f"{100 * row['win_rate']:.0f} %",
             f"{100 * row['best']:.0f} %",
             f"{row['answers']:,.0f}",

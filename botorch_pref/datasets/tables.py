@@ -282,6 +282,10 @@ class CsvTable:
         """A column as texts, without white space around them."""
         if column not in self.header:
             raise FeedbackError(f"{self.path} lacks the column {column}: add it")
+        if self.header.count(column) > 1:
+            raise FeedbackError(
+                f"{self.path} has the column {column} twice: remove one"
+            )
         if not self.rows:
             raise FeedbackError(f"{self.path} has no rows below its header: add some")
         place = self.header.index(column)

@@ -349,6 +349,12 @@ def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
         ("told", none, {"cannot_compare": True}),
         ("withdrawn", skipped, {}),
     ]
+    # Four options that were shown stand there with each value in one line.
+    one.menu("My answers")
+    values = until(lambda: one.all("dialog .bp-value"))
+    lines = "return arguments[0].map((value) => value.getClientRects().length)"
+    assert one.driver.execute_script(lines, values) == [1] * 32
+    assert one.fits()
 
 
 WIDGET = """
