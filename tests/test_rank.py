@@ -103,6 +103,13 @@ def test_both_bad_is_a_tie_and_its_share_is_told(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(told.drop(columns="both_bad"), tied)
 
 
+def test_no_share_is_told_of_an_item_without_answers(tmp_path: Path) -> None:
+    lines = ["model_a,model_b,winner,kind", "a,b,tie (bothbad),x", "a,c,model_a,y"]
+    run(tmp_path, "\n".join(lines), "--category", "kind")
+    page = (tmp_path / "out" / "leaderboard.html").read_text()
+    assert "nan" not in page.partition("<h2>Figure")[0]
+
+
 @pytest.mark.parametrize("option", ["--rater", "--category"])
 def test_groups_share_and_differ(tmp_path: Path, option: str) -> None:
     lines = ["winner,loser,who,count", "a,b,ann,9", "b,c,ann,9", "a,c,ann,9"]
@@ -159,6 +166,9 @@ def test_groups_that_no_answer_joins_are_named(
         ("winner,loser,count\na,b,0\n", (), "column count: '0' is not"),
         ("winner,loser\na,b\n", ("--rater", "who"), "lacks the column who"),
         ("model_a,model_b,winner\na,b,a\n", (), "line 2, column winner: 'a' is none"),
+        ("winner,loser,loser\na,b,c\n", (), "column loser twice"),
+        (f"winner,loser,count\na,b,{2**53}\nb,a,1\n", (), "counts 9007199254740993"),
+        ("model_a,model_b,winner\na,b,tie\n", ("--tie", "t"), "leave out --tie"),
     ],
 )
 def test_a_wrong_table_is_refused_by_line_and_column(
@@ -173,3 +183,14 @@ def test_a_wrong_table_is_refused_by_line_and_column(
     assert main(["rank", str(table), "--out", str(tmp_path / "out"), *options]) == 2
     assert wrong in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_items_that_no_feature_tells_apart_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers, items = tmp_path / "answers.csv", tmp_path / "items.csv"
+    answers.write_text("winner,loser\na,b\n")
+    items.write_text("id,size\na,1\nb,1\n")
+    given = ["--items", str(items), "--out", str(tmp_path / "out")]
+    assert main(["rank", str(answers), *given]) == 2
+    assert "items.csv has no feature that differs" in capsys.readouterr().err
