@@ -57,6 +57,12 @@ class Feedback(ABC):
     def __post_init__(self) -> None:
         """Copies the tensors and checks all fields, those with counts last."""
         for name, value in self._tensors().items():
+            if value.layout is not torch.strided or value.is_meta:
+                raise FeedbackError(
+                    f"{self._label(name)} is a tensor of layout {value.layout} on "
+                    f"{value.device}; give a dense one that has values, for example "
+                    "with .to_dense()."
+                )
             kept = value.clone() if _is_not_whole(value) else value.long().clone()
             object.__setattr__(self, name, kept)
         self._check()

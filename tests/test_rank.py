@@ -103,6 +103,13 @@ def test_both_bad_is_a_tie_and_its_share_is_told(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(told.drop(columns="both_bad"), tied)
 
 
+def test_no_share_is_told_of_an_item_without_answers(tmp_path: Path) -> None:
+    lines = ["model_a,model_b,winner,kind", "a,b,tie (bothbad),x", "a,c,model_a,y"]
+    run(tmp_path, "\n".join(lines), "--category", "kind")
+    page = (tmp_path / "out" / "leaderboard.html").read_text()
+    assert "nan" not in page.partition("<h2>Figure")[0]
+
+
 @pytest.mark.parametrize("option", ["--rater", "--category"])
 def test_groups_share_and_differ(tmp_path: Path, option: str) -> None:
     lines = ["winner,loser,who,count", "a,b,ann,9", "b,c,ann,9", "a,c,ann,9"]
@@ -182,6 +189,7 @@ def test_items_without_answers_are_no_group(
         ("model_a,model_b,winner\na,b,a\n", (), "line 2, column winner: 'a' is none"),
         ("model_a,model_b,winner,d\na,b,tie,1\n", ("--tie", "d"), "leave out --tie"),
         ("winner,loser,winner\na,b,c\n", (), "has the column winner twice"),
+        (f"winner,loser,count\na,b,{2**53}\nb,a,1\n", (), "counts 9007199254740993"),
     ],
 )
 def test_a_wrong_table_is_refused_by_line_and_column(

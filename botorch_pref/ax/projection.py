@@ -204,8 +204,13 @@ def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
     if stored.get("raters") != SHARE:
         return None
     numbers = rater_numbers(events(experiment))
-    standing = (question_of(trial).standing for trial in experiment.trials.values())
-    return {e.question: numbers[e.what["rater"]] for e in standing if e is not None}
+    # Ax's client adds trials of its own, about which nothing was asked here.
+    happened = filter(None, map(events_of, experiment.trials.values()))
+    return {
+        last.question: numbers[last.what["rater"]]
+        for *_, last in happened
+        if last.kind == TOLD
+    }
 
 
 def number_of_rater(experiment: Experiment, rater: str | None) -> int | None:

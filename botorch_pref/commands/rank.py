@@ -19,6 +19,7 @@ from torch import Tensor
 from botorch_pref.datasets.tables import (
     COUNT,
     LOSER,
+    MOST_COUNTED,
     RATER,
     TIE,
     WINNER,
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 4000
 """Items, or pairs of an item and a group, that the exact model holds in minutes."""
-
-MOST_COUNTED = 2**53
-"""Double precision, in which counts are multiplied, has no larger whole numbers."""
 
 Z = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""
@@ -159,7 +157,13 @@ def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
     if any(bad):
         answers[BOTH_BAD] = bad
     if COUNT in table.header:
-        answers[COUNT] = table.integers(COUNT, 1, MOST_COUNTED)
+        counts = table.integers(COUNT, 1, MOST_COUNTED)
+        if sum(counts) > MOST_COUNTED:
+            raise FeedbackError(
+                f"{path} counts {sum(counts)} answers, and the command ranks by at "
+                f"most {MOST_COUNTED}: give smaller counts"
+            )
+        answers[COUNT] = counts
     if by is not None:
         answers[RATER] = table.texts(by)
     return answers
@@ -487,7 +491,10 @@ def _section(board: Board) -> str:
             f"{100 * row['best']:.0f} %",
             f"{row['answers']:,.0f}",
         ]
-        cells += [f"{100 * row[BOTH_BAD]:.0f} %"] if bad else []
+        if bad:
+            # A group may have no answers about an item.
+            known = row["answers"] > 0
+            cells.append(f"{100 * row[BOTH_BAD]:.0f} %" if known else "")
         rows.append(_cells("td", cells))
     head = html.escape(board.group or "All answers")
     return f"<h2>{head}</h2>\n<div><table>\n" + "\n".join(rows) + "\n</table></div>"

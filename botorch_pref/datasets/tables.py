@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 WINNER, LOSER, TIE, RATER, COUNT = "winner", "loser", "tie", "rater", "count"
 """The columns of a table of answers."""
 
+MOST_COUNTED = 2**53
+"""Double precision, in which counts are multiplied, has no larger whole numbers."""
+
 
 @dataclass(frozen=True, eq=False)
 class ItemTable:
@@ -195,10 +198,10 @@ def _counts(answers: DataFrame) -> Tensor | None:
         return None
     said = answers[COUNT].tolist()
     for label, count in zip(answers.index, said, strict=True):
-        if not isinstance(count, int) or count < 1:
+        if not isinstance(count, int) or not 1 <= count <= MOST_COUNTED:
             raise FeedbackError(
-                f"The answer {label!r} has the count {count!r}; give a whole number, "
-                "1 or more."
+                f"The answer {label!r} has the count {count!r}; give a whole number "
+                f"from 1 to {MOST_COUNTED}."
             )
     return torch.tensor(said)
 
@@ -419,9 +422,6 @@ def _features_of(table: CsvTable) -> list[str]:
     missing += [SIDES[0] + name for name in lost if name not in won]
     if missing:
         raise FeedbackError(f"{table.path} lacks the column {missing[0]}: add it")
-    twice = [name for name in table.header if table.header.count(name) > 1]
-    if twice:
-        raise FeedbackError(f"{table.path} has the column {twice[0]} twice: remove one")
     return won
 
 

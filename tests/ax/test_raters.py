@@ -149,3 +149,11 @@ def test_answers_are_foreseen_by_who_gives_them(tmp_path) -> None:
     assert pooled.cross_validate(4).loc["duels", "accuracy"] < 0.6
     with pytest.raises(ExperimentError, match="are pooled"):
         pooled.recommend(rater="ann")
+
+
+@pytest.mark.slow
+def test_ax_client_goes_on_beside_questions_of_its_own(tmp_path) -> None:
+    client = answered(tmp_path / "client.db", fit_options=QUICK_FIT).client()
+    first = client.get_next_trials(max_trials=1)
+    second = client.get_next_trials(max_trials=1)
+    assert [*first, *second] == [len(ANSWERS), len(ANSWERS) + 1]

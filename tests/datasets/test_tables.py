@@ -123,6 +123,8 @@ def test_what_is_no_table_of_items(change, message) -> None:
         (lambda a: a.assign(tie=["no", "yes", "no", "no"]), "tie 'no'"),
         (lambda a: a.assign(rater=["eva", None, "bob", "eva"]), "1 has no rater"),
         (lambda a: a.assign(loser=a["winner"]), "itself|distinct|same"),
+        (lambda a: a.assign(count=[1, 0, 1, 1]), "1 has the count 0"),
+        (lambda a: a.assign(count=[10**20, 1, 1, 1]), "0 has the count 10000"),
     ],
 )
 def test_what_are_no_answers(change, message) -> None:

@@ -53,6 +53,8 @@ WRONG = [
         (ints([PAIRS] * 2), ints([[[0, 1]]] * 3)),
         r"Comparisons\.pairs and Comparisons\.ties.*\(2,\).*\(3,\)",
     ),
+    (Comparisons, (ints(PAIRS).to_sparse(),), r"Comparisons\.pairs.*sparse.*dense"),
+    (Ratings, (ONE, HALF.to("meta")), r"Ratings\.ratings.*meta.*dense"),
     (Validity, (torch.zeros(1), TRUE), r"Validity\.indices.*float32.*\.long\(\)"),
     (Validity, (ints([]), TRUE[:0]), r"Validity\.indices has no rows"),
     (Validity, (ints(1), TRUE[0]), r"Validity\.indices.*\(\).*batch_shape x m"),
