@@ -78,16 +78,13 @@ class ProbitLink(DuelLink):
     def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; within 8.1e-8 nats."""
         scale = 2 * self.noise
-        square = mean.square() / scale
-        total = torch.zeros((), dtype=mean.dtype, device=mean.device)
-        # One term at a time: a mixture of 1,024 components has no room for all at once.
-        for coefficient, exponent in zip(
-            _ENTROPY_COEFFICIENTS, _ENTROPY_EXPONENTS, strict=True
-        ):
-            spread = 1 + 2 * exponent * variance / scale
-            gaussian = torch.exp(-(exponent / spread) * square)
-            total = total + coefficient * spread.rsqrt() * gaussian
-        return total
+        square, share = mean.square() / scale, variance / scale
+        terms = -1, *[1] * max(square.dim(), share.dim())
+        coefficients = mean.new_tensor(_ENTROPY_COEFFICIENTS).view(terms)
+        exponents = mean.new_tensor(_ENTROPY_EXPONENTS).view(terms)
+        spread = 1 + 2 * exponents * share
+        gaussians = torch.exp(-(exponents / spread) * square)
+        return (coefficients * spread.rsqrt() * gaussians).sum(0)
 
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class: the density of ``N(0, s^2 + variance)`` at the mean."""
