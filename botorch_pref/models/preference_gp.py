@@ -383,7 +383,8 @@ class PreferenceGP(UtilityModel, GP):
             )
         points = self.transformed_points()
         covar = dense_covariance(self.covar_module, points)
-        return UtilityPrior(points, self.mean_module(points), covar)
+        # A constant mean is a view of its parameter, which others change in place.
+        return UtilityPrior(points, self.mean_module(points).clone(), covar)
 
     def log_evidence(self) -> Tensor:
         """The log evidence of all answers under the present hyper-parameters.

@@ -176,7 +176,7 @@ class SparsePreferenceGP(PreferenceGP):
         kernel: Any = self.covar_module
         by_way: Any = InducingPrior(
             points=z,
-            mean=self.mean_module(x),
+            mean=self.mean_module(x).clone(),
             covar=dense_covariance(kernel, z),
             cross=dense_covariance(kernel, x, z),
             variance=kernel(x, diag=True),

@@ -234,6 +234,15 @@ def test_a_state_is_loaded_after_a_question_too(
     )
 
 
+def test_a_model_is_copied_after_a_question_and_another_state(engine: Engine) -> None:
+    model, other = mixed(engine), mixed(engine)
+    other.mean_module.constant.data.fill_(0.7)
+    model.eval().posterior(NEW)
+    model.load_state_dict(other.state_dict())
+    expected = other.eval().posterior(NEW)
+    assert_same_posterior(engine, copy.deepcopy(model).posterior(NEW), expected)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU.")
 def test_there_and_back_between_devices(engine: Engine) -> None:
     model = fitted(engine)
