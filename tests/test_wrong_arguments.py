@@ -69,6 +69,8 @@ WRONG_THINGS = {
     "InputTransform | None": set(THINGS) - {"None"},
     "LikelihoodArgument": set(THINGS) - {"None", "dictionary"},
     "Sequence[Feedback]": set(THINGS) - {"dictionary"},
+    "Mapping[int, float] | None": set(THINGS) - {"None", "dictionary"},
+    "Sequence[Constraint] | None": set(THINGS) - {"None"},
     "torch.Size": set(THINGS),
     "torch.Size | None": set(THINGS) - {"None"},
     "Literal['laplace', 'variational']": set(THINGS),
@@ -138,6 +140,12 @@ RIGHT: dict[str, dict[str, Any]] = {
         "indices": torch.tensor([0, 1]),
         "valid": torch.tensor([True, False]),
     },
+    "recommend": {
+        "model": MODEL,
+        "bounds": torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE),
+        "num_restarts": 1,
+        "raw_samples": 4,
+    },
     "choice_probability": {"model": SETS, "X": POINTS},
     "log_validity_probability": {"model": SAFE, "X": POINTS},
 }
@@ -157,7 +165,8 @@ def right_arguments(name: str) -> dict[str, Any]:
 def public() -> Iterator[str]:
     for name in botorch_pref.__all__:
         value = getattr(botorch_pref, name)
-        if not (inspect.isclass(value) and issubclass(value, Exception)):
+        # Nobody but the library makes its results, which are tuples.
+        if not (inspect.isclass(value) and issubclass(value, Exception | tuple)):
             yield name
 
 

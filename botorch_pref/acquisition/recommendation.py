@@ -15,6 +15,7 @@ from torch import Tensor
 from botorch_pref.acquisition.base import better_probability, champion, incumbent
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.models.answers import check_unbatched
+from botorch_pref.numerics.argument_ranges import checked_arguments
 
 Constraint = tuple[Tensor, Tensor, float]
 """Indices of columns, their coefficients, and the right-hand side, as BoTorch's."""
@@ -39,6 +40,7 @@ class Recommendation(NamedTuple):
     chance: float
 
 
+@checked_arguments
 def recommend(
     model: Model,
     bounds: Tensor,
@@ -81,7 +83,14 @@ def recommend(
     check_unbatched(model)
     shown = champion(model)
     bounds = _checked_bounds(bounds, shown)
-    equalities, inequalities = equality_constraints or (), inequality_constraints or ()
+    equalities = _checked_constraints("equality_constraints", equality_constraints)
+    inequalities = _checked_constraints(
+        "inequality_constraints", inequality_constraints
+    )
+    if not isinstance(fixed_features, Mapping | None):
+        raise BotorchPrefError(
+            f"fixed_features is {fixed_features!r}; give values of columns by index."
+        )
     start = shown.clone()
     for column, value in (fixed_features or {}).items():
         start[..., column] = value
@@ -96,8 +105,8 @@ def recommend(
             num_restarts=num_restarts,
             raw_samples=raw_samples,
             options={"seed": seed},
-            inequality_constraints=[*inequalities] or None,
-            equality_constraints=[*equalities] or None,
+            inequality_constraints=inequalities or None,
+            equality_constraints=equalities or None,
             fixed_features=fixed_features,
             batch_initial_conditions=start.unsqueeze(0) if feasible else None,
         )
@@ -117,6 +126,24 @@ def _checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
             "the upper end of each column."
         )
     return bounds.to(like)
+
+
+def _checked_constraints(
+    name: str, given: Sequence[Constraint] | None
+) -> list[Constraint]:
+    known = () if given is None else given
+    right = isinstance(known, Sequence) and not isinstance(known, str)
+    if not right or not all(
+        isinstance(one, tuple)
+        and len(one) == 3
+        and all(isinstance(part, Tensor) for part in one[:2])
+        for one in known
+    ):
+        raise BotorchPrefError(
+            f"{name} is {given!r}; give tuples (indices, coefficients, rhs), of which "
+            "the first two are tensors."
+        )
+    return [*known]
 
 
 def _excess(point: Tensor, constraint: Constraint) -> float:

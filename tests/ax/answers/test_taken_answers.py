@@ -25,6 +25,7 @@ SETS = {"winner", "best", "ranking", "cannot_compare"}
 TAKEN = {
     "EPPreferenceGP": ALL,
     "SkewPreferenceGP": ALL - {"ratings", "strength"},
+    "SparsePreferenceGP": ALL,
     "LaplacePreferenceGP": ALL - {"best", "ranking"},
     "VariationalPreferenceGP": SETS,
     "PlackettLuceRegression": SETS,
