@@ -132,7 +132,7 @@ class SparsePreferenceGP(PreferenceGP):
             input_transform=input_transform,
         )
         self.num_inducing = num_inducing
-        self.register_buffer("inducing_points", None)
+        self.register_buffer("inducing_points", None, persistent=False)
         self.register_buffer("_chosen_for", None, persistent=False)
         if datapoints is not None:
             self.choose_inducing_points()
@@ -197,19 +197,6 @@ class SparsePreferenceGP(PreferenceGP):
             expanded = [part.expand(*batch, *part.shape[-2:]) for part in parts]
             self.inducing_points = torch.cat(expanded, dim=-2)
         super()._go_on_from(before, more)
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *args: Any
-    ) -> None:
-        # The number of inducing points may differ, as that of the points does.
-        name = f"{prefix}inducing_points"
-        given = state_dict.get(name)
-        if given is not None:
-            like = next(self.parameters())
-            self.inducing_points = given.detach().clone().to(like)
-        elif self.inducing_points is not None:
-            state_dict = state_dict | {name: self.inducing_points}
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 def _same(first: Tensor, second: Tensor | None) -> bool:
