@@ -7,10 +7,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import LinearKernel
+from gpytorch.priors import GammaPrior
 from torch import Generator
 
+from botorch_pref import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PairwiseProbitLikelihood,
+    PreferenceMarginalLogLikelihood,
+)
 from botorch_pref.__main__ import main
 from botorch_pref.commands import rank as command
+from botorch_pref.datasets import ItemTable
+from botorch_pref.models.preference_gp import default_covar_module
 
 NAMES = ["ash", "<b>oak</b>", "elm", "fir"]
 UTILITIES = dict(zip(NAMES, [1.5, 0.5, -0.5, -1.5], strict=True))
@@ -67,18 +78,30 @@ def test_ranks_are_those_of_the_judge(board: pd.DataFrame) -> None:
     assert (deviation < 0.2).all()
 
 
-def test_centred_intervals_are_those_of_draws(board: pd.DataFrame) -> None:
-    answers = pd.DataFrame({"winner": list("aab"), "loser": list("bcc")})
-    answers["tie"] = False
-    items = command.read_items(None, answers)
-    boards, _ = command.rank_items(items, answers, known=False, each=False)
-    table = boards[0].table
-    gap = table["upper"] - table["lower"]
-    # Items that are as often judged have intervals of like width, the middle one's is
-    # the narrowest: its two duels went different ways.
-    assert gap["a"] == pytest.approx(gap["c"], rel=1e-6)
-    assert gap["b"] < gap["a"]
-    assert table["utility"]["a"] == pytest.approx(-table["utility"]["c"], abs=1e-9)
+@pytest.mark.parametrize("known", [False, True])
+def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
+    said = {"winner": list("aaba"), "loser": list("bccb")}
+    answers = pd.DataFrame(said).assign(tie=False)
+    sizes = {"size": [0.0, 0.1, 1.0]} if known else {}
+    items = ItemTable.from_frame(pd.DataFrame(sizes, index=list("abc")))
+    boards, _ = command.rank_items(items, answers, known=known, each=False)
+    kernel = LinearKernel(variance_prior=GammaPrior(2.0, 0.15))
+    if known:
+        kernel = default_covar_module(1, torch.Size())
+    options = {"covar_module": kernel, "likelihood": PairwiseProbitLikelihood()}
+    data = items.points, items.comparisons(answers)
+    scales = LaplacePreferenceGP(*data, **options)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(scales.likelihood, scales))
+    with torch.no_grad():
+        posterior = EPPreferenceGP(*data, **options).eval().posterior(items.points)
+    contrasts = torch.eye(3).double() - 1 / 3
+    covariance = contrasts @ posterior.distribution.covariance_matrix @ contrasts
+    half = 1.959964 * covariance.diagonal().sqrt()
+    mean = contrasts @ posterior.mean.squeeze(-1)
+    table = boards[0].table.loc[list("abc")]
+    expected = {"utility": mean, "lower": mean - half, "upper": mean + half}
+    for name, values in expected.items():
+        assert table[name].tolist() == pytest.approx(values.tolist(), abs=1e-6)
 
 
 def test_counts_and_columns_are_other_words_for_the_same(
