@@ -17,12 +17,18 @@ from gpytorch.kernels import Kernel
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
+from benchmarks.suite.runs.maximum_rules import (
+    information_about_maximum,
+    kg_of_space,
+    promising,
+)
 from botorch_pref.acquisition import (
     DistinctOptions,
     DuelingEIIG,
     DuelingEUBO,
     DuelingHBEI,
     DuelingHBUCB,
+    DuelingKG,
     DuelingMUC,
     DuelingTailedEI,
     DuelingThompson,
@@ -377,6 +383,26 @@ def own_best(
     return DuelingEUBO(believed, champion(believed))
 
 
+def worth_more(*ways: Ask) -> Ask:
+    """Of the questions of several rules, that of the largest knowledge gradient."""
+
+    def ask(
+        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
+    ) -> Tensor:
+        questions = torch.stack([way(model, X_ref, size, sources) for way in ways])
+        worth = DuelingKG(model, choices=promising(model, X_ref, sources))
+        with torch.no_grad():
+            chosen = worth(questions).argmax(0)
+        return questions[chosen, torch.arange(len(X_ref))]
+
+    return ask
+
+
+def distinct_pair(model: Model, seed: int) -> AcquisitionFunction:
+    """Two new points by the expected best of both."""
+    return DistinctOptions(DuelingEUBO(model))
+
+
 WAYS_OF_BATCHES: dict[str, Ask] = {
     "random": at_random,
     "exploring-eiig": one_by_one(exploring),
@@ -391,7 +417,10 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "hbei-own-best": one_by_one(own_best, anew=True),
     "hbucb": one_by_one(lambda m, r, g: DuelingHBUCB(m, r, generator=g[0]), anew=True),
     "thompson": one_by_one(lambda m, r, g: DuelingThompson(m, r, g[0])),
-    "eubo-pair": jointly(lambda m, seed: DistinctOptions(DuelingEUBO(m))),
+    "eubo-pair": jointly(distinct_pair),
+    "kg-of-space": one_by_one(kg_of_space),
+    "maximum-information": one_by_one(information_about_maximum),
+    "pair-or-challenger": worth_more(one_by_one(exploring), jointly(distinct_pair)),
     "eubo-joint": best_with_incumbent,
     "qeubo": jointly(expected_best),
 }

@@ -36,6 +36,9 @@ DEFAULTS = Study(
         *all_rules(("ep", "skew", "laplace"), ("exploring-eiig", "eiig")),
         Rule("laplace-little-noise", "eiig"),
         *all_rules(("ep",), ("tailed-ei", "eubo", "eubo-pair", "hbei", "ucb")),
+        *all_rules(
+            ("ep",), ("muc", "kg-of-space", "maximum-information", "pair-or-challenger")
+        ),
         # A believer's challengers against the best point of the draw.
         Rule("ep", "hbei-own-best"),
         *all_rules(("ep-default-prior", "ep-rival-prior"), ("exploring-eiig",)),
@@ -58,6 +61,10 @@ DEFAULTS = Study(
                 ("eubo-pair", "the expected best of two new points"),
                 ("hbei", "a believer's expected improvement"),
                 ("ucb", "an upper bound"),
+                ("muc", "the most uncertain challenger"),
+                ("kg-of-space", "a knowledge gradient over the space"),
+                ("maximum-information", "information about the maximum"),
+                ("pair-or-challenger", "a pair or a challenger by what each is worth"),
             )
         ),
         Claim(
