@@ -25,6 +25,8 @@ hyper-parameters anew after each answer.
   {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. Runs on record, other than of
   `exploring-eiig` in `skewgp-figure-6`, are from before: `ep` had {NOISE:g} too, and
   options were kept a hundredth apart.
+- `ep-learned-noise`: `ep` that learns the noise of a judge who errs too, from
+  {HUMAN_NOISE:g} on under a log-normal prior whose logarithm has the deviation 1.
 - `-known`: keep the hyper-parameters of Benavoli et al. (2021) instead of learning.
 - `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
   optuna-dashboard.

@@ -14,6 +14,7 @@ from botorch.models.model import Model
 from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
 from botorch.sampling.normal import SobolQMCNormalSampler
 from gpytorch.kernels import Kernel
+from gpytorch.priors import LogNormalPrior
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
@@ -183,8 +184,17 @@ def fixed_noise(noise: float) -> Callable[..., PairwiseProbitLikelihood]:
     return lambda errs, batch: PairwiseProbitLikelihood(noise)
 
 
+def learned_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
+    """Learned whether the judge errs or not, each from what is usual for her."""
+    if not errs:
+        return exact_likelihood(batch_shape=batch)
+    noise = torch.full(batch, HUMAN_NOISE, dtype=torch.double)
+    return PairwiseProbitLikelihood(noise, noise_prior=LogNormalPrior(0.0, 1.0))
+
+
 MODELS_OF_BATCHES = {
     "ep": models_of(EPPreferenceGP, DuelKernel, usual_noise),
+    "ep-learned-noise": models_of(EPPreferenceGP, DuelKernel, learned_noise),
     "ep-default-prior": models_of(
         EPPreferenceGP, lambda dim, batch: None, fixed_noise(HUMAN_NOISE)
     ),

@@ -15,6 +15,7 @@ MORE_OPTIONS = (
         for acquisition in ("exploring-eiig", "eubo", "hbei", "thompson", "qeubo")
         for size in (3, 4)
     ),
+    Rule("ep-learned-noise", "exploring-eiig", 4),
     Rule("ep", "exploring-eiig", 4, "order"),
     Rule("ep", "eubo-joint", 4),
     Rule("ep", "random", 4),
@@ -41,7 +42,10 @@ DEFAULTS = Study(
         ),
         # A believer's challengers against the best point of the draw.
         Rule("ep", "hbei-own-best"),
-        *all_rules(("ep-default-prior", "ep-rival-prior"), ("exploring-eiig",)),
+        *all_rules(
+            ("ep-default-prior", "ep-rival-prior", "ep-learned-noise"),
+            ("exploring-eiig",),
+        ),
         *PEERS,
     ),
     reference=DEFAULT,
@@ -76,6 +80,11 @@ DEFAULTS = Study(
             "`DuelKernel` is better than optuna-dashboard's kernel.",
             DEFAULT,
             Rule("ep-rival-prior", "exploring-eiig"),
+        ),
+        Claim(
+            "The noise of a judge who errs should be learned.",
+            Rule("ep-learned-noise", "exploring-eiig"),
+            DEFAULT,
         ),
         Claim(
             "A believer's challenger should meet the best point of the draw.",
