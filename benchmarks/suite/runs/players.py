@@ -80,7 +80,7 @@ def check_rule(rule: Rule) -> None:
     """
     if rule.model == OPTUNA.model:
         return
-    models = [*LEARNING, *MODELS, *TRIALS]
+    models = [*LEARNING, *MODELS, *TRIALS, *MODELS_OF_BATCHES]
     if rule.options > 2:
         models = [*MODELS_OF_BATCHES, *RIVALS]
     tables = (
