@@ -1,5 +1,8 @@
 """Errors and warnings of the package: what was wrong, where, and what to do."""
 
+import sys
+import warnings
+
 from botorch.exceptions.errors import UnsupportedError
 from linear_operator.utils.errors import NotPSDError
 
@@ -47,3 +50,14 @@ class StorageError(BotorchPrefError):
 
 class InferenceWarning(UserWarning):
     """Inference that did not converge; the message says by how much."""
+
+
+_HOSTS = "botorch_pref", "botorch", "gpytorch", "linear_operator", "torch", "scipy"
+
+
+def warn_caller(text: str, category: type[Warning]) -> None:
+    """Warns at the line that called this package, directly or by way of its hosts."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in _HOSTS:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)

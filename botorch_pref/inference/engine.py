@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -16,7 +15,12 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from botorch_pref.errors import BotorchPrefError, InferenceWarning, PrecisionError
+from botorch_pref.errors import (
+    BotorchPrefError,
+    InferenceWarning,
+    PrecisionError,
+    warn_caller,
+)
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg.covariance import batched_product, dense_covariance, join_rows
 from botorch_pref.linalg.sparse_design import SparseDesign, row_groups, stack_rows
@@ -372,7 +376,7 @@ class Solution(ABC, Generic[TermsT]):
             InferenceWarning: Once for each of :attr:`failures`.
         """
         for failure in self.failures:
-            warnings.warn(f"{owner} {failure}", InferenceWarning, stacklevel=3)
+            warn_caller(f"{owner} {failure}", InferenceWarning)
 
 
 def not_finite(log_evidence: Tensor | None, weights: Tensor | None) -> tuple[str, ...]:

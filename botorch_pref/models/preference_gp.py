@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self, cast
@@ -27,7 +25,12 @@ from gpytorch.priors import GammaPrior, LogNormalPrior
 from linear_operator import to_linear_operator
 from torch import Tensor
 
-from botorch_pref.errors import BotorchPrefError, FeedbackError, PrecisionError
+from botorch_pref.errors import (
+    BotorchPrefError,
+    FeedbackError,
+    PrecisionError,
+    warn_caller,
+)
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import (
     Engine,
@@ -190,14 +193,6 @@ _UNEQUAL = 100.0
 _CUBE_EDGE = 0.01
 
 
-def _warn_of_inputs(text: str) -> None:
-    """Warns at the line outside of this package that gave the inputs."""
-    package, frame, level = __name__.partition(".")[0], sys._getframe(), 1
-    while frame.f_back and frame.f_globals["__name__"].startswith(f"{package}."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, InputDataWarning, stacklevel=level)
-
-
 def _warn_of_unequal_scales(points: Tensor) -> None:
     """Warns of features whose ranges differ much, of which one leaves the unit cube.
 
@@ -210,11 +205,12 @@ def _warn_of_unequal_scales(points: Tensor) -> None:
     ranges = (high - low)[high > low]
     outside = bool((low < -_CUBE_EDGE).any() or (high > 1 + _CUBE_EDGE).any())
     if outside and len(ranges) > 1 and ranges.amax() > _UNEQUAL * ranges.amin():
-        _warn_of_inputs(
+        warn_caller(
             f"The features have ranges from {float(ranges.amin()):.3g} to "
             f"{float(ranges.amax()):.3g}, and the default kernel is for the unit cube; "
             "pass input_transform=Normalize(d, bounds=...) of "
-            "botorch.models.transforms.input, or a covar_module of your own."
+            "botorch.models.transforms.input, or a covar_module of your own.",
+            InputDataWarning,
         )
 
 
@@ -295,7 +291,8 @@ class PreferenceGP(UtilityModel, GP):
             self._set_data(TrainingSet(datapoints, blocks))
             if datapoints.dtype == torch.float32:
                 # As all of BoTorch's models do.
-                _warn_of_inputs(_get_single_precision_warning(str(datapoints.dtype)))
+                text = _get_single_precision_warning(str(datapoints.dtype))
+                warn_caller(text, InputDataWarning)
             self.to(datapoints)
             with torch.no_grad():
                 # A transform that learns from the data does so in train mode only.

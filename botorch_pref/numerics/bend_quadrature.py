@@ -17,13 +17,12 @@ from an upper bound, which converge monotonically since the left side is convex.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from botorch_pref.errors import InferenceWarning, PrecisionError
+from botorch_pref.errors import InferenceWarning, PrecisionError, warn_caller
 from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments
 
 # e^(-9^2 / 2) = 3e-18
@@ -143,12 +142,11 @@ def bent_integral(
             break
         before, step = error, 0.5 * step
     if error > _DISAGREEMENT:
-        warnings.warn(
+        warn_caller(
             f"The log integral of an answer is known within {error:.1e} only. Its "
             "density has steps or bends in several places; give factors with a "
             "log_partition of their own.",
             InferenceWarning,
-            stacklevel=4,
         )
     return moments
 

@@ -351,8 +351,9 @@ def test_what_does_not_converge_says_so_and_is_finite(
     name: str, engine: Any, said: str
 ) -> None:
     model = CASES[name][1](engine)
-    with pytest.warns(InferenceWarning, match=said):
+    with pytest.warns(InferenceWarning, match=said) as caught:
         known = model.diagnostics()
+    assert caught[0].filename == __file__
     assert not known["converged"]
     # Nor does it go on for long.
     if engine is SKEW:

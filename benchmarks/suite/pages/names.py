@@ -42,10 +42,10 @@ once (`-pair`, and `qeubo`, which is BoTorch's):
 {IMPROVEMENT_WEIGHT:g}, `eiig-0.1` and `eiig-0.5` what they say; `eiig-weighted` weighs
 it with the probability of a valid trial, `eiig-constrained` asks only where that is
 0.9; `hbei-own-best` lets a believer's challenger meet the best point of the draw.
-`kg-of-space` is a knowledge gradient whose final choice is one of 48 points anywhere that
-may be the maximum, `maximum-information` what an answer tells about the maximum and its
-place (joint entropy search), `pair-or-challenger` asks the question of `eubo-pair` or of
-`exploring-eiig`, whichever has the larger knowledge gradient.
+`kg-of-space` is a knowledge gradient whose final choice is one of 48 points anywhere
+that may be the maximum, `maximum-information` what an answer tells about the maximum
+and its place (joint entropy search), `pair-or-challenger` asks the question of
+`eubo-pair` or of `exploring-eiig`, whichever has the larger knowledge gradient.
 [Acquisition functions](acquisition.md) has what each does.
 """
 
