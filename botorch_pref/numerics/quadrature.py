@@ -10,8 +10,9 @@ The product has one peak but need not look like a Gaussian: the power of a win
 probability is a cliff, which may be ten thousand times narrower than the Gaussian.
 Three rules share the integrals; each takes those that the one before it missed:
 
-1. Gauss-Hermite quadrature about the product's approximate peak, where ``g`` bends
-   little over the width of the Gaussian;
+1. of few integrals, whose time goes into calls and not into nodes, the trapezoidal rule
+   over the whole Gaussian; of many, Gauss-Hermite quadrature about the product's
+   approximate peak, where ``g`` bends little over the width of the Gaussian;
 2. the trapezoidal rule in even steps from one end of the product to the other;
 3. Gauss-Legendre quadrature on panels that are short where the slope changes.
 
@@ -139,6 +140,9 @@ _LEAST_DIGITS = 1e-6
 # The nodes of the first rule, up to which s |g''| at the mean it may serve, and the
 # share of such integrals from which it is worth a try.
 _HERMITE_NODES, _GENTLE, _MOST_ROWS = 12, 1.0, 0.25
+# Nodes of the first rule of few integrals, of any product that is wider than a fifth of
+# the Gaussian, and how many integrals are few: beyond, the nodes cost more than calls.
+_WIDE_NODES, _FEW = 192, 256
 _NEWTON_STEPS, _HALVED_EVERY = 100, 6
 _BRACKET_STEPS = 60
 # Steps of the trapezoidal rule in widths of the peak, and how many there may be.
@@ -160,7 +164,8 @@ def log_concave_integral(
         PrecisionError: Arguments that are not finite.
     """
     dtype = mean.dtype
-    moments = _hermite_rule(of_rows, mean.double(), variance.double())
+    rule = _wide_rule if mean.numel() <= _FEW else _hermite_rule
+    moments = rule(of_rows, mean.double(), variance.double())
     value, first, second, ratio = (each.to(dtype) for each in moments)
     # Never positive for log-concave functions but for rounding, where g is straight.
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
@@ -174,7 +179,7 @@ def _hermite() -> tuple[Tensor, Tensor]:
 
 
 def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
-    """The first rule, and the others for integrals that it misses."""
+    """The first rule of many integrals, and the others for those that it misses."""
     function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
@@ -191,6 +196,19 @@ def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMome
         nodes = slope / curvature + width * unit
         log_weights = log_weights + width.log()
     moments, missed = _sums(function, nodes, log_weights, mean, variance)
+    return _completed(moments, missed, of_rows, mean, variance, _even_rule)
+
+
+def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
+    """The first rule of few integrals, and the others for those that it misses."""
+    with torch.no_grad():
+        reach = math.sqrt(2 * _DROP)
+        unit = torch.linspace(-reach, reach, _WIDE_NODES, dtype=mean.dtype)
+        unit = unit.to(mean.device)
+        deviation = variance.sqrt()
+        nodes = unit.view(-1, *[1] * mean.dim()) * deviation
+        log_weights = (deviation * (unit[1] - unit[0])).log().expand_as(nodes)
+    moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)
     return _completed(moments, missed, of_rows, mean, variance, _even_rule)
 
 

@@ -17,7 +17,12 @@ def log_sigmoid(z):
     return torch.nn.functional.logsigmoid(z), loss, -win * loss
 
 
-def test_gaussian_factor_in_closed_form() -> None:
+# Few and many integrals begin with different rules.
+few_and_many = pytest.mark.parametrize("copies", [1, 100])
+
+
+@few_and_many
+def test_gaussian_factor_in_closed_form(copies) -> None:
     """With g = -(z - c)^2 / (2 t): log N(c; mu, s + t) + log(2 pi t) / 2."""
     centre, t = 1.3, 0.4
 
@@ -28,8 +33,8 @@ def test_gaussian_factor_in_closed_form() -> None:
             torch.full_like(z, -1 / t),
         )
 
-    mean = torch.tensor([-3.0, 0.0, 2.0], dtype=torch.float64)
-    s = torch.tensor([0.1, 1.0, 7.0], dtype=torch.float64)
+    mean = torch.tensor([-3.0, 0.0, 2.0], dtype=torch.float64).repeat(copies)
+    s = torch.tensor([0.1, 1.0, 7.0], dtype=torch.float64).repeat(copies)
     value, slope, curvature, ratio = log_concave_integral(lambda _: function, mean, s)
     expected = -0.5 * (centre - mean) ** 2 / (s + t) + 0.5 * torch.log(t / (s + t))
     torch.testing.assert_close(value, expected, rtol=0, atol=1e-13)
@@ -51,6 +56,7 @@ POWERS = [
     ("probit", 1.4, 20, 15, -300.0, 2e4),
     ("probit", 0.045, 10, 0, -3.0, 0.5),
     ("probit", 1.4, 2, 1, 1.0, 3.0),
+    ("probit", 1.4, 1, 1, 0.3, 0.2),
     ("logit", 1.0, 1, 0, -800.0, 1e-6),
     ("logit", 1.0, 1, 0, 0.7, 1e-2),
     ("logit", 1.0, 1, 0, -40.0, 1.0),
@@ -138,28 +144,39 @@ def power_of(link, scale, wins, losses):
 @pytest.mark.parametrize("power", POWERS, ids=str)
 def test_powers_in_many_digits(power) -> None:
     *function, mean, variance = power
-    at = [torch.tensor([x], dtype=torch.float64) for x in (mean, variance)]
-    found = log_concave_integral(power_of(*function), *at)
     with mp.workdps(24):
         value, centre, spread = power_truth(*power)
     deviation = math.sqrt(spread)
     # The mean of the Gaussian has so many digits.
     rounding = 1e-15 * (abs(mean) + math.sqrt(variance)) / deviation
-    assert float(found.value) == pytest.approx(value, rel=1e-9, abs=1e-9 + rounding)
-    moved = mean + variance * float(found.first)
-    assert abs(moved - centre) <= (1e-7 + 100 * rounding) * deviation
-    assert float(found.ratio) == pytest.approx(spread / variance, rel=1e-7)
-    single = log_concave_integral(power_of(*function), *(t.float() for t in at))
-    assert single.ratio.dtype == torch.float32
-    assert float(single.ratio) == pytest.approx(spread / variance, rel=1e-5)
+    for copies in (1, 300):
+        at = [torch.full((copies,), x, dtype=torch.float64) for x in (mean, variance)]
+        found = log_concave_integral(power_of(*function), *at)
+        assert float(found.value[0]) == pytest.approx(
+            value, rel=1e-9, abs=1e-9 + rounding
+        )
+        moved = mean + variance * float(found.first[0])
+        assert abs(moved - centre) <= (1e-7 + 100 * rounding) * deviation
+        assert float(found.ratio[0]) == pytest.approx(spread / variance, rel=1e-7)
+        single = log_concave_integral(power_of(*function), *(t.float() for t in at))
+        assert single.ratio.dtype == torch.float32
+        assert float(single.ratio[0]) == pytest.approx(spread / variance, rel=1e-5)
 
 
-def test_derivatives_where_wide_and_narrow_stand_together() -> None:
+@few_and_many
+def test_derivatives_where_wide_and_narrow_stand_together(copies) -> None:
     mean = torch.tensor([-3000.0, -50.0, 0.0, 400.0, 2.0], dtype=torch.float64)
     variance = torch.tensor([2e3, 1e4, 5e3, 1e6, 3.0], dtype=torch.float64)
     mean.requires_grad_(), variance.requires_grad_()
     of_rows = power_of("logit", 1.0, 1, 0)
-    value, slope, bent, _ = log_concave_integral(of_rows, mean, variance)
+
+    def integral(mean, variance):
+        found = log_concave_integral(
+            of_rows, mean.repeat(copies), variance.repeat(copies)
+        )
+        return [part[:5] for part in found]
+
+    value, slope, bent, _ = integral(mean, variance)
     by_mean, by_variance = torch.autograd.grad(value.sum(), (mean, variance))
     torch.testing.assert_close(by_mean, slope, rtol=1e-12, atol=1e-15)
     # The heat equation.
@@ -167,9 +184,7 @@ def test_derivatives_where_wide_and_narrow_stand_together() -> None:
     torch.testing.assert_close(by_variance, heat, rtol=1e-9, atol=1e-15)
     for place, unit in enumerate((1.0, 1e2, 1e4)):
         assert torch.autograd.gradcheck(
-            lambda m, v, place=place, unit=unit: (
-                unit * log_concave_integral(of_rows, m, v)[place]
-            ),
+            lambda m, v, place=place, unit=unit: unit * integral(m, v)[place],
             (mean, variance), eps=1e-3, atol=1e-7, rtol=1e-5,
         )  # fmt: skip
 
