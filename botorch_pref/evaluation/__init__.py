@@ -17,7 +17,6 @@ from botorch_pref.evaluation.held_out import (
     fit_bradley_terry,
     fit_pairwise_gp,
     fit_preference_gp,
-    folds_by_samples,
     folds_by_sets,
     predict_with,
 )
@@ -34,15 +33,8 @@ from botorch_pref.evaluation.progress import (
     stopping_candidates,
 )
 from botorch_pref.evaluation.scores import (
-    PositiveRatio,
-    comparison_auc,
-    item_values,
     level_probabilities,
-    member_log_probability,
-    ordered_pairs,
-    positive_ratio,
     predictive_log_probability,
-    top_k_value,
 )
 
 __all__ = [
@@ -50,7 +42,6 @@ __all__ = [
     "EvidenceProfile",
     "FeatureEffect",
     "HeldOut",
-    "PositiveRatio",
     "RankingFold",
     "RemainingGain",
     "StoppingAdvice",
@@ -59,7 +50,6 @@ __all__ = [
     "bradley_terry",
     "clustered_mean",
     "coin",
-    "comparison_auc",
     "connected_components",
     "cross_validate",
     "cross_validate_model",
@@ -68,18 +58,12 @@ __all__ = [
     "fit_bradley_terry",
     "fit_pairwise_gp",
     "fit_preference_gp",
-    "folds_by_samples",
     "folds_by_sets",
-    "item_values",
     "leaderboard",
     "level_probabilities",
-    "member_log_probability",
-    "ordered_pairs",
-    "positive_ratio",
     "predict_with",
     "predictive_log_probability",
     "remaining_gain",
     "stopping_advice",
     "stopping_candidates",
-    "top_k_value",
 ]

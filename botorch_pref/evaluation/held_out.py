@@ -21,7 +21,6 @@ from torch.func import grad, hessian
 from torch.nn.functional import logsigmoid
 
 from botorch_pref.datasets import ComparisonData, FeedbackData, assign_folds
-from botorch_pref.datasets.data import check_num_folds
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Feedback
@@ -192,41 +191,6 @@ def folds_by_sets(
     """
     folds = assign_folds(data, num_folds, generator)
     return [_fold(folds != number, folds == number) for number in range(num_folds)]
-
-
-def folds_by_samples(
-    data: FeedbackData[Any], num_folds: int, generator: Generator
-) -> list[RankingFold]:
-    r"""Folds of the items; no held-out item was seen in training.
-
-    The :math:`\mathcal N` partition of Guo et al. (2020), section 5.2: sets within the
-    training items are learned from, and sets within the test items are held out. Of
-    sets of k items about :math:`(1 - 1/F)^k` and :math:`F^{-k}` remain, which may be
-    none.
-
-    Args:
-        data: Comparisons, choices or rankings.
-        num_folds: F, at least 2 and at most the number of items.
-        generator: Source of the shuffle.
-
-    Returns:
-        One a fold; ``train`` or ``test`` is empty where no set remains.
-
-    Raises:
-        FeedbackError: There are fewer items than folds, or fewer than two folds.
-    """
-    num_items = len(data.datapoints)
-    check_num_folds(num_folds, num_items, "items")
-    sets = getattr(data.feedback, data.feedback.index_fields[0])
-    folds = torch.randperm(num_items, generator=generator) % num_folds
-    fold_of, absent = folds[sets], sets < 0
-    return [
-        _fold(
-            ((fold_of != number) | absent).all(-1),
-            ((fold_of == number) | absent).all(-1),
-        )
-        for number in range(num_folds)
-    ]
 
 
 def _fold(train: Tensor, test: Tensor) -> RankingFold:

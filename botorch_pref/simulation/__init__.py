@@ -5,16 +5,10 @@ from botorch_pref.simulation.duel_loop import (
     Duel,
     Proposal,
     Propose,
-    RandomChallengers,
     RecordedDuels,
     run_duels,
 )
-from botorch_pref.simulation.judges import (
-    Judge,
-    LapsingJudge,
-    LogisticJudge,
-    ProbitJudge,
-)
+from botorch_pref.simulation.judges import Judge, ProbitJudge
 from botorch_pref.simulation.problems import Problem, make_problem
 from botorch_pref.simulation.run_log import (
     LoggedDuel,
@@ -27,14 +21,11 @@ __all__ = [
     "ChosenDuels",
     "Duel",
     "Judge",
-    "LapsingJudge",
     "LoggedDuel",
-    "LogisticJudge",
     "ProbitJudge",
     "Problem",
     "Proposal",
     "Propose",
-    "RandomChallengers",
     "RecordedDuels",
     "RunSettings",
     "largest_difference",

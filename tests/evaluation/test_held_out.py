@@ -9,6 +9,7 @@ import torch
 from botorch.models import PairwiseGP
 from torch.special import log_ndtr
 
+from benchmarks.ranking_measures import folds_by_samples
 from botorch_pref import (
     Choices,
     Comparisons,
@@ -28,7 +29,6 @@ from botorch_pref.evaluation import (
     fit_bradley_terry,
     fit_pairwise_gp,
     fit_preference_gp,
-    folds_by_samples,
     folds_by_sets,
     predict_with,
 )

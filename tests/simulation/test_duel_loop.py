@@ -9,6 +9,8 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.models.pairwise_gp import PairwiseGP
 from torch import Tensor
 
+from benchmarks.suite.runs.models import with_validity
+from benchmarks.suite.runs.players import RandomChallengers
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.models import EPPreferenceGP, PreferenceGP
@@ -16,7 +18,6 @@ from botorch_pref.simulation import Duel
 from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
     Proposal,
-    RandomChallengers,
     RecordedDuels,
     index_pairs,
     predict_win,
@@ -117,15 +118,9 @@ def test_points_that_fail_are_labelled_and_their_duels_not_answered() -> None:
 
     # Against 0.1 come 0.5, 0.9 and 0.3, of which 0.5 fails; 0.9 wins, 0.3 loses.
     answers = iter([True, False])
-    duels = list(
-        run_duels(
-            king_of_the_hill,
-            lambda first, second: next(answers),
-            fit,
-            3,
-            valid=lambda X: (X != 0.5).all(-1),
-        )
-    )
+    works = lambda X: (X != 0.5).all(-1)  # noqa: E731
+    answer = lambda first, second: next(answers) if works(first) else None  # noqa: E731
+    duels = list(run_duels(king_of_the_hill, answer, with_validity(fit, works), 3))
     assert [duel.challenger_won for duel in duels] == [None, True, False]
     # Before the first answer there is no model, and the challenger stands for it.
     assert duels[0].incumbent.tolist() == [0.5]
