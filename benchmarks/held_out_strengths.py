@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from botorch_pref import EPPreferenceGP, LaplacePreferenceGP
+from botorch_pref.commands.choices import fit_bradley_terry
 from botorch_pref.datasets import FeedbackData
-from botorch_pref.evaluation import fit_bradley_terry, predictive_log_probability
+from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.feedback import Comparisons, Strengths
 from botorch_pref.models import PreferenceGP
 

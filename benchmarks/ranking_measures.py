@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from botorch_pref.commands.choices import RankingFold
 from botorch_pref.datasets import FeedbackData
 from botorch_pref.datasets.data import check_num_folds
-from botorch_pref.evaluation import RankingFold
 
 
 def folds_by_samples(

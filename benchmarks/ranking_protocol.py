@@ -43,15 +43,12 @@ from report import seconds, start
 from torch import Generator, Tensor
 
 from botorch_pref import PlackettLuceRegression, Rankings
+from botorch_pref.commands.choices import RankingFold, folds_by_sets
 from botorch_pref.datasets import (
     FeedbackData,
     load_car,
     load_sushi,
     load_travel_mode,
-)
-from botorch_pref.evaluation import (
-    RankingFold,
-    folds_by_sets,
 )
 from botorch_pref.evaluation.scores import ordered_pairs
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid

@@ -25,8 +25,8 @@ from report import print_table, seconds, start
 from torch import Generator, Tensor
 
 from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.commands.choices import HeldOut, bradley_terry, coin
 from botorch_pref.datasets import ComparisonData, assign_folds
-from botorch_pref.evaluation import HeldOut, bradley_terry, coin
 from botorch_pref.models import rater_covar_module
 
 Predict = Callable[[ComparisonData, ComparisonData], Tensor]

@@ -1,9 +1,9 @@
 """Data sets of answers with features of the items, from files and packages."""
 
 from botorch_pref.datasets.data import ComparisonData, FeedbackData, assign_folds
-from botorch_pref.datasets.files import load_sushi
-from botorch_pref.datasets.r_loaders import (
+from botorch_pref.datasets.loaders import (
     load_car,
+    load_sushi,
     load_train,
     load_travel_mode,
     load_wine,

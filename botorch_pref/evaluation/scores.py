@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
+from botorch.fit import fit_gpytorch_mll
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.utils.transforms import is_ensemble
-from torch import Tensor
+from torch import Generator, Tensor
 
 from botorch_pref.errors import (
     BotorchPrefError,
@@ -28,7 +29,8 @@ from botorch_pref.feedback import (
 from botorch_pref.likelihoods import PreferenceLikelihood
 from botorch_pref.likelihoods.factors import ScalarFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
-from botorch_pref.models import PreferenceGP
+from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 if TYPE_CHECKING:
@@ -280,6 +282,82 @@ def _row(scores: Tensor, counts: Tensor) -> dict[str, float]:
         if count > 1
         else math.nan,
     }
+
+
+Fit = Callable[[PreferenceGP], object]
+"""Learns the hyper-parameters of a model, in place."""
+
+
+def fit_by_evidence(model: PreferenceGP) -> None:
+    """Maximises the model's own evidence."""
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+
+
+def cross_validate_model(
+    model: PreferenceGP,
+    num_folds: int = 5,
+    *,
+    fit: Fit | None = fit_by_evidence,
+    seed: int = 0,
+) -> DataFrame:
+    r"""Scores of a model's answers, each predicted from a part of the others.
+
+    Answers of all kinds are dealt out to folds at random. For each fold a copy of the
+    model learns from the other folds. The log-loss of a kind is
+
+    .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}) .
+
+    Repeated answers, and those of one rater, fall into different folds and are easy to
+    foresee. An answer with a count stays whole, and counts as often in the scores.
+
+    Args:
+        model: With answers, without batches. It stays as it is.
+        num_folds: From 2 to the number of answers, where each is left out by itself.
+        fit: Learns the hyper-parameters of each copy anew, from where the model's are;
+            None keeps them.
+        seed: Of the deal; the global random state stays as it is.
+
+    Returns:
+        See `answer_scores`.
+
+    Raises:
+        BotorchPrefError: There are not so many answers, or the model is a batch or an
+            ensemble.
+    """
+    points = model.datapoints
+    if points is None or len(model.batch_shape) > 0 or is_ensemble(model):
+        raise BotorchPrefError(
+            "The model has no answers of its own to be left out, or is a batch or an "
+            "ensemble; give one model, with answers."
+        )
+    counts = [len(block.answer_counts) for block in model.feedback]
+    check_count("num_folds", num_folds, at_least=2)
+    if num_folds > sum(counts):
+        raise BotorchPrefError(
+            f"num_folds is {num_folds}, and there are {sum(counts)} answers."
+        )
+    deal = torch.randperm(sum(counts), generator=Generator().manual_seed(seed))
+    folds = (deal % num_folds).split(counts)
+
+    def parts() -> Iterator[HeldOutAnswers]:
+        for number in range(num_folds):
+            copy = model.with_feedback(_some(model, [f != number for f in folds]))
+            if fit is not None:
+                fit(copy.train())
+            test = _some(model, [fold == number for fold in folds])
+            yield HeldOutAnswers(copy.eval(), test, points)
+
+    return answer_scores(parts())
+
+
+def _some(model: PreferenceGP, masks: list[Tensor]) -> list[Feedback]:
+    """The answers of each block of a model that its mask keeps."""
+    found = []
+    for block, mask in zip(model.feedback, masks, strict=True):
+        if mask.any():
+            sizes = [len(getattr(block, names[0])) for names in block.tables.values()]
+            found.append(block.take(*mask.split(sizes)))
+    return found
 
 
 def ordered_pairs(stages: Tensor) -> Tensor:

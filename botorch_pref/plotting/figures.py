@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from botorch_pref.evaluation.explanation import FeatureEffect
 from botorch_pref.plotting.answers import plot_progress
 from botorch_pref.plotting.drawing import BLUE, ORANGE, draw_band
-from botorch_pref.simulation.run_log import LoggedDuel, RunSettings
+from botorch_pref.simulation.duel_loop import LoggedDuel, RunSettings
 
 BAND = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""

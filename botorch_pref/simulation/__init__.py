@@ -3,19 +3,14 @@
 from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
     Duel,
+    LoggedDuel,
     Proposal,
     Propose,
-    RecordedDuels,
+    RunSettings,
     run_duels,
 )
 from botorch_pref.simulation.judges import Judge, ProbitJudge
 from botorch_pref.simulation.problems import Problem, make_problem
-from botorch_pref.simulation.run_log import (
-    LoggedDuel,
-    RunSettings,
-    largest_difference,
-    read_log,
-)
 
 __all__ = [
     "ChosenDuels",
@@ -26,10 +21,7 @@ __all__ = [
     "Problem",
     "Proposal",
     "Propose",
-    "RecordedDuels",
     "RunSettings",
-    "largest_difference",
     "make_problem",
-    "read_log",
     "run_duels",
 ]

@@ -1,9 +1,10 @@
-"""The loop of preferential optimisation: propose a duel, ask, fit, repeat."""
+"""The loop of preferential optimisation: propose a duel, ask, fit, repeat, log."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import torch
@@ -189,16 +190,53 @@ class ChosenDuels:
         return duel[0], duel[1] if reference is None else reference[0]
 
 
+# --- A run as JSON lines: the settings first, then one line a duel
+
+
 @dataclass(frozen=True)
-class RecordedDuels:
-    """The duels of a finished run, in their order.
+class RunSettings:
+    """Settings that determine a simulated run.
 
     Attributes:
-        proposals: The duels, without their answers.
+        problem: Name of the problem.
+        model: Name of the model.
+        acquisition: Name of the acquisition function.
+        duels: Number of duels.
+        random_duels: How many of them start the run at random.
+        noise: Variance of the judge's noise per presented item.
+        seed: Seed of every draw.
     """
 
-    proposals: Sequence[Proposal]
+    problem: str
+    model: str
+    acquisition: str
+    duels: int
+    random_duels: int
+    noise: float
+    seed: int
 
-    def __call__(self, number: int, model: Model | None) -> Proposal:
-        """Repeats the duel of a number, whatever the model is."""
-        return self.proposals[number]
+
+@dataclass(frozen=True)
+class LoggedDuel:
+    """A duel with the simple regret of the incumbent after it.
+
+    Attributes:
+        duel: The duel and its answer.
+        regret: Simple regret of ``duel.incumbent``.
+    """
+
+    duel: Duel
+    regret: float
+
+
+def settings_line(settings: RunSettings) -> str:
+    """The first line of a log."""
+    return json.dumps({"record": "settings", **asdict(settings)})
+
+
+def duel_line(logged: LoggedDuel) -> str:
+    """The line of a duel; floats are written so that they read back exactly."""
+    of_proposal, of_duel = vars(logged.duel.proposal), vars(logged.duel)
+    fields = {"record": "duel", **of_proposal, **of_duel, "regret": logged.regret}
+    del fields["proposal"]
+    return json.dumps(fields, default=Tensor.tolist)
