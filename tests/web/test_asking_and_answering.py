@@ -395,7 +395,7 @@ def test_designs_that_no_catalogue_has_are_refused_in_a_sentence(
     )
     page, first = served(experiment), {"x": 0.0, "z": 1}
     reply = page.post("own", 400, options=[first, {"x": 0.5, "z": 3}])
-    assert "is not in the catalogue" in reply["error"]
+    assert "is no row of the catalogue" in reply["error"]
     assert not experiment.log.events
     own = page.post("own", options=[first, {"x": 0.5, "z": 2}])
     assert [one["z"] for one in own["options"]] == [1, 2]

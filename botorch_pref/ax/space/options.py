@@ -238,7 +238,7 @@ def own_design(
         design = _free_design(space, given)
         if catalogue is not None and catalogue.id_of(design) is None:
             raise ExperimentError(
-                f"The design {written(given)} is not in the catalogue; give values "
+                f"The design {written(given)} is no row of the catalogue; give values "
                 "that are together in one of its rows, or the id of a row."
             )
         return design
