@@ -362,8 +362,8 @@ def test_designs_that_cannot_be_compared_are_refused_in_a_sentence(page: Page) -
 @pytest.mark.parametrize(
     ("constraint", "said"),
     [
-        ("x + 2*z <= 1", "x + 2 * z <= 1 should hold"),
-        ("x >= z", "z - x <= 0 should hold"),
+        ("x + 2*z <= 1", "1 * x + 2 * z <= 1 should hold"),
+        ("x >= z", "1 * z + -1 * x <= 0 should hold"),
     ],
 )
 def test_designs_that_break_a_constraint_are_refused_in_a_sentence(

@@ -298,13 +298,9 @@ def check_feasible(space: SearchSpace) -> None:
 
 def shown_constraint(constraint: ParameterConstraint) -> str:
     """The text of a constraint, with few digits."""
-    terms = (
-        name if w == 1 else f"{w:g} * {name}"
-        for name, w in constraint.constraint_dict.items()
-    )
+    terms = (f"{w:g} * {name}" for name, w in constraint.constraint_dict.items())
     relation = "==" if constraint.is_equality else "<="
-    total = " + ".join(terms).replace("+ -1 * ", "- ").replace("+ -", "- ")
-    return f"{total} {relation} {constraint.bound:g}"
+    return f"{' + '.join(terms)} {relation} {constraint.bound:g}"
 
 
 def constrained_names(space: SearchSpace) -> set[str]:
