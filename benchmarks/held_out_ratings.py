@@ -14,14 +14,13 @@ from held_out_scores import (
     rater_folds,
     score_rows,
 )
+from published_answers import load_car_task, load_reading_skills
 from torch import Tensor
 from torch.distributions import Beta
 
 from botorch_pref import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
 from botorch_pref.datasets import (
     FeedbackData,
-    load_car_task,
-    load_reading_skills,
     load_wine,
 )
 from botorch_pref.datasets.data import distinct_items

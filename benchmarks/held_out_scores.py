@@ -14,8 +14,8 @@ from report import seconds
 from torch import Generator, Tensor
 
 from botorch_pref import PlackettLuceRegression, PreferenceMarginalLogLikelihood
+from botorch_pref.commands.choices import HeldOut
 from botorch_pref.datasets import FeedbackData, assign_folds
-from botorch_pref.evaluation import HeldOut
 from botorch_pref.models import PreferenceGP
 
 HEADER = (

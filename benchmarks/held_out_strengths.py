@@ -6,12 +6,14 @@ import math
 
 import torch
 from held_out_scores import Predict, Prediction, fitted, rater_folds, score_rows
+from published_answers import load_bigrams
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from botorch_pref import EPPreferenceGP, LaplacePreferenceGP
-from botorch_pref.datasets import FeedbackData, load_bigrams
-from botorch_pref.evaluation import fit_bradley_terry, predictive_log_probability
+from botorch_pref.commands.choices import fit_bradley_terry
+from botorch_pref.datasets import FeedbackData
+from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.feedback import Comparisons, Strengths
 from botorch_pref.models import PreferenceGP
 

@@ -125,10 +125,8 @@ def compare(storage: Path, acknowledged: list[Acknowledged]) -> int:
         How many questions the model chose.
     """
     from botorch_pref.ax import PreferenceExperiment
-    from botorch_pref.ax.projection import events
 
-    experiment = PreferenceExperiment.resume(NAME, storage=storage).experiment
-    log = list(events(experiment))
+    log = PreferenceExperiment.resume(NAME, storage=storage).log.events
     told = [
         (event.question, event.what["rater"], event.said["winner"])
         for event in log

@@ -25,6 +25,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from ranking_measures import (
+    comparison_auc,
+    folds_by_samples,
+    item_values,
+    top_k_value,
+)
 from ranking_tables import (
     METHODS,
     Tested,
@@ -37,21 +43,14 @@ from report import seconds, start
 from torch import Generator, Tensor
 
 from botorch_pref import PlackettLuceRegression, Rankings
+from botorch_pref.commands.choices import RankingFold, folds_by_sets
 from botorch_pref.datasets import (
     FeedbackData,
     load_car,
     load_sushi,
     load_travel_mode,
 )
-from botorch_pref.evaluation import (
-    RankingFold,
-    comparison_auc,
-    folds_by_samples,
-    folds_by_sets,
-    item_values,
-    ordered_pairs,
-    top_k_value,
-)
+from botorch_pref.evaluation.scores import ordered_pairs
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 
 Table = FeedbackData[Any]

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
+from ranking_measures import positive_ratio
 from report import print_table
 from torch import Tensor
-
-from botorch_pref.evaluation import positive_ratio
 
 METHODS = ("M-VI", "MAP", "Laplace")
 RULES = ("M-VI*", "MAP*", "Laplace*", "M-VI L", "MAP L", "Laplace E")

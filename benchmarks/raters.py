@@ -4,7 +4,7 @@
 
 Prints log-loss and accuracy of each predictor and what it saves against one utility for
 all, a table for each way of holding out. ``FOLDER`` holds the files that
-`botorch_pref.datasets.load_cars` reads. Every model is EP's, fitted as it comes.
+`published_answers.load_cars` reads. Every model is EP's, fitted as it comes.
 Answers are held out in three ways: a share of everybody's, all but a few of
 everybody's, and all those of some people. ``raters`` is the kernel of
 `rater_covar_module` over stimulus and number of the rater; a person never met then has
@@ -20,12 +20,13 @@ from collections.abc import Callable
 import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import Kernel
+from published_answers import load_cars
 from report import print_table, seconds, start
 from torch import Generator, Tensor
 
 from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.datasets import ComparisonData, assign_folds, load_cars
-from botorch_pref.evaluation import HeldOut, bradley_terry, coin
+from botorch_pref.commands.choices import HeldOut, bradley_terry, coin
+from botorch_pref.datasets import ComparisonData, assign_folds
 from botorch_pref.models import rater_covar_module
 
 Predict = Callable[[ComparisonData, ComparisonData], Tensor]

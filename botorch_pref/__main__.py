@@ -27,7 +27,6 @@ DATA_MODEL = "ep"
 # The options that each way to run takes; any other is refused rather than ignored.
 OPTIMISE = {*DEFAULTS, "out"}
 DATA = {"data", "model", "seed", "out"}
-REPLAY = {"replay", "out"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,10 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _guarded(_rank, arguments[1:])
     parser = _make_parser()
     given = vars(parser.parse_args(arguments))
-    taken = DATA if "data" in given else REPLAY if "replay" in given else OPTIMISE
+    taken = DATA if "data" in given else OPTIMISE
     for name in given.keys() - taken:
-        main_option = "--data" if "data" in given else "--replay"
-        parser.error(f"--{name} has no meaning together with {main_option}")
+        parser.error(f"--{name} has no meaning together with --data")
     return _guarded(_run, given)
 
 
@@ -80,14 +78,11 @@ def _run(given: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices
-    from botorch_pref.commands.optimise import optimise, replay
-    from botorch_pref.simulation.run_log import RunSettings
+    from botorch_pref.commands.optimise import optimise
+    from botorch_pref.simulation.duel_loop import RunSettings
 
     out: Path | None = given.pop("out", None)
-    if "replay" in given:
-        log: Path = given["replay"]
-        replay(log, out or log.parent / "replay")
-    elif "data" in given:
+    if "data" in given:
         data, model = given["data"], given.get("model", DATA_MODEL)
         seed = given.get("seed", DEFAULTS["seed"])
         explain_choices(data, model, seed, out or Path("runs", Path(data).stem))
@@ -104,7 +99,7 @@ def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m botorch_pref",
         description="Optimise a test function by duels with a simulated judge "
-        "(the default), explain real choices (--data), or repeat a run (--replay). "
+        "(the default), or explain real choices (--data). "
         "To ask a person, on a page: python -m botorch_pref serve --help. "
         "To rank items by many answers: python -m botorch_pref rank --help.",
         argument_default=argparse.SUPPRESS,
@@ -119,9 +114,6 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="FILE.csv|train",
         help="a table with columns winner_<feature> and loser_<feature>, and perhaps "
         "rater and tie; or the choices between train journeys",
-    )
-    way.add_argument(
-        "--replay", type=Path, metavar="run.jsonl", help="the log of a run to repeat"
     )
     add("--model", choices=tuple(MODELS), help="default: skew; ep with --data")
     add("--acquisition", choices=tuple(ACQUISITIONS), help="default: exploring-eiig")

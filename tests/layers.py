@@ -73,7 +73,7 @@ PARTS = (
         "held-out scores and what they mean",
         (
             *("numerics", "linalg", "feedback", "posteriors", "likelihoods"),
-            *("models", "datasets"),
+            "models",
         ),
         frozenset({"pandas"}),
     ),
@@ -110,8 +110,8 @@ PARTS = (
         "commands",
         "what `python -m botorch_pref` does",
         (
-            *("feedback", "likelihoods", "models", "acquisition", "datasets"),
-            *("evaluation", "ax", "web", "plotting", "simulation"),
+            *("feedback", "posteriors", "likelihoods", "models", "acquisition"),
+            *("datasets", "evaluation", "ax", "web", "plotting", "simulation"),
         ),
         frozenset({"ax", "pandas", "segno", "uvicorn"}),
     ),

@@ -24,11 +24,7 @@ from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
 from botorch_pref.models.base import DerivedModel
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
-from botorch_pref.posteriors.gaussian import (
-    Moments,
-    check_points,
-    gaussian_posterior,
-)
+from botorch_pref.posteriors.gaussian import Moments, check_points, gaussian_posterior
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 

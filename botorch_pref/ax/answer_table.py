@@ -8,18 +8,16 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ax.core.experiment import Experiment
 from ax.core.parameter import ParameterType
 from ax.core.search_space import SearchSpace
 from pandas import DataFrame, read_csv
 
-from botorch_pref.ax.answers import checked_answer
+from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.given import finite_number, is_missing, written
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Draft, Event, Log, LoggedQuestion
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import record
-from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import own_design
 from botorch_pref.errors import ExperimentError
 
@@ -70,28 +68,28 @@ def record_table(
     A table with the columns ``question`` and ``option`` has a row for each option, as
     `answer_table` makes it; others have a row for each duel.
     """
-    blank, recorded = draft.log.blank, list[int]()
-    for row in _table_rows(answers, items, blank):
+    log, recorded = draft.log, list[int]()
+    for row in _table_rows(answers, items, log):
         try:
             recorded.append(record(draft, row.options, row.said))
         except ExperimentError as error:
-            raise ExperimentError(f"{_wrong_place(row, blank)}: {error}") from error
+            raise ExperimentError(f"{_wrong_place(row, log)}: {error}") from error
     if not recorded:
         raise ExperimentError("The table of answers has no rows; give one an answer.")
     return recorded
 
 
-def _wrong_place(row: TableRow, blank: Experiment) -> str:
+def _wrong_place(row: TableRow, log: Log) -> str:
     for source, option in zip(row.sources, row.options, strict=True):
         try:
-            own_design(blank, option)
+            own_design(log.space, log.catalogue, option)
         except ExperimentError:
             return source
     return row.where
 
 
 def _table_rows(
-    answers: DataFrame | str | Path, items: DataFrame | None, blank: Experiment
+    answers: DataFrame | str | Path, items: DataFrame | None, log: Log
 ) -> Iterator[TableRow]:
     from_file = isinstance(answers, str | Path)
     table = _table(answers)
@@ -100,7 +98,7 @@ def _table_rows(
     labels = range(2, 2 + len(table)) if from_file else map(repr, table.index)
     name = Path(answers).name if isinstance(answers, str | Path) else "the answers"
     rows = [(f"Row {k} of {name}", row) for k, row in zip(labels, records, strict=True)]
-    space, has_ids = blank.search_space, Catalogue.of(blank) is not None
+    space, has_ids = log.space, log.catalogue is not None
     texts_of = space if from_file else None
     if {"question", "option"} <= {*table.columns}:
         if items is not None:
@@ -389,24 +387,20 @@ def answer_table(log: Log) -> DataFrame:
         both, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options
         that failed. Cells of which nothing was said are empty.
     """
-    names = _parameter_columns(log.blank.search_space)
+    names = _parameter_columns(log.space)
     rows: list[dict[str, Any]] = []
     for question in log.questions:
         if question.standing is not None:
-            rows += _rows(question, question.standing, log.num_levels, names)
+            rows += _rows(question, question.standing, names)
     return DataFrame(rows, columns=[*_FIRST, *names.values(), *_BESIDE])
 
 
 def _rows(
-    question: LoggedQuestion,
-    told: Event,
-    num_levels: int | None,
-    names: Mapping[str, str],
+    question: LoggedQuestion, told: Event, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """The rows of a question, one for each option."""
-    size = len(question.options)
-    answer = checked_answer(size, num_levels, **told.said)
-    values, order = answer.rows(size), told.what.get("order")
+    values = Answer(**told.said).rows(len(question.options))
+    order, nothing = told.what.get("order"), told.what.get("cannot_compare", False)
     return [
         {
             **dict.fromkeys(_BESIDE),
@@ -414,11 +408,11 @@ def _rows(
             "option": place,
             "name": option.name,
             **{names[name]: value for name, value in option.parameters.items()},
-            "chosen_by": question.events[0].what["chosen_by"],
+            "chosen_by": question.asked["chosen_by"],
             **{name: told.what.get(name) for name in _CIRCUMSTANCES},
             "shown": order.index(place) if order else None,
             "time": told.time,
-            "cannot_compare": answer.cannot_compare,
+            "cannot_compare": nothing,
             **{_KIND_COLUMNS[metric]: by.get(place) for metric, by in values.items()},
         }
         for place, option in enumerate(question.options)

@@ -127,7 +127,7 @@ def _said(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_together(said: Mapping[str, Any]) -> None:
-    """Checks that these fields together can be an answer, whatever they say."""
+    """Checks that an answer can have these fields together."""
     comparing = (*(kind.field for kind in COMPARING), _NOTHING_TO_SAY)
     relations = [name for name in comparing if name in said]
     if len(relations) > 1:

@@ -8,7 +8,6 @@ from inspect import signature
 from typing import Any
 
 import torch
-from ax.core.experiment import Experiment
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.utils.transforms import is_fully_bayesian
@@ -19,6 +18,7 @@ from botorch_pref.ax.generation.asking import next_options
 from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
+from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import (
     SHORT_WALKS,
     ParameterConfig,
@@ -59,9 +59,6 @@ def new_log(
     )
     # With the baseline as a design of the space has it.
     chosen = Settings.of(blank)
-    check_taken(chosen, Answer(winner=0), 2, num_levels)
-    check_options(chosen)
-    check_first_question(blank, chosen)
     definition = Definition(
         name,
         now(),
@@ -71,7 +68,11 @@ def new_log(
         asdict(chosen),
         None if rows is None else rows.to_property(),
     )
-    return Log(definition.read_back())
+    log = Log(definition.read_back())
+    check_taken(chosen, Answer(winner=0), 2, num_levels)
+    check_options(chosen)
+    check_first_question(log)
+    return log
 
 
 _FIT = (
@@ -122,16 +123,17 @@ def check_options(settings: Settings) -> None:
         ) from error
 
 
-def check_first_question(experiment: Experiment, settings: Settings) -> None:
+def check_first_question(log: Log) -> None:
     """Checks that the search space of a new experiment has a first question."""
     try:
-        next_options(experiment, settings, 2)
+        next_options(Projection(log), 2)
     except ExperimentError as error:
-        constraints = experiment.search_space.parameter_constraints
+        constraints = log.space.parameter_constraints
+        least = log.settings.smallest_difference
         among = f" that satisfy {constraints}" if constraints else ""
         raise ExperimentError(
             f"There would be no question to ask: no two designs{among} were found that "
-            f"differ by smallest_difference={settings.smallest_difference!r}. Leave "
-            "more room between the constraints or the bounds, add values, or give a "
-            "smaller smallest_difference."
+            f"differ by smallest_difference={least!r}. Leave more room between the "
+            "constraints or the bounds, add values, or give a smaller "
+            "smallest_difference."
         ) from error

@@ -34,11 +34,7 @@ from botorch_pref.ax.log import (
 )
 from botorch_pref.ax.log_store import SQLITE, file_content, replace_file
 from botorch_pref.ax.settings import ParameterConfig
-from botorch_pref.ax.space.constraints import (
-    LinearConstraint,
-    linear_form,
-    sum_text,
-)
+from botorch_pref.ax.space.constraints import LinearConstraint, linear_form, sum_text
 from botorch_pref.ax.space.options import own_design
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -216,7 +212,7 @@ def add_events(log: Log, source: Log, rename: Mapping[str, str] = {}) -> list[Ev
 
     def option(parameters: Mapping[str, Any]) -> dict[str, Any]:
         renamed = {rename.get(name, name): v for name, v in parameters.items()}
-        return dict(own_design(log.blank, renamed))
+        return dict(own_design(log.space, log.catalogue, renamed))
 
     retelling = Retelling(log, option, _shared_questions(log, source))
     added: list[Event] = []

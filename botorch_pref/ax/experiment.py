@@ -9,7 +9,6 @@ from typing import Any, Self
 
 from ax.api.client import Client
 from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
@@ -24,9 +23,8 @@ from botorch_pref.ax.generation.asking import chosen_question, derived_seed, usu
 from botorch_pref.ax.generation.strategy import preference_generation_strategy
 from botorch_pref.ax.given import given_integer, given_path, given_truth, written
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
-from botorch_pref.ax.log import TOLD, UNDONE, WITHDRAWN, Draft, Log
+from botorch_pref.ax.log import TOLD, UNDONE, WITHDRAWN, Chosen, Draft, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
-from botorch_pref.ax.projection import ask_run, known_rater, rater_numbers
 from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.report import (
@@ -178,7 +176,7 @@ class PreferenceExperiment:
             ExperimentError: Somebody added trials to it. It is made anew.
             StorageError: A write failed, and what is stored still cannot be read.
         """
-        return self._kept.experiment
+        return self._kept.projection.experiment()
 
     @property
     def damage(self) -> list[str]:
@@ -218,7 +216,7 @@ class PreferenceExperiment:
     @property
     def raters(self) -> list[str]:
         """The names of those who have answered, in the order of their first answers."""
-        return [*rater_numbers(self.log.events)]
+        return [*self.log.raters]
 
     @property
     def num_levels(self) -> int | None:
@@ -233,7 +231,7 @@ class PreferenceExperiment:
         Four; two where the model takes neither the best nor a ranking of four, or where
         a person can tell fewer than eight designs apart.
         """
-        return usual_size(self.log.blank, self.settings, self.num_levels)
+        return usual_size(self.log)
 
     @one_at_a_time
     def ask(
@@ -262,17 +260,15 @@ class PreferenceExperiment:
         self._kept.check_writable()
         if options is None:
             size = size or self.default_size
-            run, order = chosen_question(self.experiment, self.settings, size, rater)
+            chosen = chosen_question(self._kept.projection, size, rater)
         else:
-            run, order = own_options(self.log.blank, options), None
-        return self._ask_about(run, rater, order)
+            chosen = Chosen(own_options(self.log.space, self.log.catalogue, options))
+        return self._ask_about(chosen, rater)
 
-    def _ask_about(
-        self, run: GeneratorRun, rater: str | None, order: list[int] | None
-    ) -> Question:
-        """Asks about options that were chosen, see `ask_run`."""
+    def _ask_about(self, chosen: Chosen, rater: str | None) -> Question:
+        """Asks about options that were chosen."""
         draft = Draft(self.log)
-        index = ask_run(draft, run, rater, order)
+        index = draft.ask(chosen, rater)
         return self._kept_questions(draft, [index])[0]
 
     def _kept_questions(self, draft: Draft, indices: list[int]) -> list[Question]:
@@ -297,7 +293,7 @@ class PreferenceExperiment:
         Args:
             question: The question, or its index.
             rater: The name of who answers; who was asked, if that is left out.
-            note: Whatever else there is to keep about the answer.
+            note: A text to keep with the answer.
             seconds: How long it took.
             order: The options as they were on display, where that is not the order of
                 the question, by which ``said`` counts.
@@ -425,11 +421,9 @@ class PreferenceExperiment:
         """
         anywhere = given_truth("anywhere", anywhere)
         adapter = self.fitted_adapter(rater=rater)
-        if anywhere:
-            best = best_anywhere(self.experiment, self.settings, adapter)
-        else:
-            best = best_shown(adapter)
-        return Design.of(self.experiment, best)
+        best = best_anywhere(self.log, adapter) if anywhere else best_shown(adapter)
+        catalogue = self.log.catalogue
+        return Design(best, None if catalogue is None else catalogue.id_of(best))
 
     @one_at_a_time
     def report(self) -> Report:
@@ -438,7 +432,7 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no answer yet.
         """
-        return preference_report(self.experiment, self.settings)
+        return preference_report(self._kept.projection)
 
     @one_at_a_time
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
@@ -455,7 +449,7 @@ class PreferenceExperiment:
             ExperimentError: There are fewer answered questions than folds.
         """
         adapter = self.fitted_adapter()
-        with with_rng_seed(derived_seed(self.settings, len(self.experiment.trials))):
+        with with_rng_seed(derived_seed(self.settings, len(self.log.questions))):
             return cross_validation(adapter, num_folds)
 
     @one_at_a_time
@@ -465,8 +459,8 @@ class PreferenceExperiment:
         Its argument and its errors are those of `recommend`.
         """
         name = checked_rater(rater)
-        number = None if name is None else known_rater(self.experiment, name)
-        return fitted_adapter(self.experiment, self.settings, rater=number)
+        number = None if name is None else self.log.known_rater(name)
+        return fitted_adapter(self._kept.projection, rater=number)
 
     @property
     def generation_strategy(self) -> GenerationStrategy:

@@ -10,16 +10,16 @@ from functools import wraps
 from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 
-from ax.core.experiment import Experiment
-
 from botorch_pref.ax.log import (
     ASKED,
-    REPEATS,
     VERSION,
+    Chosen,
     Definition,
     Draft,
     Event,
     Log,
+    LoggedQuestion,
+    Option,
     json_value,
     stored_parameters,
 )
@@ -122,14 +122,15 @@ class KeptLog:
         return self._log
 
     @property
-    def experiment(self) -> Experiment:
-        """Ax's experiment of the log."""
+    def projection(self) -> Projection:
+        """The log with Ax's experiment of it, which is up to date."""
         log = self.log
         try:
-            return self._projection.experiment()
+            self._projection.experiment()
         except ExperimentError:
             self._projection = Projection(log)
             raise
+        return self._projection
 
     def check_writable(self) -> LogStore:
         """Where changes are written."""
@@ -212,7 +213,7 @@ def good_part(
     parameters: list[dict[str, Any]] | None = None,
     constraints: Sequence[str] = (),
 ) -> tuple[Log, list[str]]:
-    """The good part of the log of an experiment, whatever its damage.
+    """The good part of the log of a damaged experiment.
 
     Returns a log of the events that are what was written and can have happened, and
     what was left out or replaced, a line each. Where a question is missing, later ones
@@ -290,25 +291,19 @@ def _good_definition(record: Row, damage: list[str]) -> Definition:
 
 
 def _log_of_good_settings(definition: Definition, damage: list[str]) -> Log:
-    """An empty log with the settings that can be, and those by default for others."""
+    """An empty log with the settings that were stored, or else those by default."""
     with suppress(Exception):
         return Log(definition)
-    good = asdict(Settings())
-    for key in good:
-        try:
-            tried = {**good, key: definition.settings[key]}
-            Log(replace(definition, settings=tried))
-            good = tried
-        # A damaged value can lead to any error.
-        except Exception as error:
-            damage.append(f"The setting {key} is that by default: {error}")
     try:
-        return Log(replace(definition, settings=good))
+        log = Log(replace(definition, settings=asdict(Settings())))
+    # A damaged value can lead to any error.
     except Exception as error:
         raise StorageError(
             f"{definition.name!r} has no search space that could be read: {error} Give "
             "that of the experiment, by parameters= and parameter_constraints=."
         ) from error
+    damage.append("The settings cannot be read; they are those by default.")
+    return log
 
 
 class Retelling:
@@ -354,13 +349,13 @@ class Retelling:
             raise StorageError(f"question {event.question} was asked before")
         try:
             what = dict(event.what)
-            shown = [self._option(each["parameters"]) for each in what.pop("options")]
-            order = what.pop("places", None)
-            # As they were chosen, of which the names are made.
-            places = range(len(shown)) if order is None else order
-            chosen = [shown[places.index(place)] for place in range(len(shown))]
-            what[REPEATS] = self._numbers.get(what.get(REPEATS, -1))
-            draft.ask(chosen, order=order, **what)
+            options = tuple(Option(**each) for each in what.pop("options"))
+            rater, repeats = what.pop("rater", None), what.pop("repeats", None)
+            # Names are made of the order in which they were chosen.
+            asked = LoggedQuestion(event.question, options, [event])
+            chosen = [self._option(each.parameters) for each in asked.as_chosen]
+            again = self._numbers.get(repeats)
+            draft.ask(Chosen(chosen, repeats=again, **what), rater)
         # Damaged data fail in all kinds of ways.
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StorageError(f"its options cannot be shown here ({error})") from error

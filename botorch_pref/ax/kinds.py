@@ -1,4 +1,4 @@
-"""The kinds of answers, as a table: what is said, what Ax keeps, what models take.
+"""Table of the kinds of answers: fields, Ax's metrics, and containers for models.
 
 An answer of a kind has one value for each option, in data of one metric of Ax's: 1 for
 the winner of a duel and 0 for the loser, for example. Tables of answers have the same

@@ -26,6 +26,7 @@ from ax.exceptions.core import AxError
 
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_rater, checked_told
 from botorch_pref.ax.settings import (
+    SHARE,
     ParameterConfig,
     Settings,
     checked_space,
@@ -47,9 +48,6 @@ _AFTER = {
     UNDONE: (TOLD, WITHDRAWN),
 }
 """The kinds of events that can follow one of each kind."""
-
-REPEATS = "repeats"
-"""The part of an event that names the question that is asked again."""
 
 PERSON = "person"
 """The chooser of options that a person gave."""
@@ -263,6 +261,27 @@ class Option:
     parameters: TParameterization
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Options that were chosen for a question, and how.
+
+    Attributes:
+        options: Their parameters, in the order in which they were chosen.
+        chosen_by: Ax's name of a generator, or `PERSON`.
+        places: The places of the options in the order in which they are shown; None
+            where that is the order in which they were chosen.
+        repeats: The number of the question that is asked again.
+        generated: What the generator goes on from: the ``node`` of the strategy, and
+            the ``position`` in the Sobol sequence.
+    """
+
+    options: Sequence[TParameterization]
+    chosen_by: str = PERSON
+    places: Sequence[int] | None = None
+    repeats: int | None = None
+    generated: Mapping[str, Any] | None = None
+
+
 @dataclass
 class LoggedQuestion:
     """Question with its options as they were shown, and with all of its events."""
@@ -270,6 +289,17 @@ class LoggedQuestion:
     index: int
     options: tuple[Option, ...]
     events: list[Event]
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """The part of its first event that says what was asked."""
+        return self.events[0].what
+
+    @property
+    def as_chosen(self) -> list[Option]:
+        """The options in the order in which they were chosen."""
+        places = self.asked.get("places", range(len(self.options)))
+        return [self.options[places.index(place)] for place in range(len(places))]
 
     @property
     def rater(self) -> str | None:
@@ -291,12 +321,21 @@ class LoggedQuestion:
         """Whether it, or its answer, was withdrawn and not told anew."""
         return self.events[-1].kind == WITHDRAWN
 
+    @property
+    def compared(self) -> bool:
+        """Whether it has an answer that says something of the options."""
+        told = self.standing
+        return told is not None and not told.what.get("cannot_compare")
+
 
 class Log:
     """Log of an experiment in memory, complete and checked.
 
-    ``blank`` is Ax's experiment without questions, whose search space has all options;
-    ``names`` has the name of each option that was shown, by the text of its parameters.
+    ``blank`` is Ax's experiment without questions, whose search ``space`` has all
+    options; ``names`` has the name of each option that was shown, by the text of its
+    parameters, and ``raters`` the number of each person who has answered, by name, in
+    the order of their first answers. ``position`` points of the Sobol sequence were
+    used.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -307,6 +346,7 @@ class Log:
             )
         self.definition = definition
         self.blank = definition.made()
+        self.space = self.blank.search_space
         # With the baseline as a design of the space has it.
         self.settings = Settings.of(self.blank)
         self.catalogue = Catalogue.of(self.blank)
@@ -314,6 +354,8 @@ class Log:
         self.events: list[Event] = []
         self.questions: list[LoggedQuestion] = []
         self.names: dict[str, str] = {}
+        self.raters: dict[str, int] = {}
+        self.position = 0
         self._start = definition.checksum()
         self._parameters: dict[str, TParameterization] = {}
 
@@ -326,6 +368,33 @@ class Log:
     def head(self) -> str:
         """Checksum of everything so far."""
         return self.events[-1].checksum if self.events else self._start
+
+    def number_of_rater(self, name: str | None) -> int | None:
+        """Number of a rater whose own utility counts; None for what all share.
+
+        Somebody new has the next number: the model knows what the others let expect.
+        """
+        if name is None or self.settings.raters != SHARE:
+            return None
+        return self.raters.get(name, len(self.raters))
+
+    def known_rater(self, name: str) -> int:
+        """Number of a rater who has answered, and is told from others."""
+        if self.settings.raters != SHARE:
+            raise ExperimentError(
+                f"The answers of {self.name!r} are pooled: nothing is known of "
+                f"{name!r} alone; create an experiment with raters={SHARE!r}."
+            )
+        if name not in self.raters:
+            raise ExperimentError(
+                f"There are no answers of {name!r}; there are some of "
+                f"{', '.join(map(repr, self.raters)) or 'nobody'}."
+            )
+        return self.raters[name]
+
+    def name_of(self, option: TParameterization) -> str | None:
+        """The name of an option that was shown."""
+        return self.names.get(json_text(option, any_order=True))
 
     def answers(self) -> Iterator[Event]:
         """Answers that stand, neither withdrawn nor undone, the latest first."""
@@ -343,7 +412,11 @@ class Log:
         for event in events:
             if event.kind != ASKED:
                 self.questions[event.question].events.append(event)
+                if event.kind == TOLD and event.rater is not None:
+                    self.raters.setdefault(event.rater, len(self.raters))
             else:
+                used = event.what.get("generated", {}).get("position", 0)
+                self.position = max(self.position, used)
                 options = tuple(Option(**option) for option in event.what["options"])
                 question = LoggedQuestion(event.question, options, [event])
                 self.questions.append(question)
@@ -401,7 +474,7 @@ class Log:
 
     def _check_options(self, event: Event) -> None:
         checked_rater(event.rater)
-        options, space = event.what["options"], self.blank.search_space
+        options, space = event.what["options"], self.space
         names = [option["name"] for option in options]
         if len(options) < 2 or len({*names}) < len(names):
             raise StorageError(f"it shows {names}")
@@ -412,7 +485,7 @@ class Log:
             known = self._parameters.get(name)
             if known is not None and known == parameters:
                 continue
-            if known is not None or json_text(parameters, any_order=True) in self.names:
+            if known is not None or self.name_of(parameters) is not None:
                 raise StorageError(f"{name!r} is the name of another option")
             numbers = [v for v in parameters.values() if isinstance(v, float)]
             finite = all(map(math.isfinite, numbers))
@@ -443,38 +516,32 @@ class Draft:
         self._head = log.head
         self._questions = len(log.questions)
 
-    def ask(
-        self,
-        options: Sequence[TParameterization],
-        *,
-        chosen_by: str = PERSON,
-        rater: str | None = None,
-        order: Sequence[int] | None = None,
-        **further: Any,
-    ) -> int:
-        """Asks about options, as they were chosen; returns the number of the question.
-
-        ``order`` has the places of the options in the order in which they are shown,
-        and ``further`` whatever else the log keeps of the question.
-        """
+    def ask(self, chosen: Chosen, rater: str | None = None) -> int:
+        """Asks about options; returns the number of the question."""
         index = self._questions
         self._questions += 1
-        in_order = self.log.blank.search_space.parameters
+        in_order = self.log.space.parameters
         named = [
             {
                 "name": self._name(index, place, option),
                 "parameters": {n: option[n] for n in in_order if n in option},
             }
-            for place, option in enumerate(options)
+            for place, option in enumerate(chosen.options)
         ]
-        shown = named if order is None else [named[place] for place in order]
-        known = {"places": order and [*order], "rater": rater, **further}
-        known = {key: value for key, value in known.items() if value is not None}
-        self.add(index, ASKED, options=shown, chosen_by=chosen_by, **known)
+        places = chosen.places
+        what = {
+            "options": named if places is None else [named[place] for place in places],
+            "chosen_by": chosen.chosen_by,
+            "places": None if places is None else [*places],
+            "rater": rater,
+            "repeats": chosen.repeats,
+            "generated": chosen.generated,
+        }
+        self.add(index, ASKED, **{k: v for k, v in what.items() if v is not None})
         return index
 
     def _name(self, index: int, place: int, option: TParameterization) -> str:
-        """The name of an option: what is shown again has the one that it had."""
+        """The name of an option; one that was shown before keeps its name."""
         key = json_text(option, any_order=True)
         name = self.log.names.get(key) or self._names.get(key)
         if name is None and self.log.catalogue is not None:

@@ -331,7 +331,7 @@ def definition_of(record: Row) -> Definition:
 
 
 def _is_writable(path: Path, found: os.stat_result) -> bool:
-    # An administrator is asked for the mode too: what is read-only was meant to stay.
+    # The mode counts for an administrator too, who could write any file.
     return bool(found.st_mode & 0o222) and os.access(path, os.W_OK)
 
 

@@ -6,17 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ax.core.base_trial import BaseTrial
-from ax.core.experiment import Experiment
 from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers import check_taken, checked_told
 from botorch_pref.ax.given import written
-from botorch_pref.ax.log import TOLD, Draft, Log, LoggedQuestion
-from botorch_pref.ax.projection import question_of
+from botorch_pref.ax.log import TOLD, Chosen, Draft, Log, LoggedQuestion
 from botorch_pref.ax.settings import SHARE
-from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
-from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import ExperimentError
 
@@ -38,14 +33,6 @@ class Design(dict[str, Any]):
     def __init__(self, parameters: Mapping[str, Any], id: str | None = None) -> None:
         super().__init__(parameters)
         self.id = id
-
-    @classmethod
-    def of(cls, experiment: Experiment, parameters: Mapping[str, Any]) -> Design:
-        """A design of Ax's experiment, with the id of its row if it has one."""
-        catalogue = Catalogue.of(experiment)
-        return cls(
-            parameters, None if catalogue is None else catalogue.id_of(parameters)
-        )
 
     def copy(self) -> Design:
         """Another design with the same values and the same id."""
@@ -73,25 +60,9 @@ class Question:
     names: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of_trial(cls, trial: BaseTrial) -> Question:
-        """The question that a trial of Ax's experiment asks.
-
-        Args:
-            trial: Of `PreferenceExperiment.experiment`.
-
-        Raises:
-            StorageError: No preference experiment made the trial.
-        """
-        has_ids = CATALOGUE in (trial.experiment._properties or {})
-        return cls._of(question_of(trial), has_ids)
-
-    @classmethod
     def of_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
         """A question of a log."""
-        return cls._of(logged, log.catalogue is not None)
-
-    @classmethod
-    def _of(cls, logged: LoggedQuestion, has_ids: bool) -> Question:
+        has_ids = log.catalogue is not None
         options = tuple(
             Design(option.parameters, option.name if has_ids else None)
             for option in logged.options
@@ -154,9 +125,10 @@ def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
 
     ``given`` is as in `new_answer`. Returns the number of the question.
     """
-    designs = [arm.parameters for arm in own_options(draft.log.blank, options).arms]
-    what = _checked(draft.log, len(designs), given)
-    index = draft.ask(designs, rater=what.get("rater"))
+    log = draft.log
+    designs = own_options(log.space, log.catalogue, options)
+    what = _checked(log, len(designs), given)
+    index = draft.ask(Chosen(designs), what.get("rater"))
     draft.add(index, TOLD, **what)
     return index
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ax.adapter.random import RandomAdapter
-from ax.adapter.registry import (
-    GENERATOR_KEY_TO_GENERATOR_SETUP,
-    GeneratorSetup,
-)
+from ax.adapter.registry import GENERATOR_KEY_TO_GENERATOR_SETUP, GeneratorSetup
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpaceDigest
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
@@ -17,19 +14,9 @@ from ax.generators.torch.botorch_modular.surrogate import (
     submodel_input_constructor,
 )
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
-from ax.storage.botorch_modular_registry import (
-    ACQUISITION_FUNCTION_REGISTRY,
-    MODEL_REGISTRY,
-    register_acquisition,
-    register_acquisition_function,
-    register_mll,
-    register_model,
-)
+from ax.storage import botorch_modular_registry as registry
 from ax.storage.json_store.encoders import parameter_constraint_to_dict
-from ax.storage.json_store.registry import (
-    CORE_DECODER_REGISTRY,
-    CORE_ENCODER_REGISTRY,
-)
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.storage.transform_registry import register_transform
 from botorch.fit import fit_fully_bayesian_model_nuts, fit_gpytorch_mll
 from botorch.models.model import Model
@@ -37,23 +24,10 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
+from botorch_pref.ax import naming
+from botorch_pref.ax.generation import numbers
 from botorch_pref.ax.generation.adapter import PreferenceAcquisition, PreferenceAdapter
-from botorch_pref.ax.generation.numbers import (
-    TO_EVEN_UNIT_CUBE,
-    TO_UNIT_CUBE,
-    CatalogueRows,
-    NearestIntegers,
-    ReadableNumbers,
-    UnitNumbers,
-    WholeNumbers,
-)
 from botorch_pref.ax.generation.strategy import PreferenceGenerators, SpreadGenerator
-from botorch_pref.ax.naming import (
-    acquisition_classes,
-    group_arguments,
-    model_arguments,
-    model_classes,
-)
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.data import FeedbackDataset
@@ -89,12 +63,12 @@ def _inputs(
     options = model_config.model_options
     if issubclass(botorch_model_class, GroupUtility):
         assert isinstance(dataset, FeedbackDataset)
-        return group_arguments(dataset, options)
-    return model_arguments(botorch_model_class, dataset, options)
+        return naming.group_arguments(dataset, options)
+    return naming.model_arguments(botorch_model_class, dataset, options)
 
 
 def _register_model(model_class: type[Model]) -> None:
-    register_model(model_class)
+    registry.register_model(model_class)
     fit_botorch_model.register(model_class)(_fit)
     submodel_input_constructor.register(model_class)(_inputs)
 
@@ -104,12 +78,12 @@ def register_classes() -> None:
 
     Those that a user has registered since are added; no class is put there twice.
     """
-    for model_class in model_classes().values():
-        if model_class not in MODEL_REGISTRY:
+    for model_class in naming.model_classes().values():
+        if model_class not in registry.MODEL_REGISTRY:
             _register_model(model_class)
-    for acquisition_class in acquisition_classes().values():
-        if acquisition_class not in ACQUISITION_FUNCTION_REGISTRY:
-            register_acquisition_function(acquisition_class)
+    for acquisition_class in naming.acquisition_classes().values():
+        if acquisition_class not in registry.ACQUISITION_FUNCTION_REGISTRY:
+            registry.register_acquisition_function(acquisition_class)
 
 
 def _constraint_to_dict(constraint: LinearConstraint) -> dict[str, Any]:
@@ -123,7 +97,7 @@ def _register() -> None:
         GeneratorSetup(
             adapter_class=PreferenceAdapter,
             generator_class=BoTorchGenerator,
-            transforms=TO_UNIT_CUBE,
+            transforms=numbers.TO_UNIT_CUBE,
             default_generator_kwargs={"acquisition_class": PreferenceAcquisition},
             # Rounding integers must see the constraints, which an expanded space drops.
             standard_adapter_kwargs={"expand_model_space": False},
@@ -133,18 +107,18 @@ def _register() -> None:
         GeneratorSetup(
             adapter_class=RandomAdapter,
             generator_class=SpreadGenerator,
-            transforms=TO_EVEN_UNIT_CUBE,
+            transforms=numbers.TO_EVEN_UNIT_CUBE,
         )
     )
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
     CORE_ENCODER_REGISTRY[LinearConstraint] = _constraint_to_dict
     for transform in (
-        *(CatalogueRows, NearestIntegers),
-        *(ReadableNumbers, UnitNumbers, WholeNumbers),
+        *(numbers.CatalogueRows, numbers.NearestIntegers),
+        *(numbers.ReadableNumbers, numbers.UnitNumbers, numbers.WholeNumbers),
     ):
         register_transform(transform)
-    register_acquisition(PreferenceAcquisition)
-    register_mll(PreferenceMarginalLogLikelihood)
+    registry.register_acquisition(PreferenceAcquisition)
+    registry.register_mll(PreferenceMarginalLogLikelihood)
     _register_model(GroupUtility)
     register_classes()
 

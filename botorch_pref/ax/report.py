@@ -32,27 +32,11 @@ from botorch_pref.ax.generation.asking import derived_seed
 from botorch_pref.ax.generation.strategy import fitted_sobol_spec, model_spec
 from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
-from botorch_pref.ax.log import REPEATS
-from botorch_pref.ax.projection import (
-    events,
-    question_of,
-    rater_numbers,
-    standing_answers,
-)
-from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.log import Log
+from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.errors import ExperimentError
-from botorch_pref.evaluation.progress import (
-    CONFIDENCE,
-    GAIN_TOLERANCE,
-    TOLERANCE,
-    AnswerAgreement,
-    answer_agreement,
-    best_probability,
-    connected_components,
-    stopping_advice,
-)
+from botorch_pref.evaluation import progress
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import AgreementKernel, GroupUtility
@@ -69,8 +53,7 @@ def _construct_inputs(model: Model) -> dict[str, Any]:
 
 
 def fitted_adapter(
-    experiment: Experiment,
-    settings: Settings,
+    projection: Projection,
     acquisition_class: type[AcquisitionFunction] = UtilityMean,
     rater: int | None = None,
 ) -> PreferenceAdapter:
@@ -79,9 +62,10 @@ def fitted_adapter(
     Its ``gen`` maximises the acquisition function, for the rater of this number or for
     the mean of all.
     """
-    spec = model_spec(settings, acquisition_class, rater)
-    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
-        spec.fit(experiment)
+    log = projection.log
+    spec = model_spec(log.settings, acquisition_class, rater)
+    with with_rng_seed(derived_seed(log.settings, len(log.questions))):
+        spec.fit(projection.experiment())
     adapter = spec.fitted_adapter
     assert isinstance(adapter, PreferenceAdapter)
     return adapter
@@ -93,22 +77,19 @@ def best_shown(adapter: PreferenceAdapter) -> TParameterization:
     return dict(adapter.arms[int(means.squeeze(-1).argmax())].parameters)
 
 
-def best_anywhere(
-    experiment: Experiment, settings: Settings, adapter: PreferenceAdapter
-) -> TParameterization:
+def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     """The point of the search space with the largest posterior mean.
 
     Rounding can make it worse, or leave the constraints: then it is the best shown.
     """
-    options: Any = {Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options}
+    options: Any = {Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options}
     candidates = [best_shown(adapter)]
     # Ax rounds categories by NumPy's global generator, also where it only predicts.
-    with with_rng_seed(derived_seed(settings, len(experiment.trials))):
+    with with_rng_seed(derived_seed(log.settings, len(log.questions))):
         with suppress(CandidateGenerationError):
             run = adapter.gen(1, model_gen_options=options)
             candidates += [dict(arm.parameters) for arm in run.arms]
-        space = experiment.search_space
-        feasible = [c for c in candidates if space.check_membership(c)]
+        feasible = [c for c in candidates if log.space.check_membership(c)]
         features = [ObservationFeatures(parameters=c) for c in feasible]
         means, _ = adapter.predict(features)
     best = max(range(len(feasible)), key=means[OBJECTIVE].__getitem__)
@@ -124,10 +105,10 @@ NUM_CANDIDATES = 256
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
     "gain as a share of the range": "from the worst to the best option judged",
-    "probability of a small gain": f"of a share below {GAIN_TOLERANCE:g}",
-    "stop": f"a small gain or a low chance, with probability {CONFIDENCE}",
+    "probability of a small gain": f"of a share below {progress.GAIN_TOLERANCE:g}",
+    "stop": f"a small gain or a low chance, with probability {progress.CONFIDENCE}",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
-    "its probability to be low": f"of a chance of regret below {TOLERANCE}",
+    "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
     "searched for the best": "of some designs alone, gain and chance are lower bounds",
     "agreement of raters": "correlation of the utilities of two of them",
     "answered alike": "0.5 is guessing, 1 is consistent",
@@ -172,31 +153,32 @@ class Report:
     _repr_markdown_ = to_markdown
 
 
-def preference_report(experiment: Experiment, settings: Settings) -> Report:
+def preference_report(projection: Projection) -> Report:
     """Report on the answers so far."""
-    adapter = fitted_adapter(experiment, settings)
-    arms = _judged_first(experiment, adapter)
-    part = connected_components(len(arms), adapter.feedback)
+    log, adapter = projection.log, fitted_adapter(projection)
+    arms = _judged_first(projection.experiment(), adapter)
+    part = progress.connected_components(len(arms), adapter.feedback)
     sizes = torch.bincount(part)
     alone = [arm.name for arm, p in zip(arms, part, strict=True) if sizes[p] == 1]
     agreement = _agreement(adapter)
-    shown, anywhere = best_shown(adapter), best_anywhere(experiment, settings, adapter)
+    shown, anywhere = best_shown(adapter), best_anywhere(log, adapter)
     values = {
-        **_counts(experiment),
-        "recommended of those shown": _text(experiment, shown),
-        "recommended of all": _text(experiment, anywhere),
-        **_baseline_rows(experiment, settings, adapter, shown),
-        **_progress(experiment, settings, adapter, anywhere),
-        **_rater_rows(experiment, adapter),
+        **_counts(log),
+        "recommended of those shown": _text(log, shown),
+        "recommended of all": _text(log, anywhere),
+        **_baseline_rows(log, adapter, shown),
+        **_progress(projection, adapter, anywhere),
+        **_rater_rows(log, adapter),
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
         "parts of the comparison graph": len(sizes),
         "options that stand alone": ", ".join(alone) or "none",
     }
-    options = _options(experiment, settings, adapter, arms)
+    options = _options(log, adapter, arms)
     options["part"] = part.numpy()
-    if settings.baseline is not None:
-        options = options.join(_differences(adapter, arms, settings.baseline))
+    baseline = log.settings.baseline
+    if baseline is not None:
+        options = options.join(_differences(adapter, arms, baseline))
     summary = DataFrame({"value": values}, dtype=object)
     meaning = [MEANINGS.get(row, "") for row in summary.index]
     return Report(
@@ -214,33 +196,28 @@ def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Ar
     return list(arms.values())
 
 
-def _counts(experiment: Experiment) -> dict[str, int]:
-    trials = experiment.trials.values()
-    answers = [answer for _, answer in standing_answers(experiment)]
-    kinds = Counter(kind for answer in answers for kind in answer)
-    questions = [question_of(trial) for trial in trials]
+def _counts(log: Log) -> dict[str, int]:
+    questions, answers = log.questions, [*log.answers()]
+    kinds = Counter(kind for answer in answers for kind in answer.said)
     return {
         "questions": len(questions),
         "pending": sum(question.pending for question in questions),
         "withdrawn": sum(question.withdrawn for question in questions),
-        "asked again on purpose": sum(REPEATS in q.events[0].what for q in questions),
+        "asked again on purpose": sum("repeats" in each.asked for each in questions),
         "answers": len(answers),
         **{f"that say {kind}": number for kind, number in sorted(kinds.items())},
     }
 
 
 def _progress(
-    experiment: Experiment,
-    settings: Settings,
-    adapter: PreferenceAdapter,
-    anywhere: TParameterization,
+    projection: Projection, adapter: PreferenceAdapter, anywhere: TParameterization
 ) -> dict[str, Any]:
     """Rows of the summary that say how much is left, and whether to stop."""
     model, space = adapter.botorch_model, adapter.option_space()
-    candidates = candidate_points(experiment, settings, adapter, anywhere)
+    candidates = candidate_points(projection, adapter, anywhere)
     designs = space.designs()
     everywhere = space.is_box and not is_ensemble(model)
-    advice = stopping_advice(
+    advice = progress.stopping_advice(
         model,
         candidates,
         recommended=adapter.points_of([best_shown(adapter)]),
@@ -265,10 +242,7 @@ def _progress(
 
 
 def candidate_points(
-    experiment: Experiment,
-    settings: Settings,
-    adapter: PreferenceAdapter,
-    anywhere: TParameterization,
+    projection: Projection, adapter: PreferenceAdapter, anywhere: TParameterization
 ) -> Tensor:
     """Points among which the best one is sought, as the model takes them, ``n x d``.
 
@@ -276,29 +250,28 @@ def candidate_points(
     those of a Sobol sequence, and as many around the best one shown. Then the best
     design of the whole space, as far as the answers tell, and all that were judged.
     """
-    seed, space = derived_seed(settings, len(experiment.trials)), adapter.option_space()
-    found = space.designs()
+    log, space = projection.log, adapter.option_space()
+    seed, found = derived_seed(log.settings, len(log.questions)), space.designs()
     if found is not None:
         generator = torch.Generator().manual_seed(seed)
         found = found[torch.randperm(len(found), generator=generator)[:NUM_CANDIDATES]]
     else:
         # Ax rounds categories by NumPy's global generator.
         with with_rng_seed(seed):
-            run = fitted_sobol_spec(experiment, settings, 0).gen(n=NUM_CANDIDATES)
-        designs = [arm.parameters for arm in run.arms]
-        spread = filter(experiment.search_space.check_membership, designs)
+            spec = fitted_sobol_spec(projection.experiment(), log.settings, 0)
+            designs = [arm.parameters for arm in spec.gen(n=NUM_CANDIDATES).arms]
+        spread = filter(log.space.check_membership, designs)
         points = adapter.points_of([best_shown(adapter), *spread])
         near = space.near(points[:1], NUM_CANDIDATES, seed)
         found = torch.cat([points[1:], near])
     return torch.cat([found, adapter.points_of([anywhere]), adapter.datapoints])
 
 
-def _rater_rows(experiment: Experiment, adapter: PreferenceAdapter) -> dict[str, Any]:
+def _rater_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
     """Rows of the summary about those who answered, if answers have raters."""
-    names = rater_numbers(events(experiment))
-    if not names:
+    if not log.raters:
         return {}
-    rows: dict[str, Any] = {"raters": len(names)}
+    rows: dict[str, Any] = {"raters": len(log.raters)}
     model = adapter.botorch_model
     if isinstance(model, GroupUtility):
         for kernel in model.rater_model.covar_module.modules():
@@ -308,18 +281,15 @@ def _rater_rows(experiment: Experiment, adapter: PreferenceAdapter) -> dict[str,
 
 
 def _baseline_rows(
-    experiment: Experiment,
-    settings: Settings,
-    adapter: PreferenceAdapter,
-    best: TParameterization,
+    log: Log, adapter: PreferenceAdapter, best: TParameterization
 ) -> dict[str, Any]:
     """Rows of the summary that compare what is recommended with the baseline."""
-    if settings.baseline is None:
+    baseline = log.settings.baseline
+    if baseline is None:
         return {}
-    table = _differences(adapter, [Arm(parameters=best)], settings.baseline)
-    (row,) = table.itertuples()
+    (row,) = _differences(adapter, [Arm(parameters=best)], baseline).itertuples()
     return {
-        "baseline": _text(experiment, settings.baseline),
+        "baseline": _text(log, baseline),
         "its difference to the baseline": float(row.difference),
         f"from, with probability {LEVEL}": float(row.least),
         "to": float(row.most),
@@ -354,12 +324,7 @@ def _differences(
     return table
 
 
-def _options(
-    experiment: Experiment,
-    settings: Settings,
-    adapter: PreferenceAdapter,
-    arms: list[Arm],
-) -> DataFrame:
+def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame:
     posterior: Any = adapter.botorch_model.posterior(
         adapter.points_of(arm.parameters for arm in arms)
     )
@@ -369,19 +334,19 @@ def _options(
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
     apart = in_smallest_differences(
-        experiment.search_space,
-        settings.smallest_difference,
+        log.space,
+        log.settings.smallest_difference,
         [arm.parameters for arm in adapter.arms],
     )
     stands_for = _representatives(apart, mean[:judged])
     best = torch.full_like(mean, math.nan)
     best[stands_for] = 0.0
     # Over a batch of models, if it is one.
-    probability = best_probability(adapter.botorch_model, adapter.datapoints)
+    probability = progress.best_probability(adapter.botorch_model, adapter.datapoints)
     best.index_add_(0, stands_for, probability.reshape(-1, judged).mean(0))
     copies = ["" if i == j else names[j] for i, j in enumerate(stands_for.tolist())]
     table = table.assign(**utility, best=best.numpy())
-    table = table.join(_wins_and_losses(experiment, names))
+    table = table.join(_wins_and_losses(log, names))
     if any(copies):
         table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]
     return table
@@ -401,15 +366,16 @@ def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
     return found
 
 
-def _wins_and_losses(experiment: Experiment, options: list[str]) -> DataFrame:
+def _wins_and_losses(log: Log, options: list[str]) -> DataFrame:
     counts = DataFrame(0, index=options, columns=["wins", "losses", "ties", "failed"])
-    for names, answer in standing_answers(experiment):
-        decided, tied = preferred(answer, len(names))
+    for told in log.answers():
+        names = [option.name for option in log.questions[told.question].options]
+        decided, tied = preferred(told.said, len(names))
         said = {
             "wins": [better for better, _ in decided],
             "losses": [worse for _, worse in decided],
             "ties": [option for pair in tied for option in pair],
-            "failed": answer.get("invalid", ()),
+            "failed": told.said.get("invalid", ()),
         }
         for column, options_said in said.items():
             for option in options_said:
@@ -417,18 +383,17 @@ def _wins_and_losses(experiment: Experiment, options: list[str]) -> DataFrame:
     return counts
 
 
-def _agreement(adapter: PreferenceAdapter) -> AnswerAgreement:
+def _agreement(adapter: PreferenceAdapter) -> progress.AnswerAgreement:
     for block in adapter.dataset.feedback:
         if isinstance(block, Comparisons):
             # A rater is asked about agreement with herself.
-            return answer_agreement(adapter.dataset.points, block)
-    return AnswerAgreement(0, math.nan)
+            return progress.answer_agreement(adapter.dataset.points, block)
+    return progress.AnswerAgreement(0, math.nan)
 
 
-def _text(experiment: Experiment, option: TParameterization) -> str:
+def _text(log: Log, option: TParameterization) -> str:
     """An option as people know it: the id of a row, or its values."""
-    catalogue = Catalogue.of(experiment)
-    if catalogue is not None and (name := catalogue.id_of(option)) is not None:
+    if log.catalogue is not None and (name := log.catalogue.id_of(option)) is not None:
         return name
     # Three digits would be another design than the one that was valued.
     values = ((k, f"{v:g}" if isinstance(v, float) else v) for k, v in option.items())

@@ -225,7 +225,7 @@ def new_experiment(
     if catalogue is not None:
         experiment._properties[CATALOGUE] = catalogue.to_property()
     if settings.baseline is not None:
-        design = own_design(experiment, settings.baseline)
+        design = own_design(space, catalogue, settings.baseline)
         settings = replace(settings, baseline=design)
     experiment._properties[PROPERTY] = asdict(settings)
     return experiment

@@ -1,8 +1,8 @@
-"""Commands that optimise a test function by duels, or replay a run."""
+"""Command that optimises a test function by duels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -10,38 +10,23 @@ from torch import Generator, Tensor
 from tqdm import tqdm
 
 from botorch_pref.commands.registry import ACQUISITIONS, distinct, make_fit
-from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.progress import (
-    GAIN_TOLERANCE,
-    NUM_CANDIDATES,
-    TOLERANCE,
-    stopping_advice,
-    stopping_candidates,
-)
+from botorch_pref.evaluation import progress
 from botorch_pref.plotting.figures import draw_run
 from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
-    Duel,
     Fit,
-    RecordedDuels,
-    fit_answers,
-    run_duels,
-)
-from botorch_pref.simulation.judges import ProbitJudge
-from botorch_pref.simulation.problems import Problem, make_problem
-from botorch_pref.simulation.run_log import (
     LoggedDuel,
     RunSettings,
     duel_line,
-    largest_difference,
-    read_log,
+    fit_answers,
+    run_duels,
     settings_line,
 )
+from botorch_pref.simulation.judges import ProbitJudge
+from botorch_pref.simulation.problems import Problem, make_problem
 
 LOG_NAME = "run.jsonl"
 FIGURE_NAME = "run.png"
-REPLAY_TOLERANCE = 1e-6
-"""Two machines round differently; a different model differs by far more."""
 
 
 def optimise(settings: RunSettings, out: Path) -> None:
@@ -58,46 +43,6 @@ def optimise(settings: RunSettings, out: Path) -> None:
     )
     judge = ProbitJudge(problem.utility, settings.noise, for_judge)
     duels = run_duels(propose, judge, _fit(settings), settings.duels)
-    _follow(problem, settings, duels, out)
-
-
-def _fit(settings: RunSettings) -> Fit:
-    return make_fit(settings.model, errs=settings.noise > 0)
-
-
-def replay(log: Path, out: Path) -> None:
-    """Repeats a recorded run without its judge and checks that its figures come out.
-
-    The recorded duels and answers are given to a fresh model after each other; its
-    probabilities, incumbents and regrets must be those on record.
-    """
-    settings, recorded = read_log(log)
-    problem = make_problem(settings.problem)
-    answers = iter(recorded)
-    repeated = _follow(
-        problem,
-        settings,
-        run_duels(
-            RecordedDuels([logged.duel.proposal for logged in recorded]),
-            lambda first, second: next(answers).duel.challenger_won,
-            _fit(settings),
-            len(recorded),
-        ),
-        out,
-    )
-    difference = largest_difference(recorded, repeated)
-    if difference > REPLAY_TOLERANCE:
-        raise BotorchPrefError(
-            f"the replay of {log} differs from its record by {difference:.2g}: it was "
-            "written by other versions, or edited"
-        )
-    print(f"replay of {log}: same figures (largest difference {difference:.1g})")
-
-
-def _follow(
-    problem: Problem, settings: RunSettings, duels: Iterator[Duel], out: Path
-) -> list[LoggedDuel]:
-    """Prints, logs and draws duels as they come."""
     out.mkdir(parents=True, exist_ok=True)
     done: list[LoggedDuel] = []
     with (out / LOG_NAME).open("w", encoding="utf-8") as file:
@@ -111,7 +56,10 @@ def _follow(
     draw_run(settings, done, out / FIGURE_NAME)
     _print_result(problem, done, out)
     print(_advice(problem, settings, done))
-    return done
+
+
+def _fit(settings: RunSettings) -> Fit:
+    return make_fit(settings.model, errs=settings.noise > 0)
 
 
 def _describe(logged: LoggedDuel) -> str:
@@ -152,15 +100,15 @@ def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel])
     assert model is not None, "every duel of a run has an answer"
     cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
     best = duels[-1].incumbent.unsqueeze(0)
-    candidates = stopping_candidates(best, cube, NUM_CANDIDATES)
-    advice = stopping_advice(
+    candidates = progress.stopping_candidates(best, cube, progress.NUM_CANDIDATES)
+    advice = progress.stopping_advice(
         model, candidates, recommended=best, shown=_shown(done), bounds=cube
     )
     return (
         f"still to gain, by the model: {100 * advice.gain_share:.2g} % of the range of "
-        f"utilities shown; below {100 * GAIN_TOLERANCE:g} % with probability "
+        f"utilities shown; below {100 * progress.GAIN_TOLERANCE:g} % with probability "
         f"{advice.gain_confidence:.2f}\n"
         f"chance of regret {advice.chance_of_regret:.2f} (that the best point there is "
-        f"would be preferred), below {TOLERANCE} with probability "
+        f"would be preferred), below {progress.TOLERANCE} with probability "
         f"{advice.confidence:.2f}: {'stop' if advice.stop else 'ask more'}"
     )

@@ -80,7 +80,7 @@ def _show(given: argparse.Namespace) -> Callable[[dict[str, Any]], Any] | Number
     if given.unit:
         wrong = "--unit has no meaning together with --show, which replaces the table."
         raise BotorchPrefError(wrong)
-    # Figures are drawn into files, beside whatever screen there is.
+    # Figures are drawn into files, and need no screen.
     os.environ.setdefault("MPLBACKEND", "Agg")
     module, _, function = given.show.partition(":")
     sys.path.insert(0, str(Path.cwd()))

@@ -16,7 +16,7 @@ def serve(argv: Sequence[str]) -> None:
     given = _make_parser().parse_args(argv)
     with suppress(KeyboardInterrupt), _listening(given.host, given.port) as listening:
         print("Loading the models, which takes some seconds ...", flush=True)
-        # What Ax notes in passing, from its import on, is not for who serves a page.
+        # Ax logs messages from its import on, which do not concern the server.
         logging.disable(logging.INFO)
         try:
             from botorch_pref.commands.page_server import serve_page

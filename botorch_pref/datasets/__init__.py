@@ -1,11 +1,9 @@
 """Data sets of answers with features of the items, from files and packages."""
 
 from botorch_pref.datasets.data import ComparisonData, FeedbackData, assign_folds
-from botorch_pref.datasets.files import load_bigrams, load_cars, load_sushi
-from botorch_pref.datasets.r_loaders import (
+from botorch_pref.datasets.loaders import (
     load_car,
-    load_car_task,
-    load_reading_skills,
+    load_sushi,
     load_train,
     load_travel_mode,
     load_wine,
@@ -17,12 +15,8 @@ __all__ = [
     "FeedbackData",
     "ItemTable",
     "assign_folds",
-    "load_bigrams",
     "load_car",
-    "load_car_task",
-    "load_cars",
     "load_csv",
-    "load_reading_skills",
     "load_sushi",
     "load_train",
     "load_travel_mode",

@@ -309,15 +309,6 @@ class CsvTable:
             values.append(value)
         return values
 
-    def numbers(self, column: str) -> list[float]:
-        """A column as numbers."""
-        values = [number_of(cell) for cell in self.texts(column)]
-        if None in values:
-            row = values.index(None)
-            what = f"{self.texts(column)[row]!r} is not a number: correct the file"
-            raise self.error(row, column, what)
-        return [value for value in values if value is not None]
-
 
 def number_of(cell: str) -> float | None:
     """The number that a text says; None if it says none."""

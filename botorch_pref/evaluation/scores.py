@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
+from botorch.fit import fit_gpytorch_mll
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.utils.transforms import is_ensemble
-from torch import Tensor
+from torch import Generator, Tensor
 
 from botorch_pref.errors import (
     BotorchPrefError,
@@ -29,7 +29,8 @@ from botorch_pref.feedback import (
 from botorch_pref.likelihoods import PreferenceLikelihood
 from botorch_pref.likelihoods.factors import ScalarFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
-from botorch_pref.models import PreferenceGP
+from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 if TYPE_CHECKING:
@@ -69,25 +70,6 @@ def predictive_log_probability(
         UnsupportedFeedbackError: The model has no likelihood of such answers, or one
             that says nothing of them.
     """
-    each = member_log_probability(feedback, model, datapoints)
-    if not is_ensemble(model):
-        return each
-    return each.logsumexp(-1) - math.log(each.shape[-1])
-
-
-def member_log_probability(
-    feedback: Feedback, model: PreferenceGP, datapoints: Tensor
-) -> Tensor:
-    """Log probability of each answer under each member of an ensemble.
-
-    Args:
-        feedback: See `predictive_log_probability`, also for errors.
-        model: See `predictive_log_probability`.
-        datapoints: See `predictive_log_probability`.
-
-    Returns:
-        `m x S` for an ensemble of `S` models, `m` for one model.
-    """
     if not isinstance(feedback, Feedback):
         raise UnsupportedFeedbackError(
             f"The probability of held-out {type(feedback).__name__} is not known; give "
@@ -97,13 +79,17 @@ def member_log_probability(
     likelihood = _likelihood_of(model, type(feedback))
     if isinstance(feedback, Choices):
         choice = likelihood.log_choice_probability
-        return _of_sets(
+        each = _of_sets(
             feedback.stages(), lambda f: choice(f)[..., 0], model, datapoints
         )
-    if isinstance(feedback, Rankings):
+    elif isinstance(feedback, Rankings):
         order = likelihood.log_order_probability
-        return _of_sets(feedback.orders, order, model, datapoints)
-    return _of_rows(feedback, likelihood, model, datapoints)
+        each = _of_sets(feedback.orders, order, model, datapoints)
+    else:
+        each = _of_rows(feedback, likelihood, model, datapoints)
+    if not is_ensemble(model):
+        return each
+    return each.logsumexp(-1) - math.log(each.shape[-1])
 
 
 def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
@@ -298,6 +284,82 @@ def _row(scores: Tensor, counts: Tensor) -> dict[str, float]:
     }
 
 
+Fit = Callable[[PreferenceGP], object]
+"""Learns the hyper-parameters of a model, in place."""
+
+
+def fit_by_evidence(model: PreferenceGP) -> None:
+    """Maximises the model's own evidence."""
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+
+
+def cross_validate_model(
+    model: PreferenceGP,
+    num_folds: int = 5,
+    *,
+    fit: Fit | None = fit_by_evidence,
+    seed: int = 0,
+) -> DataFrame:
+    r"""Scores of a model's answers, each predicted from a part of the others.
+
+    Answers of all kinds are dealt out to folds at random. For each fold a copy of the
+    model learns from the other folds. The log-loss of a kind is
+
+    .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}) .
+
+    Repeated answers, and those of one rater, fall into different folds and are easy to
+    foresee. An answer with a count stays whole, and counts as often in the scores.
+
+    Args:
+        model: With answers, without batches. It stays as it is.
+        num_folds: From 2 to the number of answers, where each is left out by itself.
+        fit: Learns the hyper-parameters of each copy anew, from where the model's are;
+            None keeps them.
+        seed: Of the deal; the global random state stays as it is.
+
+    Returns:
+        See `answer_scores`.
+
+    Raises:
+        BotorchPrefError: There are not so many answers, or the model is a batch or an
+            ensemble.
+    """
+    points = model.datapoints
+    if points is None or len(model.batch_shape) > 0 or is_ensemble(model):
+        raise BotorchPrefError(
+            "The model has no answers of its own to be left out, or is a batch or an "
+            "ensemble; give one model, with answers."
+        )
+    counts = [len(block.answer_counts) for block in model.feedback]
+    check_count("num_folds", num_folds, at_least=2)
+    if num_folds > sum(counts):
+        raise BotorchPrefError(
+            f"num_folds is {num_folds}, and there are {sum(counts)} answers."
+        )
+    deal = torch.randperm(sum(counts), generator=Generator().manual_seed(seed))
+    folds = (deal % num_folds).split(counts)
+
+    def parts() -> Iterator[HeldOutAnswers]:
+        for number in range(num_folds):
+            copy = model.with_feedback(_some(model, [f != number for f in folds]))
+            if fit is not None:
+                fit(copy.train())
+            test = _some(model, [fold == number for fold in folds])
+            yield HeldOutAnswers(copy.eval(), test, points)
+
+    return answer_scores(parts())
+
+
+def _some(model: PreferenceGP, masks: list[Tensor]) -> list[Feedback]:
+    """The answers of each block of a model that its mask keeps."""
+    found = []
+    for block, mask in zip(model.feedback, masks, strict=True):
+        if mask.any():
+            sizes = [len(getattr(block, names[0])) for names in block.tables.values()]
+            found.append(block.take(*mask.split(sizes)))
+    return found
+
+
 def ordered_pairs(stages: Tensor) -> Tensor:
     """Pairs of items that rankings, stage by stage, put in order.
 
@@ -311,105 +373,3 @@ def ordered_pairs(stages: Tensor) -> Tensor:
     losers = stages[:, 1:]
     pairs = torch.stack([stages[:, :1].expand_as(losers), losers], dim=-1)
     return pairs[losers >= 0]
-
-
-def comparison_auc(win_probability: Tensor) -> float:
-    """The area under the ROC curve of comparisons as binary variables.
-
-    Each comparison counts as won by its winner and as not won by its loser (Guo et al.
-    2020, section 5.2).
-
-    Args:
-        win_probability: ``m``, predicted probabilities that the winners win.
-
-    Returns:
-        From 0 to 1; a half for a coin.
-    """
-    losses = (1 - win_probability).sort().values
-    below, not_above = (
-        torch.searchsorted(losses, win_probability.contiguous(), right=right)
-        for right in (False, True)
-    )
-    return float((below + not_above).double().mean() / (2 * len(losses)))
-
-
-def item_values(pairs: Tensor, win_probability: Tensor, num_items: int) -> Tensor:
-    r"""The share of its comparisons that each item wins.
-
-    The truth, :math:`w_i` of eq. 27 of Guo et al. (2020), for win probabilities of one;
-    the estimate, :math:`\hat w_i` of eq. 28, for predicted ones.
-
-    Args:
-        pairs: ``m x 2``, winner first.
-        win_probability: ``m``, of the winner.
-        num_items: How many items there are.
-
-    Returns:
-        ``num_items``; NaN for items that no comparison contains.
-    """
-    both = torch.cat([win_probability, 1 - win_probability])
-    items = pairs.mT.flatten()
-    wins = both.new_zeros(num_items).index_add(0, items, both)
-    seen = both.new_zeros(num_items).index_add(0, items, torch.ones_like(both))
-    return wins / seen
-
-
-def top_k_value(truth: Tensor, estimate: Tensor, k: int) -> float:
-    r"""True value of the k items estimated best, relative to the best k.
-
-    :math:`T_K = W(\hat S^+) / \max_{|S| = K} W(S)` (Guo et al. 2020,
-    section 5.2).
-
-    Args:
-        truth: ``num_items``, NaN for items that were not seen.
-        estimate: ``num_items``.
-        k: How many; fewer where fewer items were seen.
-    """
-    seen = ~truth.isnan()
-    truth, estimate = truth[seen], estimate[seen]
-    k = min(k, truth.numel())
-    return float(truth[estimate.topk(k).indices].sum() / truth.topk(k).values.sum())
-
-
-@dataclass(frozen=True)
-class PositiveRatio:
-    """Share of positive differences, by predicted mean and deviation.
-
-    Attributes:
-        mean_edges: Edges of the bins of the predicted mean difference.
-        deviation_edges: Edges of the bins of its deviation.
-        ratio: Share of differences that were positive, ``means x deviations``; NaN
-            where a bin is empty.
-        count: How many comparisons there are in each bin.
-    """
-
-    mean_edges: Tensor
-    deviation_edges: Tensor
-    ratio: Tensor
-    count: Tensor
-
-
-def positive_ratio(
-    mean: Tensor, deviation: Tensor, mean_edges: Tensor, deviation_edges: Tensor
-) -> PositiveRatio:
-    """Positive ratio of held-out comparisons in bins (figure 4).
-
-    Each comparison counts from both sides: with the winner's difference as a positive
-    and the loser's as a negative.
-
-    Args:
-        mean: ``m``, of the utility of the winner minus that of the loser.
-        deviation: ``m``, its posterior standard deviation.
-        mean_edges: Increasing; differences outside are not counted.
-        deviation_edges: Increasing; deviations outside are not counted.
-    """
-    means = torch.cat([mean, -mean])
-    deviations = torch.cat([deviation, deviation])
-    positive = torch.cat([torch.ones_like(mean), torch.zeros_like(mean)])
-    both = torch.stack([means, deviations], dim=-1)
-    edges = [mean_edges.to(both), deviation_edges.to(both)]
-    wins, count = (
-        torch.histogramdd(both, edges, weight=weight).hist
-        for weight in (positive, None)
-    )
-    return PositiveRatio(mean_edges, deviation_edges, wins / count, count.long())

@@ -42,10 +42,7 @@ from botorch_pref.inference.gaussian import (
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.inference.variational_bounds import Bound, bound_of
 from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.logit import (
-    LogitFactors,
-    PlackettLuceFactors,
-)
+from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
 
 _MAX_ITERATIONS = 200

@@ -17,11 +17,7 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.models.base import DerivedModel, duel_pairs
 from botorch_pref.models.preference_gp import PreferenceGP, default_covar_module
-from botorch_pref.posteriors.gaussian import (
-    Moments,
-    check_points,
-    contrast,
-)
+from botorch_pref.posteriors.gaussian import Moments, check_points, contrast
 
 # A normal of this deviation on the log odds is nearly flat in the agreement itself: its
 # density stays within 9 % of 1 on (0.1, 0.9) and falls to 0 at both ends, where

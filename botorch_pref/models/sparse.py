@@ -14,10 +14,7 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import UtilityPrior
-from botorch_pref.inference.sparse import (
-    InducingPrior,
-    SparseExpectationPropagation,
-)
+from botorch_pref.inference.sparse import InducingPrior, SparseExpectationPropagation
 from botorch_pref.linalg.covariance import dense_covariance
 from botorch_pref.models.answers import LikelihoodArgument, register_model
 from botorch_pref.models.data import TrainingSet

@@ -17,12 +17,11 @@ from botorch_pref.plotting.answers import (
     plot_probabilities,
     plot_progress,
 )
-from botorch_pref.plotting.figures import draw_drivers, draw_evidence_profile, draw_run
+from botorch_pref.plotting.figures import draw_drivers, draw_run
 from botorch_pref.plotting.utility import plot_effects, plot_utility
 
 __all__ = [
     "draw_drivers",
-    "draw_evidence_profile",
     "draw_run",
     "plot_agreement",
     "plot_calibration",

@@ -20,19 +20,9 @@ from botorch_pref.evaluation.leaderboard import win_probabilities
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.models.answers import check_unbatched
 from botorch_pref.models.raters import at_raters
-from botorch_pref.plotting.drawing import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    answered_pairs,
-    checked_names,
-    draw_band,
-    draw_matrix,
-    feedback_of,
-    own_axes,
-)
+from botorch_pref.plotting import drawing
 from botorch_pref.posteriors.difference import central_interval
-from botorch_pref.simulation.run_log import LoggedDuel
+from botorch_pref.simulation.duel_loop import LoggedDuel
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -60,11 +50,13 @@ def plot_leaderboard(
         The axes.
     """
     shown = table.head(MOST_ITEMS)
-    axes = own_axes(ax, 7, 1.2 + 0.22 * len(shown))
+    axes = drawing.own_axes(ax, 7, 1.2 + 0.22 * len(shown))
     mean = shown["utility"].to_numpy()
     sides = [mean - shown["lower"].to_numpy(), shown["upper"].to_numpy() - mean]
     places = range(len(shown))
-    axes.errorbar(mean, places, xerr=sides, fmt="o", color=BLUE, ecolor="0.5", ms=4)
+    axes.errorbar(
+        mean, places, xerr=sides, fmt="o", color=drawing.BLUE, ecolor="0.5", ms=4
+    )
     ranks = zip(shown.index, shown["rank_lower"], shown["rank_upper"], strict=True)
     labels = [
         f"{name}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
@@ -109,16 +101,16 @@ def plot_probabilities(
     """
     check_unbatched(model)
     items = observed_points(model) if X is None else X
-    labels = checked_names(names, len(items), "items")
+    labels = drawing.checked_names(names, len(items), "items")
     with torch.no_grad():
         posterior: Any = model.posterior(items)
         mean, _, _ = central_interval(posterior, LEVEL)
         matrix = win_probabilities(model, posterior, len(items))
     order = mean.argsort(descending=True, stable=True)
     side = max(3.2, 0.42 * len(items))
-    axes = own_axes(ax, side, side)
+    axes = drawing.own_axes(ax, side, side)
     matrix = matrix[order][:, order]
-    draw_matrix(axes, matrix, [labels[i] for i in order.tolist()], (0.0, 1.0))
+    drawing.draw_matrix(axes, matrix, [labels[i] for i in order.tolist()], (0.0, 1.0))
     axes.set_xlabel("P(row beats column)")
     return axes
 
@@ -147,22 +139,22 @@ def plot_comparisons(
     """
     check_unbatched(model)
     items = observed_points(model)
-    labels = checked_names(names, len(items), "items")
+    labels = drawing.checked_names(names, len(items), "items")
     with torch.no_grad():
         mean, _, _ = central_interval(model.posterior(items), LEVEL)
     order = mean.argsort(descending=True, stable=True)
     place = order.argsort()
-    pairs = answered_pairs(feedback_of(model))
+    pairs = drawing.answered_pairs(drawing.feedback_of(model))
     won = _counted(place[pairs.won], pairs.won_counts)
     expected = {pair: n for pair, n in won.items() if pair[0] < pair[1]}
     against = {pair: n for pair, n in won.items() if pair[0] > pair[1]}
     tied = _counted(place[pairs.tied].sort(-1).values, pairs.tied_counts)
     most = max([*won.values(), *tied.values()], default=1)
-    axes = own_axes(ax, 4.5, 1.2 + 0.26 * len(items))
+    axes = drawing.own_axes(ax, 4.5, 1.2 + 0.26 * len(items))
     for arcs, side, colour, dashes, label in (
-        (expected, 1, BLUE, "-", "the upper item was preferred"),
-        (against, -1, ORANGE, "-", "the lower item was preferred"),
-        (tied, 0.8, GREEN, ":", "a tie"),
+        (expected, 1, drawing.BLUE, "-", "the upper item was preferred"),
+        (against, -1, drawing.ORANGE, "-", "the lower item was preferred"),
+        (tied, 0.8, drawing.GREEN, ":", "a tie"),
     ):
         if arcs:
             axes.add_collection(
@@ -247,7 +239,7 @@ def plot_calibration(
     favourite, won = torch.maximum(given, 1 - given), given > 0.5
     edges = torch.linspace(0.5, 1, num_bins + 1, dtype=given.dtype)
     bins = torch.bucketize(favourite, edges[1:-1], right=True)
-    axes = own_axes(ax, 3.6, 3.6)
+    axes = drawing.own_axes(ax, 3.6, 3.6)
     axes.plot([0.5, 1], [0.5, 1], color="0.6", linewidth=1, zorder=0)
     for number in bins.unique().tolist():
         inside = bins == number
@@ -263,7 +255,7 @@ def plot_calibration(
                 [max(interval.high - share, 0.0)],
             ],
             fmt="o",
-            color=BLUE,
+            color=drawing.BLUE,
             capsize=3,
         )
         axes.annotate(
@@ -320,16 +312,16 @@ def plot_agreement(
             f"There are {len(X)} items and {len(raters)} raters; give three items and "
             "two raters, or more."
         )
-    labels = checked_names(names, len(raters), "raters")
+    labels = drawing.checked_names(names, len(raters), "raters")
     utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
     by_rater = utilities.reshape(-1, len(X), len(raters))
     away = by_rater - by_rater.mean(1, keepdim=True)
     away = away / away.norm(dim=1, keepdim=True)
     matrix = (away.mT @ away).mean(0)
     side = max(3.2, 0.42 * len(raters))
-    axes = own_axes(ax, side, side)
+    axes = drawing.own_axes(ax, side, side)
     lowest = min(0.0, float(matrix.min()))
-    draw_matrix(axes, matrix, labels, (lowest, 1.0))
+    drawing.draw_matrix(axes, matrix, labels, (lowest, 1.0))
     axes.set_xlabel("correlation of utilities")
     return axes
 
@@ -359,7 +351,7 @@ def plot_progress(
         BotorchPrefError: The run has no duels.
         ExperimentError: The experiment has no answers.
     """
-    axes = own_axes(ax)
+    axes = drawing.own_axes(ax)
     if not isinstance(run, Sequence):
         _draw_options(axes, run, level)
     elif run:
@@ -383,7 +375,7 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     axes.plot(numbers.tolist(), mean.tolist(), "o", color="0.6", markersize=4)
     best = [int(mean[:end].argmax()) for end in sizes.cumsum(0).tolist()]
     x = [float(number) for number in range(1, len(asked) + 1)]
-    draw_band(axes, x, mean[best], lower[best], upper[best])
+    drawing.draw_band(axes, x, mean[best], lower[best], upper[best])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("answered question")
     axes.set_ylabel(f"utility, {100 * level:g} % interval")
@@ -392,8 +384,8 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
 def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
     numbers = [logged.duel.number + 1 for logged in duels]
     regrets = [logged.regret for logged in duels]
-    axes.step(numbers, regrets, where="post", color=BLUE)
-    axes.plot(numbers, regrets, ".", color=BLUE)
+    axes.step(numbers, regrets, where="post", color=drawing.BLUE)
+    axes.plot(numbers, regrets, ".", color=drawing.BLUE)
     # A regret can be 0, or just below where the known optimum is rounded.
     if min(regrets) > 0:
         axes.set_yscale("log")

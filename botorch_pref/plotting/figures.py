@@ -1,4 +1,4 @@
-"""Figures of drivers, of an evidence profile and of a run of duels."""
+"""Figures of drivers and of a run of duels."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from botorch_pref.evaluation.explanation import DROP, EvidenceProfile, FeatureEffect
+from botorch_pref.evaluation.explanation import FeatureEffect
 from botorch_pref.plotting.answers import plot_progress
 from botorch_pref.plotting.drawing import BLUE, ORANGE, draw_band
-from botorch_pref.simulation.run_log import LoggedDuel, RunSettings
+from botorch_pref.simulation.duel_loop import LoggedDuel, RunSettings
 
 BAND = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""
@@ -68,29 +68,6 @@ def _draw_curve(axes: Axes, effect: FeatureEffect) -> None:
     axes.axhline(0, color="0.7", linewidth=1, zorder=0)
     axes.set_xlabel(effect.name)
     axes.set_ylabel("change of utility")
-
-
-def draw_evidence_profile(profile: EvidenceProfile, path: Path) -> None:
-    """Draws an evidence profile to a PNG file.
-
-    The log evidence below its maximum, the level 1.92 nats below, and the interval of
-    values above that level, shaded. The axis of positive values is logarithmic.
-
-    Args:
-        profile: What is drawn.
-        path: Where the PNG goes.
-    """
-    figure = Figure(figsize=(5, 3.5), layout="constrained")
-    axes = figure.subplots()
-    axes.axvspan(*profile.interval, color=BLUE, alpha=0.15)
-    below = (profile.log_evidence - profile.log_evidence.max()).tolist()
-    axes.plot(profile.values.tolist(), below, ".-", color=BLUE)
-    axes.axhline(-DROP, color="0.5", linewidth=1)
-    if float(profile.values[0]) > 0:
-        axes.set_xscale("log")
-    axes.set_xlabel(profile.parameter)
-    axes.set_ylabel("log evidence below best")
-    figure.savefig(path, dpi=150, format="png")
 
 
 def draw_run(settings: RunSettings, duels: Sequence[LoggedDuel], path: Path) -> None:

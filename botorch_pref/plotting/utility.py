@@ -19,14 +19,7 @@ from botorch_pref.acquisition.base import incumbent, observed_points
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.answers import check_unbatched
-from botorch_pref.plotting.drawing import (
-    STYLES,
-    answered_pairs,
-    draw_band,
-    draw_bars,
-    feedback_of,
-    own_axes,
-)
+from botorch_pref.plotting import drawing
 from botorch_pref.posteriors.difference import central_interval
 
 if TYPE_CHECKING:
@@ -212,7 +205,7 @@ def _designs_of_model(
                 f"at has shape {tuple(at.shape)}; give one point of {dim} numbers."
             )
         at = design(at.flatten())
-    feedback = feedback_of(model)
+    feedback = drawing.feedback_of(model)
     if is_ensemble(model):
         # All members have the same answers.
         feedback = [_first_of_batch(block) for block in feedback]
@@ -340,7 +333,7 @@ def plot_utility(
             f"dimensions are {', '.join(map(repr, dimensions))}; give one parameter or "
             "two different ones."
         )
-    axes = own_axes(ax)
+    axes = drawing.own_axes(ax)
     if len(chosen) == 1:
         _plot_lines(axes, designs, chosen[0], None, level)
     elif any(dimension.choices for dimension in chosen):
@@ -367,14 +360,14 @@ def _plot_lines(
         moved = {} if across is None else {across.name: other}
         at = {**designs.at, **moved}
         intervals = designs.intervals([{**at, along.name: v} for v in values], level)
-        style = STYLES[number % len(STYLES)]
+        style = drawing.STYLES[number % len(drawing.STYLES)]
         label = None if across is None else f"{across.name} {other}"
         x = along.places(values)
         if along.choices:
             shift = 0.6 * ((number + 0.5) / len(others) - 0.5)
-            draw_bars(axes, [p + shift for p in x], *intervals, style, label)
+            drawing.draw_bars(axes, [p + shift for p in x], *intervals, style, label)
         else:
-            draw_band(axes, x, *intervals, style, label)
+            drawing.draw_band(axes, x, *intervals, style, label)
     axes.set_ylabel(f"utility, {100 * level:g} % interval")
     utility, _, _ = designs.intervals([designs.best], level)
     place = along.places([designs.best[along.name]])
@@ -393,7 +386,7 @@ def _plot_lines(
 
 def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
     """A line for each duel in the lower quarter of the axes, the first one lowest."""
-    pairs = answered_pairs(designs.feedback)
+    pairs = drawing.answered_pairs(designs.feedback)
     number = len(pairs.won) + len(pairs.tied)
     if number == 0:
         return
@@ -466,7 +459,7 @@ def _draw_duels_between(
     axes: Axes, designs: Designs, first: Dimension, second: Dimension
 ) -> None:
     """A line from the loser of each duel to the winner, which has the dot."""
-    pairs = answered_pairs(designs.feedback)
+    pairs = drawing.answered_pairs(designs.feedback)
     places = torch.tensor([designs.shown_at(d) for d in (first, second)]).double().mT
     for ends, dashes in ((pairs.won, "-"), (pairs.tied, ":")):
         axes.add_collection(
@@ -533,7 +526,9 @@ def plot_effects(
         intervals = designs.intervals(moved, level, reference=designs.at)
         dimension.show_on(axes.xaxis)
         x = dimension.places(values)
-        (draw_bars if dimension.choices else draw_band)(axes, x, *intervals)
+        (drawing.draw_bars if dimension.choices else drawing.draw_band)(
+            axes, x, *intervals
+        )
         axes.axhline(0, color="0.7", linewidth=1, zorder=0)
         (held,) = dimension.places([designs.at[dimension.name]])
         axes.axvline(held, color="0.4", linewidth=1, linestyle=":", zorder=0)

@@ -3,42 +3,25 @@
 from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
     Duel,
+    LoggedDuel,
     Proposal,
     Propose,
-    RandomChallengers,
-    RecordedDuels,
+    RunSettings,
     run_duels,
 )
-from botorch_pref.simulation.judges import (
-    Judge,
-    LapsingJudge,
-    LogisticJudge,
-    ProbitJudge,
-)
+from botorch_pref.simulation.judges import Judge, ProbitJudge
 from botorch_pref.simulation.problems import Problem, make_problem
-from botorch_pref.simulation.run_log import (
-    LoggedDuel,
-    RunSettings,
-    largest_difference,
-    read_log,
-)
 
 __all__ = [
     "ChosenDuels",
     "Duel",
     "Judge",
-    "LapsingJudge",
     "LoggedDuel",
-    "LogisticJudge",
     "ProbitJudge",
     "Problem",
     "Proposal",
     "Propose",
-    "RandomChallengers",
-    "RecordedDuels",
     "RunSettings",
-    "largest_difference",
     "make_problem",
-    "read_log",
     "run_duels",
 ]

@@ -1,9 +1,10 @@
-"""The loop of preferential optimisation: propose a duel, ask, fit, repeat."""
+"""The loop of preferential optimisation: propose a duel, ask, fit, repeat, log."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import torch
@@ -15,7 +16,7 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition import incumbent
 from botorch_pref.datasets.data import distinct_items, pairs_and_ties
-from botorch_pref.feedback import Comparisons, Validity
+from botorch_pref.feedback import Comparisons
 from botorch_pref.models.answers import model_link
 from botorch_pref.posteriors.difference import difference_mixture
 
@@ -44,7 +45,7 @@ class Duel:
         proposal: The two points, and why they meet.
         probability: The model's probability, before the answer, that the challenger is
             preferred, noise of the answer included; 0.5 where there was no model yet.
-        challenger_won: The answer; None for a tie, or where a point was not valid.
+        challenger_won: The answer; None for a tie.
         incumbent: `d` inputs of the winner so far, by the model after the answer; of
             the challenger while there is no model.
     """
@@ -67,22 +68,13 @@ class Propose(Protocol):
 Answer = Callable[[Tensor, Tensor], bool | None]
 """Says whether the first of two points is preferred; None for a tie."""
 
-Fit = Callable[[Tensor, Comparisons], Model]
-"""Fits a model of duels, `PairwiseGP` included, to `n x d` points and answers."""
-
-FitTrials = Callable[[Tensor, Comparisons, Validity], Model]
-"""Fits a model that also hears which points are valid."""
-
-Check = Callable[[Tensor], Tensor]
-"""Says which of `2 x d` points are valid."""
+Fit = Callable[[Tensor, Comparisons], Model | None]
+"""Fits a model of duels, `PairwiseGP` included, to `n x d` points and answers; None
+where it can learn nothing from them."""
 
 
 def run_duels(
-    propose: Propose,
-    answer: Answer,
-    fit: Fit | FitTrials,
-    num_duels: int,
-    valid: Check | None = None,
+    propose: Propose, answer: Answer, fit: Fit, num_duels: int
 ) -> Iterator[Duel]:
     """Runs duels one after another, refitting the model after every answer.
 
@@ -91,57 +83,34 @@ def run_duels(
         answer: The judge.
         fit: Makes the model of all answers so far.
         num_duels: How many duels to run.
-        valid: Where points may fail: tries both points of a duel, which is answered
-            only if neither fails. ``fit`` then takes the labels too.
 
     Yields:
         Each duel as soon as it is answered and the model fitted.
     """
     model: Model | None = None
     answers: list[tuple[Proposal, bool | None]] = []
-    tried: list[Tensor] = []
     for number in range(num_duels):
         proposal = propose(number, model)
         first, second = proposal.challenger, proposal.opponent
         probability = 0.5 if model is None else predict_win(model, first, second)
-        works = None if valid is None else valid(torch.stack([first, second]))
-        fails = works is not None and not bool(works.all())
-        challenger_won = None if fails else answer(first, second)
+        challenger_won = answer(first, second)
         answers.append((proposal, challenger_won))
-        if works is not None:
-            tried.append(works)
-        model = fit_answers(answers, fit, tried)
+        model = fit_answers(answers, fit)
         best = first if model is None else incumbent(model).reshape(-1)
         yield Duel(number, proposal, probability, challenger_won, best)
 
 
 def fit_answers(
-    answers: Sequence[tuple[Proposal, bool | None]],
-    fit: Fit | FitTrials,
-    tried: Sequence[Tensor] = (),
+    answers: Sequence[tuple[Proposal, bool | None]], fit: Fit
 ) -> Model | None:
-    """Model of answered duels; None where none could be answered.
-
-    The answer is None for a tie, or where a point was not valid. Where points may fail,
-    ``tried`` has for each duel which of its two points are valid.
-    """
+    """Model of answered duels, of which the answer is None for a tie."""
     challengers = torch.stack([proposal.challenger for proposal, _ in answers])
     opponents = torch.stack([proposal.opponent for proposal, _ in answers])
     points, index = index_pairs(challengers, opponents)
     lost = torch.tensor([won is False for _, won in answers])
     tied = torch.tensor([won is None for _, won in answers])
     pairs = torch.where(lost.unsqueeze(-1), index.flip(-1), index)
-    if not tried:
-        return fit(points, pairs_and_ties(pairs, tied))  # type: ignore[call-arg]
-    works = torch.stack(list(tried))
-    answered = works.all(-1)
-    if not answered.any():
-        return None
-    labels = torch.zeros(len(points), dtype=torch.bool)
-    labels[index[works]] = True
-    comparisons = pairs_and_ties(pairs[answered], tied[answered])
-    validity = Validity(torch.arange(len(points)), labels)
-    return fit(points, comparisons, validity)  # type: ignore[call-arg]
+    return fit(points, pairs_and_ties(pairs, tied))
 
 
 def predict_win(model: Model, first: Tensor, second: Tensor) -> float:
@@ -192,11 +161,14 @@ class ChosenDuels:
         point takes its place, and the proposal's source says so.
         """
         if model is None or number < self.num_random:
-            return Proposal(_random_point(self), _random_point(self), "random")
+            return Proposal(self._random_point(), self._random_point(), "random")
         challenger, opponent = self._choose(model)
         if torch.equal(challenger, opponent):
-            return Proposal(_random_point(self), opponent, "random")
+            return Proposal(self._random_point(), opponent, "random")
         return Proposal(challenger, opponent, self.acquisition)
+
+    def _random_point(self) -> Tensor:
+        return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
     def _choose(self, model: Model) -> tuple[Tensor, Tensor]:
         best = incumbent(model).reshape(1, -1)
@@ -218,42 +190,53 @@ class ChosenDuels:
         return duel[0], duel[1] if reference is None else reference[0]
 
 
-@dataclass(frozen=True)
-class RandomChallengers:
-    """Random duels first, then duels of random points with the incumbent.
-
-    Attributes:
-        dim: Number of inputs `d`; points are drawn from the unit cube.
-        num_random: How many duels start the run at random.
-        generator: Source of every draw.
-    """
-
-    dim: int
-    num_random: int
-    generator: Generator
-
-    def __call__(self, number: int, model: Model | None) -> Proposal:
-        """Proposes the next duel, see `ChosenDuels`."""
-        first, second = _random_point(self), _random_point(self)
-        if model is None or number < self.num_random:
-            return Proposal(first, second, "random")
-        return Proposal(first, incumbent(model).reshape(-1), "random")
-
-
-def _random_point(rule: ChosenDuels | RandomChallengers) -> Tensor:
-    return torch.rand(rule.dim, generator=rule.generator, dtype=torch.double)
+# --- A run as JSON lines: the settings first, then one line a duel
 
 
 @dataclass(frozen=True)
-class RecordedDuels:
-    """The duels of a finished run, in their order.
+class RunSettings:
+    """Settings that determine a simulated run.
 
     Attributes:
-        proposals: The duels, without their answers.
+        problem: Name of the problem.
+        model: Name of the model.
+        acquisition: Name of the acquisition function.
+        duels: Number of duels.
+        random_duels: How many of them start the run at random.
+        noise: Variance of the judge's noise per presented item.
+        seed: Seed of every draw.
     """
 
-    proposals: Sequence[Proposal]
+    problem: str
+    model: str
+    acquisition: str
+    duels: int
+    random_duels: int
+    noise: float
+    seed: int
 
-    def __call__(self, number: int, model: Model | None) -> Proposal:
-        """Repeats the duel of a number, whatever the model is."""
-        return self.proposals[number]
+
+@dataclass(frozen=True)
+class LoggedDuel:
+    """A duel with the simple regret of the incumbent after it.
+
+    Attributes:
+        duel: The duel and its answer.
+        regret: Simple regret of ``duel.incumbent``.
+    """
+
+    duel: Duel
+    regret: float
+
+
+def settings_line(settings: RunSettings) -> str:
+    """The first line of a log."""
+    return json.dumps({"record": "settings", **asdict(settings)})
+
+
+def duel_line(logged: LoggedDuel) -> str:
+    """The line of a duel; floats are written so that they read back exactly."""
+    of_proposal, of_duel = vars(logged.duel.proposal), vars(logged.duel)
+    fields = {"record": "duel", **of_proposal, **of_duel, "regret": logged.regret}
+    del fields["proposal"]
+    return json.dumps(fields, default=Tensor.tolist)

@@ -13,8 +13,9 @@ from typing import Any
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event, Log
+from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import ExperimentError, StorageError
-from botorch_pref.web.rendering import check_designs
+from botorch_pref.web.rendering import check_looks
 from botorch_pref.web.worker import ModelWorker
 
 
@@ -80,11 +81,10 @@ def ask_once(
     options: Sequence[Mapping[str, Any]],
 ) -> Question:
     """A question about these options, which is asked unless it is pending already."""
-    # Parameters that nobody chooses may be left out; the order of display is no matter.
+    # The order of display does not count.
     for pending in experiment.pending:
         if (pending.rater, len(pending.options)) == (rater, len(options)) and all(
-            any(given.items() <= shown.items() for shown in pending.options)
-            for given in options
+            option in pending.options for option in options
         ):
             return pending
     return experiment.ask(options=options, rater=rater)
@@ -273,16 +273,9 @@ class QuestionDesk:
         with self._changed:
             place = self._place(rater)
         log = self.experiment.log
-        check_designs(log.blank.search_space, options)
-        try:
-            question = ask_once(self.experiment, rater, options)
-        except ExperimentError as error:
-            if log.catalogue is None:
-                raise
-            raise ExperimentError(
-                "One of these designs is not in the catalogue. Choose values that are "
-                "together in one of its rows."
-            ) from error
+        designs = own_options(log.space, log.catalogue, options)
+        check_looks(log.space, designs)
+        question = ask_once(self.experiment, rater, designs)
         self._display(place, question)
         return question
 

@@ -21,7 +21,6 @@ from ax.core.parameter import (
     ParameterType,
     RangeParameter,
 )
-from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 
 from botorch_pref.ax import Design, PreferenceExperiment, Question
@@ -73,7 +72,7 @@ Content = JSON | Media
 """A text, markup or a table as the page takes it, or media, which need an address."""
 
 Contents = tuple[Content, ...]
-"""What is shown of one option, from top to bottom."""
+"""Everything that the page shows of one option, from top to bottom."""
 
 _BEGINNINGS: tuple[tuple[bytes, int, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
@@ -409,13 +408,8 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
     return fields
 
 
-def check_designs(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
-    """Checks designs that were entered, in the words of the form."""
-    for design in designs:
-        for parameter in _chosen(space):
-            _check_value(parameter, design)
-        for constraint in space.parameter_constraints:
-            _check_together(constraint, design)
+def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
+    """Checks that people can tell designs apart by what is written of them."""
     looks = {
         tuple(written(one, design[one.name]) for one in _chosen(space))
         for design in designs
@@ -435,53 +429,13 @@ def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
     ]
 
 
-def _check_value(
-    parameter: RangeParameter | ChoiceParameter, design: Mapping[str, Any]
-) -> None:
-    label, _ = named_unit(parameter.name)
-    if parameter.name not in design:
-        raise ExperimentError(f"Choose a value of {label}.")
-    value = design[parameter.name]
-    if isinstance(parameter, ChoiceParameter):
-        if value not in parameter.values:
-            allowed = " or ".join(written(parameter, one) for one in parameter.values)
-            raise ExperimentError(f"The value of {label} has to be {allowed}.")
-        return
-    lower, upper = parameter.lower, parameter.upper
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not lower <= value <= upper:
-        raise ExperimentError(
-            f"The value of {label} has to be a number from {lower:g} to {upper:g}."
-        )
-    if parameter.parameter_type is ParameterType.INT and value != int(value):
-        raise ExperimentError(f"The value of {label} has to be a whole number.")
-
-
-def _check_together(constraint: ParameterConstraint, design: Mapping[str, Any]) -> None:
-    """Checks a linear constraint of several values."""
-    weights = constraint.constraint_dict
-    if not weights.keys() <= design.keys() or constraint.check(
-        {name: float(design[name]) for name in weights}
-    ):
-        return
-    total = ""
-    for name, weight in sorted(weights.items(), key=lambda one: (one[1] < 0, one[0])):
-        times = "" if abs(weight) == 1.0 else f"{abs(weight):g} times "
-        total += (" - " if weight < 0 else " + ") + times + named_unit(name)[0]
-    limit = "" if constraint.is_equality else "at most "
-    raise ExperimentError(
-        f"These values do not go together: {total[1:].removeprefix('+ ')} has to be "
-        f"{limit}{constraint.bound:g}."
-    )
-
-
 # --- Kinds of answers
 
 
 def offered_kinds(
     experiment: PreferenceExperiment, size: int, kinds: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """Keywords of ``tell`` that the model takes of questions of so many options.
+    """Keywords of ``tell`` that the model takes of questions of this size.
 
     Of ``kinds``, where they are given: the model has to take each of them, and one has
     to compare the options or judge each of them.
@@ -513,7 +467,7 @@ def offered_kinds(
 
 
 def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
-    """One answer of each kind that can be given about so many options."""
+    """One answer of each kind that a person can give about this number of options."""
     of_two: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
     compared = of_two if size == 2 else {"best": 0, "ranking": [*range(size)]}
     levels = {} if num_levels is None else {"levels": [0] * size}

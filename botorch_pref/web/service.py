@@ -19,18 +19,8 @@ from botorch_pref.ax.log import Event
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.web import rendering
 from botorch_pref.web.desk import QuestionDesk
-from botorch_pref.web.rendering import (
-    AskError,
-    Media,
-    MediaAddress,
-    NumberTable,
-    Presenter,
-    Show,
-    design_form,
-    offered_kinds,
-    text_content,
-)
 from botorch_pref.web.worker import JSON, ModelWorker
 
 # --- What is given
@@ -81,7 +71,7 @@ def given_rater(given: Mapping[str, Any]) -> str | None:
     else:
         # Phones differ in how they write an accent, and names in their blanks.
         return " ".join(unicodedata.normalize("NFC", rater).split()) or None
-    raise AskError(f"The rater's name {wrong}", needs="name")
+    raise rendering.AskError(f"The rater's name {wrong}", needs="name")
 
 
 def given_patience(given: Mapping[str, Any]) -> float:
@@ -131,7 +121,7 @@ WRITES = ("answer", "skip", "undo", "own", "claim")
 """What a page or a widget may call: methods of `PreferenceService`."""
 
 _AT_ONCE = 0.05
-"""Seconds for which a call waits for what is drawn, even where it waits for nothing."""
+"""Seconds for which every call waits until the options are drawn."""
 
 
 class PreferenceService:
@@ -144,9 +134,9 @@ class PreferenceService:
     def __init__(
         self,
         experiment: PreferenceExperiment,
-        address: MediaAddress,
+        address: rendering.MediaAddress,
         *,
-        show: Show | NumberTable | None = None,
+        show: rendering.Show | rendering.NumberTable | None = None,
         kinds: Collection[str] | None = None,
         size: int | None = None,
         apart: bool = True,
@@ -157,13 +147,13 @@ class PreferenceService:
             size = experiment.default_size if of_many else 2
         size = given_integer("size", size, 2, MOST_OPTIONS)
         space = experiment.experiment.search_space
-        units = show.units if isinstance(show, NumberTable) else {}
+        units = show.units if isinstance(show, rendering.NumberTable) else {}
         self.name = experiment.experiment.name
-        self._form = design_form(space, units)
+        self._form = rendering.design_form(space, units)
         # Questions of a person's own may show another number of options.
-        self._kinds = {size: offered_kinds(experiment, size, kinds)}
+        self._kinds = {size: rendering.offered_kinds(experiment, size, kinds)}
         self._num_levels = experiment.num_levels
-        self._presenter = Presenter(space, show, address)
+        self._presenter = rendering.Presenter(space, show, address)
         self._worker = ModelWorker(experiment, size, apart)
         self._desk = QuestionDesk(experiment, self._worker, self._presenter.prepare)
 
@@ -244,15 +234,15 @@ class PreferenceService:
         return {"fields": self._form}
 
     def findings(self, given: Mapping[str, Any]) -> JSON:
-        """Findings from the answers, for who runs the experiment."""
+        """Findings from the answers, for the person who runs the experiment."""
         return self._worker.findings()
 
-    def media(self, index: int, option: int, part: int) -> Media:
-        """A picture, a sound or a film: a part of what is shown of an option."""
+    def media(self, index: int, option: int, part: int) -> rendering.Media:
+        """A picture, a sound or a film: one part of an option as it is shown."""
         found = self._presenter.contents(self._desk.experiment.question(index))
         assert found is not None
         shown = found[option] if option < len(found) else ()
-        if part < len(shown) and isinstance(media := shown[part], Media):
+        if part < len(shown) and isinstance(media := shown[part], rendering.Media):
             return media
         raise ExperimentError("There is no such picture, sound or film.")
 
@@ -260,7 +250,9 @@ class PreferenceService:
         """The name of the rater who asks for a question."""
         rater = given_rater(given)
         if rater is None and self._desk.experiment.settings.raters == SHARE:
-            raise AskError("Everybody here is asked under a name.", needs="name")
+            raise rendering.AskError(
+                "Everybody here is asked under a name.", needs="name"
+            )
         return rater
 
     def _next(self, rater: str | None) -> JSON | None:
@@ -281,7 +273,7 @@ class PreferenceService:
             return {"question": None, "waited": round(self._desk.waited(rater), 1)}
         size = len(question.options)
         if size not in self._kinds:
-            self._kinds[size] = offered_kinds(self._desk.experiment, size)
+            self._kinds[size] = rendering.offered_kinds(self._desk.experiment, size)
         return {
             "question": question.index,
             "experiment": self.name,
@@ -297,7 +289,7 @@ class PreferenceService:
         try:
             return self._presenter.shown(question, max(patience, _AT_ONCE))
         except ExperimentError as error:
-            raise AskError(str(error), question=question.index) from error
+            raise rendering.AskError(str(error), question=question.index) from error
 
     def _answered(self, answer: Event) -> JSON:
         question = self._desk.experiment.question(answer.question)
@@ -305,7 +297,7 @@ class PreferenceService:
             shown = self._presenter.shown(question)
         except ExperimentError as error:
             # It could be shown when it was answered.
-            shown = [[text_content(str(error))] for _ in question.options]
+            shown = [[rendering.text_content(str(error))] for _ in question.options]
         return {
             "question": question.index,
             "options": list(question.options),

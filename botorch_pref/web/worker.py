@@ -16,14 +16,13 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
 
-from ax.core.experiment import Experiment
-
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.generation.asking import chosen_question
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.kinds import preferred
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import acquisition_classes, model_classes
-from botorch_pref.ax.projection import standing_answers
+from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import preference_report
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
@@ -39,10 +38,10 @@ LOGGER = logging.getLogger("botorch_pref.web")
 
 def findings_of(state: bytes) -> JSON:
     """The report of an experiment with one answer at least, and its duels, as JSON."""
-    experiment, settings = pickle.loads(state)
-    report = preference_report(experiment, settings)
+    projection: Projection = pickle.loads(state)
+    report = preference_report(projection)
     options = report.options.to_dict(orient="index")
-    space = experiment.search_space
+    space = projection.log.space
     return {
         "summary": [[str(k), _plain(v)] for k, v in report.summary["value"].items()],
         "options": [
@@ -50,7 +49,7 @@ def findings_of(state: bytes) -> JSON:
             for name, row in options.items()
         ],
         "parameters": [name for name in space.parameters if name in report.options],
-        "duels": _duels(experiment),
+        "duels": _duels(projection.log),
     }
 
 
@@ -63,12 +62,16 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
-def _duels(experiment: Experiment) -> list[JSON]:
+def _duels(log: Log) -> list[JSON]:
     """How often each pair was decided (``better``, ``worse``), and how often tied."""
     decided: Counter[tuple[str, str]] = Counter()
     equal: Counter[tuple[str, str]] = Counter()
-    for names, answer in standing_answers(experiment):
-        won, tied = preferred(answer, len(names))
+    # In the order of the questions.
+    for question in log.questions:
+        if question.standing is None:
+            continue
+        names = [option.name for option in question.options]
+        won, tied = preferred(question.standing.said, len(names))
         decided.update((names[better], names[worse]) for better, worse in won)
         equal.update((names[first], names[second]) for first, second in tied)
     return [
@@ -82,14 +85,13 @@ def _duels(experiment: Experiment) -> list[JSON]:
 
 @one_at_a_time
 def packed_state(experiment: PreferenceExperiment) -> bytes:
-    """Ax's experiment and the settings, from which another process can choose."""
-    return pickle.dumps((experiment.experiment, experiment.settings))
+    """The log and Ax's experiment, from which another process can choose."""
+    return pickle.dumps(experiment._kept.projection)
 
 
 def packed_choice(state: bytes, size: int, rater: str | None) -> bytes:
     """Choice of the next question, which is that of ``ask`` in the same state."""
-    experiment, settings = pickle.loads(state)
-    return pickle.dumps(chosen_question(experiment, settings, size, rater))
+    return pickle.dumps(chosen_question(pickle.loads(state), size, rater))
 
 
 @one_at_a_time
@@ -97,14 +99,13 @@ def ask_chosen(
     experiment: PreferenceExperiment, choice: bytes, rater: str | None
 ) -> Question:
     """The question that another process has chosen, which is pending now."""
-    run, order = pickle.loads(choice)
-    return experiment._ask_about(run, rater, order)
+    return experiment._ask_about(pickle.loads(choice), rater)
 
 
 # --- The process
 
-# What Ax notes in passing, from its import on, would be in the terminal of who serves;
-# Ctrl-C there is for the process that serves, with which this one ends.
+# Ax logs messages from its import on, which would appear in the terminal of the server.
+# Ctrl-C there goes to the server, and this process ends with it.
 _COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
     "import logging; logging.disable(logging.WARNING); "
@@ -157,7 +158,7 @@ class ModelProcess:
         return result
 
     def close(self) -> None:
-        """Ends the process, whatever it does."""
+        """Ends the process at once."""
         self._process.kill()
         # A job that it has not read is lost; the `with` waits for its end.
         with suppress(BrokenPipeError), self._process:

@@ -4,8 +4,6 @@ import math
 
 import pytest
 import torch
-from ax.core.arm import Arm
-from ax.core.generator_run import GeneratorRun
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from showing import A, B, C, D, tell, triangle
@@ -13,6 +11,7 @@ from showing import A, B, C, D, tell, triangle
 from botorch_pref.ax import PreferenceExperiment, Settings
 from botorch_pref.ax.generation.asking import beside_baseline
 from botorch_pref.ax.generation.strategy import SPREAD
+from botorch_pref.ax.log import Chosen
 from botorch_pref.errors import ExperimentError
 
 BASELINE = {"a": 1, "b": 0.5}
@@ -49,13 +48,12 @@ def test_it_takes_the_place_of_what_is_most_like_it() -> None:
     space = SearchSpace(
         [RangeParameter(name, ParameterType.FLOAT, 0.0, 2.0) for name in "ab"]
     )
-    shown = [Arm({"a": a, "b": b}) for a, b in (C, (1.01, 0.5), D)]
-    run = GeneratorRun(shown)
+    shown = [{"a": a, "b": b} for a, b in (C, (1.01, 0.5), D)]
     settings = Settings(baseline={"a": 1.0, "b": 0.5})
-    assert beside_baseline(run, settings, space) is run
-    run._generation_node_name = SPREAD
-    beside = beside_baseline(run, settings, space)
-    designs = [tuple(arm.parameters.values()) for arm in beside.arms]
+    assert beside_baseline(Chosen(shown), settings, space) is shown
+    spread = Chosen(shown, generated={"node": SPREAD})
+    beside = beside_baseline(spread, settings, space)
+    designs = [tuple(option.values()) for option in beside]
     assert designs == [AT, C, D]
 
 

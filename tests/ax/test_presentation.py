@@ -4,7 +4,6 @@ import pytest
 from showing import PARAMETERS, A, B, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import events_of
 
 QUESTIONS = 20
 
@@ -63,7 +62,7 @@ def test_answers_are_about_the_options_as_they_were_shown(tmp_path) -> None:
             for option in question.options
         ]
         assert ranks == [2, 3, 1]
-        shown = events_of(trial)[0].what["options"]
+        shown = experiment.log.questions[trial.index].asked["options"]
         turned += shown != [arm.name for arm in trial.arms]
     assert turned
 

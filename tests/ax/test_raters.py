@@ -101,15 +101,18 @@ def test_the_report_is_of_all_raters(judged) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("acquisition", sorted(duel_classes()))
-def test_every_acquisition_function_asks_one_rater(acquisition, judged) -> None:
+def test_every_acquisition_function_asks_one_rater(
+    acquisition, judged, monkeypatch
+) -> None:
     settings = replace(
         judged.settings, acquisition=acquisition, fit_options=QUICK_FIT, repeat_rate=0
     )
-    run = next_options(judged.experiment, settings, 2, "ann")
-    assert run._generator_key == "Preference"
-    assert len({arm.signature for arm in run.arms}) == 2
-    space = judged.experiment.search_space
-    assert all(space.check_membership(arm.parameters) for arm in run.arms)
+    monkeypatch.setattr(judged.log, "settings", settings)
+    chosen = next_options(judged._kept.projection, 2, "ann")
+    assert chosen.chosen_by == "Preference"
+    first, second = chosen.options
+    assert first != second
+    assert all(map(judged.log.space.check_membership, chosen.options))
 
 
 @pytest.mark.slow

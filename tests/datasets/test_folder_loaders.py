@@ -2,7 +2,8 @@
 
 import pytest
 
-from botorch_pref.datasets import load_bigrams, load_cars, load_sushi
+from benchmarks.published_answers import load_bigrams, load_cars
+from botorch_pref.datasets import load_sushi
 from botorch_pref.errors import FeedbackError
 
 BIGRAMS = """user_id,trialId,bigram1,chosen_bigram,unchosen_bigram,sliderValue

@@ -5,10 +5,9 @@ import sys
 import pytest
 import torch
 
+from benchmarks.published_answers import load_car_task, load_reading_skills
 from botorch_pref.datasets import (
     load_car,
-    load_car_task,
-    load_reading_skills,
     load_train,
     load_travel_mode,
     load_wine,

@@ -9,6 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Beta, Normal
 
+from benchmarks.ranking_measures import (
+    comparison_auc,
+    item_values,
+    positive_ratio,
+    top_k_value,
+)
 from botorch_pref import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,
@@ -33,15 +39,9 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref.evaluation import (
-    comparison_auc,
-    item_values,
-    ordered_pairs,
-    positive_ratio,
-    predictive_log_probability,
-    top_k_value,
-)
+from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.evaluation import scores as module
+from botorch_pref.evaluation.scores import ordered_pairs
 
 NOISE = 0.4
 POINTS = torch.linspace(0, 1, 5, dtype=torch.float64).unsqueeze(-1)

@@ -3,8 +3,8 @@ from pathlib import Path
 import matplotlib.image
 import torch
 
-from botorch_pref.evaluation import EvidenceProfile, FeatureEffect
-from botorch_pref.plotting import draw_drivers, draw_evidence_profile, draw_run
+from botorch_pref.evaluation import FeatureEffect
+from botorch_pref.plotting import draw_drivers, draw_run
 from botorch_pref.simulation import Duel, LoggedDuel, Proposal, RunSettings
 
 BLUE = torch.tensor([0x00, 0x72, 0xB2]) / 255
@@ -66,27 +66,3 @@ def test_no_curve_of_the_drivers_is_cut_off(tmp_path: Path) -> None:
         # A panel is 600 pixels wide, its axes are more than 400 of them, and Matplotlib
         # leaves a twentieth on both sides of a curve.
         assert int(blue.max() - blue.min()) > 0.9 * 400
-
-
-# #0072b2 at 15 % over white.
-SHADE = 1 - 0.15 * (1 - BLUE)
-
-
-def shaded(profile: EvidenceProfile, path: Path) -> float:
-    """Share of the pixels that the interval covers."""
-    draw_evidence_profile(profile, path)
-    image = read(path)
-    return count(image, SHADE) / image[..., 0].numel()
-
-
-def test_a_wider_interval_covers_more(tmp_path: Path) -> None:
-    values = torch.logspace(-2, 2, 21, dtype=torch.float64)
-    zeros = torch.zeros_like(values)
-    sharp = EvidenceProfile("noise", values, -20 * values.log10().square())
-    flat = EvidenceProfile("noise", values, zeros)
-    negative = EvidenceProfile("mean", values - 1, zeros)
-    path = tmp_path / "profile.png"
-    few, many = shaded(sharp, path), shaded(flat, path)
-    # In decades 2 * sqrt(1.92 / 20) of 4.
-    assert 0 < few < 0.2 * many
-    assert shaded(negative, path) > 4 * few

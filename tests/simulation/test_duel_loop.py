@@ -1,7 +1,6 @@
 """The loop of duels, and the log of a run."""
 
-from dataclasses import replace
-from pathlib import Path
+import json
 
 import pytest
 import torch
@@ -9,25 +8,20 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.models.pairwise_gp import PairwiseGP
 from torch import Tensor
 
-from botorch_pref.errors import BotorchPrefError
+from benchmarks.suite.runs.models import with_validity
+from benchmarks.suite.runs.players import RandomChallengers
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.models import EPPreferenceGP, PreferenceGP
 from botorch_pref.simulation import Duel
 from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
+    LoggedDuel,
     Proposal,
-    RandomChallengers,
-    RecordedDuels,
+    RunSettings,
+    duel_line,
     index_pairs,
     predict_win,
     run_duels,
-)
-from botorch_pref.simulation.run_log import (
-    LoggedDuel,
-    RunSettings,
-    duel_line,
-    largest_difference,
-    read_log,
     settings_line,
 )
 
@@ -117,15 +111,9 @@ def test_points_that_fail_are_labelled_and_their_duels_not_answered() -> None:
 
     # Against 0.1 come 0.5, 0.9 and 0.3, of which 0.5 fails; 0.9 wins, 0.3 loses.
     answers = iter([True, False])
-    duels = list(
-        run_duels(
-            king_of_the_hill,
-            lambda first, second: next(answers),
-            fit,
-            3,
-            valid=lambda X: (X != 0.5).all(-1),
-        )
-    )
+    works = lambda X: (X != 0.5).all(-1)  # noqa: E731
+    answer = lambda first, second: next(answers) if works(first) else None  # noqa: E731
+    duels = list(run_duels(king_of_the_hill, answer, with_validity(fit, works), 3))
     assert [duel.challenger_won for duel in duels] == [None, True, False]
     # Before the first answer there is no model, and the challenger stands for it.
     assert duels[0].incumbent.tolist() == [0.5]
@@ -237,75 +225,17 @@ def test_random_challengers_start_as_all_rules_do_and_meet_the_incumbent() -> No
     assert later.challenger.tolist() != mine.challenger.tolist()
 
 
-def test_recorded_duels_come_back_in_order() -> None:
-    propose = chosen_duels()
-    listed = [propose(0, None), propose(0, None)]
-    assert RecordedDuels(listed)(1, None) is listed[1]
-
-
-SETTINGS = RunSettings("branin", "ep", "ucb", 2, 1, 0.25, 7)
-
-
-def logged(number: int) -> LoggedDuel:
-    generator = torch.Generator().manual_seed(number)
+def test_the_lines_of_a_log_have_every_figure_exactly() -> None:
+    settings = RunSettings("branin", "ep", "ucb", 2, 1, 0.25, 7)
+    line = json.loads(settings_line(settings))
+    assert line.pop("record") == "settings"
+    assert RunSettings(**line) == settings
+    generator = torch.Generator().manual_seed(0)
     points = torch.rand(3, 2, generator=generator, dtype=torch.double)
-    proposal = Proposal(points[0], points[1], "ucb" if number else "random")
-    return LoggedDuel(Duel(number, proposal, 0.1 + 0.2, number == 1, points[2]), 1 / 3)
-
-
-def write(folder: Path, *lines: str) -> Path:
-    path = folder / "run.jsonl"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def test_a_log_reads_back_exactly(tmp_path: Path) -> None:
-    duels = [logged(0), logged(1)]
-    path = write(tmp_path, settings_line(SETTINGS), *map(duel_line, duels))
-    settings, read = read_log(path)
-    assert settings == SETTINGS
-    assert largest_difference(duels, read) == 0
-    for before, after in zip(duels, read, strict=True):
-        assert after.duel.challenger_won is before.duel.challenger_won
-        assert after.duel.number == before.duel.number
-        assert after.duel.proposal.source == before.duel.proposal.source
-        assert torch.equal(
-            after.duel.proposal.challenger, before.duel.proposal.challenger
-        )
-        assert torch.equal(after.duel.proposal.opponent, before.duel.proposal.opponent)
-
-
-@pytest.mark.parametrize("field", ["probability", "incumbent", "regret"])
-def test_the_largest_difference_sees_every_figure(field: str) -> None:
-    first = logged(0)
-    if field == "regret":
-        second = replace(first, regret=first.regret - 0.25)
-    else:
-        value = getattr(first.duel, field) + 0.25
-        second = replace(first, duel=replace(first.duel, **{field: value}))
-    assert largest_difference([logged(1), first], [logged(1), second]) == pytest.approx(
-        0.25
-    )
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ([""], "line 1: not JSON"),
-        (["[1]"], "line 1: expected a record of 'settings'"),
-        (
-            ['{"record": "settings"}'],
-            "line 1: not a record of this kind: .*acquisition",
-        ),
-        ([settings_line(SETTINGS)], "holds no duels"),
-        ([settings_line(SETTINGS), settings_line(SETTINGS)], "line 2: expected a rec"),
-        ([settings_line(SETTINGS), duel_line(logged(0))[:-5]], "line 2: not JSON"),
-        (
-            [settings_line(SETTINGS), duel_line(logged(0)).replace("0.30", '"x" ', 1)],
-            "line 2",
-        ),
-    ],
-)
-def test_a_broken_log_is_named(tmp_path: Path, lines: list[str], message: str) -> None:
-    with pytest.raises(BotorchPrefError, match=message):
-        read_log(write(tmp_path, *lines))
+    duel = Duel(1, Proposal(points[0], points[1], "ucb"), 0.1 + 0.2, True, points[2])
+    assert json.loads(duel_line(LoggedDuel(duel, 1 / 3))) == {
+        **{"record": "duel", "number": 1, "source": "ucb", "challenger_won": True},
+        **{"probability": 0.1 + 0.2, "regret": 1 / 3},
+        **{"challenger": points[0].tolist(), "opponent": points[1].tolist()},
+        "incumbent": points[2].tolist(),
+    }

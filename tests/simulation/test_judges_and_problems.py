@@ -6,8 +6,9 @@ import pytest
 import torch
 from scipy.stats import norm
 
+from benchmarks.suite.runs.judges import LapsingJudge, LogisticJudge
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.simulation import Judge, LapsingJudge, LogisticJudge, ProbitJudge
+from botorch_pref.simulation import Judge, ProbitJudge
 from botorch_pref.simulation.problems import PROBLEM_NAMES, make_problem
 
 

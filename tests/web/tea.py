@@ -6,7 +6,6 @@ from typing import Any
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import events
 
 PARAMETERS = [
     RangeParameterConfig(name="leaf (g)", parameter_type="float", bounds=(1, 9)),
@@ -42,6 +41,6 @@ def log(experiment: PreferenceExperiment) -> list[tuple[str, int, dict[str, Any]
     """What happened, without questions and times: kind, question, what was said."""
     return [
         (event.kind, event.question, {**event.said, "rater": event.what.get("rater")})
-        for event in events(experiment.experiment)
+        for event in experiment.log.events
         if event.kind != "asked"
     ]

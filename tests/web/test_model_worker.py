@@ -126,12 +126,7 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
         experiment.record([OWN[0], {**OWN[1], "cups": cups}], winner=cups % 2)
     state, notes = packed_state(experiment), []
     there = process.run(notes, packed_choice, state, 2, None)
-    (run, order), (same, same_order) = (
-        pickle.loads(there),
-        pickle.loads(packed_choice(state, 2, None)),
-    )
-    assert run.arm_signatures == same.arm_signatures
-    assert order == same_order
+    assert pickle.loads(there) == pickle.loads(packed_choice(state, 2, None))
     assert repr(worker.findings()) == repr({**findings_of(state), "warnings": []})
     with pytest.raises(ExperimentError, match="options"):
         process.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,13 +11,90 @@ from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Setting
 from benchmarks.suite.errors import SuiteError
+from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation.judges import (
     Judge,
-    LapsingJudge,
-    LogisticJudge,
     ProbitJudge,
     Utility,
+    check_parameter,
+    difference_of,
 )
+
+
+@dataclass(frozen=True)
+class LapsingJudge(Judge):
+    """A judge who answers some duels without having looked, either way.
+
+    Attributes:
+        attentive: Who answers the others.
+        rate: Share of the duels that are answered by a fair coin, in [0, 1].
+        generator: Source of lapses and coins; another than that of the attentive
+            judge, whose noise is then the same at any rate.
+
+    Raises:
+        BotorchPrefError: The rate is no share.
+    """
+
+    attentive: Judge
+    rate: float
+    generator: Generator
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.rate <= 1.0:
+            raise BotorchPrefError(
+                f"the judge's rate of lapses is {self.rate}: give a share in [0, 1]"
+            )
+
+    def __call__(self, first: Tensor, second: Tensor) -> bool | None:
+        """See base class."""
+        # Both are drawn for every duel: whether one lapses moves no later draw.
+        lapse, coin = torch.rand(2, generator=self.generator, dtype=torch.double)
+        answer = self.attentive(first, second)
+        return bool(coin < 0.5) if lapse < self.rate else answer
+
+    def probability(self, first: Tensor, second: Tensor) -> float:
+        """See base class."""
+        attentive = self.attentive.probability(first, second)
+        return (1.0 - self.rate) * attentive + 0.5 * self.rate
+
+
+@dataclass(frozen=True)
+class LogisticJudge(Judge):
+    r"""Logistic judge, the noise of the protocols of Astudillo et al. (2023).
+
+    .. math:: P(\text{first preferred}) =
+        \frac{1}{1 + \exp(-(u_1 - u_2) / \lambda)}
+
+    Attributes:
+        utility: Maps `batch_shape x d` inputs to utilities.
+        scale: :math:`\lambda`, at least 0; at 0 the better point always wins, and the
+            first wins an exact tie.
+        generator: Source of the noise.
+
+    Raises:
+        BotorchPrefError: A scale that is negative or not finite.
+    """
+
+    utility: Utility
+    scale: float
+    generator: Generator
+
+    def __post_init__(self) -> None:
+        check_parameter("scale", self.scale, "number")
+
+    def __call__(self, first: Tensor, second: Tensor) -> bool:
+        """See base class; never a tie."""
+        if self.scale == 0.0:
+            return bool(difference_of(self.utility, first, second) >= 0.0)
+        draw = torch.rand((), generator=self.generator, dtype=torch.double)
+        return float(draw) < self.probability(first, second)
+
+    def probability(self, first: Tensor, second: Tensor) -> float:
+        """See base class."""
+        gap = difference_of(self.utility, first, second)
+        if self.scale == 0.0:
+            return float(0.5 * (gap.sign() + 1.0))
+        return float(torch.sigmoid(gap / self.scale))
 
 
 def judge_generator(seed: int, stream: int = 0) -> Generator:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
@@ -22,7 +24,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
-from botorch_pref.simulation.duel_loop import Fit, FitTrials
+from botorch_pref.simulation.duel_loop import Fit
 
 
 def fit_rival_prior(datapoints: Tensor, comparisons: Comparisons) -> Model:
@@ -66,6 +68,36 @@ def known_fit(model_class: type[PreferenceGP]) -> Fit:
         ).eval()
 
     return fit
+
+
+FitTrials = Callable[[Tensor, Comparisons, Validity], Model]
+"""Fits a model that also hears which points are valid."""
+
+
+def with_validity(fit: FitTrials, valid: Callable[[Tensor], Tensor]) -> Fit:
+    """The function that fits a model to answers, ties among them, and to labels.
+
+    A duel with a point that is not valid could not be answered, and is no tie.
+
+    Args:
+        fit: Fits the model.
+        valid: Which of `n x d` points are valid.
+    """
+
+    def fit_valid(datapoints: Tensor, comparisons: Comparisons) -> Model | None:
+        works = valid(datapoints)
+        pairs, ties = (
+            None
+            if rows is None or not (kept := works[rows].all(-1)).any()
+            else rows[kept]
+            for rows in (comparisons.pairs, comparisons.ties)
+        )
+        if pairs is None and ties is None:
+            return None
+        labels = Validity(torch.arange(len(datapoints)), works)
+        return fit(datapoints, Comparisons(pairs, ties), labels)
+
+    return fit_valid
 
 
 def mixed_fit(model_class: type[PreferenceGP]) -> FitTrials:

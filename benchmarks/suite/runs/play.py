@@ -6,7 +6,9 @@ import math
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from torch import Generator, Tensor
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.judges import ERRING, make_judge
+from benchmarks.suite.runs.models import with_validity
 from benchmarks.suite.runs.players import make_player
 from botorch_pref.simulation.duel_loop import run_duels
 from botorch_pref.simulation.judges import Judge
@@ -99,9 +102,12 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
     generator = Generator().manual_seed(seed)
     errs = setting.judge in ERRING
     player = make_player(cell.rule, problem.dim, errs, cell.num_random, generator)
-    valid = problem.valid if player.hears_validity else None
+    answer, fit = judge, player.fit
+    if player.hears_validity and problem.valid is not None:
+        answer = partial(_answered, problem.valid, judge)
+        fit = with_validity(fit, problem.valid)
     report, before = Report(cell, problem, judge), time.process_time()
-    for duel in run_duels(player.propose, judge, player.fit, cell.num_duels, valid):
+    for duel in run_duels(player.propose, answer, fit, cell.num_duels):
         spent = time.process_time() - before
         question = torch.stack([duel.proposal.challenger, duel.proposal.opponent])
         tied = duel.challenger_won is None
@@ -109,6 +115,14 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
         caught.clear()
         before = time.process_time()
     return report.rows
+
+
+def _answered(
+    valid: Callable[[Tensor], Tensor], judge: Judge, first: Tensor, second: Tensor
+) -> bool | None:
+    """The judge's answer to a duel of two valid points; None to any other."""
+    works = bool(valid(torch.stack([first, second])).all())
+    return judge(first, second) if works else None
 
 
 class Report:

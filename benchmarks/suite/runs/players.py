@@ -5,24 +5,46 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from torch import Generator
+import torch
+from botorch.models.model import Model
+from torch import Generator, Tensor
 
 from benchmarks.suite.cell import OPTUNA, Rule
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.acquisitions import ACQUISITIONS
 from benchmarks.suite.runs.batch_player import MODELS_OF_BATCHES, WAYS_OF_BATCHES
-from benchmarks.suite.runs.models import LEARNING, MODELS, TRIALS, make_model
+from benchmarks.suite.runs.models import LEARNING, MODELS, TRIALS, FitTrials, make_model
 from benchmarks.suite.runs.rivals import RIVALS, OptunaDashboard
-from botorch_pref.simulation.duel_loop import (
-    ChosenDuels,
-    Fit,
-    FitTrials,
-    Propose,
-    RandomChallengers,
-)
+from botorch_pref.acquisition import incumbent
+from botorch_pref.simulation.duel_loop import ChosenDuels, Fit, Proposal, Propose
 
 RANDOM = "random"
 """Random points meet the incumbent."""
+
+
+@dataclass(frozen=True)
+class RandomChallengers:
+    """Random duels first, then duels of random points with the incumbent.
+
+    Attributes:
+        dim: Number of inputs `d`; points are drawn from the unit cube.
+        num_random: How many duels start the run at random.
+        generator: Source of every draw.
+    """
+
+    dim: int
+    num_random: int
+    generator: Generator
+
+    def __call__(self, number: int, model: Model | None) -> Proposal:
+        """Proposes the next duel, see `ChosenDuels`."""
+        first, second = self._random_point(), self._random_point()
+        if model is None or number < self.num_random:
+            return Proposal(first, second, "random")
+        return Proposal(first, incumbent(model).reshape(-1), "random")
+
+    def _random_point(self) -> Tensor:
+        return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition.base import DuelingAcquisition
 from botorch_pref.ax.answers import arms_and_raters, feedback_dataset
-from botorch_pref.ax.generation.option_space import (
-    OptionSpace,
-    ToldApart,
-    option_space,
-)
+from botorch_pref.ax.generation.option_space import OptionSpace, ToldApart, option_space
 from botorch_pref.ax.generation.search import QuestionSearch
 from botorch_pref.ax.kinds import OBJECTIVE, number_of_levels
 from botorch_pref.ax.projection import raters_of_trials

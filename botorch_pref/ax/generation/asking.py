@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from random import Random
 
 import torch
 from ax.adapter.registry import Generators
-from ax.core.arm import Arm
-from ax.core.batch_trial import BatchTrial
-from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
 from ax.core.search_space import SearchSpace
-from ax.core.trial_status import TrialStatus
+from ax.core.types import TParameterization
 from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref.ax.answers import Answer, check_taken
-from botorch_pref.ax.generation.adapter import with_arms
 from botorch_pref.ax.generation.option_space import can_be_told
 from botorch_pref.ax.generation.strategy import SPREAD, fitted_sobol_spec, next_run
-from botorch_pref.ax.log import REPEATS
-from botorch_pref.ax.projection import number_of_rater, question_of
+from botorch_pref.ax.log import Chosen, Log
+from botorch_pref.ax.projection import Projection, chosen_by
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.options import has_designs, in_smallest_differences
 from botorch_pref.errors import ExperimentError
+
+SOBOL = Generators.SOBOL.value
+"""The chooser of options that are spread, in the log."""
 
 FEW, MANY = 2, 4
 """Options of a question by default. Thirty questions of four find more than thirty
@@ -35,33 +34,31 @@ duels where inputs are many, and as much elsewhere in half the questions
 (`docs/benchmarks.md`)."""
 
 
-def usual_size(
-    experiment: Experiment, settings: Settings, num_levels: int | None
-) -> int:
+def usual_size(log: Log) -> int:
     """Number of options of a question, see `PreferenceExperiment.default_size`."""
-    if not has_designs(experiment, settings.smallest_difference, 2 * MANY):
+    settings = log.settings
+    least = settings.smallest_difference
+    if not has_designs(log.space, log.catalogue, least, 2 * MANY):
         return FEW
     for answer in (Answer(best=0), Answer(ranking=tuple(range(MANY)))):
         with suppress(ExperimentError):
-            check_taken(settings, answer, MANY, num_levels)
+            check_taken(settings, answer, MANY, log.num_levels)
             return MANY
     return FEW
 
 
-def chosen_question(
-    experiment: Experiment, settings: Settings, size: int, rater: str | None
-) -> tuple[GeneratorRun, list[int] | None]:
+def chosen_question(projection: Projection, size: int, rater: str | None) -> Chosen:
     """Options of the next question, and the order in which they are shown.
 
     The order is random: people favour what comes first, and a model that always puts
     its incumbent there would learn that.
     """
-    options = next_options(experiment, settings, size, rater)
-    seed = derived_seed(settings, len(experiment.trials), "order")
-    return (
-        beside_baseline(options, settings, experiment.search_space),
-        Random(seed).sample(range(size), size),
-    )
+    log = projection.log
+    chosen = next_options(projection, size, rater)
+    seed = derived_seed(log.settings, len(log.questions), "order")
+    places = Random(seed).sample(range(size), size)
+    options = beside_baseline(chosen, log.settings, log.space)
+    return replace(chosen, options=options, places=places)
 
 
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
@@ -72,34 +69,29 @@ def derived_seed(settings: Settings, *purpose: int | str) -> int:
 
 
 def beside_baseline(
-    run: GeneratorRun, settings: Settings, space: SearchSpace
-) -> GeneratorRun:
+    chosen: Chosen, settings: Settings, space: SearchSpace
+) -> Sequence[TParameterization]:
     """The options of a question, with the baseline among those that are spread.
 
     Until the model chooses, each question compares with the baseline, so that answers
     join all options. Then it is an option like any other that was shown.
     """
-    if settings.baseline is None or run._generation_node_name != SPREAD:
-        return run
-    baseline = Arm(settings.baseline)
-    if baseline.signature in run.arm_signatures:
-        return run
-    designs = [baseline.parameters, *(arm.parameters for arm in run.arms)]
+    baseline, options = settings.baseline, chosen.options
+    spread = (chosen.generated or {}).get("node") == SPREAD
+    if baseline is None or not spread or baseline in options:
+        return options
     first, *others = in_smallest_differences(
-        space, settings.smallest_difference, designs
+        space, settings.smallest_difference, [baseline, *options]
     )
     # The option least unlike the baseline makes room for it.
     nearest = int((torch.stack(others) - first).square().sum(-1).argmin())
-    kept = [arm for i, arm in enumerate(run.arms) if i != nearest]
-    return with_arms(run, [baseline, *kept])
+    return [baseline, *options[:nearest], *options[nearest + 1 :]]
 
 
 _ATTEMPTS = 4
 
 
-def next_options(
-    experiment: Experiment, settings: Settings, size: int, rater: str | None = None
-) -> GeneratorRun:
+def next_options(projection: Projection, size: int, rater: str | None = None) -> Chosen:
     """Options that can be told apart and lie in the search space, and were not asked.
 
     Now and then an answered question is asked again, see `question_again`. Otherwise
@@ -113,18 +105,20 @@ def next_options(
     A generator is made anew for each question, and its seed derived from the question's
     number: a restart changes nothing.
     """
-    number = len(experiment.trials)
-    again = derived_seed(settings, number, "repeat")
-    repeated = question_again(experiment, settings, size, again)
+    log = projection.log
+    again = derived_seed(log.settings, len(log.questions), "repeat")
+    repeated = question_again(log, size, again)
     if repeated is not None:
         return repeated
-    found: dict[int, GeneratorRun] = {}
-    for run, is_meant in _proposals(experiment, settings, size, rater):
-        turn = _turn(experiment, settings, run, size, rater)
+    found: dict[int, Chosen] = {}
+    for chosen in _proposals(projection, size, rater):
+        turn = _turn(log, chosen.options, size, rater)
+        # The model repeats a question where it found no other.
+        is_meant = chosen.chosen_by != SOBOL
         if turn == _NEW or (turn == _ANSWERED and is_meant):
-            return run
+            return chosen
         if turn is not None:
-            found.setdefault(turn, run)
+            found.setdefault(turn, chosen)
     if not found:
         raise ExperimentError(
             f"No {size} options were found that differ, satisfy the constraints and "
@@ -135,114 +129,94 @@ def next_options(
 
 
 def _proposals(
-    experiment: Experiment, settings: Settings, size: int, rater: str | None
-) -> Iterator[tuple[GeneratorRun, bool]]:
-    """Options to ask about, and whether a repeated question is meant to be one.
+    projection: Projection, size: int, rater: str | None
+) -> Iterator[Chosen]:
+    """Options to ask about.
 
     Those of the strategy; then the first of them that can be shown, with Sobol points
     for the others; and in the end Sobol points alone, for every question with the first
     one may be pending.
     """
-    number, position = len(experiment.trials), _sobol_position(experiment)
-    of_rater = number_of_rater(experiment, rater)
-    arms: list[Arm] = []
+    log, experiment = projection.log, projection.experiment()
+    settings, position = log.settings, log.position
+    of_rater = log.number_of_rater(rater)
+    options: Sequence[TParameterization] = []
     for attempt in range(_ATTEMPTS):
         at = position + attempt * size
-        with with_rng_seed(derived_seed(settings, number, attempt)):
+        with with_rng_seed(derived_seed(settings, len(log.questions), attempt)):
             try:
                 run = next_run(experiment, settings, at, size, of_rater)
             except CandidateGenerationError:
                 # Rounding took every start out of the constraints.
                 continue
-        # The model repeats a question where it found no other.
-        yield run, run._generator_key != Generators.SOBOL.value
-        arms = run.arms
-    space = experiment.search_space
-    first = [arm for arm in arms if space.check_membership(arm.parameters)][:1]
+        chosen = chosen_by(run)
+        yield chosen
+        options = chosen.options
+    first = [option for option in options if log.space.check_membership(option)][:1]
     spec = fitted_sobol_spec(experiment, settings, position + _ATTEMPTS * size)
     rounds = 15 * _ATTEMPTS
     for attempt in range(rounds):
         # Goes on in the sequence where it was.
-        spread = spec.gen(n=size)
+        spread = chosen_by(spec.gen(n=size))
         kept = first if 2 * attempt < rounds else []
-        filled = GeneratorRun(
-            arms=[*kept, *spread.arms[: size - len(kept)]],
-            generator_key=Generators.SOBOL.value,
-            # Where the sequence goes on.
-            generator_state_after_gen=spread._generator_state_after_gen,
-        )
-        yield filled, False
+        options = [*kept, *spread.options[: size - len(kept)]]
+        yield replace(spread, options=options, chosen_by=SOBOL)
 
 
 _NEW, _ANSWERED, _WITH_OTHERS = range(3)
 
 
 def _turn(
-    experiment: Experiment,
-    settings: Settings,
-    run: GeneratorRun,
-    size: int,
-    rater: str | None,
+    log: Log, options: Sequence[TParameterization], size: int, rater: str | None
 ) -> int | None:
     """Place of a question in the order of asking: new ones, answered, those of others.
 
     None is the place of options that are not in the space, that nobody can tell apart,
     or that the rater is asked about already.
     """
-    space, options = experiment.search_space, [arm.parameters for arm in run.arms]
-    if len(options) != size or not all(map(space.check_membership, options)):
+    twice = any(option in options[:i] for i, option in enumerate(options))
+    if twice or len(options) != size:
         return None
-    points = in_smallest_differences(space, settings.smallest_difference, options)
+    if not all(map(log.space.check_membership, options)):
+        return None
+    points = in_smallest_differences(
+        log.space, log.settings.smallest_difference, options
+    )
     if not can_be_told(torch.pdist(points).square()).all():
         return None
-    known = experiment.arms_by_signature
-    if not run.arm_signatures <= known.keys():
+    names = {log.name_of(option) for option in options}
+    if None in names:
         return _NEW
-    names = {known[signature].name for signature in run.arm_signatures}
-    trials = experiment.trials.values()
-    asked = [trial for trial in trials if names == trial.arms_by_name.keys()]
-    waiting = [question_of(trial).rater for trial in asked if trial.status.is_running]
+    asked = [q for q in log.questions if names == {o.name for o in q.options}]
+    waiting = [question.rater for question in asked if question.pending]
     if waiting:
         return None if rater in waiting else _WITH_OTHERS
     return _ANSWERED if asked else _NEW
-
-
-def _sobol_position(experiment: Experiment) -> int:
-    """Number of points of the Sobol sequence that were used."""
-    runs = (run for trial in experiment.trials.values() for run in trial.generator_runs)
-    states = (run._generator_state_after_gen or {} for run in runs)
-    return max((int(state.get("init_position", 0)) for state in states), default=0)
 
 
 REPEAT = "Repeat"
 """The chooser of a question that is asked again, in the log."""
 
 
-def question_again(
-    experiment: Experiment, settings: Settings, size: int, seed: int
-) -> GeneratorRun | None:
+def question_again(log: Log, size: int, seed: int) -> Chosen | None:
     """The options of an answered question that is to be asked again, now and then.
 
     Each is asked again once at most, and not as the very next one.
     """
-    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
-    draws = Random(seed)
-    if len(completed) < settings.initial or draws.random() >= settings.repeat_rate:
+    draws, settings = Random(seed), log.settings
+    if draws.random() >= settings.repeat_rate:
         return None
-    trials = [*experiment.trials.values()]
-    shown = [frozenset(trial.arms_by_name) for trial in trials]
+    if sum(question.compared for question in log.questions) < settings.initial:
+        return None
+    shown = [frozenset(o.name for o in question.options) for question in log.questions]
     times = Counter(shown)
     once = [
-        trial
-        for trial, options in zip(trials[:-1], shown, strict=False)
-        if trial.index in completed and len(options) == size and times[options] == 1
+        question
+        for question, options in zip(log.questions[:-1], shown, strict=False)
+        if question.compared and len(options) == size and times[options] == 1
     ]
     if not once:
         return None
-    chosen = draws.choice(once)
-    assert isinstance(chosen, BatchTrial)
-    return GeneratorRun(
-        [arm.clone() for arm in chosen.arms],
-        generator_key=REPEAT,
-        gen_metadata={REPEATS: chosen.index},
-    )
+    again = draws.choice(once)
+    options = [option.parameters for option in again.as_chosen]
+    return Chosen(options, REPEAT, repeats=again.index)

@@ -1,4 +1,4 @@
-"""Tables whose rows are all the designs that there are."""
+"""Tables of designs, whose rows are the only options of an experiment."""
 
 from __future__ import annotations
 

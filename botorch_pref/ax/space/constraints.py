@@ -266,7 +266,7 @@ def check_coefficients(space: SearchSpace) -> None:
     """Checks that the numbers of constraints and of derived parameters are finite."""
     for constraint in space.parameter_constraints:
         for number in (*constraint.constraint_dict.values(), constraint.bound):
-            _checked_size(f"the constraint {_shown(constraint)}", number)
+            _checked_size(f"the constraint {shown_constraint(constraint)}", number)
     for name, parameter in space.parameters.items():
         if isinstance(parameter, DerivedParameter):
             weights = parameter._parameter_names_to_weights.values()
@@ -285,7 +285,7 @@ def check_feasible(space: SearchSpace) -> None:
     if not constraints or can_be(constraints):
         return
     alone = [c for c in constraints if not can_be([c])]
-    which = ", ".join(_shown(c) for c in alone or constraints)
+    which = ", ".join(shown_constraint(c) for c in alone or constraints)
     why = (
         "no values in the ranges of its parameters satisfy"
         if alone
@@ -296,7 +296,8 @@ def check_feasible(space: SearchSpace) -> None:
     )
 
 
-def _shown(constraint: ParameterConstraint) -> str:
+def shown_constraint(constraint: ParameterConstraint) -> str:
+    """The text of a constraint, with few digits."""
     terms = (f"{w:g} * {name}" for name, w in constraint.constraint_dict.items())
     relation = "==" if constraint.is_equality else "<="
     return f"{' + '.join(terms)} {relation} {constraint.bound:g}"

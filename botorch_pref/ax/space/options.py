@@ -10,9 +10,6 @@ from typing import Any
 
 import torch
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
-from ax.core.arm import Arm
-from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
 from ax.core.parameter import (
     ChoiceParameter,
     DerivedParameter,
@@ -31,6 +28,7 @@ from torch.nn.functional import one_hot
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.ax.given import finite_number, is_missing, written
 from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.constraints import shown_constraint
 from botorch_pref.errors import ExperimentError
 
 SmallestDifference = float | Mapping[str, float]
@@ -128,16 +126,19 @@ def in_smallest_differences(
     return shares(space, designs) / torch.tensor(widths, dtype=torch.float64)
 
 
-def has_designs(experiment: Experiment, given: SmallestDifference, number: int) -> bool:
+def has_designs(
+    space: SearchSpace,
+    catalogue: Catalogue | None,
+    given: SmallestDifference,
+    number: int,
+) -> bool:
     """Whether there are so many designs that a person can tell apart.
 
     Of up to 10,000 designs each is tried against the constraints, which are taken to
     leave enough of more.
     """
-    catalogue = Catalogue.of(experiment)
     if catalogue is not None:
         return len(catalogue.rows) >= number
-    space = experiment.search_space
     names, limits = [*space.tunable_parameters], space.parameter_constraints
     parameters = space.tunable_parameters.values()
     told = math.prod(_num_values(parameter, given) for parameter in parameters)
@@ -203,7 +204,9 @@ def _width(parameter: Parameter, given: SmallestDifference) -> float:
     return share
 
 
-def own_options(experiment: Experiment, given: object) -> GeneratorRun:
+def own_options(
+    space: SearchSpace, catalogue: Catalogue | None, given: object
+) -> list[TParameterization]:
     """Options that a person chose, as they are and in their order."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise ExperimentError(
@@ -214,30 +217,29 @@ def own_options(experiment: Experiment, given: object) -> GeneratorRun:
         raise ExperimentError(
             f"options has {len(given)}; give two designs or more, to be compared."
         )
-    arms = [Arm(own_design(experiment, option)) for option in given]
-    signatures = [arm.signature for arm in arms]
-    for place, signature in enumerate(signatures):
-        if (first := signatures.index(signature)) < place:
+    designs = [own_design(space, catalogue, option) for option in given]
+    for place, design in enumerate(designs):
+        if (first := designs.index(design)) < place:
             raise ExperimentError(
-                f"Options {first} and {place} are both {arms[place].parameters}; give "
-                "each design once."
+                f"Options {first} and {place} are both {design}; give each design once."
             )
-    return GeneratorRun(arms)
+    return designs
 
 
-def own_design(experiment: Experiment, given: object) -> TParameterization:
+def own_design(
+    space: SearchSpace, catalogue: Catalogue | None, given: object
+) -> TParameterization:
     """A design that a person chose, with values of the types that Ax has.
 
     Values are given by the names of parameters, of which fixed and derived ones may be
     left out; of a catalogue the id of a row says the same.
     """
-    catalogue = Catalogue.of(experiment)
     if catalogue is None or isinstance(given, Mapping):
-        design = _free_design(experiment.search_space, given)
+        design = _free_design(space, given)
         if catalogue is not None and catalogue.id_of(design) is None:
             raise ExperimentError(
-                f"The design {written(given)} is no row of the catalogue; give the id "
-                "of one."
+                f"The design {written(given)} is no row of the catalogue; give values "
+                "that are together in one of its rows, or the id of a row."
             )
         return design
     name = _row_name(given)
@@ -282,14 +284,13 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
         space.check_membership(whole, raise_error=True)
     except (AxError, ValueError) as error:
         raise ExperimentError(
-            f"The design {written(dict(given))} is not in the search space: "
-            f"{_outside(space, whole) or error}"
+            f"A design is not in the search space: {_outside(space, whole) or error}"
         ) from error
     return whole
 
 
-def _outside(space: SearchSpace, design: TParameterization) -> str:
-    """Values that no design has, in the words of the person and not of Ax."""
+def _outside(space: SearchSpace, design: Mapping[str, Any]) -> str:
+    """Reasons why no design has these values, in words of the person and not of Ax."""
     found = []
     for name, parameter in space.parameters.items():
         value = design[name]
@@ -303,6 +304,11 @@ def _outside(space: SearchSpace, design: TParameterization) -> str:
             assert isinstance(parameter, FixedParameter)
             allowed = str(parameter.value)
         found.append(f"{name} is {value}, and should be {allowed}")
+    found += [
+        f"{shown_constraint(constraint)} should hold"
+        for constraint in space.parameter_constraints
+        if not constraint.check({n: design[n] for n in constraint.constraint_dict})
+    ]
     return "; ".join(found)
 
 

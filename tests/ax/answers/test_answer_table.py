@@ -6,7 +6,6 @@ from pandas import DataFrame
 from showing import A, B, C, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import question_of
 from botorch_pref.errors import ExperimentError
 
 ITEMS = DataFrame([A, B, C], columns=["a", "b"], index=["x", "y", "z"])
@@ -18,9 +17,7 @@ def path(tmp_path):
 
 
 def whats(experiment: PreferenceExperiment) -> list[dict]:
-    trials = experiment.experiment.trials.values()
-    events = [question_of(trial).standing for trial in trials]
-    return [dict(event.what) for event in events]
+    return [dict(question.standing.what) for question in experiment.log.questions]
 
 
 def test_items_by_name(path) -> None:

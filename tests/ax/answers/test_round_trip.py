@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from parameters import choice, real, whole
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.projection import question_of
 from botorch_pref.errors import ExperimentError
 
 LEVELS = 4
@@ -93,10 +92,10 @@ def created(path: Path) -> PreferenceExperiment:
 def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
     """Options in their order, and everything that was said of them."""
     found = []
-    for trial in experiment.experiment.trials.values():
-        event = question_of(trial).standing
+    for question in experiment.log.questions:
+        event = question.standing
         if event is not None:
-            options = [dict(o) for o in experiment.question(trial.index).options]
+            options = [dict(o) for o in experiment.question(question.index).options]
             found.append((options, dict(event.what)))
     return found
 

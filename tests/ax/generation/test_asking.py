@@ -22,7 +22,6 @@ from botorch_pref.ax.generation.strategy import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.naming import duel_classes
-from botorch_pref.ax.projection import events_of
 from botorch_pref.ax.report import fitted_adapter
 from botorch_pref.errors import ExperimentError
 
@@ -46,7 +45,7 @@ def test_questions_of_every_acquisition_function(
 ) -> None:
     storage = shutil.copy(answered, tmp_path)
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
-    experiment.settings = replace(experiment.settings, acquisition=acquisition)
+    experiment.log.settings = replace(experiment.settings, acquisition=acquisition)
     # All that was shown was judged.
     shown_before = experiment.experiment.arms_by_name.values()
     seen = {tuple(arm.parameters.items()) for arm in shown_before}
@@ -91,8 +90,7 @@ def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
     experiment = create(tmp_path / "espresso.db", initial=1, num_levels=2)
     experiment.tell(experiment.ask(2), **said)
     asked = experiment.ask(2)
-    trial = experiment.experiment.trials[asked.index]
-    assert events_of(trial)[0].what["chosen_by"] == "Preference"
+    assert experiment.log.questions[asked.index].asked["chosen_by"] == "Preference"
 
 
 def little(storage, values, **settings) -> PreferenceExperiment:
@@ -113,8 +111,7 @@ def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
         experiment.tell(
             question, winner=[o["tea"] for o in question.options].index("green")
         )
-    trials = experiment.experiment.trials.values()
-    chosen_by = [events_of(trial)[0].what["chosen_by"] for trial in trials]
+    chosen_by = [asked.asked["chosen_by"] for asked in experiment.log.questions]
     assert chosen_by == ["Sobol", "Sobol", "Preference", "Preference"]
     assert experiment.recommend() == {"tea": "green"}
     assert experiment.recommend(anywhere=True) == {"tea": "green"}
@@ -226,12 +223,9 @@ def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
     experiment.withdraw(experiment.ask(2))
     asked = experiment.ask(2)
-    trial = experiment.experiment.trials[asked.index]
-    assert events_of(trial)[0].what["chosen_by"] == "Preference"
+    assert experiment.log.questions[asked.index].asked["chosen_by"] == "Preference"
     pending = asked.options[1]
-    adapter = fitted_adapter(
-        experiment.experiment, experiment.settings, duel_classes()["DuelingEIIG"]
-    )
+    adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEIIG"])
     adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
     (point,) = adapter.generator._acquisition.acqf.X_pending
     dose = adapter.parameters.index("dose")
@@ -248,9 +242,7 @@ def test_open_questions_are_whole_where_all_options_are_chosen(
     seen = experiment.experiment.trials[0].arms[0].parameters
     question = experiment.ask(options=[seen, {**seen, "dose": 15.5}])
     experiment.ask(options=[{**seen, "dose": dose} for dose in (16.5, 17.5, 18.5)])
-    adapter = fitted_adapter(
-        experiment.experiment, experiment.settings, duel_classes()["DuelingEUBO"]
-    )
+    adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEUBO"])
     adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
     pending = adapter.generator._acquisition.acqf.X_pending
     dose = adapter.parameters.index("dose")

@@ -5,7 +5,6 @@ from showing import PARAMETERS
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.asking import question_again
-from botorch_pref.ax.projection import events_of
 
 
 def experiment_with(storage, answers, **settings) -> PreferenceExperiment:
@@ -20,21 +19,24 @@ def experiment_with(storage, answers, **settings) -> PreferenceExperiment:
 
 def test_the_rate_is_that_of_the_settings(tmp_path) -> None:
     experiment = experiment_with(tmp_path / "again.db", 4)
-    ax, settings = experiment.experiment, experiment.settings
+    log, settings = experiment.log, experiment.log.settings
     object.__setattr__(settings, "initial", 4)
     object.__setattr__(settings, "repeat_rate", 0.2)
-    runs = [question_again(ax, settings, 2, seed) for seed in range(1000)]
+    runs = [question_again(log, 2, seed) for seed in range(1000)]
     again = [run for run in runs if run is not None]
     # Four standard deviations of a binomial count.
     assert abs(len(again) - 200) < 4 * (1000 * 0.2 * 0.8) ** 0.5
-    shown = [{arm.signature for arm in trial.arms} for trial in ax.trials.values()]
     # Each but the last, which everybody remembers.
-    counts = [sum(run.arm_signatures == options for run in again) for options in shown]
+    counts = [sum(run.repeats == number for run in again) for number in range(4)]
+    for run in again:
+        shown = [option.parameters for option in log.questions[run.repeats].options]
+        assert all(option in shown for option in run.options)
+        assert len(run.options) == 2
     assert counts[-1] == 0
     assert all(count > 30 for count in counts[:-1])
-    assert question_again(ax, settings, 3, 0) is None
+    assert question_again(log, 3, 0) is None
     object.__setattr__(settings, "initial", 5)
-    assert all(question_again(ax, settings, 2, seed) is None for seed in range(50))
+    assert all(question_again(log, 2, seed) is None for seed in range(50))
 
 
 @pytest.mark.slow
@@ -48,7 +50,7 @@ def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> 
     for _ in range(2):
         question = experiment.ask(2)
         trial = experiment.experiment.trials[question.index]
-        what = events_of(trial)[0].what
+        what = experiment.log.questions[question.index].asked
         assert what["chosen_by"] == "Repeat"
         assert {arm.signature for arm in trial.arms} == earlier[what["repeats"]]
         experiment.tell(question, winner=0)

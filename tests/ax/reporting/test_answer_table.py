@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from parameters import choice, real
 
-from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax import PreferenceExperiment
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_each_option_has_what_was_said_of_it(told) -> None:
 def test_options_are_in_the_order_in_which_they_were_shown(told) -> None:
     table = told.answers()
     for index in range(6):
-        shown = Question.of_trial(told.experiment.trials[index]).options
+        shown = told.question(index).options
         assert column(table, index, "bean") == [option["bean"] for option in shown]
         # A parameter that is called as a column has another name.
         assert column(table, index, "tie_parameter") == [o["tie"] for o in shown]

@@ -158,7 +158,7 @@ def test_near_copies_have_one_entry(tmp_path) -> None:
 def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
     adapter = judged.fitted_adapter()
     anywhere = judged.recommend(anywhere=True)
-    candidates = candidate_points(judged.experiment, judged.settings, adapter, anywhere)
+    candidates = candidate_points(judged._kept.projection, adapter, anywhere)
     # The space is the unit square to the model, and the triangle its lower half.
     assert (candidates.sum(-1) <= 1 + 1e-12).all()
     cells = torch.unique((candidates * 8).floor(), dim=0)
@@ -274,7 +274,7 @@ def test_in_many_dimensions_designs_alone_would_miss_the_best(tmp_path) -> None:
     best = best_shown(adapter)
     alone = stopping_advice(
         adapter.botorch_model,
-        candidate_points(experiment.experiment, experiment.settings, adapter, best),
+        candidate_points(experiment._kept.projection, adapter, best),
         recommended=adapter.points_of([best]),
         shown=adapter.datapoints,
     )
@@ -299,7 +299,7 @@ def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> No
     experiment.record([first, {**first, "bean": "b"}], winner=0)
     adapter = experiment.fitted_adapter()
     candidates = candidate_points(
-        experiment.experiment, experiment.settings, adapter, experiment.recommend()
+        experiment._kept.projection, adapter, experiment.recommend()
     )
     expected = {
         (dose / 5, shots / 5, *map(float, bean))

@@ -19,7 +19,6 @@ from showing import triangle
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.log import TOLD
-from botorch_pref.ax.projection import events
 from botorch_pref.errors import StorageError
 
 pytestmark = pytest.mark.slow
@@ -50,7 +49,7 @@ def play(path: Path, seed: int, questions: int = 4) -> list[Question]:
 
 
 def log(experiment: PreferenceExperiment) -> list[tuple]:
-    return [(event.question, event.kind) for event in events(experiment.experiment)]
+    return [(event.question, event.kind) for event in experiment.log.events]
 
 
 THREADS = 2
@@ -183,7 +182,7 @@ def test_what_is_killed_at_any_time_has_lost_and_doubled_nothing(tmp_path) -> No
         happened = [(kind, trial) for trial, kind in log(experiment)]
         assert set(said) <= set(happened)
         assert len(happened) == len(set(happened))
-        told = [e for e in events(experiment.experiment) if e.kind == TOLD]
+        told = [e for e in experiment.log.events if e.kind == TOLD]
         assert all(event.what == {"winner": event.question % 2} for event in told)
         data = experiment.experiment.lookup_data().df
         twice = dict.fromkeys((event.question for event in told), 2)

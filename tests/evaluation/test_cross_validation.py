@@ -1,0 +1,80 @@
+"""Cross-validation of a model against models that are made by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from botorch_pref import Choices, Comparisons, EPPreferenceGP, OrdinalRatings
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.evaluation import cross_validate_model
+from botorch_pref.evaluation.scores import fit_by_evidence
+
+POINTS = torch.tensor([[0.0], [0.3], [0.6], [1.0]], dtype=torch.double)
+PAIRS = torch.tensor([[1, 0], [1, 2], [2, 3], [0, 3]])
+
+
+@pytest.mark.parametrize("fits", [False, True])
+def test_each_answer_left_out_is_predicted_as_by_hand(fits) -> None:
+    model = EPPreferenceGP(POINTS, PAIRS).eval()
+    before = model.state_dict()
+    fit = fit_by_evidence if fits else None
+    (row,) = cross_validate_model(model, num_folds=4, fit=fit).itertuples()
+    losses, right = [], []
+    for out in range(4):
+        others = EPPreferenceGP(POINTS, PAIRS[torch.arange(4) != out])
+        if fits:
+            fit_by_evidence(others)
+        with torch.no_grad():
+            posterior = others.eval().posterior(POINTS[PAIRS[out]])
+        mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
+        variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+        win = torch.special.ndtr((mean[0] - mean[1]) / (2 + variance).sqrt())
+        losses.append(-math.log(win))
+        right.append(float(win > 0.5))
+    assert (row.Index, row.answers, row.scored) == ("duels", 4, 4)
+    assert row.log_loss == pytest.approx(np.mean(losses), rel=1e-5)
+    assert row.standard_error == pytest.approx(np.std(losses, ddof=1) / 2, rel=1e-4)
+    assert row.accuracy == np.mean(right)
+    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
+    assert torch.equal(model.comparisons, PAIRS)
+    assert not model.training
+
+
+def test_answers_of_all_kinds_are_scored() -> None:
+    model = EPPreferenceGP(
+        POINTS,
+        Comparisons(PAIRS, ties=torch.tensor([[0, 2]])),
+        feedback=[
+            Choices(torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([1, 1])),
+            OrdinalRatings(torch.tensor([0, 1, 2]), torch.tensor([0, 2, 1]), 3),
+        ],
+    )
+    state = torch.random.get_rng_state()
+    table = cross_validate_model(model, num_folds=10, fit=None)
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert table["answers"].to_dict() == {
+        "duels": 4,
+        "ties": 1,
+        "choices": 2,
+        "ordinalratings": 3,
+    }
+    assert table["scored"].drop("ties").tolist() == [4, 2, 3]
+    again = cross_validate_model(model, num_folds=10, fit=None, seed=1)
+    # Each answer by itself, whatever the deal.
+    assert again["log_loss"].to_dict() == pytest.approx(
+        table["log_loss"].to_dict(), nan_ok=True
+    )
+
+
+def test_what_cannot_be_left_out_is_refused() -> None:
+    model = EPPreferenceGP(POINTS, PAIRS)
+    with pytest.raises(BotorchPrefError, match="num_folds is 5, and there are 4"):
+        cross_validate_model(model, num_folds=5)
+    with pytest.raises(BotorchPrefError, match="num_folds is 1"):
+        cross_validate_model(model, num_folds=1)
+    batch = EPPreferenceGP(POINTS, PAIRS.expand(2, 4, 2))
+    for other in (EPPreferenceGP(), batch):
+        with pytest.raises(BotorchPrefError, match="give one model, with answers"):
+            cross_validate_model(other)
