@@ -25,7 +25,7 @@ _LONGEST = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How many random problems the adversary tries, and which."""
     parser.addoption(
-        "--fuzz-cases", type=int, default=200, help="random problems in all (200)"
+        "--fuzz-cases", type=int, default=120, help="random problems in all (120)"
     )
     parser.addoption(
         "--fuzz-seed", type=int, default=0, help="other random problems (0)"

@@ -117,35 +117,6 @@ def test_folders_and_root_modules_import_each_other_in_one_direction() -> None:
     assert cycle_of(graph) is None
 
 
-def test_cycles_between_folders_are_seen() -> None:
-    sources = {
-        ROOT / "models" / "data" / "rows.py": "from botorch_pref.models import gp",
-        ROOT / "models" / "gp.py": "from botorch_pref.models.prediction import at",
-        ROOT / "models" / "prediction.py": "import botorch_pref.models.data.rows",
-    }
-    found = cycle_of(import_graph(sources))
-    assert found is not None
-    assert all(name in found for name in ("models/data", "models/gp"))
-    del sources[ROOT / "models" / "prediction.py"]
-    assert cycle_of(import_graph(sources)) is None
-
-
-def test_rightward_and_optional_imports_are_seen() -> None:
-    source = (
-        "import torch\n"
-        "def f():\n"
-        "    import matplotlib.pyplot as plt\n"
-        "    from botorch_pref.models import x\n"
-        "    from botorch_pref import plotting\n"
-    )
-    assert imported_modules(source) >= {
-        "torch",
-        "matplotlib.pyplot",
-        "botorch_pref.models",
-        "botorch_pref.plotting",
-    }
-
-
 def test_every_use_that_the_table_allows_exists() -> None:
     used = {part: set() for part in TABLE}
     for path, source in SOURCES.items():

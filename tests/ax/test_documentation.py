@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from ax.core.types import TParameterization
 from botorch.optim import optimize
-from espresso import QUICK_FIT
 
 from botorch_pref.ax import registration
 
@@ -26,17 +25,18 @@ def prefers_bean_b(*options: TParameterization) -> int:
 def _anywhere(tmp_path, monkeypatch) -> None:
     """Files go elsewhere; loops of a few iterations are loops that run."""
     monkeypatch.chdir(tmp_path)
-    original = optimize.gen_candidates_scipy
+    monkeypatch.setattr("botorch_pref.evaluation.progress.NUM_PATHS", 8)
+    original, few = optimize.gen_candidates_scipy, {"options": {"maxiter": 2}}
     monkeypatch.setattr(
         optimize,
         "gen_candidates_scipy",
-        lambda *args, **kwargs: original(*args, **kwargs | {"options": {"maxiter": 2}}),
+        lambda *args, **kwargs: original(*args, **kwargs | few),
     )
     fit = registration.fit_gpytorch_mll
     monkeypatch.setattr(
         registration,
         "fit_gpytorch_mll",
-        lambda mll, **options: fit(mll, **QUICK_FIT | options),
+        lambda mll, **options: fit(mll, **{"optimizer_kwargs": few} | options),
     )
 
 

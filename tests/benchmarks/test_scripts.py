@@ -73,13 +73,13 @@ TINY = {
     "fully_bayesian": tiny(
         "--seeds 1",
         **{"SIZES": (4,), "NOISES": Only("low"), "FITS": Only("averaged")},
-        **{"WARMUP": 1, "STEPS": 2, "THINNING": 1},
+        **{"WARMUP": 1, "STEPS": 1, "THINNING": 1},
     ),
     "held_out_feedback": tiny(
         "--only car --sushi {folder} --bigrams {folder}",
-        **{"held_out_choices__CAR_PEOPLE": 12, "held_out_choices__CAR_LEARN": 3},
+        **{"held_out_choices__CAR_PEOPLE": 6, "held_out_choices__CAR_LEARN": 3},
         **{"held_out_choices__CAR_FOLDS": 2, "held_out_rankings__FOLDS": 2},
-        **{"held_out_rankings__PEOPLE": 9, "held_out_rankings__LEARN": 3},
+        **{"held_out_rankings__PEOPLE": 6, "held_out_rankings__LEARN": 3},
         **{"held_out_strengths__LEARN": 6, "held_out_strengths__FOLDS": 2},
     ),
     "improvement_tail": tiny(ANSWERS={"sixhumpcamel": 6}, CHALLENGERS=16),
@@ -101,6 +101,7 @@ TINY = {
     "posterior_time": tiny(SIZES=(5,), PAIRWISE_GP_SIZES=(5,), BATCH=2, REPEATS=1),
     "ranking_protocol": tiny(
         "--repetitions 2 --sushi {folder} --shuffle 3",
+        NUM_FOLDS=2,
         ETAS=torch.tensor([0.5, 2.0]).double(),
         # By samples few sets are left of many.
         load_car=First(1500),
@@ -114,7 +115,7 @@ TINY = {
     "stopping_errors": tiny(
         "--starts 2 --setting sixhumpcamel-narrow:0.2 --duels 4 --every 2",
         "--record {folder}/advices.csv",
-        NUM_RANDOM=2,
+        **{"NUM_RANDOM": 2, "botorch_pref.evaluation.progress__NUM_PATHS": 4},
     ),
     "skewgp_figure_4": tiny("--out {folder}", ROUNDS=2, GRID=21),
     "sparse_models": tiny(

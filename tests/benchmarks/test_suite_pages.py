@@ -14,9 +14,8 @@ from benchmarks.suite.cell import OPTUNA, Rule
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.pages.claims import against_reference, table_of_claims, verdict
 from benchmarks.suite.pages.figures import draw_regrets
-from benchmarks.suite.pages.options import READINGS, rows_of_setting
-from benchmarks.suite.pages.page import make_page, study_section
-from benchmarks.suite.pages.screening import grid_of
+from benchmarks.suite.pages.options import rows_of_setting
+from benchmarks.suite.pages.page import make_page
 from benchmarks.suite.pages.tables import (
     bootstrap_median,
     markdown,
@@ -66,27 +65,6 @@ def test_the_figures_of_a_table() -> None:
     assert "| 3 | 3 | 4 ± 2.1 |  |  |" in shown
 
 
-def test_one_studys_runs_may_answer_another_question() -> None:
-    assert not list(STUDIES["inference"].cells())
-    assert set(STUDIES["inference"].rules) <= set(STUDIES["default"].rules)
-    ends = {RANDOM: [3.0, 1.0], UCB: [1.0, 2.0]}
-    runs = pd.DataFrame(
-        row(rule, seed, 0, regret)
-        for rule, regrets in ends.items()
-        for seed, regret in enumerate(regrets)
-    )
-    table = table_of(replace(STUDY, rules=(UCB,)), runs)
-    assert list(table["acquisition"]) == ["ucb"]
-    assert table["against reference"][0] == -0.5
-
-
-def test_without_the_reference_there_is_no_comparison() -> None:
-    runs = pd.DataFrame([row(UCB, seed, 0, 1.0) for seed in range(2)])
-    (only,) = table_of(STUDY, runs).to_dict("records")
-    assert np.isnan(only["against reference"])
-    assert only["median"] == 1.0
-
-
 def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:
     generator = np.random.default_rng(3)
     draws = generator.exponential(size=(200, 40))
@@ -117,19 +95,6 @@ def test_the_page_is_the_one_that_the_records_make() -> None:
     assert made == without_figures, "python -m benchmarks.suite report --page ..."
 
 
-def test_the_grid_of_rules_has_means_errors_and_missed_humps() -> None:
-    runs = pd.DataFrame(
-        {"rule": rule, "problem": problem, "deviation": 0.2, "regret": regret}
-        for rule, regrets in (("a", (3.0, 1.0)), ("b", (0.1, 0.5)))
-        for problem in ("sixhumpcamel-narrow", "hartmann6")
-        for regret in regrets
-    )
-    told = markdown(grid_of(runs))
-    assert "| rule | sixhumpcamel-narrow, 0.2 | hartmann6, 0.2 |" in told
-    assert "| a | 2 ± 1 (2) | 2 ± 1 |" in told
-    assert "| b | 0.3 ± 0.2 (1) | 0.3 ± 0.2 |" in told
-
-
 def test_questions_of_several_options_by_number_and_by_minutes() -> None:
     """Regrets fall by one a question, from 100 with duels and 50 with the best of 4."""
     four = replace(UCB, options=4)
@@ -148,21 +113,6 @@ def test_questions_of_several_options_by_number_and_by_minutes() -> None:
     # A minute is ten duels, six choices of four at 10 s and five at 12 s.
     assert list(minutes.iloc[:, 1]) == ["91.5 ± 0.5", "45.5 ± 0.5"]
     assert list(minutes.iloc[:, 4]) == ["91.5 ± 0.5", "46.5 ± 0.5"]
-
-
-@pytest.mark.parametrize(
-    ("rule", "seconds"),
-    [
-        (Rule("ep", "eubo"), (6, 6)),
-        (Rule("ep", "eubo", 4), (10, 12)),
-        (Rule("ep", "eubo", 4, "order"), (14, 18)),
-        # The three that stay are known; all of qEUBO's are new.
-        (Rule("optuna", "sampler", 4, "worst"), (6, 12)),
-        (Rule("ep", "qeubo", 4), (12, 12)),
-    ],
-)
-def test_seconds_of_a_question(rule: Rule, seconds: tuple[float, float]) -> None:
-    assert tuple(reading.seconds(rule) for reading in READINGS) == seconds
 
 
 @pytest.mark.slow
@@ -184,29 +134,6 @@ def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
     audit, *regrets = re.findall(r"\]\((figures/\S+)\)", text)
     assert len(regrets) == 1
     assert all((tmp_path / figure).exists() for figure in (audit, *regrets))
-
-
-def test_a_section_of_few_starts_has_one_table_of_all_settings() -> None:
-    """UCB is worse before the exact judge, and better before the other one."""
-    ends = {("exact", 0.0): (1.0, 4.0), ("probit", 0.5): (9.0, 2.0)}
-    runs = pd.concat(
-        pd.DataFrame(
-            row(rule, 0, duel, regret, distance=[0.5, 0.01][rule == UCB])
-            for rule, regret in zip((RANDOM, UCB), of_judge, strict=True)
-            for duel in range(4)
-        ).assign(judge=judge, noise=noise)
-        for (judge, noise), of_judge in ends.items()
-    )
-    runs.loc[
-        (runs["judge"] == "probit") & (runs["acquisition"] == "ucb"), "repeated"
-    ] = 1
-    told = study_section(STUDY, runs)
-    assert "| p, exact | 1 | 4 |" in told
-    assert "| p, probit judge, 0.5 | 9 | 2 |" in told
-    # Of the chosen duels all of UCB's are near copies, and half are repeated.
-    (asked,) = re.findall(r"\| laplace, ucb \| 100 \| (.*) \|", told)
-    assert asked.split(" | ")[1] == "50"
-    assert "| rule | runs |" not in told
 
 
 def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:

@@ -172,13 +172,11 @@ def test_a_regret_that_is_not_a_number_is_a_failure(
 
 
 @pytest.mark.slow
-def test_processes_and_a_cluster_of_two_workers_find_the_same(
-    tmp_path: Path, played: Path
-) -> None:
+def test_a_process_of_a_cluster_finds_the_same(tmp_path: Path, played: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="dask is not installed")
     pytest.importorskip("joblib", reason="joblib is not installed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
+        n_workers=1, threads_per_worker=1, dashboard_address=None
     ) as cluster:
         assert not run_cells(CELLS, tmp_path, scheduler=cluster.scheduler_address)
     mine, theirs = (

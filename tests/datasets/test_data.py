@@ -95,14 +95,6 @@ def table() -> ComparisonData:
     return ComparisonData.from_pairs(winners, losers, NAMES, torch.tensor([7, 7, 9]))
 
 
-def test_equal_items_are_stored_once_and_pairs_are_kept() -> None:
-    data = table()
-    assert data.datapoints.shape == (4, 2)
-    assert data.winners.tolist() == [[3.0, 1.0], [2.0, 2.0], [3.0, 1.0]]
-    assert data.losers.tolist() == [[2.0, 2.0], [1.0, 5.0], [0.0, 0.0]]
-    assert len(data) == 3
-
-
 @pytest.mark.parametrize(
     "rows", [torch.tensor([2, 0]), torch.tensor([True, False, True])]
 )

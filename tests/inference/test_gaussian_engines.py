@@ -16,9 +16,6 @@ from torch.distributions import Bernoulli
 from truths.engines import expectation_propagation, laplace
 
 from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
-from botorch_pref.inference import ep as ep_module
-from botorch_pref.inference import laplace as laplace_module
-from botorch_pref.inference.solvers import PointSolver, RowSolver
 from botorch_pref.inference.sparse import BlurredFactors
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
@@ -395,83 +392,6 @@ def test_laplace_finds_the_mode_and_the_dense_evidence(problem, settings) -> Non
     torch.testing.assert_close(
         got_covariance, torch.linalg.inv(precision + hessian), rtol=1e-5, atol=1e-6
     )
-
-
-def in_space(solver, engine, arguments, monkeypatch):
-    for module in (ep_module, laplace_module):
-        monkeypatch.setattr(
-            module, "choose_solver", lambda covar, rows, *_: solver(covar, rows)
-        )
-    return engine(*arguments)
-
-
-@each_engine
-@some_problems
-@pytest.mark.parametrize("singular", [False, True])
-def test_row_space_and_point_space_agree(
-    problem, engine, singular, monkeypatch
-) -> None:
-    build = problem()
-    if singular:
-        build.points[3] = build.points[0]
-    arguments = build.detached()
-    by_row = in_space(RowSolver, engine, arguments, monkeypatch)
-    by_point = in_space(PointSolver, engine, arguments, monkeypatch)
-    assert by_row.converged
-    assert by_point.converged
-    close = {"rtol": 1e-6, "atol": 2e-6}
-    torch.testing.assert_close(by_row.log_evidence, by_point.log_evidence, **close)
-    for one, other in zip(
-        posterior(*arguments[:2], by_row),
-        posterior(*arguments[:2], by_point),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other, **close)
-    torch.testing.assert_close(
-        by_row.factor.precision(), by_point.factor.precision(), **close
-    )
-
-
-@each_engine
-@some_problems
-def test_batches_equal_their_elements(problem, engine) -> None:
-    builds = [
-        problem(scale=scale, far=far) for scale, far in ((0.5, 3.0), (20.0, -4.0))
-    ]
-    singles = [build.detached() for build in builds]
-    covar = torch.stack([single[0] for single in singles])
-    mean = torch.stack([single[1] for single in singles])
-    together = engine(covar, mean, singles[0][2])
-    for i, single in enumerate(singles):
-        alone = engine(*single)
-        got = posterior(covar, mean, together)
-        for one, other in zip(posterior(*single[:2], alone), got, strict=True):
-            torch.testing.assert_close(other[i], one, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(
-            together.log_evidence[i], alone.log_evidence, rtol=1e-8, atol=1e-8
-        )
-
-
-@each_engine
-@some_problems
-def test_duplicates_count_once(problem, engine) -> None:
-    """Points 3 and 0 are equal: the same as calling point 3 point 0."""
-    build = problem()
-    build.points[3] = build.points[0]
-    covar, mean, factors = build.detached()
-    twice = engine(covar, mean, factors)
-    keep = torch.tensor([0, 1, 2, 4])
-    inverse = torch.tensor([0, 1, 2, 0, 3])
-    factors.rows = factors.rows.reindex(inverse, 4)
-    once = engine(covar[keep][:, keep], mean[keep], factors)
-    torch.testing.assert_close(
-        twice.log_evidence, once.log_evidence, rtol=1e-9, atol=1e-9
-    )
-    got = posterior(covar, mean, twice)
-    want = posterior(covar[keep][:, keep], mean[keep], once)
-    torch.testing.assert_close(got[0][keep], want[0], rtol=1e-6, atol=2e-6)
-    torch.testing.assert_close(got[1][keep][:, keep], want[1], rtol=1e-6, atol=2e-6)
-    torch.testing.assert_close(got[0][3], got[0][0], rtol=1e-9, atol=1e-9)
 
 
 def gradient_problems():

@@ -12,7 +12,6 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.models.transforms.input import Normalize, Warp
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
-from botorch.sampling.normal import SobolQMCNormalSampler
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
@@ -349,14 +348,6 @@ def test_conditioning_is_that_of_each_model() -> None:
     torch.testing.assert_close(
         at[1, :, 2], other.posterior(NEW).mean, rtol=0, atol=1e-5
     )
-
-
-def test_fantasies_of_an_ensemble() -> None:
-    model = ensemble(FullyBayesianEPPreferenceGP)
-    sampler = SobolQMCNormalSampler(torch.Size([4]), seed=0)
-    fantasies = model.fantasize(uniform(5, 2, 2, seed=12), sampler)
-    assert fantasies.batch_shape == (4, 5, 3)
-    assert fantasies.posterior(NEW).mean.shape == (4, 5, 3, 4, 1)
 
 
 def test_copies_and_states_keep_the_draws() -> None:

@@ -47,7 +47,6 @@ LAPLACE, EP = LaplacePreferenceGP, EPPreferenceGP
 SKEW, VARIATIONAL = SkewPreferenceGP, VariationalPreferenceGP
 ALL = (LAPLACE, EP, SKEW, VARIATIONAL)
 BOXED = (LAPLACE, EP, SKEW)
-CORRELATED = (EP, SKEW)
 GAUSSIAN = (LAPLACE, EP)
 SOFTMAX = (LAPLACE, VARIATIONAL)
 
@@ -142,14 +141,14 @@ case("crowded, noise 1e-6", GAUSSIAN, *spiral(60),
 case("crowded, output scale 1e4", (VARIATIONAL,), *spiral(60), outputscale=1e4)
 for value in (1e-3, 1e3):
     case(f"lengthscale {value:g}", ALL, POINTS, WINS, lengthscale=value)
-    case(f"points times {value:g}", ALL, POINTS * value, WINS)
 for value in (1e-4, 1e4):
     case(f"output scale {value:g}", ALL, POINTS, WINS, outputscale=value)
     case(f"logistic, output scale {value:g}", GAUSSIAN, POINTS, WINS, outputscale=value,
          likelihood=PairwiseLogitLikelihood)  # fmt: skip
 for value in (1e-6, 1e3):
-    # Walls so steep cost chains thousands of gradients a step; one case is below.
-    boxed = BOXED if value > 1 else GAUSSIAN
+    # Walls so steep cost chains thousands of gradients a step; one case is below. Much
+    # noise is a small output scale, which the other engines have above.
+    boxed = (SKEW,) if value > 1 else GAUSSIAN
     case(f"noise {value:g}", boxed, POINTS, WINS,
          likelihood=lambda v=value: PairwiseProbitLikelihood(v))  # fmt: skip
     case(f"tie threshold {value:g}", BOXED, POINTS, Comparisons(WINS, TIES),
@@ -158,10 +157,10 @@ for value in (1e-6, 1e3):
     case(f"validity, noise {value:g}", boxed, POINTS,
          feedback=[Validity(torch.arange(8), torch.arange(8) > 3)],
          likelihood=lambda v=value: AffineProbitLikelihood(v))  # fmt: skip
-    case(f"choices, noise {value:g}", CORRELATED, POINTS, feedback=[CHOICES],
+    of_sets = (SKEW,) if value > 1 else (EP,)
+    case(f"choices, noise {value:g}", of_sets, POINTS, feedback=[CHOICES],
          likelihood=lambda v=value: PairwiseProbitLikelihood(v))  # fmt: skip
-    case(f"rankings, noise {value:g}", CORRELATED if value > 1 else (EP,), POINTS,
-         feedback=[RANKINGS],
+    case(f"rankings, noise {value:g}", of_sets, POINTS, feedback=[RANKINGS],
          likelihood=lambda v=value: PairwiseProbitLikelihood(v))  # fmt: skip
     case(f"softmax choices, output scale {value:g}", SOFTMAX, POINTS,
          feedback=[CHOICES], likelihood=PlackettLuceLikelihood,
@@ -170,7 +169,7 @@ for value in (1e-6, 1e3):
          feedback=[RANKINGS], likelihood=PlackettLuceLikelihood,
          outputscale=value)  # fmt: skip
 for value in (1e-5, 1e3):
-    case(f"levels, noise {value:g}", BOXED if value > 1 else GAUSSIAN, POINTS,
+    case(f"levels, noise {value:g}", (SKEW,) if value > 1 else GAUSSIAN, POINTS,
          feedback=[LEVELS],
          likelihood=lambda v=value: OrdinalProbitLikelihood(4, noise=v))  # fmt: skip
 case("ties alone", BOXED, POINTS, Comparisons(None, TIES))
@@ -327,7 +326,7 @@ def test_evidence_and_posterior_before_and_after_a_fit(name: str, engine: Any) -
         warnings.simplefilter("ignore", InferenceWarning)
         model.train()
         before = mll(model(*model.train_inputs), model.train_targets).item()
-        fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 20}})
+        fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 8}})
         model.train()
         after = mll(model(*model.train_inputs), model.train_targets).item()
     assert math.isfinite(after)

@@ -12,7 +12,6 @@ import pytest
 import scipy.optimize
 import scipy.stats
 import torch
-from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import LinearMean
 from torch import Tensor
@@ -142,15 +141,6 @@ def test_6_near_duplicates_are_almost_duplicates(cls: Any, distance: float) -> N
         rtol=0,
         atol=tolerance,
     )
-
-
-def test_6_points_are_told_apart_after_the_transform(cls: Any) -> None:
-    points = torch.cat([POINTS[:2], 1e3 * POINTS[2:]])
-    pairs, scale = torch.tensor([[0, 1], [2, 3], [0, 3]]), 1e-9
-    transform = Normalize(2, bounds=scale * torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
-    small = cls(scale * points, pairs, covar_module=kernel(), input_transform=transform)
-    plain = cls(points, pairs, covar_module=kernel())
-    assert_same_posterior(cls, small.posterior(scale * NEW), plain.posterior(NEW), 1e-6)
 
 
 class _CountingKernel(RBFKernel):

@@ -6,21 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.acquisition.preference import qExpectedUtilityOfBestOption
-from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms.input import Normalize
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths
-from entries import Cell
 from models.cell_models import (
-    assert_same_model,
     assert_same_moments,
-    build,
     moments,
-    names,
-    takes,
 )
-from registry import ACQUISITIONS, CELLS
+from registry import ACQUISITIONS
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -30,7 +23,6 @@ from botorch_pref import (
     DuelKernel,
     EPPreferenceGP,
     FeedbackError,
-    InferenceWarning,
     Rankings,
     Ratings,
     SparsePreferenceGP,
@@ -44,7 +36,6 @@ from botorch_pref.models import PreferenceGP, rater_covar_module
 from botorch_pref.models.sparse import spread_places
 
 DOUBLE = torch.float64
-CELLS_OF_EP = [cell for cell in CELLS if takes(EPPreferenceGP, cell)]
 
 
 def uniform(*shape: int, seed: int = 0) -> Tensor:
@@ -109,15 +100,6 @@ def all_inducing(model: SparsePreferenceGP, seed: int = 8) -> SparsePreferenceGP
     order = torch.randperm(points.shape[-2], generator=generator)
     model.inducing_points = points.detach()[..., order, :]
     return model
-
-
-@pytest.mark.parametrize("cell", CELLS_OF_EP, ids=names)
-def test_all_points_as_inducing_points_give_the_exact_model(cell: Cell) -> None:
-    exact = build(EPPreferenceGP, [cell])
-    model = all_inducing(build(SparsePreferenceGP, [cell]))
-    assert_same_model(SparsePreferenceGP, model, exact)
-    slopes = [torch.autograd.grad(m.log_evidence(), learned(m)) for m in (model, exact)]
-    torch.testing.assert_close(*slopes, rtol=1e-6, atol=1e-6)
 
 
 def test_all_kinds_at_once_give_the_exact_model() -> None:
@@ -304,20 +286,6 @@ def test_directions_within_rounding_are_no_features() -> None:
     torch.testing.assert_close(root @ root.mT, expected)
 
 
-def test_single_precision_is_as_close_as_its_rounding() -> None:
-    with pytest.warns(InputDataWarning, match="float32"):
-        model = sparse(MANY, points=X.float())
-    exact = sparse(MANY, points=X.float().double())
-    exact.inducing_points = model.inducing_points.double()
-    assert model.posterior(NEW.float()).mean.dtype == torch.float32
-    expected = moments(exact, NEW.float().double())
-    actual = [part.double() for part in moments(model, NEW.float())]
-    assert_same_moments(SparsePreferenceGP, actual, expected, deviations=1e-3)
-    torch.testing.assert_close(
-        model.log_evidence().double(), exact.log_evidence(), rtol=1e-4, atol=1e-4
-    )
-
-
 def test_no_matrix_of_points_by_points_is_made() -> None:
     class Largest(TorchDispatchMode):
         entries = 0
@@ -364,14 +332,6 @@ def test_raters_share_what_inducing_points_see() -> None:
         points, sets(60, 2, 40, 2), covar_module=kernel, num_inducing=12
     )
     assert len(few.inducing_points[:, -1].unique()) == 4
-
-
-def test_iterations_that_end_early_are_warned_of(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("botorch_pref.inference.ep._MAX_SWEEPS", 1)
-    with pytest.warns(InferenceWarning, match="SparsePreferenceGP did not converge"):
-        sparse(MANY).log_evidence()
 
 
 # --- The choice of inducing points
@@ -457,57 +417,6 @@ def test_a_model_without_points_has_none_to_choose_from() -> None:
 # --- Behind BoTorch's interface
 
 
-def test_batches_of_points_are_predicted_as_one_by_one() -> None:
-    model = sparse(MANY)
-    x = uniform(3, 1, 4, 2, seed=2)
-    mean, covariance = moments(model, x)
-    for i in range(3):
-        one = moments(model, x[i, 0])
-        torch.testing.assert_close(mean[i, 0], one[0])
-        torch.testing.assert_close(covariance[i, 0], one[1])
-    pairs = torch.stack([x[:, 0, 0], x[:, 0, 1]], dim=-2)
-    sure = model.duel_probability(pairs[:, :1], pairs[:, 1:])
-    gap = mean[:, 0, 0] - mean[:, 0, 1]
-    own = covariance[:, 0]
-    variance = own[:, 0, 0] + own[:, 1, 1] - 2 * own[:, 0, 1]
-    expected = torch.special.ndtr(gap / variance.sqrt()).unsqueeze(-1)
-    torch.testing.assert_close(sure.detach(), expected)
-
-
-def test_posterior_has_a_gradient_in_x() -> None:
-    model = sparse(MANY)
-    x = NEW[:2].clone().requires_grad_()
-
-    def both(x: Tensor) -> tuple[Tensor, Tensor]:
-        posterior: Any = model.posterior(x)
-        return posterior.mean, posterior.covariance_matrix
-
-    assert torch.autograd.gradcheck(both, x)
-
-
-def of_batch(feedback: list[Feedback], element: int) -> list[Feedback]:
-    return [block.map_tensors(lambda t: t[element]) for block in feedback]
-
-
-def test_batches_of_data_are_models_of_their_own() -> None:
-    points = torch.stack([X, X.flip(-2)])
-    # Rows of a batch with shared noise are merged where all elements have them equal.
-    pairs = torch.stack([distinct_pairs(30, 40, 2), distinct_pairs(30, 40, 3)])
-    blocks: list[Feedback] = [
-        Comparisons(pairs),
-        Rankings(sets(6, 4, 40, 4).expand(2, -1, -1)),
-    ]
-    model = sparse(blocks, points=points)
-    evidence, (mean, covariance) = model.log_evidence(), moments(model, NEW)
-    for i in range(2):
-        one = sparse(of_batch(blocks, i), points=points[i])
-        one.inducing_points = model.inducing_points[i]
-        torch.testing.assert_close(one.log_evidence(), evidence[i])
-        assert_same_moments(
-            SparsePreferenceGP, moments(one, NEW), (mean[i], covariance[i])
-        )
-
-
 def test_further_points_become_inducing_points() -> None:
     model = sparse(MANY)
     model.posterior(NEW)
@@ -546,16 +455,6 @@ def test_acquisition_functions_take_it(entry: Any) -> None:
     assert bool(value.isfinite().all())
     (slope,) = torch.autograd.grad(value.sum(), x)
     assert bool(slope.isfinite().all())
-
-
-def test_botorchs_eubo_takes_it() -> None:
-    model = sparse(MANY).eval()
-    sampler = SobolQMCNormalSampler(torch.Size([512]), seed=0)
-    acquisition = qExpectedUtilityOfBestOption(model, sampler=sampler)
-    posterior = model.posterior(NEW[:2])
-    draws = posterior.rsample(torch.Size([20_000])).amax(-2)
-    expected, spread = draws.mean(), draws.std()
-    assert (acquisition(NEW[:2]) - expected).abs() < 6 * spread * 512**-0.5
 
 
 def test_function_draws_have_the_posterior_mean() -> None:

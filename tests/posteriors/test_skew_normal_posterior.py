@@ -5,10 +5,6 @@ import torch
 from botorch.posteriors import GPyTorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
-from botorch.utils.probability.truncated_multivariate_normal import (
-    TruncatedMultivariateNormal,
-)
-from botorch.utils.probability.unified_skew_normal import UnifiedSkewNormal
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
@@ -50,33 +46,6 @@ def test_moments_are_those_of_the_skew_normal():
     torch.testing.assert_close(
         posterior.skewness.squeeze(-1), third / variance.pow(1.5), **tolerance
     )
-
-
-def test_density_agrees_with_the_unified_skew_normal_of_botorch():
-    # Y | X > 0 for X, Y jointly normal, Cov(X, Y) = slopes, Var(X) = 1.
-    slopes = torch.tensor([0.8, -0.5], dtype=F64)
-    within = torch.tensor([[0.4, 0.1], [0.1, 0.6]], dtype=F64)
-    total = within + slopes.unsqueeze(-1) * slopes
-    posterior = _skew_normal(20_000, slopes, within)
-    values = torch.linspace(-3, 3, 13, dtype=F64)
-    for point in range(2):
-        truth = UnifiedSkewNormal(
-            trunc=TruncatedMultivariateNormal(
-                loc=torch.zeros(1, dtype=F64),
-                covariance_matrix=torch.ones(1, 1, dtype=F64),
-                bounds=torch.tensor([[0.0, math.inf]], dtype=F64),
-                validate_args=False,
-            ),
-            gauss=torch.distributions.MultivariateNormal(
-                torch.zeros(1, dtype=F64), total[point, point].reshape(1, 1)
-            ),
-            cross_covariance_matrix=slopes[point].reshape(1, 1),
-            validate_args=False,
-        )
-        log_prob = truth.log_prob(values.unsqueeze(-1))
-        torch.testing.assert_close(
-            posterior.density(values)[:, point, 0], log_prob.exp(), rtol=1e-3, atol=1e-5
-        )
 
 
 @pytest.mark.slow

@@ -152,7 +152,7 @@ def own_design(one: Visitor) -> int:
     return [value.text for value in values].index("8.75")
 
 
-def test_a_desk_answers_twelve_questions_by_keys(visit: Open, place: Path) -> None:
+def test_a_desk_answers_by_keys(visit: Open, place: Path) -> None:
     keys: list[tuple[str, dict[str, Any]]] = [
         (Keys.ARROW_LEFT, {"winner": 0}),
         (Keys.ARROW_RIGHT, {"winner": 1}),
@@ -160,7 +160,7 @@ def test_a_desk_answers_twelve_questions_by_keys(visit: Open, place: Path) -> No
         ("2", {"winner": 1}),
         ("=", {"tie": True}),
         ("c", {"cannot_compare": True}),
-    ] * 2
+    ]
     pressed: list[tuple[str, int, dict[str, Any]]] = []
     one = visit(window=DESK)
     # There is nothing to undo before the first answer.
@@ -411,7 +411,7 @@ COVERED = """
 def test_nothing_lies_over_a_button(visit: Open) -> None:
     # Options that are higher than the window.
     one = visit(show=lambda option: "leaf\n" * 50)
-    for size in (PHONE, (360, 640), (768, 1024), (1440, 900)):
+    for size in ((360, 640), (1440, 900)):
         one.resize(*size)
         for text in ("A is better", "No difference", "Skip"):
             one.answer(text)

@@ -142,6 +142,10 @@ CHANGES = {
 }
 
 
+# Of each good part, one is taken on.
+TAKEN_ON = {found[1]: statement for statement, found in CHANGES.items()}.values()
+
+
 @pytest.mark.parametrize("statement", CHANGES)
 def test_what_differs_is_said_and_the_good_part_goes_on(
     statement, path, capsys
@@ -159,6 +163,10 @@ def test_what_differs_is_said_and_the_good_part_goes_on(
     experiment = resumed(path, read_only=True, **space)
     assert experiment.damage
     assert (len(experiment.experiment.trials), experiment.num_answers) == good
+    # Nothing that was stored was evaluated.
+    assert capsys.readouterr().out == ""
+    if statement not in TAKEN_ON:
+        return
     experiment.write_json(path.with_name("all.json"))
     experiment.write_log(path.with_name("all.csv"))
     copy = experiment.copy(storage=path.with_name("mended.db"))
@@ -171,7 +179,6 @@ def test_what_differs_is_said_and_the_good_part_goes_on(
             path.with_name(name), storage=path.with_name(f"{name}.db")
         )
         assert read.answers().equals(experiment.answers())
-    # Nothing that was stored was evaluated.
     assert capsys.readouterr().out == ""
 
 

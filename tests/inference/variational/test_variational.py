@@ -21,7 +21,6 @@ from botorch_pref.likelihoods import (
     PlackettLuceLikelihood,
 )
 from botorch_pref.likelihoods.factors import joint_factors
-from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 DOUBLE = torch.float64
 N = 4
@@ -236,33 +235,6 @@ def test_duplicates_and_warm_starts() -> None:
     torch.testing.assert_close(
         posterior(covar[keep][:, keep], same_mean[keep], small)[0],
         posterior(covar, same_mean, whole)[0][keep],
-    )
-
-
-@pytest.mark.parametrize("engine", [laplace, variational])
-def test_batches_of_ragged_sets_equal_their_elements(engine) -> None:
-    first = torch.tensor([[0, 1, 2], [2, 3, -1], [3, 1, 0]])
-    second = torch.tensor([[1, 0, -1], [2, 1, 3], [-1, -1, -1]])
-    covar = torch.stack([covariance(1.0), covariance(30.0)])
-    like = torch.zeros((), dtype=DOUBLE)
-    both = PlackettLuceFactors(torch.stack([first, second]), N, like)
-    batch = engine(covar, MEAN, both)
-    means, covariances = [], []
-    for i, stages in enumerate((first, second)):
-        alone = engine(covar[i], MEAN, PlackettLuceFactors(stages, N, like))
-        torch.testing.assert_close(
-            batch.log_evidence[i], alone.log_evidence, rtol=0, atol=1e-11
-        )
-        mean, s = posterior(covar[i], MEAN, alone)
-        means.append(mean)
-        covariances.append(s)
-    explained = covar @ batch.factor.root()
-    torch.testing.assert_close(
-        MEAN + (covar @ batch.weights.unsqueeze(-1)).squeeze(-1),
-        torch.stack(means), rtol=0, atol=1e-6,
-    )  # fmt: skip
-    torch.testing.assert_close(
-        covar - explained @ explained.mT, torch.stack(covariances), rtol=0, atol=1e-6
     )
 
 

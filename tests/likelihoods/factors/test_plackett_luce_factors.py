@@ -3,8 +3,6 @@
 import pytest
 import torch
 
-from botorch_pref.feedback import Choices, Rankings
-from botorch_pref.likelihoods import PlackettLuceLikelihood
 from botorch_pref.likelihoods.logit import (
     LogitFactors,
     PlackettLuceFactors,
@@ -131,24 +129,6 @@ def test_points_counted_once() -> None:
     value = factors.log_prob(factors.rows.apply(f)).value.sum()
     torch.testing.assert_close(value, log_likelihood(STAGES, f[inverse]))
     assert factors.stages[0].tolist() == [2, 0, 1, -1]
-
-
-def test_likelihood_of_choices_and_rankings() -> None:
-    likelihood = PlackettLuceLikelihood().double()
-    f = torch.tensor([0.2, 1.0, -0.5, 0.1], dtype=DOUBLE)
-    p = f.exp()
-    choice = Choices(torch.tensor([[0, 1, 2, -1]]), torch.tensor([2]))
-    ranking = Rankings(torch.tensor([[3, 0, 2, 1]]))
-    wanted = {
-        choice: p[2] / (p[0] + p[1] + p[2]),
-        # equation 4
-        ranking: p[3] / p.sum() * p[0] / (p[:3].sum()) * p[2] / (p[1] + p[2]),
-    }
-    for feedback, want in wanted.items():
-        factors = likelihood.factors(feedback, 4)
-        got = factors.log_prob(factors.rows.apply(f)).value.sum().exp()
-        torch.testing.assert_close(got, want)
-    torch.testing.assert_close(likelihood(f).probs, p / p.sum())
 
 
 # --- Ragged sets as one row of items

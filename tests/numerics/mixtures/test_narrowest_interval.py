@@ -78,17 +78,6 @@ def test_has_the_level_is_stationary_and_no_wider_than_the_central_interval(
     assert (excess <= 1e-10 * (central[1] - central[0]) + 4 * rounding).all()
 
 
-@pytest.mark.slow
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 1000), level=st.floats(0.1, 0.99))
-def test_mirrors_moves_and_scales_with_the_mixture(seed, level):
-    means, variance = _skewed(50, 2, seed=seed)
-    lower, upper = narrowest_interval(means, variance, level)
-    other_lower, other_upper = narrowest_interval(5 - 3 * means, 9 * variance, level)
-    torch.testing.assert_close(other_lower, 5 - 3 * upper, rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close(other_upper, 5 - 3 * lower, rtol=1e-8, atol=1e-8)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_equal_means_give_the_gaussian_closed_form(dtype):
     variance = torch.tensor([1.0, 1e-8, 25.0], dtype=dtype)
@@ -120,15 +109,6 @@ def test_gradient_agrees_with_finite_differences(count, level):
     assert torch.autograd.gradcheck(
         lambda means, variance: narrowest_interval(means, variance, level), arguments
     )
-
-
-def test_batches_are_independent_problems():
-    means, variance = _skewed(40, 2, 3)
-    lower, upper = narrowest_interval(means, variance, 0.8)
-    for i in range(2):
-        for j in range(3):
-            alone = narrowest_interval(means[:, i, j], variance[i, j], 0.8)
-            torch.testing.assert_close(alone, (lower[i, j], upper[i, j]))
 
 
 def test_point_mass_is_its_own_interval_with_finite_gradients():
