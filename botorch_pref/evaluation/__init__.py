@@ -33,6 +33,7 @@ from botorch_pref.evaluation.progress import (
     stopping_advice,
     stopping_candidates,
 )
+from botorch_pref.evaluation.raters import rater_agreement, rater_reliability
 from botorch_pref.evaluation.scores import (
     PositiveRatio,
     comparison_auc,
@@ -78,6 +79,8 @@ __all__ = [
     "positive_ratio",
     "predict_with",
     "predictive_log_probability",
+    "rater_agreement",
+    "rater_reliability",
     "remaining_gain",
     "stopping_advice",
     "stopping_candidates",
