@@ -201,15 +201,18 @@ def rater_numbers(happened: Iterable[Event]) -> dict[str, int]:
 def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
     """Number of the rater of each answer that stands, by trial; None where pooled."""
     stored = (experiment._properties or {}).get(SETTINGS, {})
-    if stored.get("raters") != SHARE:
-        return None
+    return named_raters(experiment) if stored.get("raters") == SHARE else None
+
+
+def named_raters(experiment: Experiment) -> dict[int, int]:
+    """Number of the rater of each answer that stands and has a name, by trial."""
     numbers = rater_numbers(events(experiment))
     # Ax's client adds trials of its own, about which nothing was asked here.
     happened = filter(None, map(events_of, experiment.trials.values()))
     return {
-        last.question: numbers[last.what["rater"]]
+        last.question: numbers[last.rater]
         for *_, last in happened
-        if last.kind == TOLD
+        if last.kind == TOLD and last.rater is not None
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from botorch.models.model import Model
@@ -126,7 +126,7 @@ def _answers_of_raters(model: PreferenceGP, kernel: ReliabilityKernel) -> Tensor
     """How many answers each rater gave, ``R``."""
     column = -1 if kernel.active_dims is None else int(kernel.active_dims[0])
     with torch.no_grad():
-        numbers = model.transform_inputs(model.datapoints)[:, column]
+        numbers = model.transform_inputs(cast("Tensor", model.datapoints))[:, column]
     place, known = kernel.places(numbers)
     place = torch.where(known, place, len(kernel.raters))
     total = torch.zeros(len(kernel.raters) + 1, dtype=torch.long, device=place.device)
@@ -273,7 +273,7 @@ def rater_agreement(
     """
     check_unbatched(model)
     if len(X) < 3:
-        raise BotorchPrefError(f"There are {len(X)} items; give three or more.")
+        raise BotorchPrefError(f"There are {len(X)} items; give three items or more.")
     labels = _labels(names, [*range(len(raters))])
     utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
     by_rater = utilities.reshape(-1, len(X), len(labels))
@@ -305,9 +305,11 @@ def in_circles(agreement: Tensor) -> list[int]:
     return [int(place) for place in leaves_list(tree)]
 
 
-def _labels(names: Sequence[Hashable] | None, numbers: list[int]) -> list[Hashable]:
+def _labels(
+    names: Sequence[Hashable] | None, numbers: Sequence[Hashable]
+) -> list[Hashable]:
     """Names of raters, two or more."""
-    labels = numbers if names is None else [*names]
+    labels = [*(numbers if names is None else names)]
     if len(labels) != len(numbers) or len(numbers) < 2:
         raise BotorchPrefError(
             f"There are {len(numbers)} raters, and {len(labels)} names; give two "

@@ -292,6 +292,8 @@ class _AtRaters(Module):
 class _MeanOver(Module):
     """The mean over the raters of each stimulus, in units of raters or in one."""
 
+    scales: Tensor | None
+
     def __init__(self, num_raters: int, scales: Tensor | None) -> None:
         super().__init__()
         self.num_raters = num_raters

@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from ax.core.experiment import Experiment
+from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.generation.asking import chosen_question
@@ -51,7 +52,17 @@ def findings_of(state: bytes) -> JSON:
         ],
         "parameters": [name for name in space.parameters if name in report.options],
         "duels": _duels(experiment),
+        "raters": _records(report.raters, "rater"),
+        "agreement": _records(report.agreement),
     }
+
+
+def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:
+    """Rows of a table with its index, which may get a name; none without a table."""
+    if table is None:
+        return []
+    rows = table.reset_index(names=name).to_dict(orient="records")
+    return [{str(k): _plain(v) for k, v in row.items()} for row in rows]
 
 
 def _plain(value: Any) -> Any:

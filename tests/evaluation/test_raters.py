@@ -201,5 +201,5 @@ def test_what_tells_nothing_of_noise_is_refused() -> None:
     with pytest.raises(BotorchPrefError, match="fit the model first"):
         rater_reliability(model)
     for items, numbers in ((X[:2, :1], torch.arange(2)), (X[:, :1], torch.arange(1))):
-        with pytest.raises(BotorchPrefError, match=r"three or more|two raters"):
+        with pytest.raises(BotorchPrefError, match=r"three items or more|two raters"):
             rater_agreement(model, items, numbers)
