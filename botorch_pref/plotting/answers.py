@@ -354,7 +354,7 @@ def _draw_noises(axes: Axes, table: DataFrame, labels: list[Hashable]) -> None:
     beside.errorbar(noise, places, xerr=sides, fmt="o", color=BLUE, ecolor="0.5", ms=4)
     for place in rows["outlier"].to_numpy().nonzero()[0]:
         at = (noise[place], place)
-        beside.plot(*at, "o", color=ORANGE, markersize=5)
+        beside.plot(*at, "o", color=ORANGE, markersize=5, zorder=4)
         beside.annotate(
             *("outlier", at, (0, 6)),
             textcoords="offset points",
