@@ -135,8 +135,11 @@ def _time(event: Event) -> datetime:
 def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
     """Number of the rater of each answer that stands, by trial; None where pooled."""
     stored = (experiment._properties or {}).get(SETTINGS, {})
-    if stored.get("raters") != SHARE:
-        return None
+    return named_raters(experiment) if stored.get("raters") == SHARE else None
+
+
+def named_raters(experiment: Experiment) -> dict[int, int]:
+    """Number of the rater of each answer that stands and has a name, by trial."""
     # Ax's client adds trials of its own, about which nothing was asked here.
     return {
         index: trial._properties[_RATER]

@@ -34,8 +34,9 @@ from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection
+from botorch_pref.ax.rater_tables import RaterTables, rater_tables
 from botorch_pref.ax.space.options import in_smallest_differences
-from botorch_pref.errors import ExperimentError
+from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.evaluation import progress
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Comparisons
@@ -140,14 +141,24 @@ class Report:
             ``best``: the others have NaN, and ``copy_of`` names it. With a baseline
             also its ``difference`` to that, from ``least`` to ``most``, and the
             probability that it is ``preferred`` to it.
+        raters: A row for each rater, those who agree beside each other: the table of
+            :func:`.rater_reliability`. None unless two to 40 people with names compared
+            options, three or more of them.
+        agreement: A row for each two raters: the table of :func:`.rater_agreement` over
+            options that were judged. None where ``raters`` is.
     """
 
     summary: DataFrame
     options: DataFrame
+    raters: DataFrame | None = None
+    agreement: DataFrame | None = None
 
     def to_markdown(self) -> str:
-        """Both tables in Markdown."""
-        return "\n\n".join(map(_markdown, (self.summary, self.options)))
+        """The tables in Markdown; agreements as a square."""
+        tables = [self.summary, self.options]
+        if self.raters is not None and self.agreement is not None:
+            tables += [self.raters, _square(self.agreement, [*self.raters.index])]
+        return "\n\n".join(map(_markdown, tables))
 
     __str__ = to_markdown
     _repr_markdown_ = to_markdown
@@ -161,6 +172,7 @@ def preference_report(projection: Projection) -> Report:
     sizes = torch.bincount(part)
     alone = [arm.name for arm, p in zip(arms, part, strict=True) if sizes[p] == 1]
     agreement = _agreement(adapter)
+    tables, untold = _rater_tables(projection, adapter)
     shown, anywhere = best_shown(adapter), best_anywhere(log, adapter)
     values = {
         **_counts(log),
@@ -169,6 +181,7 @@ def preference_report(projection: Projection) -> Report:
         **_baseline_rows(log, adapter, shown),
         **_progress(projection, adapter, anywhere),
         **_rater_rows(log, adapter),
+        **untold,
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
         "parts of the comparison graph": len(sizes),
@@ -184,7 +197,27 @@ def preference_report(projection: Projection) -> Report:
     return Report(
         summary.assign(meaning=meaning),
         options.sort_values("mean", ascending=False, kind="stable"),
+        *(tables or ()),
     )
+
+
+def _rater_tables(
+    projection: Projection, adapter: PreferenceAdapter
+) -> tuple[RaterTables | None, dict[str, str]]:
+    """Tables of raters, or a row of the summary with why none could be made."""
+    try:
+        return rater_tables(projection, adapter), {}
+    except BotorchPrefError as error:
+        return None, {"noise of raters": f"not known: {error}"}
+
+
+def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
+    """Agreements with their intervals as texts, ``R x R``."""
+    table = DataFrame("", index=raters, columns=raters)
+    for (first, second), row in agreement.iterrows():
+        text = f"{row.agreement:.2f} ({row.lower:.2f} to {row.upper:.2f})"
+        table.loc[first, second] = table.loc[second, first] = text
+    return table
 
 
 def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Arm]:

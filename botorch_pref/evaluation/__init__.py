@@ -18,6 +18,7 @@ from botorch_pref.evaluation.progress import (
     stopping_advice,
     stopping_candidates,
 )
+from botorch_pref.evaluation.raters import rater_agreement, rater_reliability
 from botorch_pref.evaluation.scores import (
     cross_validate_model,
     level_probabilities,
@@ -39,6 +40,8 @@ __all__ = [
     "leaderboard",
     "level_probabilities",
     "predictive_log_probability",
+    "rater_agreement",
+    "rater_reliability",
     "remaining_gain",
     "stopping_advice",
     "stopping_candidates",

@@ -20,7 +20,12 @@ from botorch_pref.models.preference_gp import (
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
 )
-from botorch_pref.models.raters import AgreementKernel, GroupUtility, rater_covar_module
+from botorch_pref.models.raters import (
+    AgreementKernel,
+    GroupUtility,
+    ReliabilityKernel,
+    rater_covar_module,
+)
 from botorch_pref.models.regression import PlackettLuceRegression
 from botorch_pref.models.sparse import SparsePreferenceGP
 
@@ -35,6 +40,7 @@ __all__ = [
     "PlackettLuceRegression",
     "PreferenceGP",
     "PreferenceMarginalLogLikelihood",
+    "ReliabilityKernel",
     "SkewPreferenceGP",
     "SparsePreferenceGP",
     "UtilityModel",

@@ -29,6 +29,7 @@ and raters:
   probability :math:`\rho`, and else :math:`\omega u` with a frequency from a band so
   wide that the phases of different numbers are independent: whole numbers exactly,
   others up to a correlation below :math:`10^{-7} / |u - u'|`.
+- **Reliability.** The scales of raters have the phase 0 and their own amplitude.
 
 As everywhere in BoTorch's pathwise sampling, random numbers come from torch's global
 generator; :class:`botorch_pref.acquisition.DuelingThompson` seeds and restores it.
@@ -64,7 +65,12 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.inference.engine import PosteriorTerms
 from botorch_pref.linalg.covariance import dense_covariance, psd_root
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.raters import AgreementKernel, GroupUtility, at_raters
+from botorch_pref.models.raters import (
+    AgreementKernel,
+    GroupUtility,
+    ReliabilityKernel,
+    at_raters,
+)
 from botorch_pref.models.regression import PlackettLuceRegression
 
 # Whole, so that differences of whole numbers turn the phase by whole periods.
@@ -144,6 +150,31 @@ def _agreement_features(
         input_transform=_selector(kernel),
         output_transform=SineCosineTransform(torch.tensor(half**-0.5, **options)),
     )
+
+
+@GenKernelFeatures.register(ReliabilityKernel)
+def _reliability_features(
+    kernel: ReliabilityKernel, *, num_inputs: int, num_outputs: int
+) -> _ScaleFeatureMap:
+    return _ScaleFeatureMap(kernel, num_outputs)
+
+
+class _ScaleFeatureMap(FeatureMap):
+    """Phases of zero, whose cosines are the scales of raters."""
+
+    def __init__(self, kernel: ReliabilityKernel, num_outputs: int) -> None:
+        super().__init__()
+        self.kernel, self.num_outputs = kernel, num_outputs
+        self.batch_shape = kernel.batch_shape
+        self.input_transform = _selector(kernel)
+        self.output_transform = ChainedTransform()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of numbers ``... x 1``: sines, which are zero, then cosines."""
+        half = self.num_outputs // 2
+        scales = self.kernel.deviations(x.squeeze(-1)).reciprocal().unsqueeze(-1)
+        cosines = (scales / half**0.5).expand(*scales.shape[:-1], half)
+        return torch.cat([torch.zeros_like(cosines), cosines], dim=-1)
 
 
 # Error of the prior covariance about 0.02 output scales; 512 points take milliseconds.
@@ -241,7 +272,7 @@ def _draw_group_paths(
         {"raters": path},
         join=cast("Any", sum),
         input_transform=_AtRaters(model.raters),
-        output_transform=_MeanOver(len(model.raters)),
+        output_transform=_MeanOver(len(model.raters), model.scales()),
     )
 
 
@@ -259,14 +290,20 @@ class _AtRaters(Module):
 
 
 class _MeanOver(Module):
-    """The mean over the raters of each stimulus."""
+    """The mean over the raters of each stimulus, in units of raters or in one."""
 
-    def __init__(self, num_raters: int) -> None:
+    scales: Tensor | None
+
+    def __init__(self, num_raters: int, scales: Tensor | None) -> None:
         super().__init__()
         self.num_raters = num_raters
+        self.register_buffer("scales", None if scales is None else scales.detach())
 
     def forward(self, values: Tensor) -> Tensor:
-        return values.unflatten(-1, (-1, self.num_raters)).mean(-1)
+        of_each = values.unflatten(-1, (-1, self.num_raters))
+        if self.scales is not None:
+            of_each = of_each * self.scales.unsqueeze(-2)
+        return of_each.mean(-1)
 
 
 @DrawMatheronPaths.register(PlackettLuceRegression)

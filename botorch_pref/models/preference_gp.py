@@ -72,7 +72,7 @@ def _log(spread: float, value: Tensor) -> Tensor:
     return torch.log(value) / spread
 
 
-def _in_spreads(spread: float) -> dict[str, Any]:
+def in_spreads(spread: float) -> dict[str, Any]:
     """Keywords of a constraint whose raw value is the logarithm in a prior's spreads.
 
     Narrow priors then have the same curvature in every direction, which is where a fit
@@ -157,7 +157,7 @@ class DuelKernel(ScaleKernel):
             batch_shape=batch,
             lengthscale_prior=_around(lengthscale, _LENGTHSCALE_SPREAD),
             lengthscale_constraint=GreaterThan(
-                _SHORTEST, **_in_spreads(_LENGTHSCALE_SPREAD)
+                _SHORTEST, **in_spreads(_LENGTHSCALE_SPREAD)
             ),
         )
         base.lengthscale = lengthscale
@@ -165,7 +165,7 @@ class DuelKernel(ScaleKernel):
             base,
             batch_shape=batch,
             outputscale_prior=_around(_SCALE, _SCALE_SPREAD),
-            outputscale_constraint=Positive(**_in_spreads(_SCALE_SPREAD)),
+            outputscale_constraint=Positive(**in_spreads(_SCALE_SPREAD)),
         )
         self.outputscale = _SCALE
 

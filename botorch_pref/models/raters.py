@@ -1,4 +1,4 @@
-"""Several raters in one model: kernels, and the utility of one or of a group."""
+"""Several raters in one model: kernels, their noise, the utility of one or a group."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from typing import Any
 import torch
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.transforms import is_ensemble
-from gpytorch.constraints import Interval
+from gpytorch.constraints import Interval, Positive
 from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
 from torch.special import ndtr
 
-from botorch_pref.errors import BotorchPrefError
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.base import DerivedModel, duel_pairs
-from botorch_pref.models.preference_gp import PreferenceGP, default_covar_module
+from botorch_pref.models.preference_gp import (
+    PreferenceGP,
+    default_covar_module,
+    in_spreads,
+)
 from botorch_pref.posteriors.gaussian import Moments, check_points, contrast
 
 # A normal of this deviation on the log odds is nearly flat in the agreement itself: its
@@ -92,10 +97,117 @@ def _set_log_odds(module: AgreementKernel, value: Tensor) -> None:
     module.initialize(raw_agreement=value)
 
 
+class ReliabilityKernel(Kernel):
+    r"""Scales of raters who answer with more or less noise.
+
+    .. math:: k(u, u') = (\sigma_u^2 \, \sigma_{u'}^2)^{-1/2}
+
+    multiplies the kernel of utilities, so that the utility of rater :math:`u` is
+    :math:`f_u(x) / \sigma_u`, in deviations of this rater's noise. Answers tell no more
+    than the ratio of utility and noise: this is the model in which rater :math:`u`
+    hears :math:`f_u` with a noise :math:`\sigma_u^2` times that of the likelihood. It
+    holds under every likelihood of comparisons, choices and rankings, and with every
+    engine. A tie threshold is in deviations of the rater's noise. The prior mean has to
+    be zero, as it is by default for such answers.
+
+    The log noises have one normal prior, :math:`\log \sigma_u^2 \sim N(0, s^2)`, and
+    are learned with the evidence. A rater whose number is not known has
+    :math:`\sigma_u = 1`, the median of the prior.
+
+    Args:
+        raters: The numbers of the raters, ``R`` different ones, as they stand in the
+            points.
+        spread: :math:`s` of the prior. With 1, 95 in 100 raters have between a seventh
+            of the median noise and seven times as much.
+        batch_shape: Of the model.
+        active_dims: The column with the rater's number.
+
+    Raises:
+        FeedbackError: There are no raters, or two have one number.
+    """
+
+    has_lengthscale = False
+    raters: Tensor
+
+    def __init__(
+        self,
+        raters: Tensor,
+        *,
+        spread: float = 1.0,
+        batch_shape: torch.Size | None = None,
+        active_dims: tuple[int, ...] | None = None,
+    ) -> None:
+        shape = torch.Size() if batch_shape is None else batch_shape
+        super().__init__(batch_shape=shape, active_dims=active_dims)
+        numbers = raters.detach().flatten().sort().values
+        if raters.dim() != 1 or not len(numbers) or bool((numbers.diff() == 0).any()):
+            raise FeedbackError(
+                f"raters is {raters.tolist()}; give the number of each rater once, "
+                "R long."
+            )
+        self.register_buffer("raters", numbers.to(torch.get_default_dtype()))
+        raw = torch.zeros(*shape, len(numbers))
+        self.register_parameter("raw_noise", torch.nn.Parameter(raw))
+        self.register_constraint("raw_noise", Positive(**in_spreads(spread)))
+        # Of the log noise in spreads, for which the prior is the same for all.
+        self.register_prior("noise_prior", NormalPrior(0.0, 1.0), _raw_noise, _set_raw)
+        self.spread = spread
+
+    @property
+    def noise(self) -> Tensor:
+        r""":math:`\sigma_u^2` over the likelihood's noise, ``batch_shape x R``.
+
+        In the order of :attr:`raters`, which is that of their numbers.
+        """
+        return self.raw_noise_constraint.transform(self.raw_noise)
+
+    @noise.setter
+    def noise(self, value: float | Tensor) -> None:
+        tensor = torch.as_tensor(value).to(self.raw_noise).expand_as(self.raw_noise)
+        raw = self.raw_noise_constraint.inverse_transform(tensor)
+        self.initialize(raw_noise=raw)
+
+    def places(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Where each number stands in :attr:`raters`, and whether it is there."""
+        place = torch.searchsorted(self.raters, numbers.detach().contiguous())
+        place = place.clamp_max(len(self.raters) - 1)
+        return place, self.raters[place] == numbers
+
+    def deviations(self, numbers: Tensor) -> Tensor:
+        r""":math:`\sigma_u` of raters by number, ``batch_shape x n``; 1 of others."""
+        place, known = self.places(numbers)
+        return torch.where(known, take_places(self.noise.sqrt(), place), 1.0)
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
+    ) -> Tensor:
+        """See base class; points are ``batch_shape x n x 1`` numbers of raters."""
+        first = self.deviations(x1.squeeze(-1)).reciprocal()
+        second = self.deviations(x2.squeeze(-1)).reciprocal()
+        if diag:
+            return first * second
+        return first.unsqueeze(-1) * second.unsqueeze(-2)
+
+
+def _raw_noise(module: ReliabilityKernel) -> Tensor:
+    return module.raw_noise
+
+
+def _set_raw(module: ReliabilityKernel, value: Tensor) -> None:
+    module.initialize(raw_noise=value)
+
+
+def reliability_kernel(model: PreferenceGP) -> ReliabilityKernel | None:
+    """The part of a model's kernel that scales its raters, if there is one."""
+    modules = model.covar_module.modules()
+    return next((m for m in modules if isinstance(m, ReliabilityKernel)), None)
+
+
 def rater_covar_module(
     stimulus_dim: int,
     *,
     rater_dim: int | None = None,
+    noisy_raters: Tensor | None = None,
     batch_shape: torch.Size | None = None,
 ) -> ProductKernel:
     r"""A kernel for answers of several people: stimulus times rater.
@@ -116,13 +228,30 @@ def rater_covar_module(
     Args:
         stimulus_dim: Number of leading columns that describe the stimulus.
         rater_dim: Number of columns after them that describe the rater.
+        noisy_raters: Numbers of the raters whose noise is learned, each his own, by a
+            :class:`ReliabilityKernel`; None for the same noise of all.
         batch_shape: Of the model.
+
+    Raises:
+        FeedbackError: ``noisy_raters`` of raters who are described by features.
     """
     shape = torch.Size() if batch_shape is None else batch_shape
     stimulus = default_covar_module(stimulus_dim, shape)
     stimulus.active_dims = torch.arange(stimulus_dim)
     if rater_dim is None:
-        return ProductKernel(stimulus, AgreementKernel(shape, (stimulus_dim,)))
+        place = (stimulus_dim,)
+        parts = [stimulus, AgreementKernel(shape, place)]
+        if noisy_raters is not None:
+            scales = ReliabilityKernel(
+                noisy_raters, batch_shape=shape, active_dims=place
+            )
+            parts.append(scales)
+        return ProductKernel(*parts)
+    if noisy_raters is not None:
+        raise FeedbackError(
+            "A noise of each rater needs raters with numbers, and rater_dim is "
+            f"{rater_dim}; leave out rater_dim or noisy_raters."
+        )
     rater = default_covar_module(rater_dim, shape).base_kernel
     rater.active_dims = torch.arange(stimulus_dim, stimulus_dim + rater_dim)
     return ProductKernel(stimulus, rater)
@@ -144,6 +273,9 @@ class GroupUtility(DerivedModel):
     r"""The mean utility of some raters, as a BoTorch model over stimuli alone.
 
     .. math:: \bar f(x) = \frac{1}{R} \sum_{r=1}^R f(x, u_r)
+
+    (with a :class:`ReliabilityKernel` of :math:`\sigma_{u_r} f(x, u_r)`, so that
+    utilities of all raters have one unit, whatever their noise)
 
     has the posterior that the model of all raters implies, jointly over stimuli: with
     all raters it is their consensus, with one it is his own utility, with one who has
@@ -216,15 +348,25 @@ class GroupUtility(DerivedModel):
     def moments(self, X: Tensor) -> Moments:
         """Moments of mean utilities; averaging is linear, so components stay exact."""
         X = self._check_points("X", X)
-        return self.rater_model.moments(at_raters(X, self.raters)).combined(self._mean)
+        scales = self.scales()
+        moments = self.rater_model.moments(at_raters(X, self.raters))
+        return moments.combined(lambda values: self._mean(values, scales))
+
+    def scales(self) -> Tensor | None:
+        """Deviations of the raters' noise, ``batch_shape x R``; None without."""
+        kernel = reliability_kernel(self.rater_model)
+        return None if kernel is None else kernel.deviations(self.raters[:, -1])
 
     def make_posterior(self, moments: Moments) -> Posterior:
         """See base class: of the class that the model of all raters has."""
         return self.rater_model.make_posterior(moments)
 
-    def _mean(self, values: Tensor) -> Tensor:
-        """Means over raters of the values at ``... x q R x k`` points."""
-        return values.unflatten(-2, (-1, len(self.raters))).mean(-2)
+    def _mean(self, values: Tensor, scales: Tensor | None = None) -> Tensor:
+        """Means over raters of the values, in units of raters, at ``... x q R x k``."""
+        of_each = values.unflatten(-2, (-1, len(self.raters)))
+        if scales is not None:
+            of_each = of_each * scales[..., None, :, None]
+        return of_each.mean(-2)
 
     def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
         """The posterior of differences of mean utilities, ``f(X) - f(X_ref)``.
@@ -258,7 +400,9 @@ class GroupUtility(DerivedModel):
             return self._mean(each.unsqueeze(-1)).squeeze(-1)
         pairs = duel_pairs(self._check_points("X1", X1), X2, len(self.batch_shape))
         prior = model.prior_variance(at_raters(pairs.points, self.raters))
-        prior = self._mean(prior.unsqueeze(-1)).squeeze(-1)
+        scales = self.scales()
+        squares = None if scales is None else scales.square()
+        prior = self._mean(prior.unsqueeze(-1), squares).squeeze(-1)
         means, variance = pairs.differences(self.moments(pairs.points), prior)
         win = ndtr(means / variance.sqrt()).mean(0).movedim(0, -1)
         return win.mean(-2) if is_ensemble(model) else win

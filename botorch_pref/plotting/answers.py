@@ -17,9 +17,9 @@ from torch import Tensor
 from botorch_pref.acquisition.base import observed_points
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.leaderboard import win_probabilities
-from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
+from botorch_pref.evaluation.progress import NUM_SAMPLES
+from botorch_pref.evaluation.raters import in_circles, rater_agreement
 from botorch_pref.models.answers import check_unbatched
-from botorch_pref.models.raters import at_raters
 from botorch_pref.plotting import drawing
 from botorch_pref.posteriors.difference import central_interval
 from botorch_pref.simulation.duel_loop import LoggedDuel
@@ -277,18 +277,17 @@ def plot_agreement(
     raters: Tensor,
     names: Sequence[Hashable] | None = None,
     *,
+    reliability: DataFrame | None = None,
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
     r"""Draws how far raters agree: correlations of their utilities over some items.
 
-    Each cell is the posterior mean of the correlation
-
-    .. math:: \operatorname{corr}_i\big(f(x_i, u_r), f(x_i, u_s)\big)
-
-    over the items, 1 for two raters who differ in level and scale only. Of raters who
-    said little it is near what the model expects of any two.
+    Each cell has the posterior mean of the correlation of :func:`.rater_agreement`, 1
+    for two raters who differ in level and scale only, and its 95 % interval where there
+    is room. Raters who agree stand together, so that circles of them are dark squares.
+    Of raters who said little it is near what the model expects of any two.
 
     Args:
         model: Of stimuli and raters, see :func:`.rater_covar_module`; without batches
@@ -296,34 +295,70 @@ def plot_agreement(
         X: ``n x d`` items without columns of raters, three or more.
         raters: ``R`` numbers or ``R x r`` columns, two raters or more.
         names: Of the raters; by default numbers from 0.
+        reliability: Table of the same raters by name, see :func:`.rater_reliability`:
+            each one's noise is drawn beside the matrix, with its interval.
         num_samples: Number of joint draws of all utilities.
         seed: Of the draws.
         ax: Where to draw; by default in a new figure.
 
     Returns:
-        The axes. Its image has the matrix, ``R x R``, NaN on the diagonal.
+        The axes. Its image has the matrix, ``R x R``, NaN on the diagonal; the noises
+        are in its first child axes, in the same rows.
 
     Raises:
-        BotorchPrefError: There are too few items or raters, or another number of names.
+        BotorchPrefError: There are too few items or raters, or another number of names,
+            or ``reliability`` has others.
     """
-    check_unbatched(model)
-    if len(X) < 3 or len(raters) < 2:
-        raise BotorchPrefError(
-            f"There are {len(X)} items and {len(raters)} raters; give three items and "
-            "two raters, or more."
-        )
+    table = rater_agreement(model, X, raters, names, num_samples=num_samples, seed=seed)
     labels = drawing.checked_names(names, len(raters), "raters")
-    utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
-    by_rater = utilities.reshape(-1, len(X), len(raters))
-    away = by_rater - by_rater.mean(1, keepdim=True)
-    away = away / away.norm(dim=1, keepdim=True)
-    matrix = (away.mT @ away).mean(0)
-    side = max(3.2, 0.42 * len(raters))
-    axes = drawing.own_axes(ax, side, side)
-    lowest = min(0.0, float(matrix.min()))
-    drawing.draw_matrix(axes, matrix, labels, (lowest, 1.0))
+    columns = table.to_numpy()
+    parts = torch.zeros(3, len(labels), len(labels), dtype=torch.float64)
+    first, second = torch.triu_indices(len(labels), len(labels), 1)
+    parts[:, first, second] = torch.from_numpy(columns.T.copy())
+    parts = parts + parts.mT
+    order = in_circles(parts[0])
+    mean, lower, upper = parts[:, order][:, :, order]
+    labels = [labels[i] for i in order]
+    side = max(3.2, 0.52 * len(labels))
+    axes = drawing.own_axes(ax, side + (0.0 if reliability is None else 2.4), side)
+    lowest = min(0.0, float(mean.min()))
+    drawing.draw_matrix(axes, mean, labels, (lowest, 1.0), (lower, upper))
     axes.set_xlabel("correlation of utilities")
+    if reliability is not None:
+        _draw_noises(axes, reliability, labels)
     return axes
+
+
+def _draw_noises(axes: Axes, table: DataFrame, labels: list[Hashable]) -> None:
+    """Noises with their intervals to the right of a matrix, in its rows."""
+    if set(table.index) != set(labels):
+        raise BotorchPrefError(
+            f"reliability is of {[*table.index]}, and the raters are {labels}; give "
+            "the table of the same raters by the same names."
+        )
+    rows = table.loc[labels]
+    where = 1.35 if len(labels) > drawing.MOST_ANNOTATED else 1.06
+    beside = axes.inset_axes((where, 0.0, 0.6, 1.0), sharey=axes)
+    noise = rows["noise"].to_numpy()
+    sides = [noise - rows["lower"].to_numpy(), rows["upper"].to_numpy() - noise]
+    places = range(len(labels))
+    beside.errorbar(
+        noise, places, xerr=sides, fmt="o", color=drawing.BLUE, ecolor="0.5", ms=4
+    )
+    for place in rows["outlier"].to_numpy().nonzero()[0]:
+        at = (noise[place], place)
+        beside.plot(*at, "o", color=drawing.ORANGE, markersize=5, zorder=4)
+        beside.annotate(
+            *("outlier", at, (0, 6)),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            color=drawing.ORANGE,
+        )
+    beside.set_xscale("log")
+    beside.axvline(1, color="0.7", linewidth=1, zorder=0)
+    beside.tick_params(labelleft=False, left=False)
+    beside.set_title("noise", fontsize=10)
 
 
 def plot_progress(

@@ -78,11 +78,15 @@ def draw_bars(
 
 
 def draw_matrix(
-    axes: Axes, values: Tensor, names: Sequence[Hashable], span: tuple[float, float]
+    axes: Axes,
+    values: Tensor,
+    names: Sequence[Hashable],
+    span: tuple[float, float],
+    interval: tuple[Tensor, Tensor] | None = None,
 ) -> None:
     """Draws a square matrix, darker where larger, with its numbers where they fit.
 
-    The diagonal is left empty.
+    Below each number stands its interval, if there is one. The diagonal is left empty.
     """
     shown = values.detach().cpu().double().clone().fill_diagonal_(torch.nan)
     low, high = span
@@ -101,13 +105,21 @@ def draw_matrix(
         for j, value in enumerate(row):
             if i != j:
                 dark = value > low + 0.6 * (high - low)
+                text = _short(value)
+                if interval is not None:
+                    low_end, high_end = (_short(float(end[i, j])) for end in interval)
+                    text += f"\n{low_end} to\n{high_end}"
                 axes.text(
-                    *(j, i, f"{value:.2f}".replace("0.", ".", 1)),
+                    *(j, i, text),
                     ha="center",
                     va="center",
-                    fontsize=8,
+                    fontsize=8 if interval is None else 6,
                     color="white" if dark else "black",
                 )
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}".replace("0.", ".", 1)
 
 
 def checked_names(

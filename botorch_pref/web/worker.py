@@ -16,6 +16,8 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
 
+from pandas import DataFrame
+
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.generation.asking import chosen_question
 from botorch_pref.ax.kept_log import one_at_a_time
@@ -50,7 +52,17 @@ def findings_of(state: bytes) -> JSON:
         ],
         "parameters": [name for name in space.parameters if name in report.options],
         "duels": _duels(projection.log),
+        "raters": _records(report.raters, "rater"),
+        "agreement": _records(report.agreement),
     }
+
+
+def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:
+    """Rows of a table with its index, which may get a name; none without a table."""
+    if table is None:
+        return []
+    rows = table.reset_index(names=name).to_dict(orient="records")
+    return [{str(k): _plain(v) for k, v in row.items()} for row in rows]
 
 
 def _plain(value: Any) -> Any:

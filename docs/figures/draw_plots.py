@@ -25,7 +25,11 @@ from botorch_pref import (
     SkewPreferenceGP,
 )
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.evaluation import leaderboard, predictive_log_probability
+from botorch_pref.evaluation import (
+    leaderboard,
+    predictive_log_probability,
+    rater_reliability,
+)
 from botorch_pref.models import PreferenceGP, rater_covar_module
 from botorch_pref.plotting import (
     plot_agreement,
@@ -109,7 +113,7 @@ def draw_models(out: Path, width: float) -> None:
 
 
 def draw_items(out: Path, width: float) -> None:
-    """Eight beans, and three people of whom one has another taste."""
+    """Eight beans, and five people of two tastes, of whom one guesses."""
     generator = torch.Generator().manual_seed(4)
     X = torch.rand(8, 2, dtype=torch.double, generator=generator)
     utility = 2 * X[:, 0] - X[:, 1]
@@ -125,15 +129,18 @@ def draw_items(out: Path, width: float) -> None:
     }
     for name, draw in drawn.items():
         save(name, out, min(width, 4.5), 1.0, draw)
-    people = torch.arange(3).double()
+    people = torch.arange(5)
     rows = torch.cat([torch.cat([X, p.expand(8, 1)], -1) for p in people])
-    taste = torch.stack([utility, utility, -utility])
-    pairs = torch.cat([judged(taste[p], 12, 0.2, p) + 8 * p for p in range(3)])
-    many = fitted(EPPreferenceGP(rows, pairs, covar_module=rater_covar_module(2)))
-    called = ["Ada", "Ben", "Eva"]
+    # Two circles, and one who guesses.
+    taste = torch.stack([utility, utility, -utility, -utility, 0 * utility])
+    pairs = torch.cat([judged(taste[p], 25, 0.2, p) + 8 * p for p in range(5)])
+    kernel = rater_covar_module(2, noisy_raters=people)
+    many = fitted(EPPreferenceGP(rows, pairs, covar_module=kernel))
+    called = ["Ada", "Ben", "Eva", "Fay", "Gus"]
+    table = rater_reliability(many, called)
     save(
-        *("agreement", out, min(width, 3.5), 1.0),
-        lambda ax: plot_agreement(many, X, people, called, ax=ax),
+        *("agreement", out, width, 0.6),
+        lambda ax: plot_agreement(many, X, people, called, reliability=table, ax=ax),
     )
 
 

@@ -4,14 +4,22 @@ from dataclasses import replace
 
 import pytest
 import torch
+from botorch.fit import fit_gpytorch_mll
 from espresso import QUICK_FIT
+from gpytorch.kernels import ProductKernel
+from pandas.testing import assert_frame_equal
 from showing import A, B, C, D, triangle
 
-from botorch_pref import EPPreferenceGP
+from botorch_pref import (
+    DuelKernel,
+    EPPreferenceGP,
+    PreferenceMarginalLogLikelihood,
+)
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.asking import next_options
 from botorch_pref.ax.naming import duel_classes
 from botorch_pref.errors import ExperimentError
+from botorch_pref.evaluation import rater_agreement, rater_reliability
 from botorch_pref.models import GroupUtility, rater_covar_module
 
 DESIGNS = (A, B, C, D)
@@ -97,6 +105,44 @@ def test_the_report_is_of_all_raters(judged) -> None:
     assert value["pairs asked about again"] == 0
     wins = report.options.set_index(["a", "b"])["wins"]
     assert wins.loc[[A, B, C, D]].tolist() == [1, 2, 1, 1]
+
+
+@pytest.mark.slow
+def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
+    judged, tmp_path
+) -> None:
+    pooled = triangle(tmp_path / "pooled.db", initial=1)
+    pooled.record(options(A, C), winner=0)
+    for rater, better, worse in ANSWERS:
+        pooled.record(options(better, worse), winner=0, rater=rater)
+    rows = sorted({(p, r) for rater, *both in ANSWERS for p in both for r in [rater]})
+    numbers = {"ann": 0.0, "bob": 1.0}
+    X = torch.tensor(
+        [[a / 2, b / 2, numbers[r]] for (a, b), r in rows], dtype=torch.double
+    )
+    place = {row: i for i, row in enumerate(rows)}
+    pairs = torch.tensor([[place[w, r], place[v, r]] for r, w, v in ANSWERS])
+    parts = rater_covar_module(2, noisy_raters=torch.arange(2)).kernels
+    stimulus = DuelKernel(2)
+    stimulus.active_dims = torch.arange(2)
+    kernel = ProductKernel(stimulus, *parts[1:])
+    truth = EPPreferenceGP(X, pairs, covar_module=kernel)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(truth.likelihood, truth))
+    expected = rater_reliability(truth, ["ann", "bob"])
+    stimuli = torch.tensor(sorted(DESIGNS), dtype=torch.double) / 2
+    agreement = rater_agreement(truth, stimuli, torch.arange(2), ["ann", "bob"])
+    for experiment in (judged, pooled):
+        report = experiment.report()
+        # Fits end within a hundredth of the same optimum, wherever rows stand.
+        assert_frame_equal(report.raters.loc[["ann", "bob"]], expected, rtol=0.02)
+        assert_frame_equal(report.agreement, agreement, atol=0.02, rtol=0)
+        assert "names_better" in str(report)
+        assert "bob" in str(report)
+    alone = triangle(tmp_path / "alone.db", initial=1)
+    alone.record(options(A, C), winner=0, rater="ann")
+    alone.record(options(B, C), winner=0)
+    report = alone.report()
+    assert report.raters is report.agreement is None
 
 
 @pytest.mark.slow

@@ -106,6 +106,7 @@ TINY = {
         # By samples few sets are left of many.
         load_car=First(1500),
     ),
+    "rater_noise": tiny("--crowds 1", RATERS=2, DESIGNS=4, PAIRS=4),
     "raters": tiny("{folder} --folds 2", FEW=(2,)),
     "questions_at_once": tiny(
         "--starts 1",

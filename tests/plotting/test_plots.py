@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib._pylab_helpers
+import pandas as pd
 import pytest
 import torch
 from botorch.models import PairwiseGP
@@ -316,8 +317,19 @@ def test_agreement_is_the_mean_correlation_of_draws() -> None:
     up = torch.stack([order[1:], order[:-1]], dim=-1)
     answers = torch.cat([up, up + 5, up.flip(-1) + 10])
     model = EPPreferenceGP(rows, answers, covar_module=rater_covar_module(1)).eval()
-    axes = plot_agreement(model, items, torch.arange(3), ["Ada", "Ben", "Eva"])
-    matrix = torch.as_tensor(axes.images[0].get_array().filled(torch.nan))
+    people = ["Ada", "Eva", "Ben"]
+    noises = pd.DataFrame(
+        {
+            "noise": [0.5, 4.0, 1.0],
+            "lower": [0.2, 1.5, 0.5],
+            "upper": [1.0, 9.0, 2.0],
+            "outlier": [False, True, False],
+        },
+        index=people,
+    )
+    numbers = torch.tensor([0, 2, 1])
+    axes = plot_agreement(model, items, numbers, people, reliability=noises)
+    drawn = torch.as_tensor(axes.images[0].get_array().filled(torch.nan))
     with torch.no_grad():
         posterior = model.posterior(rows)
         root = torch.linalg.cholesky(
@@ -325,13 +337,26 @@ def test_agreement_is_the_mean_correlation_of_draws() -> None:
         )
         noise = torch.randn(4096, 15, dtype=torch.double, generator=generator)
         draws = posterior.mean.squeeze(-1) + noise @ root.mT
-    expected = torch.stack([torch.corrcoef(d.reshape(3, 5)) for d in draws]).mean(0)
+    each = torch.stack([torch.corrcoef(d.reshape(3, 5)) for d in draws])
+    expected = each.mean(0)
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    # Those who agree stand together.
+    assert abs(labels.index("Ada") - labels.index("Ben")) == 1
+    places = [labels.index(name) for name in ("Ada", "Ben", "Eva")]
+    matrix = drawn[places][:, places]
     # A correlation deviates by at most 1: four standard errors of both are 0.09.
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert float(matrix[i, j]) == pytest.approx(float(expected[i, j]), abs=0.09)
     assert matrix[0, 1] > 0 > matrix[0, 2]
-    labels = [text.get_text() for text in axes.get_xticklabels()]
-    assert labels == ["Ada", "Ben", "Eva"]
+    (beside,) = axes.child_axes
+    x, y = beside.lines[0].get_data()
+    assert (
+        dict(zip([labels[i] for i in y], x, strict=True)) == noises["noise"].to_dict()
+    )
+    (outlier,) = beside.texts
+    assert outlier.xy == (4.0, labels.index("Eva"))
+    with pytest.raises(BotorchPrefError, match="same names"):
+        plot_agreement(model, items, numbers, reliability=noises)
 
 
 def test_the_progress_of_a_run_is_its_regret() -> None:

@@ -428,8 +428,8 @@ def test_findings_are_those_of_the_report(
     # Another process finds the same, in seconds more.
     monkeypatch.setattr(ModelWorker, "start", lambda worker: None)
     assert "error" in page.get("findings", 400)
-    for option in (OWN[1], {**OWN[1], "cups": 3}):
-        page.experiment.record([OWN[0], option], winner=0)
+    for option, rater in ((OWN[1], "ann"), ({**OWN[1], "cups": 3}, "bob")):
+        page.experiment.record([OWN[0], option], winner=0, rater=rater)
     found, report = page.get("findings"), page.experiment.report()
     assert dict(found["summary"])["questions"] == 2
     assert [row["name"] for row in found["options"]] == list(report.options.index)
@@ -437,6 +437,12 @@ def test_findings_are_those_of_the_report(
     best = found["options"][0]["name"]
     duels = [(duel["better"], duel["times"]) for duel in found["duels"]]
     assert duels == [(best, 1), (best, 1)]
+    assert {row["rater"]: row["noise"] for row in found["raters"]} == report.raters[
+        "noise"
+    ].to_dict()
+    (pair,) = found["agreement"]
+    assert (pair["first"], pair["second"]) == ("ann", "bob")
+    assert pair["upper"] == float(report.agreement["upper"].iloc[0])
 
 
 # --- Questions that are being chosen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -186,6 +186,13 @@ class PreferenceAdapter(TorchAdapter):
         """A part of ``get_training_data()`` as the model takes it."""
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
         return self._feedback_dataset(transformed, self.parameters)
+
+    def dataset_of_raters(self, raters: Mapping[int, int]) -> FeedbackDataset:
+        """The answers of some raters, given by trial, kept apart by their numbers."""
+        told = self.get_training_data().filter_by_trial_index(set(raters))
+        transformed, _, _ = self._transform_inputs_for_cv(told, [])
+        num_levels = number_of_levels(self._experiment)
+        return feedback_dataset(transformed, self.parameters, num_levels, raters)
 
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """The adapter's model, fitted from scratch to what `dataset_of` gave.

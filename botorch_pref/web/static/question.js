@@ -1054,7 +1054,7 @@ class ReportView {
     try {
       const found = await this.transport.call("findings", {});
       document.title = "What was learned";
-      main.replaceChildren(this.#best(found), this.#summary(found.summary), this.#figure(found), this.#table(found), this.#warnings(found.warnings));
+      main.replaceChildren(this.#best(found), this.#summary(found.summary), this.#figure(found), this.#table(found), ...this.#raters(found), this.#warnings(found.warnings));
     } catch (error) {
       main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, error.message)));
     }
@@ -1128,9 +1128,49 @@ class ReportView {
 
   #table({ options, parameters }) {
     const columns = ["name", ...parameters, "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"].filter((c) => options.some((o) => o[c] !== undefined && o[c] !== null));
-    return make("section", {}, make("h2", {}, "Options"), make("div", { class: "bp-scroll" }, make("table", { class: "bp-data" },
-      make("thead", {}, make("tr", {}, ...columns.map((c) => make("th", { scope: "col" }, c === "best" ? "P(best)" : c)))),
-      make("tbody", {}, ...options.map((o) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, this.#number(o[c] ?? null)))))))));
+    return make("section", {}, make("h2", {}, "Options"), this.#rows(options, columns, { best: "P(best)" }));
+  }
+
+  #rows(rows, columns, heads) {
+    return make("div", { class: "bp-scroll" }, make("table", { class: "bp-data" },
+      make("thead", {}, make("tr", {}, ...columns.map((c) => make("th", { scope: "col" }, heads[c] ?? c)))),
+      make("tbody", {}, ...rows.map((o) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, this.#number(o[c] ?? null))))))));
+  }
+
+  /** The noise of each rater with its interval, and beside it who agrees with whom. */
+  #raters({ raters, agreement }) {
+    if (!raters.length) return [];
+    const side = 40, left = 110, width = 260, top = 12;
+    const height = top + side * raters.length + 26;
+    const low = Math.log(Math.min(...raters.map((r) => r.lower))), high = Math.log(Math.max(...raters.map((r) => r.upper)));
+    const x = (v) => left + 12 + ((Math.log(v) - low) / (high - low || 1)) * (width - 24);
+    const row = new Map(raters.map((r, i) => [r.rater, i]));
+    const y = (i) => top + side * (i + 0.5), start = left + width + 24;
+    const text = (props, words) => { const t = draw("text", props); t.textContent = words; return t; };
+    const figure = draw("svg", { viewBox: `0 0 ${start + side * raters.length} ${height}`, role: "img", class: "bp-figure" }, draw("title"));
+    figure.firstChild.textContent = "Noise of each rater with 95 % intervals, and agreement of each two of them.";
+    figure.append(draw("line", { x1: x(1), x2: x(1), y1: top, y2: height - 26, class: "bp-grid" }));
+    for (const [i, rater] of raters.entries()) {
+      figure.append(
+        text({ x: left - 8, y: y(i) + 4, class: "bp-name" }, rater.rater),
+        draw("line", { x1: x(rater.lower), x2: x(rater.upper), y1: y(i), y2: y(i), class: "bp-interval" }),
+        draw("circle", { cx: x(rater.noise), cy: y(i), r: 5, class: "bp-mean" }));
+    }
+    for (const pair of agreement) {
+      const ends = [row.get(pair.first), row.get(pair.second)];
+      for (const [i, j] of [ends, [...ends].reverse()]) {
+        const colour = pair.agreement < 0 ? "bp-apart" : "bp-alike";
+        const cell = draw("rect", { x: start + side * j, y: y(i) - side / 2, width: side, height: side, class: colour, "fill-opacity": 0.6 * Math.abs(pair.agreement) }, draw("title"));
+        cell.firstChild.textContent = `${pair.first} and ${pair.second}: ${this.#number(pair.lower)} to ${this.#number(pair.upper)}`;
+        figure.append(cell, text({ x: start + side * (j + 0.5), y: y(i) + 4, class: "bp-cell" }, pair.agreement.toFixed(2)));
+      }
+    }
+    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, "noise beside the typical rater's, 95 % intervals"), text({ x: start, y: height - 4, class: "bp-axis bp-start" }, "agreement"));
+    const said = raters.map((r) => ({ ...r, outlier: r.outlier ? "yes" : "no" }));
+    const heads = { names_better: "names the better", lower: "noise from", upper: "to" };
+    const table = this.#rows(said, ["rater", "answers", "noise", "lower", "upper", "names_better", "outlier"], heads);
+    const legend = make("p", { class: "bp-legend" }, "Names the better: the probability for two options that differ by the typical rater's noise. Outlier: noise above that of the others by more than chance, which in one of twenty crowds names somebody wrongly.");
+    return [make("section", {}, make("h2", {}, "Raters"), make("div", { class: "bp-scroll" }, figure), table, legend)];
   }
 }
 

@@ -143,6 +143,14 @@ def raters() -> Kernel:
     return kernel
 
 
+def noisy_raters() -> Kernel:
+    """Two whose noise is known, of three."""
+    kernel = rater_covar_module(2, noisy_raters=torch.arange(2)).double()
+    kernel.kernels[1].agreement = 0.3
+    kernel.kernels[2].noise = torch.tensor([0.5, 3.0])
+    return kernel
+
+
 def batch_of_kernels() -> Kernel:
     kernel = rater_covar_module(2, batch_shape=torch.Size([2])).double()
     kernel.kernels[0].outputscale = torch.tensor([1.0, 4.0])
@@ -166,6 +174,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
         RBFKernel(active_dims=[0]), RBFKernel(active_dims=[1])
     ).double(),
     "raters": raters,
+    "noisy raters": noisy_raters,
     "raters with features": lambda: rater_covar_module(2, rater_dim=1).double(),
     "batch_of_kernels": batch_of_kernels,
     "nested": nested,

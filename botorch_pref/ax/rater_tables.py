@@ -1,0 +1,88 @@
+"""Tables of the raters of an experiment: their noise, and how far any two agree."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import ProductKernel
+from pandas import DataFrame
+from torch import Tensor
+
+from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.projection import Projection, named_raters
+from botorch_pref.evaluation import rater_agreement, rater_reliability
+from botorch_pref.evaluation.raters import in_circles
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.models import (
+    DuelKernel,
+    EPPreferenceGP,
+    PreferenceMarginalLogLikelihood,
+    rater_covar_module,
+)
+
+MOST_RATERS = 40
+"""Raters of whom tables are made: each costs a derivative of the evidence."""
+
+
+MOST_POINTS = 1_000
+"""Options times raters whose joint utilities tell the agreement."""
+
+
+class RaterTables(NamedTuple):
+    """Tables of `rater_reliability` and `rater_agreement`, by names of raters.
+
+    Raters who agree stand together in the first one.
+    """
+
+    raters: DataFrame
+    agreement: DataFrame
+
+
+def rater_tables(
+    projection: Projection, adapter: PreferenceAdapter
+) -> RaterTables | None:
+    """Tables of those whose names are known and who compared options.
+
+    The answers of all are in a model of its own (EP with a `DuelKernel`, an agreement
+    and a noise of each rater), also where the experiment pools them. None where fewer
+    than two or more than `MOST_RATERS` compared, or fewer than three options were.
+    """
+    of_trials = named_raters(projection.experiment())
+    if len(set(of_trials.values())) < 2:
+        return None
+    dataset = adapter.dataset_of_raters(of_trials)
+    compared = [b for b in dataset.feedback if isinstance(b, _OF_NOISE)]
+    if not compared or dataset.raters is None:
+        return None
+    numbers = dataset.raters[torch.cat([_points(block) for block in compared])].unique()
+    items = torch.unique(dataset.X, dim=0)
+    if not 2 <= len(numbers) <= MOST_RATERS or len(items) < 3:
+        return None
+    dim = dataset.X.shape[-1]
+    agreement, noise = rater_covar_module(dim, noisy_raters=numbers).kernels[1:]
+    stimulus = DuelKernel(dim)
+    stimulus.active_dims = torch.arange(dim)
+    kernel = ProductKernel(stimulus, agreement, noise)
+    model = EPPreferenceGP(dataset.points, feedback=compared, covar_module=kernel)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    by_number = {n: name for name, n in projection.log.raters.items()}
+    names = [by_number[number] for number in numbers.tolist()]
+    most = min(len(items), MOST_POINTS // len(names))
+    some = torch.linspace(0, len(items) - 1, most).round().long()
+    pairs = rater_agreement(model, items[some], numbers, names)
+    square = torch.ones(len(names), len(names), dtype=torch.float64)
+    first, second = torch.triu_indices(len(names), len(names), 1)
+    square[first, second] = torch.from_numpy(pairs["agreement"].to_numpy(copy=True))
+    order = in_circles(torch.minimum(square, square.mT))
+    return RaterTables(rater_reliability(model, names).iloc[order], pairs)
+
+
+_OF_NOISE = (Comparisons, Choices, Rankings)
+
+
+def _points(block: Feedback) -> Tensor:
+    """A point of each answer."""
+    fields = [getattr(block, names[0]) for names in block.tables.values()]
+    return torch.cat([field[:, 0] for field in fields])

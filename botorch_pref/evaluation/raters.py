@@ -1,0 +1,318 @@
+"""Raters: how reliable each one is, who stands out, and how far any two agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import torch
+from botorch.models.model import Model
+from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
+from scipy.spatial.distance import squareform
+from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.special import ndtri
+
+from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
+from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
+from botorch_pref.evaluation.scores import data_frame_class
+from botorch_pref.feedback import Choices, Comparisons, Rankings
+from botorch_pref.models.answers import check_unbatched, model_link
+from botorch_pref.models.preference_gp import (
+    PreferenceGP,
+    PreferenceMarginalLogLikelihood,
+)
+from botorch_pref.models.raters import (
+    ReliabilityKernel,
+    at_raters,
+    reliability_kernel,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+OUTLIER_RATE = 0.05
+"""Of crowds whose raters are all equally reliable, how many have an outlier at most."""
+
+LEVEL = 0.95
+"""Probability of the intervals."""
+
+
+def rater_reliability(
+    model: PreferenceGP,
+    names: Sequence[Hashable] | None = None,
+) -> DataFrame:
+    r"""Table of raters: the noise of each one's answers, and whose stands out.
+
+    The noise is relative to the geometric mean of all raters, so that 1 is the typical
+    rater. Its interval is that of a Gaussian in the log noises, whose precision is the
+    Hessian of the log posterior of all hyper-parameters at the fit (Laplace's
+    approximation) by differences of the exact gradient; the other hyper-parameters are
+    integrated out, except in directions that neither answers nor priors determine. The
+    evidence has a longer tail towards large noise than this Gaussian: of a rater who
+    answers at random the upper end says that the noise is large, and not how large.
+
+    An ``outlier`` is a rater whose noise is above that of the others by more than
+    chance explains. The likelihood ratio of the fitted noise and of the mean log noise
+    of the others, all other hyper-parameters following, is compared with the quantile
+    of a one-sided test at the level 0.05 / R: where all are equally reliable, somebody
+    is named in one of twenty crowds at most. The test is asymptotic; below ten answers
+    of each rater do not rely on it.
+
+    The table takes one gradient of the evidence for each hyper-parameter.
+
+    Args:
+        model: Fitted, without batches, of comparisons, choices and rankings, with a
+            `ReliabilityKernel` in its kernel, see :func:`.rater_covar_module`.
+        names: Of the raters, in the order of their numbers; by default the numbers.
+
+    Returns:
+        A row for each rater: the number of ``answers``; ``noise``, a variance, with its
+        interval from ``lower`` to ``upper``; ``names_better``, the probability that the
+        rater names the better of two options whose utilities differ by one deviation of
+        the typical rater's noise; and whether the rater is an ``outlier``.
+
+    Raises:
+        BotorchPrefError: The model has no `ReliabilityKernel`, is a batch or is not
+            fitted, an answer is about points of two raters, there is one rater alone,
+            or the number of names is another.
+        UnsupportedFeedbackError: There are answers of another kind.
+    """
+    check_unbatched(model)
+    kernel = _checked_kernel(model)
+    labels = _labels(names, kernel.raters.long().tolist())
+    answers = _answers_of_raters(model, kernel)
+    fit = _fit_around(model)
+    centred = torch.eye(len(labels)).to(fit.covariance) - 1 / len(labels)
+    log_noise = kernel.spread * (centred @ fit.raw_noise)
+    variance = centred @ fit.covariance[: len(labels), : len(labels)] @ centred
+    deviation = kernel.spread * variance.diagonal().clamp_min(0.0).sqrt()
+    half = deviation * ndtri(torch.tensor(0.5 + 0.5 * LEVEL).to(deviation))
+    limit = ndtri(torch.tensor(OUTLIER_RATE / len(labels)).to(deviation)).square()
+    unlike = torch.stack([fit.ratio_against_others(u) for u in range(len(labels))])
+    difference = model.likelihood.observation_variance.sqrt() * (-0.5 * log_noise).exp()
+    win = model_link(model).win_probability(difference, torch.zeros_like(difference))
+    columns = {
+        "answers": answers,
+        "noise": log_noise.exp(),
+        "lower": (log_noise - half).exp(),
+        "upper": (log_noise + half).exp(),
+        "names_better": win,
+        "outlier": (log_noise > 0) & (unlike > limit),
+    }
+    data = {name: column.numpy(force=True) for name, column in columns.items()}
+    return data_frame_class()(data, index=labels)
+
+
+def _checked_kernel(model: PreferenceGP) -> ReliabilityKernel:
+    kernel = reliability_kernel(model)
+    if kernel is None or not kernel.raw_noise.requires_grad or not model.feedback:
+        raise BotorchPrefError(
+            "The model has no noise of each rater that answers tell of; give answers, "
+            "and covar_module=rater_covar_module(d, noisy_raters=numbers)."
+        )
+    for block in model.feedback:
+        if not isinstance(block, Comparisons | Choices | Rankings):
+            raise UnsupportedFeedbackError(
+                f"The scale of a rater's {type(block).__name__} is no noise; give "
+                "comparisons, choices and rankings alone."
+            )
+    return kernel
+
+
+def _answers_of_raters(model: PreferenceGP, kernel: ReliabilityKernel) -> Tensor:
+    """How many answers each rater gave, ``R``."""
+    column = -1 if kernel.active_dims is None else int(kernel.active_dims[0])
+    with torch.no_grad():
+        numbers = model.transform_inputs(cast("Tensor", model.datapoints))[:, column]
+    place, known = kernel.places(numbers)
+    place = torch.where(known, place, len(kernel.raters))
+    total = torch.zeros(len(kernel.raters) + 1, dtype=torch.long, device=place.device)
+    for block in model.feedback:
+        rows = [getattr(block, names[0]) for names in block.tables.values()]
+        for points in rows:
+            other = (numbers[points] != numbers[points[:, :1]]) & (points >= 0)
+            if bool(other.any()):
+                where = int(other.any(-1).nonzero()[0])
+                raise BotorchPrefError(
+                    f"Answer {where} of {type(block).__name__} is about points of two "
+                    "raters; give each answer the points of the rater who gave it."
+                )
+        of = torch.cat([place[points[:, 0]] for points in rows])
+        total.index_add_(0, of, block.answer_counts)
+    if not bool(total[:-1].any()):
+        raise BotorchPrefError(
+            f"No answer is of the raters {kernel.raters.tolist()}; an input transform "
+            "must leave their numbers as they are."
+        )
+    return total[:-1]
+
+
+_STEP = 2e-3
+"""Of the differences, in raw parameters: most are logarithms, or those in spreads."""
+
+_FLAT = 0.01
+"""Curvature below which nothing determines a raw parameter: its deviation is ten."""
+
+_NOT_FITTED = 0.1
+"""Nats that the objective may lie below its maximum."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """The objective around a fit, in coordinates that start with the raw log noises.
+
+    ``basis`` has a column of raw parameters for each coordinate. ``covariance`` is the
+    inverse Hessian of the loss.
+    """
+
+    loss: Callable[[Tensor], Tensor]
+    best: Tensor
+    basis: Tensor
+    raw_noise: Tensor
+    covariance: Tensor
+
+    def ratio_against_others(self, rater: int) -> Tensor:
+        """Twice the log likelihood ratio of a rater's noise and that of the others.
+
+        At the log noise of the others everything else is where the quadratic has its
+        best, and the prior of the noises does not count.
+        """
+        count = len(self.raw_noise)
+        contrast = self.best.new_zeros(len(self.covariance))
+        contrast[:count] = -1 / (count - 1)
+        contrast[rater] = 1.0
+        along = self.covariance @ contrast
+        excess = contrast[:count] @ self.raw_noise
+        step = -along * (excess / (contrast @ along))
+        moved = self.raw_noise + step[:count]
+        prior = self.raw_noise.square().sum() - moved.square().sum()
+        worse = self.loss(self.best + self.basis @ step) - self.loss(self.best)
+        return 2 * worse + prior
+
+
+def _fit_around(model: PreferenceGP) -> _Fit:
+    """The objective of a fitted model around its hyper-parameters."""
+    model = deepcopy(model).train()
+    objective = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    kernel = _checked_kernel(model)
+
+    def gradient(at: Tensor) -> Tensor:
+        vector_to_parameters(at, parameters)
+        loss = objective.compute_custom_loss()
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        both = zip(found, parameters, strict=True)
+        every = [torch.zeros_like(p) if g is None else g for g, p in both]
+        return parameters_to_vector(every)
+
+    @torch.no_grad()
+    def loss(at: Tensor) -> Tensor:
+        vector_to_parameters(at, parameters)
+        return objective.compute_custom_loss()
+
+    best = parameters_to_vector(parameters).detach().clone()
+    here = gradient(best)
+    steps = _STEP * torch.eye(len(best)).to(best)
+    hessian = torch.stack([(gradient(best + step) - here) / _STEP for step in steps])
+    hessian = 0.5 * (hessian + hessian.mT)
+    of_noise = [torch.full_like(p, float(p is kernel.raw_noise)) for p in parameters]
+    is_noise = parameters_to_vector(of_noise) > 0
+    own, others = (torch.eye(len(best)).to(best)[:, k] for k in (is_noise, ~is_noise))
+    curvature, directions = torch.linalg.eigh(others.mT @ hessian @ others)
+    basis = torch.cat([own, others @ directions[:, curvature > _FLAT]], dim=-1)
+    root, failed = torch.linalg.cholesky_ex(basis.mT @ hessian @ basis)
+    if not int(failed):
+        covariance = torch.cholesky_inverse(root)
+        downhill = basis.mT @ here
+    if int(failed) or float(downhill @ covariance @ downhill) > 2 * _NOT_FITTED:
+        raise BotorchPrefError(
+            "The noises of raters are not those with the largest evidence; fit the "
+            "model first: fit_gpytorch_mll(PreferenceMarginalLogLikelihood("
+            "model.likelihood, model))."
+        )
+    return _Fit(loss, best, basis, best[is_noise], covariance)
+
+
+def rater_agreement(
+    model: Model,
+    X: Tensor,
+    raters: Tensor,
+    names: Sequence[Hashable] | None = None,
+    *,
+    num_samples: int = NUM_SAMPLES,
+    seed: int = 0,
+) -> DataFrame:
+    r"""Table of pairs of raters: how far their utilities of some items agree.
+
+    The agreement of two raters is the correlation
+
+    .. math:: \operatorname{corr}_i\big(f(x_i, u_r), f(x_i, u_s)\big)
+
+    over the items, 1 for two who differ in level and scale only. Joint draws of all
+    utilities give its posterior mean and its central interval, at the model's
+    hyper-parameters. Of raters who said little it is wide, and near that of any two.
+
+    Args:
+        model: Of stimuli and raters, see :func:`.rater_covar_module`; without batches
+            or an ensemble.
+        X: ``n x d`` items without columns of raters, three or more.
+        raters: ``R`` numbers or ``R x r`` columns, two raters or more.
+        names: Of the raters; by default numbers from 0.
+        num_samples: Number of joint draws of all utilities.
+        seed: Of the draws.
+
+    Returns:
+        A row for each pair, by the names of the ``first`` and the ``second``:
+        ``agreement``, with its interval from ``lower`` to ``upper``.
+
+    Raises:
+        BotorchPrefError: There are too few items or raters, or another number of names.
+    """
+    check_unbatched(model)
+    if len(X) < 3:
+        raise BotorchPrefError(f"There are {len(X)} items; give three items or more.")
+    labels = _labels(names, [*range(len(raters))])
+    utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
+    by_rater = utilities.reshape(-1, len(X), len(labels))
+    away = by_rater - by_rater.mean(1, keepdim=True)
+    away = away / away.norm(dim=1, keepdim=True)
+    draws = away.mT @ away
+    first, second = torch.triu_indices(len(labels), len(labels), 1)
+    of_pairs = draws[:, first, second]
+    ends = of_pairs.quantile(of_pairs.new_tensor([1 - LEVEL, 1 + LEVEL]) / 2, dim=0)
+    columns = {
+        "agreement": of_pairs.mean(0),
+        "lower": ends[0],
+        "upper": ends[1],
+    }
+    data = {name: column.numpy(force=True) for name, column in columns.items()}
+    data["first"] = [labels[i] for i in first.tolist()]
+    data["second"] = [labels[j] for j in second.tolist()]
+    return data_frame_class()(data).set_index(["first", "second"])
+
+
+def in_circles(agreement: Tensor) -> list[int]:
+    """Order in which raters who agree stand together, by average linkage.
+
+    ``agreement`` is ``R x R``; whatever is on its diagonal does not count.
+    """
+    square = (1 - agreement.detach().cpu().double()).fill_diagonal_(0.0)
+    apart = squareform(square.numpy(), checks=False)
+    tree = optimal_leaf_ordering(linkage(apart, "average"), apart)
+    return [int(place) for place in leaves_list(tree)]
+
+
+def _labels(
+    names: Sequence[Hashable] | None, numbers: Sequence[Hashable]
+) -> list[Hashable]:
+    """Names of raters, two or more."""
+    labels = [*(numbers if names is None else names)]
+    if len(labels) != len(numbers) or len(numbers) < 2:
+        raise BotorchPrefError(
+            f"There are {len(numbers)} raters, and {len(labels)} names; give two "
+            "raters or more, and name each once."
+        )
+    return labels

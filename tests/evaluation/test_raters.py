@@ -1,0 +1,205 @@
+"""Tables of raters, against simulated raters whose noise and tastes are known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms.input import Normalize
+from torch import Tensor
+
+from botorch_pref import (
+    BotorchPrefError,
+    Comparisons,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PreferenceMarginalLogLikelihood,
+    Strengths,
+    UnsupportedFeedbackError,
+)
+from botorch_pref.evaluation import rater_agreement, rater_reliability
+from botorch_pref.models import PreferenceGP, rater_covar_module
+from botorch_pref.models.raters import at_raters
+
+DOUBLE = torch.float64
+ITEMS, RATERS, ANSWERS = 8, 5, 25
+CROWDS = 10
+
+
+def crowd_of(seed: int, log_noise: Tensor) -> PreferenceGP:
+    """A fitted model of raters who answer by its own kernel, with noise of their own.
+
+    The kernel of utilities is known to it.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.arange(RATERS)
+    kernel = rater_covar_module(2, noisy_raters=numbers).double()
+    kernel.kernels[0].outputscale = 9.0
+    kernel.kernels[0].base_kernel.lengthscale = 0.4
+    kernel.kernels[1].agreement = 0.95
+    for part in (kernel.kernels[0], kernel.kernels[1]):
+        part.requires_grad_(False)
+    items = torch.rand(ITEMS, 2, dtype=DOUBLE, generator=generator)
+    points = at_raters(items, numbers).reshape(ITEMS, RATERS, 3)
+    points = points.transpose(0, 1).reshape(-1, 3)
+    with torch.no_grad():
+        covariance = kernel(points).to_dense()
+    root = torch.linalg.cholesky(covariance + 1e-8 * torch.eye(len(points)))
+    utilities = root @ torch.randn(len(points), dtype=DOUBLE, generator=generator)
+    first = torch.randint(ITEMS, (RATERS, ANSWERS), generator=generator)
+    other = torch.randint(1, ITEMS, (RATERS, ANSWERS), generator=generator)
+    pairs = torch.stack([first, (first + other) % ITEMS], dim=-1)
+    pairs = pairs + ITEMS * numbers[:, None, None]
+    noise = torch.randn(RATERS, ANSWERS, dtype=DOUBLE, generator=generator)
+    heard = utilities[pairs[..., 0]] - utilities[pairs[..., 1]]
+    heard = heard + noise * (2 * log_noise.exp()).sqrt().unsqueeze(-1)
+    pairs = torch.where((heard > 0).unsqueeze(-1), pairs, pairs.flip(-1))
+    model = LaplacePreferenceGP(points, pairs.reshape(-1, 2), covar_module=kernel)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_noise() -> None:
+    generator = torch.Generator().manual_seed(0)
+    inside, errors, widths = 0, [], []
+    for seed in range(CROWDS):
+        log_noise = torch.randn(RATERS, dtype=DOUBLE, generator=generator)
+        table = rater_reliability(crowd_of(seed, log_noise))
+        truth = (log_noise - log_noise.mean()).numpy()
+        found = table["noise"].map(math.log).to_numpy()
+        low, high = (table[end].map(math.log).to_numpy() for end in ("lower", "upper"))
+        inside += int(((low < truth) & (truth < high)).sum())
+        errors += ((found - truth) ** 2).tolist()
+        widths += ((high - low) / 2).tolist()
+        assert table["answers"].tolist() == [ANSWERS] * RATERS
+    # Of 50 with a probability of 0.95, fewer than 42 have one of 0.001, and the error
+    # that intervals promise is that which there is, within a third.
+    assert inside >= 42
+    promised = sum((w / 1.96) ** 2 for w in widths)
+    assert 0.6 < sum(errors) / promised < 1.6
+
+
+@pytest.mark.slow
+def test_who_answers_at_random_is_found_and_others_are_not() -> None:
+    log_noise = torch.tensor([20.0, 0.0, 0.0, 0.0, 0.0], dtype=DOUBLE)
+    found = [rater_reliability(crowd_of(seed, log_noise)) for seed in range(CROWDS)]
+    named = [table["outlier"].tolist() for table in found]
+    assert sum(row[0] for row in named) >= 6
+    # Of ten crowds with a rate of 0.05, four have a probability of 0.001.
+    assert sum(any(row[1:]) for row in named) < 4
+    assert all(table["names_better"].idxmin() == 0 for table in found)
+
+
+def test_the_table_says_it_in_its_own_units() -> None:
+    """By hand for one crowd: the Hessian from values of the objective alone."""
+    log_noise = torch.tensor([0.0, 1.0, -1.0, 0.0, 0.5], dtype=DOUBLE)
+    model = crowd_of(0, log_noise)
+    table = rater_reliability(model, list("abcde"))
+    kernel: Any = model.covar_module.kernels[2]
+    best = kernel.raw_noise.detach().clone()
+    loss = PreferenceMarginalLogLikelihood(model.likelihood, model.train())
+    step = 0.05 * torch.eye(RATERS, dtype=DOUBLE)
+
+    def value(raw: Tensor) -> float:
+        kernel.initialize(raw_noise=raw)
+        return float(loss.compute_custom_loss().detach())
+
+    hessian = torch.tensor(
+        [
+            [
+                sum(
+                    s * t * value(best + s * step[i] + t * step[j])
+                    for s in (1, -1)
+                    for t in (1, -1)
+                )
+                / 0.1**2
+                for j in range(RATERS)
+            ]
+            for i in range(RATERS)
+        ]
+    ).double()
+    centred = torch.eye(RATERS).double() - 1 / RATERS
+    deviation = (centred @ hessian.inverse() @ centred).diagonal().sqrt()
+    log_found = centred @ best
+    # Differences of a fiftieth are right to a thousandth or so.
+    for end, sign in (("noise", 0), ("lower", -1), ("upper", 1)):
+        expected = (log_found + sign * 1.959964 * deviation).exp().tolist()
+        assert table[end].tolist() == pytest.approx(expected, rel=0.01)
+    wins = [0.5 * (1 + math.erf(0.5 * math.exp(-0.5 * v))) for v in log_found.tolist()]
+    assert table["names_better"].tolist() == pytest.approx(wins)
+    assert table.index.tolist() == list("abcde")
+
+
+def test_two_circles_of_raters_show() -> None:
+    """Within a circle all like what the other one dislikes."""
+    items = torch.linspace(0, 1, 6, dtype=DOUBLE).unsqueeze(-1)
+    numbers = torch.arange(4)
+    points = at_raters(items, numbers).reshape(6, 4, 2).transpose(0, 1).reshape(-1, 2)
+    up = torch.stack([torch.arange(1, 6), torch.arange(5)], dim=-1)
+    answers = torch.cat([up, up + 6, up.flip(-1) + 12, up.flip(-1) + 18]).repeat(3, 1)
+    kernel = rater_covar_module(1).double()
+    kernel.kernels[1].agreement = 0.3
+    model = EPPreferenceGP(points, answers, covar_module=kernel).eval()
+    table = rater_agreement(model, items, numbers, ["Ada", "Ben", "Eva", "Fay"])
+    alike = table.loc[[("Ada", "Ben"), ("Eva", "Fay")]]
+    apart = table.drop(alike.index)
+    assert len(apart) == 4
+    assert alike["lower"].min() > 0 > apart["upper"].max()
+    with torch.no_grad():
+        posterior = model.posterior(points)
+        root = torch.linalg.cholesky(
+            posterior.covariance_matrix + 1e-9 * torch.eye(24, dtype=DOUBLE)
+        )
+        generator = torch.Generator().manual_seed(1)
+        normal = torch.randn(4096, 24, dtype=DOUBLE, generator=generator)
+        draws = (posterior.mean.squeeze(-1) + normal @ root.mT).reshape(-1, 4, 6)
+    truth = torch.stack([torch.corrcoef(d) for d in draws])
+    for (first, second), row in zip([(0, 1), (0, 2)], table.to_numpy(), strict=False):
+        of_pair = truth[:, first, second]
+        ends = of_pair.quantile(torch.tensor([0.025, 0.975], dtype=DOUBLE))
+        # Means of correlations deviate by at most 1 / 64, and of the ends of intervals
+        # by a few of it where few draws are.
+        expected = [float(of_pair.mean()), *ends.tolist()]
+        assert row.tolist() == pytest.approx(expected, abs=0.06)
+
+
+def test_what_tells_nothing_of_noise_is_refused() -> None:
+    kernel = rater_covar_module(1, noisy_raters=torch.arange(2))
+    X = torch.tensor([[0.1, 0], [0.9, 0], [0.1, 1], [0.9, 1]], dtype=DOUBLE)
+    pairs = torch.tensor([[0, 1], [3, 2]])
+    model = EPPreferenceGP(X, pairs, covar_module=kernel)
+
+    def with_kernel(answers: Any, noisy: bool = True, **given: Any) -> PreferenceGP:
+        own = rater_covar_module(1, noisy_raters=torch.arange(2) if noisy else None)
+        return EPPreferenceGP(X, feedback=[answers], covar_module=own, **given)
+
+    said = Comparisons(pairs)
+    wrong: list[tuple[str, Any]] = [
+        ("no noise of each rater", with_kernel(said, noisy=False)),
+        ("of two raters", with_kernel(Comparisons(torch.tensor([[0, 1], [1, 2]])))),
+        (
+            "leave their numbers",
+            with_kernel(
+                said,
+                input_transform=Normalize(2, bounds=torch.tensor([[0, -9], [1, 9.0]])),
+            ),
+        ),
+    ]
+    for text, one in wrong:
+        with pytest.raises(BotorchPrefError, match=text):
+            rater_reliability(one)
+    strengths = Strengths(pairs, torch.tensor([0.7, 0.8], dtype=DOUBLE))
+    with pytest.raises(UnsupportedFeedbackError, match="Strengths is no noise"):
+        rater_reliability(with_kernel(strengths))
+    with pytest.raises(BotorchPrefError, match="2 raters, and 3 names"):
+        rater_reliability(model, list("abc"))
+    kernel.kernels[2].noise = 30.0
+    with pytest.raises(BotorchPrefError, match="fit the model first"):
+        rater_reliability(model)
+    for items, numbers in ((X[:2, :1], torch.arange(2)), (X[:, :1], torch.arange(1))):
+        with pytest.raises(BotorchPrefError, match=r"three items or more|two raters"):
+            rater_agreement(model, items, numbers)

@@ -1,0 +1,205 @@
+"""The noise of each rater, against answers that are heard with that noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from botorch.sampling.pathwise import draw_matheron_paths
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+from torch.special import ndtr
+
+from botorch_pref import (
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    FeedbackError,
+    LaplacePreferenceGP,
+    PairwiseProbitLikelihood,
+    Rankings,
+    SparsePreferenceGP,
+)
+from botorch_pref.likelihoods.factors import BoxFactors
+from botorch_pref.models import (
+    GroupUtility,
+    PreferenceGP,
+    ReliabilityKernel,
+    rater_covar_module,
+)
+from botorch_pref.models.raters import at_raters
+
+DOUBLE = torch.float64
+ENGINES = [EPPreferenceGP, LaplacePreferenceGP]
+NOISE = torch.tensor([0.3, 1.0, 6.0], dtype=DOUBLE)
+STIMULI = torch.tensor([[0.1], [0.4], [0.7]], dtype=DOUBLE)
+RATERS = torch.arange(3)
+PAIRS = torch.tensor(
+    [[0, 1], [0, 2], [0, 1], [3, 4], [5, 4], [5, 3], [6, 8], [7, 6], [8, 7], [6, 8]]
+)
+
+
+def points() -> Tensor:
+    """Every stimulus of the first rater, then of the second, and of the third."""
+    return at_raters(STIMULI, RATERS).reshape(3, 3, 2).transpose(0, 1).reshape(9, 2)
+
+
+def kernel_of(noise: Tensor | None) -> Any:
+    kernel = rater_covar_module(1, noisy_raters=None if noise is None else RATERS)
+    kernel = kernel.double()
+    kernel.kernels[0].outputscale = 4.0
+    kernel.kernels[0].base_kernel.lengthscale = 0.5
+    kernel.kernels[1].agreement = 0.6
+    if noise is not None:
+        kernel.kernels[2].noise = noise
+    return kernel
+
+
+class HeardWith(PairwiseProbitLikelihood):
+    """Comparisons of which each is heard with a noise of its own."""
+
+    def factors(self, feedback: Any, num_points: int) -> BoxFactors:
+        made = super().factors(feedback, num_points)
+        of_row = NOISE[feedback.pairs[:, 0] // 3]
+        return BoxFactors(made.rows, 2 * of_row, made.lower, made.upper)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_it_is_the_model_of_answers_heard_with_each_rater_s_noise(
+    kind: type[PreferenceGP],
+) -> None:
+    scaled = kind(points(), PAIRS, covar_module=kernel_of(NOISE)).eval()
+    truth = kind(
+        points(), PAIRS, covar_module=kernel_of(None), likelihood=HeardWith()
+    ).eval()
+    with torch.no_grad():
+        # An engine stops within 1e-6 posterior deviations.
+        torch.testing.assert_close(
+            scaled.log_evidence(), truth.log_evidence(), rtol=0, atol=1e-5
+        )
+        group, common = (GroupUtility(m, RATERS[1:]) for m in (scaled, truth))
+        found, expected = group.posterior(STIMULI), common.posterior(STIMULI)
+        torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            found.covariance_matrix, expected.covariance_matrix, rtol=0, atol=1e-5
+        )
+        first, second = STIMULI[:2], STIMULI[1:]
+        torch.testing.assert_close(
+            group.duel_probability(first, second),
+            common.duel_probability(first, second),
+            rtol=0,
+            atol=1e-6,
+        )
+        # An answer of the third rater, whose noise is that of his difference.
+        ends = [at_raters(X, RATERS[2:]) for X in (first, second)]
+        difference = truth.duel_posterior(*ends)
+        spread = (difference.variance + 2 * NOISE[2]).sqrt()
+        torch.testing.assert_close(
+            scaled.duel_probability(*ends, observation_noise=True),
+            ndtr(difference.mean / spread).squeeze(-1),
+            rtol=0,
+            atol=1e-6,
+        )
+
+
+def test_two_raters_by_quadrature() -> None:
+    """Each answers about one pair, so that two differences are all there is."""
+    wins, losses = (3, 1), (1, 2)
+    kernel = kernel_of(NOISE)
+    pairs = [[3 * r, 3 * r + 1] for r in (0, 1) for _ in range(wins[r])]
+    pairs += [[3 * r + 1, 3 * r] for r in (0, 1) for _ in range(losses[r])]
+    model = EPPreferenceGP(points(), torch.tensor(pairs), covar_module=kernel)
+    grid = torch.linspace(-12, 12, 1201, dtype=DOUBLE)
+    variance = 2 * 4 * (1 - math.exp(-0.5 * (0.3 / 0.5) ** 2))
+    covariance = variance * torch.tensor([[1, 0.6], [0.6, 1]], dtype=DOUBLE)
+    both = torch.cartesian_prod(grid, grid)
+    prior = torch.distributions.MultivariateNormal(torch.zeros(2).double(), covariance)
+    log_joint = prior.log_prob(both)
+    for r in (0, 1):
+        z = both[:, r] / math.sqrt(2 * float(NOISE[r]))
+        log_joint = log_joint + wins[r] * torch.special.log_ndtr(z)
+        log_joint = log_joint + losses[r] * torch.special.log_ndtr(-z)
+    truth = log_joint.logsumexp(0) + 2 * math.log(float(grid[1] - grid[0]))
+    # EP takes each pair for one site, and is right to 1e-3 of two of them; with one
+    # noise for both the evidence is another by a tenth.
+    assert float(model.log_evidence().detach()) == pytest.approx(float(truth), abs=2e-3)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_equal_noises_are_the_noise_of_the_likelihood(kind: type[PreferenceGP]) -> None:
+    answers = (
+        Comparisons(PAIRS[:6], torch.tensor([[6, 7]])),
+        Choices(torch.tensor([[0, 1, 2], [6, 7, 8]]), torch.tensor([1, 8])),
+        Rankings(torch.tensor([[3, 5, 4]])),
+    )
+    # Laplace's engine does not take what is heard once for three options.
+    told = answers if kind is EPPreferenceGP else answers[:1]
+    evidences = []
+    for kernel, noise in (
+        (kernel_of(torch.full((3,), 2.5)), 1.0),
+        (kernel_of(None), 2.5),
+    ):
+        # A tie threshold is in deviations of the noise.
+        likelihood = PairwiseProbitLikelihood(noise, 0.4 * noise**0.5)
+        model = kind(
+            points(), feedback=told, covar_module=kernel, likelihood=likelihood
+        )
+        evidences.append(float(model.log_evidence().detach()))
+    assert evidences[0] == pytest.approx(evidences[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", [*ENGINES, SparsePreferenceGP])
+def test_the_gradient_in_each_noise_is_that_of_the_evidence(kind: Any) -> None:
+    kernel = kernel_of(NOISE)
+    model = kind(points(), PAIRS, covar_module=kernel)
+    raw = kernel.kernels[2].raw_noise
+    (gradient,) = torch.autograd.grad(model.log_evidence(), raw)
+    step = 1e-3
+    for r in range(3):
+        ends = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                raw[r] += sign * step
+                ends.append(float(model.log_evidence().detach()))
+                raw[r] -= sign * step
+        # The third derivative, of order one, and the engine's 1e-6 over the step.
+        assert float(gradient[r]) == pytest.approx(
+            (ends[0] - ends[1]) / (2 * step), abs=1e-3
+        )
+
+
+def test_draws_of_a_group_have_its_posterior() -> None:
+    model = EPPreferenceGP(points(), PAIRS, covar_module=kernel_of(NOISE)).eval()
+    group = GroupUtility(model, RATERS)
+    with torch.no_grad(), manual_seed(0):
+        draws = draw_matheron_paths(group, torch.Size([2048]))(STIMULI)
+        posterior = group.posterior(STIMULI)
+    error = (draws.mean(0) - posterior.mean.squeeze(-1)).abs()
+    # Five standard errors, and of the variance, with its features, a quarter.
+    assert bool((error < 5 * draws.std(0) / 2048**0.5).all())
+    ratio = draws.var(0) / posterior.variance.squeeze(-1)
+    assert bool(((ratio - 1).abs() < 0.25).all())
+
+
+def test_a_new_rater_has_the_noise_of_the_median() -> None:
+    kernel = ReliabilityKernel(torch.tensor([7, 2]), spread=0.5).double()
+    assert kernel.raters.tolist() == [2, 7]
+    kernel.noise = torch.tensor([4.0, 0.25])
+    numbers = torch.tensor([[7.0], [3.0], [2.0]], dtype=DOUBLE)
+    expected = torch.tensor([2.0, 1.0, 0.5], dtype=DOUBLE)
+    torch.testing.assert_close(
+        kernel(numbers).to_dense(), expected.outer(expected), rtol=1e-9, atol=0
+    )
+    torch.testing.assert_close(kernel(numbers, diag=True), expected.square())
+    (_, _, prior, closure, _), *_ = kernel.named_priors()
+    # The log noise over its spread is a standard normal variable.
+    raw = torch.tensor([math.log(4) / 0.5, math.log(0.25) / 0.5], dtype=DOUBLE)
+    torch.testing.assert_close(closure(kernel), raw)
+    assert (prior.loc, prior.scale) == (0, 1)
+    for wrong in (torch.empty(0), torch.tensor([1, 1]), torch.ones(2, 1)):
+        with pytest.raises(FeedbackError, match="number of each rater once"):
+            ReliabilityKernel(wrong)
+    with pytest.raises(FeedbackError, match="leave out rater_dim or noisy_raters"):
+        rater_covar_module(2, rater_dim=1, noisy_raters=torch.arange(2))
