@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 MOST_POINTS = 4000
 """Items, or pairs of an item and a group, that the exact model holds in minutes."""
 
+MOST_ANSWERS = 30_000
+"""Different answers with which a fit of a tie threshold for each item takes seconds."""
+
 Z = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""
 
@@ -291,8 +294,9 @@ def rank_items(
     models. With groups in the column ``rater``, the kernel times
     :class:`.AgreementKernel`: what all groups share, and something of each group's own.
     Answers are Bradley and Terry's; where there are ties, Rao and Kupper's with a
-    threshold for each item (:class:`.RaoKupperLikelihood`). The scales are those of
-    Laplace's evidence, the posterior is that of EP.
+    threshold for each item (:class:`.RaoKupperLikelihood`), or one for all where more
+    than :data:`MOST_ANSWERS` different answers would make the fit slow. The scales are
+    those of Laplace's evidence, the posterior is that of EP.
 
     Args:
         items: Of the answers.
@@ -317,8 +321,11 @@ def rank_items(
     if feedback.ties is None:
         likelihood = PairwiseLogitLikelihood()
     else:
-        # An item has one threshold, whichever group a point is of.
-        item = points[:, : items.points.shape[-1]].unique(dim=0, return_inverse=True)[1]
+        item = None
+        if len(feedback.answer_counts) <= MOST_ANSWERS:
+            # An item has one threshold, whichever group a point is of.
+            features = points[:, : items.points.shape[-1]]
+            item = features.unique(dim=0, return_inverse=True)[1]
         likelihood = RaoKupperLikelihood(items=item)
     options = {"likelihood": likelihood, "covar_module": kernel}
     # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
