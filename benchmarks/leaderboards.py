@@ -32,8 +32,9 @@ from botorch_pref import (
     Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
-    PairwiseProbitLikelihood,
+    PairwiseLogitLikelihood,
     PreferenceMarginalLogLikelihood,
+    RaoKupperLikelihood,
 )
 from botorch_pref.evaluation import leaderboard, predictive_log_probability
 from botorch_pref.models import PreferenceGP
@@ -68,20 +69,23 @@ def comparisons(pairs: Tensor, votes: Tensor) -> Comparisons:
 def fitted(
     model_class: type[PreferenceGP], num_items: int, answers: Comparisons
 ) -> PreferenceGP:
-    """A model of items without features, whose spread the evidence chooses.
+    """A model of items without features, whose scales Laplace's evidence chooses.
 
     Args:
-        model_class: The engine.
+        model_class: The engine of the posterior.
         num_items: Number of items.
         answers: About them.
     """
-    likelihood = PairwiseProbitLikelihood(1.0, None if answers.ties is None else 0.5)
+    likelihood: PairwiseLogitLikelihood | RaoKupperLikelihood
+    if answers.ties is None:
+        likelihood = PairwiseLogitLikelihood()
+    else:
+        likelihood = RaoKupperLikelihood(items=torch.arange(num_items))
     points = torch.eye(num_items, dtype=torch.float64)
-    model = model_class(
-        points, answers, likelihood=likelihood, covar_module=LinearKernel()
-    )
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    return model.eval()
+    options = {"likelihood": likelihood, "covar_module": LinearKernel()}
+    quick = LaplacePreferenceGP(points, answers, **options)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(quick.likelihood, quick))
+    return model_class(points, answers, **options).eval()
 
 
 def log_loss(model: PreferenceGP, answers: Comparisons) -> float:

@@ -60,6 +60,7 @@ __all__ = [
     "PrecisionError",
     "PreferenceMarginalLogLikelihood",
     "Rankings",
+    "RaoKupperLikelihood",
     "Ratings",
     "Recommendation",
     "SkewNormalPosterior",

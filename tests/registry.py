@@ -22,6 +22,8 @@ from truths.answer_probabilities import (
     ordinal_level,
     probit_tie,
     probit_win,
+    rao_kupper_tie,
+    rao_kupper_win,
 )
 from truths.answers import (
     CHOICES,
@@ -36,6 +38,7 @@ from truths.answers import (
     best_of,
     beta,
     duels,
+    logit_duels_and_ties,
     middle,
     ordinal,
     probit_duels,
@@ -73,6 +76,7 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
     Rankings,
+    RaoKupperLikelihood,
     Ratings,
     SkewPreferenceGP,
     SparsePreferenceGP,
@@ -86,7 +90,11 @@ from botorch_pref.likelihoods.factors import (
     BoxFactors,
     CorrelatedBoxFactors,
 )
-from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
+from botorch_pref.likelihoods.logit import (
+    LogitFactors,
+    PlackettLuceFactors,
+    RaoKupperFactors,
+)
 
 # Deviations and nats are those of the worst cells, rounded up: Laplace is far off where
 # little is known, the variational bound everywhere but for pairs. SkewGP is exact up to
@@ -153,6 +161,11 @@ CELLS = [
         PairwiseLogitLikelihood,
         Comparisons(PAIRS),
         lambda f: torch.nn.functional.logsigmoid(duels(f)).sum(-1),
+    ),
+    Cell(
+        lambda: RaoKupperLikelihood(0.3),
+        Comparisons(PAIRS, TIES),
+        logit_duels_and_ties,
     ),
     Cell(
         lambda: PairwiseProbitLikelihood(NOISE),
@@ -246,6 +259,18 @@ CASES = {
     ),
     "logit win": Case(
         PairwiseLogitLikelihood, WIN, logistic, [1, -1, 0], LogitFactors, {}, [LOSS]
+    ),
+    "Rao-Kupper win": Case(
+        RaoKupperLikelihood, WIN, rao_kupper_win, [1, -1, 0], RaoKupperFactors,
+        {"tie_threshold": 0.7}, [LOSS, TIE],
+    ),
+    "Rao-Kupper tie": Case(
+        RaoKupperLikelihood, TIE, rao_kupper_tie, [1, -1, 0], RaoKupperFactors,
+        {"tie_threshold": 0.7}, [WIN, LOSS],
+    ),
+    "Rao-Kupper narrow tie": Case(
+        RaoKupperLikelihood, TIE, rao_kupper_tie, [1, -1, 0], RaoKupperFactors,
+        {"tie_threshold": 1e-4}, [WIN, LOSS],
     ),
     "valid": Case(
         AffineProbitLikelihood, VALID, affine, [0, 1, 0], BoxFactors,

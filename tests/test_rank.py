@@ -15,7 +15,7 @@ from torch import Generator
 from botorch_pref import (
     EPPreferenceGP,
     LaplacePreferenceGP,
-    PairwiseProbitLikelihood,
+    PairwiseLogitLikelihood,
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.__main__ import main
@@ -33,7 +33,7 @@ def played(games: int, seed: int = 0) -> list[tuple[str, str, str]]:
     rows = []
     for first, second in itertools.combinations(NAMES, 2):
         gap = UTILITIES[first] - UTILITIES[second]
-        noise = 2**0.5 * torch.randn(games, generator=generator)
+        noise = torch.rand(games, generator=generator, dtype=torch.float64).logit()
         for seen in (gap + noise).tolist():
             said = "tie" if abs(seen) < 0.5 else "model_a" if seen > 0 else "model_b"
             rows.append((first, second, said))
@@ -81,14 +81,14 @@ def test_ranks_are_those_of_the_judge(board: pd.DataFrame) -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
     said = {"winner": list("aaba"), "loser": list("bccb")}
-    answers = pd.DataFrame(said).assign(tie=False)
+    answers = pd.DataFrame(said).assign(tie=False, count=1)
     sizes = {"size": [0.0, 0.1, 1.0]} if known else {}
     items = ItemTable.from_frame(pd.DataFrame(sizes, index=list("abc")))
     boards, _ = command.rank_items(items, answers, known=known, each=False)
     kernel = LinearKernel(variance_prior=GammaPrior(2.0, 0.15))
     if known:
         kernel = default_covar_module(1, torch.Size())
-    options = {"covar_module": kernel, "likelihood": PairwiseProbitLikelihood()}
+    options = {"covar_module": kernel, "likelihood": PairwiseLogitLikelihood()}
     data = items.points, items.comparisons(answers)
     scales = LaplacePreferenceGP(*data, **options)
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(scales.likelihood, scales))
@@ -147,6 +147,36 @@ def test_groups_share_and_differ(tmp_path: Path, option: str) -> None:
     assert bob["answers"].tolist() == [8, 8, 8]
     page = (tmp_path / "out" / "leaderboard.html").read_text()
     assert page.count("<table>") == 3
+
+
+def test_a_category_called_all_has_a_board_of_its_own(tmp_path: Path) -> None:
+    lines = ["winner,loser,kind", "a,b,all", "a,b,all", "b,a,other"]
+    table = run(tmp_path, "\n".join(lines), "--category", "kind")
+    assert table["board"].unique().tolist() == ["all answers", "all", "other"]
+    assert table.groupby("board")["answers"].max().to_dict() == {
+        "all answers": 3,
+        "all": 2,
+        "other": 1,
+    }
+
+
+def test_answers_that_cannot_be_kept_are_not_fitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "rank_items", pytest.fail)
+    table, out = tmp_path / "answers.csv", tmp_path / "out"
+    table.write_text("winner,loser\na,b\n")
+    out.write_text("a file, no folder")
+    assert main(["rank", str(table), "--out", str(out)]) == 2
+    assert "out" in capsys.readouterr().err
+
+
+def test_characters_without_a_font_are_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # U+10FFFD is of private use: no font has it.
+    run(tmp_path, "winner,loser\n\U0010fffd,b\n\U0010fffd,c\n")
+    assert capsys.readouterr().out.count("No font on this computer has") == 1
 
 
 def test_features_rank_items_without_answers(tmp_path: Path) -> None:

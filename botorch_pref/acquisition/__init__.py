@@ -8,6 +8,7 @@ from botorch_pref.acquisition.base import (
     incumbent,
     incumbent_index,
 )
+from botorch_pref.acquisition.catalogue import informative_pairs
 from botorch_pref.acquisition.knowledge_gradient import DuelingKG
 from botorch_pref.acquisition.recommendation import Recommendation, recommend
 from botorch_pref.acquisition.registration import register_acquisition
@@ -52,6 +53,7 @@ __all__ = [
     "champion_index",
     "incumbent",
     "incumbent_index",
+    "informative_pairs",
     "recommend",
     "register_acquisition",
 ]

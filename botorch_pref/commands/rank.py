@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import base64
 import html
+import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -31,7 +33,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import connected_components, leaderboard
 from botorch_pref.evaluation.scores import data_frame_class
 from botorch_pref.feedback import Comparisons
-from botorch_pref.likelihoods import PairwiseProbitLikelihood
+from botorch_pref.likelihoods import PairwiseLogitLikelihood, RaoKupperLikelihood
 from botorch_pref.models import (
     AgreementKernel,
     EPPreferenceGP,
@@ -41,6 +43,7 @@ from botorch_pref.models import (
 )
 from botorch_pref.models.preference_gp import default_covar_module
 from botorch_pref.plotting import plot_leaderboard
+from botorch_pref.plotting.drawing import readable_fonts
 
 if TYPE_CHECKING:
     from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 4000
 """Items, or pairs of an item and a group, that the exact model holds in minutes."""
+
+MOST_ANSWERS = 30_000
+"""Different answers with which a fit of a tie threshold for each item takes seconds."""
 
 Z = 1.959963984540054
 """Half width of a central 95 % interval in standard deviations."""
@@ -86,14 +92,26 @@ def rank(argv: Sequence[str]) -> None:
     answers = read_answers(given.table, by=by, tie=given.tie)
     items = read_items(given.items, answers)
     each = given.category is not None
-    boards, notes = rank_items(items, answers, known=given.items is not None, each=each)
     out: Path = given.out or Path("runs", given.table.stem)
+    _check_writable(out)
+    boards, notes = rank_items(items, answers, known=given.items is not None, each=each)
     title = f"Ranks of the items of {given.table.name}"
     for note in notes:
         print(note)
     _print_board(boards[0])
     for path in write_boards(boards, title, notes, out):
         print(f"written: {path}")
+
+
+def _check_writable(out: Path) -> None:
+    """Makes the folder of the files, before the models take their time.
+
+    Raises:
+        OSError: It cannot be made, or nothing can be written there.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=out):
+        pass
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -140,8 +158,9 @@ def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
         tie: The column of ties; by default ``tie`` where there is one.
 
     Returns:
-        The columns ``winner``, ``loser`` and ``tie``; ``count`` where the file has it;
-        ``rater`` from the column ``by``; and ``both_bad`` where the file says so.
+        The different answers in alphabetical order: the columns ``winner``, ``loser``,
+        ``tie`` and ``count``; ``rater`` from the column ``by``; and ``both_bad`` where
+        the file says so.
 
     Raises:
         FeedbackError: A column is missing or there twice, a cell is empty or wrong, or
@@ -166,7 +185,15 @@ def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
         answers[COUNT] = counts
     if by is not None:
         answers[RATER] = table.texts(by)
-    return answers
+    return _merged(answers)
+
+
+def _merged(answers: DataFrame) -> DataFrame:
+    """The different answers, each with how often it was given."""
+    counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
+    said = [name for name in counted.columns if name != COUNT]
+    merged = counted.groupby(said, sort=False)[COUNT].sum().reset_index()
+    return merged.sort_values(said, ignore_index=True)
 
 
 def _read_pairs(
@@ -266,9 +293,10 @@ def rank_items(
     evidence chooses under the models' prior. With features, the default kernel of the
     models. With groups in the column ``rater``, the kernel times
     :class:`.AgreementKernel`: what all groups share, and something of each group's own.
-    Answers are Thurstone's (:class:`.PairwiseProbitLikelihood` of noise 1 an item),
-    with one tie threshold. The scales are those of Laplace's evidence, the posterior is
-    that of EP.
+    Answers are Bradley and Terry's; where there are ties, Rao and Kupper's with a
+    threshold for each item (:class:`.RaoKupperLikelihood`), or one for all where more
+    than :data:`MOST_ANSWERS` different answers would make the fit slow. The scales are
+    those of Laplace's evidence, the posterior is that of EP.
 
     Args:
         items: Of the answers.
@@ -289,8 +317,16 @@ def rank_items(
         _check_size(len(points), "pairs of an item and a group")
         number = AgreementKernel(active_dims=(items.points.shape[-1],))
         kernel = ProductKernel(kernel, number)
-    threshold = None if feedback.ties is None else 0.5
-    likelihood = PairwiseProbitLikelihood(1.0, threshold)
+    likelihood: PairwiseLogitLikelihood | RaoKupperLikelihood
+    if feedback.ties is None:
+        likelihood = PairwiseLogitLikelihood()
+    else:
+        item = None
+        if len(feedback.answer_counts) <= MOST_ANSWERS:
+            # An item has one threshold, whichever group a point is of.
+            features = points[:, : items.points.shape[-1]]
+            item = features.unique(dim=0, return_inverse=True)[1]
+        likelihood = RaoKupperLikelihood(items=item)
     options = {"likelihood": likelihood, "covar_module": kernel}
     # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
     quick = LaplacePreferenceGP(points, feedback, **options)
@@ -344,13 +380,6 @@ def _centred_board(
     return table.assign(**{name: end[order].numpy() for name, end in ends.items()})
 
 
-def _often(answers: DataFrame) -> Series[int]:
-    """How often each answer was given."""
-    if COUNT in answers.columns:
-        return answers[COUNT]
-    return answers[TIE].map(lambda _: 1).astype(int)
-
-
 def _with_answers(table: DataFrame, answers: DataFrame) -> DataFrame:
     """The board with each item's number of answers and its share of `BOTH_BAD`."""
 
@@ -358,10 +387,10 @@ def _with_answers(table: DataFrame, answers: DataFrame) -> DataFrame:
         won, lost = (number.groupby(answers[side]).sum() for side in (WINNER, LOSER))
         return won.add(lost, fill_value=0).reindex(table.index, fill_value=0)
 
-    number = about_each(_often(answers))
+    number = about_each(answers[COUNT])
     table = table.assign(answers=number.astype(int))
     if BOTH_BAD in answers.columns:
-        bad = about_each(_often(answers) * answers[BOTH_BAD])
+        bad = about_each(answers[COUNT] * answers[BOTH_BAD])
         table = table.assign(**{BOTH_BAD: bad / number})
     return table
 
@@ -369,8 +398,8 @@ def _with_answers(table: DataFrame, answers: DataFrame) -> DataFrame:
 def _notes(
     items: ItemTable, answers: DataFrame, feedback: Comparisons, known: bool
 ) -> list[str]:
-    often = _often(answers)
-    total, ties = int(often.sum()), int((often * answers[TIE]).sum())
+    total = int(answers[COUNT].sum())
+    ties = int((answers[COUNT] * answers[TIE]).sum())
     told = f"{total:,} answer{'s' * (total > 1)} about {len(items.names):,} items"
     notes = [told + (f", {ties:,} of them ties." if ties else ".")]
     group = connected_components(len(items.names), [feedback])
@@ -381,6 +410,13 @@ def _notes(
         notes.append(
             f"No answers connect {parts} groups of items: between groups {between}, "
             "and a duel across two groups teaches most."
+        )
+    _, lacking = readable_fonts(map(str, items.names))
+    if lacking:
+        notes.append(
+            f"No font on this computer has {lacking[:10]!r}: the figure shows boxes "
+            "for such characters until you install one. The page and the table are "
+            "not concerned."
         )
     return notes
 
@@ -417,13 +453,25 @@ def write_boards(
     paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
     table = boards[0].table
     if len(boards) > 1:
-        names = [board.group or "all" for board in boards]
+        names = _board_names(boards)
         table = concat([b.table for b in boards], keys=names, names=["board", "item"])
     table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
     figure: Any = plot_leaderboard(boards[0].table, title).figure
-    figure.savefig(paths[1], dpi=150)
+    with warnings.catch_warnings():
+        # The notes tell of characters that no font has.
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)
+        figure.savefig(paths[1], dpi=150)
     paths[2].write_text(_page(boards, title, notes, paths[1]), encoding="utf-8")
     return paths
+
+
+def _board_names(boards: Sequence[Board]) -> list[str]:
+    """Names of boards in the table: "all" for everybody, unless a group has it."""
+    groups = [board.group for board in boards]
+    everybody = "all"
+    while everybody in groups:
+        everybody += " answers"
+    return [everybody if group is None else group for group in groups]
 
 
 PAGE = """<!doctype html>
@@ -453,10 +501,10 @@ img {{ max-width: 100% }}
 <h1>{title}</h1>
 {notes}
 <p>In brackets are the ranks that hold 95 %, where they are more than one. A utility is
-that above the mean of all items, with its 95 % interval; its unit is the noise of a
-person's impression of one item. <b>Wins</b> is the share of duels that an item would
-win against a random other one, half of a tie counted; <b>best</b> is the probability
-that it is the best of all.</p>
+that above the mean of all items, with its 95 % interval: where no duel is a tie, an
+item that is 1 above another one wins 73 % of their duels. <b>Wins</b> is the share of
+duels that an item would win against a random other one, half of a tie counted;
+<b>best</b> is the probability that it is the best of all.</p>
 {boards}
 <h2>Figure</h2>
 <img alt="Utilities of the items with intervals" src="data:image/png;base64,{figure}">
@@ -496,7 +544,7 @@ def _section(board: Board) -> str:
             known = row["answers"] > 0
             cells.append(f"{100 * row[BOTH_BAD]:.0f} %" if known else "")
         rows.append(_cells("td", cells))
-    head = html.escape(board.group or "All answers")
+    head = html.escape("All answers" if board.group is None else board.group)
     return f"<h2>{head}</h2>\n<div><table>\n" + "\n".join(rows) + "\n</table></div>"
 
 

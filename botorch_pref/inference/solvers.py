@@ -294,8 +294,11 @@ class _PointFactor(SitePosterior):
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class; without a difference of large numbers."""
+        if self._own is None:
+            half = self._half @ self.rows.adjoint_matrix(values)
+            return self.rows.apply_matrix(self._half.mT @ half)
         product = self._spread @ (self._spread.mT @ values)
-        return product if self._own is None else product + self._own.spread(values)
+        return product + self._own.spread(values)
 
     def influence(self) -> Tensor:
         """See base class: ``Q A (I + K G)^-1``."""
@@ -307,9 +310,9 @@ class _PointFactor(SitePosterior):
 
     def variance(self) -> Tensor:
         """See base class."""
-        variance = self._spread.square().sum(-1)
         if self._own is None or self._solver.noise is None:
-            return variance
+            return self.rows.row_squares(self._half.mT)
+        variance = self._spread.square().sum(-1)
         own = NoiseBlocks(
             self._solver.noise.rows, self._own.covariance, variance.shape[-1]
         )
@@ -364,7 +367,7 @@ class PointSolver(SiteSolver):
     @cached_property
     def variance(self) -> Tensor:
         """See base class."""
-        known = self.rows.apply_matrix(self.root).square().sum(-1)
+        known = self.rows.row_squares(self.root)
         return known if self.noise is None else known + self.noise.diagonal()
 
     def gather(self, forces: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from botorch_pref.likelihoods.logit import (
     LogitLink,
     PairwiseLogitLikelihood,
     PlackettLuceLikelihood,
+    RaoKupperLikelihood,
 )
 from botorch_pref.likelihoods.ordinal import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.probit import (
@@ -44,6 +45,7 @@ __all__ = [
     "PositiveParameter",
     "PreferenceLikelihood",
     "ProbitLink",
+    "RaoKupperLikelihood",
     "ScalarFactors",
     "register_likelihood",
     "register_positive",

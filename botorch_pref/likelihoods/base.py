@@ -92,16 +92,21 @@ def register_positive(
     learned = prior is not None if learned is None else learned
     getattr(module, raw).requires_grad_(learned)
     if prior is not None:
-        get, set_ = partial(_get, name=name), partial(_set, name=name)
+        get, set_ = (
+            partial(get_parameter, name=name),
+            partial(set_parameter, name=name),
+        )
         module.register_prior(f"{name}_prior", prior, get, set_)
 
 
 # At module level, unlike the closures that GPyTorch would make, so that they pickle.
-def _get(module: Module, *, name: str) -> Tensor:
+def get_parameter(module: Module, *, name: str) -> Tensor:
+    """The parameter of a prior."""
     return getattr(module, name)
 
 
-def _set(module: Module, value: Tensor, *, name: str) -> None:
+def set_parameter(module: Module, value: Tensor, *, name: str) -> None:
+    """Sets the parameter of a prior, as a draw of it does."""
     module.initialize(**{name: value})
 
 

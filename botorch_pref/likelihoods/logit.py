@@ -1,4 +1,4 @@
-r"""Logistic likelihoods: Bradley and Terry's, and Plackett and Luce's.
+r"""Logistic likelihoods: Bradley and Terry's, with ties, and Plackett and Luce's.
 
 A set with utilities ``f``, of which item 0 was chosen with probability
 :math:`p_0 = e^{f_0} / \sum_j e^{f_j}`, has the log-likelihood Hessian
@@ -16,20 +16,27 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 from typing import ClassVar
 
 import torch
+from gpytorch.priors import NormalPrior, Prior
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical
 from torch.nn.functional import logsigmoid
 
-from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.likelihoods.base import (
     FeedbackT,
+    PositiveParameter,
     PreferenceLikelihood,
     QuadratureLink,
+    get_parameter,
     register_likelihood,
+    register_positive,
+    set_parameter,
 )
 from botorch_pref.likelihoods.factors import (
     Factors,
@@ -37,7 +44,8 @@ from botorch_pref.likelihoods.factors import (
     IntegratedFactors,
     LogDerivatives,
 )
-from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows
+from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, take_places
+from botorch_pref.numerics.argument_ranges import check_kind
 from botorch_pref.numerics.logistic_normal import (
     expected_sigmoid_entropy,
     log_expected_sigmoid,
@@ -129,6 +137,94 @@ def _log_prob(wins: Tensor, losses: Tensor, z: Tensor) -> tuple[Tensor, Tensor, 
     win, loss = torch.sigmoid(z), torch.sigmoid(-z)
     value = wins * logsigmoid(z) + losses * logsigmoid(-z)
     return value, wins * loss - losses * win, -(wins + losses) * win * loss
+
+
+class RaoKupperFactors(IntegratedFactors):
+    r"""Rows whose answers are wins, losses and ties beyond or within a threshold.
+
+    A tie is a win, a loss and a constant, so that a row with ``a`` wins, ``b`` losses
+    and ``c`` ties has
+
+    .. math:: p(y_i \mid z_i) = \sigma(z_i - \delta_i)^{a_i + c_i} \,
+        \sigma(-z_i - \delta_i)^{b_i + c_i} \, (e^{2 \delta_i} - 1)^{c_i} .
+
+    The numbers ``a``, ``b`` and ``c`` and the thresholds are ``batch_shape x m``; equal
+    rows have equal thresholds.
+    """
+
+    takes_counts = True
+
+    def __init__(
+        self,
+        rows: SparseDesign,
+        answers: tuple[Tensor, Tensor, Tensor],
+        threshold: Tensor,
+    ) -> None:
+        self.rows, self.threshold, self._answers = rows, threshold, answers
+        won, lost, tied = answers
+        self.wins, self.losses = won + tied, lost + tied
+        # The logarithm of exp(2 threshold) - 1, for thresholds of any size.
+        log_constant = 2 * threshold + torch.log(-torch.expm1(-2 * threshold))
+        self._constant = tied * log_constant
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> RaoKupperFactors:
+        """See base class: a row has the sums of wins, losses and ties."""
+        groups = groups_of(self.rows, None, True)
+        if groups is None and counts is None:
+            return self
+        won, lost, tied = self._answers
+        if counts is not None:
+            won, lost, tied = won * counts, lost * counts, tied * counts
+        if groups is None:
+            answers = won, lost, tied
+            return RaoKupperFactors(self.rows, answers, self.threshold)
+        same = groups.sign > 0
+        sides = torch.where(same, won, lost), torch.where(same, lost, won)
+        won, lost, tied = map(groups.total, (*sides, tied))
+        threshold = take_places(self.threshold, groups.first)
+        rows = groups.merged(self.rows)
+        return RaoKupperFactors(rows, (won, lost, tied), threshold)
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*_log_prob_with_ties(z, *self._numbers))
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        above, below = z - self.threshold, -z - self.threshold
+        return weights * (
+            self.wins * _logistic_slope(above) * (above / 2).tanh()
+            - self.losses * _logistic_slope(below) * (below / 2).tanh()
+        )
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class; see :func:`.log_concave_integral`."""
+        mean, variance, _ = torch.broadcast_tensors(mean, variance, self._constant)
+        return log_concave_integral(self._of_rows, mean, variance)
+
+    def _of_rows(self, places: Tensor | None) -> LogConcave:
+        numbers = [values.double() for values in self._numbers]
+        if places is not None:
+            numbers = [values[..., places] for values in numbers]
+        return lambda z: _log_prob_with_ties(z, *numbers)
+
+    @property
+    def _numbers(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.wins, self.losses, self.threshold, self._constant
+
+
+def _log_prob_with_ties(
+    z: Tensor, wins: Tensor, losses: Tensor, threshold: Tensor, constant: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    above, below = z - threshold, -z - threshold
+    value = wins * logsigmoid(above) + losses * logsigmoid(below) + constant
+    first = wins * torch.sigmoid(-above) - losses * torch.sigmoid(-below)
+    slopes = wins * _logistic_slope(above) + losses * _logistic_slope(below)
+    return value, first, -slopes
+
+
+def _logistic_slope(z: Tensor) -> Tensor:
+    return torch.sigmoid(z) * torch.sigmoid(-z)
 
 
 @dataclass(frozen=True)
@@ -345,8 +441,9 @@ class PairwiseLogitLikelihood(GumbelNoise[Comparisons]):
         if feedback.ties is not None:
             raise UnsupportedFeedbackError(
                 "PairwiseLogitLikelihood has no probability for ties; use "
-                "PairwiseProbitLikelihood(tie_threshold=...), which EPPreferenceGP, "
-                "LaplacePreferenceGP and SkewPreferenceGP take."
+                "RaoKupperLikelihood(), which EPPreferenceGP and LaplacePreferenceGP "
+                "take, or PairwiseProbitLikelihood(tie_threshold=...), which "
+                "SkewPreferenceGP takes too."
             )
         assert feedback.pairs is not None, "comparisons without ties have pairs"
         return LogitFactors(pair_rows(feedback.pairs, num_points, self._like))
@@ -354,6 +451,111 @@ class PairwiseLogitLikelihood(GumbelNoise[Comparisons]):
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""
         return Bernoulli(logits=function_samples)
+
+
+_ITEM_TIES_SPREAD = 0.2
+
+
+@register_likelihood
+class RaoKupperLikelihood(GumbelNoise[Comparisons]):
+    r"""Logistic likelihood of duels with ties, also with a threshold for each item.
+
+    .. math::
+        P(w \succ l) = \sigma(f_w - f_l - \delta), \qquad
+        P(a \sim b) = (e^{2 \delta} - 1) \,
+        \sigma(f_a - f_b - \delta) \, \sigma(f_b - f_a - \delta)
+
+    with :math:`\sigma(u) = 1 / (1 + e^{-u})` (Rao and Kupper 1967). With ``items`` the
+    threshold of a pair is :math:`\delta e^{t_a + t_b}`: some items tie more often than
+    others that are as close. The shifts :math:`t` have the prior
+    :math:`N(0, 0.2^2)`, and a fit learns them.
+
+    It has no noise parameter: the kernel's output scale is the only scale.
+
+    Args:
+        tie_threshold: :math:`\delta`, positive: a heard difference of at most
+            this size, of either sign, is a tie. Learned.
+        tie_threshold_prior: A prior on the threshold.
+        items: The item of each datapoint, ``n`` integers from 0, the same for equal
+            datapoints; None for one threshold of all pairs. Such a likelihood explains
+            answers about these datapoints alone. Where only the utilities of a duel are
+            known, as in :meth:`win_probability`, the threshold is :math:`\delta`.
+
+    Raises:
+        FeedbackError: A threshold that is not positive, or items that are no integers
+            from 0.
+    """
+
+    explains: ClassVar = {Comparisons: RaoKupperFactors}
+    tie_threshold = PositiveParameter()
+    _items: Tensor | None
+
+    def __init__(
+        self,
+        tie_threshold: float | Tensor = 0.5,
+        *,
+        tie_threshold_prior: Prior | None = None,
+        items: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        check_kind("items", items, Tensor, NoneType)
+        register_positive(
+            self, "tie_threshold", tie_threshold, tie_threshold_prior, learned=True
+        )
+        self.register_buffer("_items", items, persistent=False)
+        if items is None:
+            return
+        if items.dtype != torch.long or items.dim() != 1 or bool((items < 0).any()):
+            raise FeedbackError(
+                f"items are {items.dtype} of shape {tuple(items.shape)}; give the "
+                "number of each datapoint's item, n integers from 0."
+            )
+        shifts = torch.zeros(int(items.max()) + 1, dtype=torch.float64)
+        self.register_parameter("tie_shifts", torch.nn.Parameter(shifts))
+        self.register_prior(
+            "tie_shifts_prior",
+            NormalPrior(0.0, _ITEM_TIES_SPREAD),
+            partial(get_parameter, name="tie_shifts"),
+            partial(set_parameter, name="tie_shifts"),
+        )
+
+    def factors(self, feedback: Comparisons, num_points: int) -> RaoKupperFactors:
+        """See base class.
+
+        Raises:
+            FeedbackError: The answers are about other datapoints than the items.
+        """
+        blocks = [b for b in (feedback.pairs, feedback.ties) if b is not None]
+        pairs = torch.cat(blocks, dim=-2)
+        number = torch.arange(pairs.shape[-2], device=pairs.device)
+        won = number < (0 if feedback.pairs is None else feedback.pairs.shape[-2])
+        threshold = self._thresholds(pairs, num_points)
+        won, tied = won.to(threshold), (~won).to(threshold)
+        return RaoKupperFactors(
+            pair_rows(pairs, num_points, threshold),
+            (won, torch.zeros_like(won), tied),
+            threshold,
+        )
+
+    def _thresholds(self, pairs: Tensor, num_points: int) -> Tensor:
+        """The threshold of each pair."""
+        threshold = self.tie_threshold.unsqueeze(-1)
+        if self._items is None:
+            return threshold.expand(*threshold.shape[:-1], pairs.shape[-2])
+        if len(self._items) != num_points:
+            raise FeedbackError(
+                f"The likelihood knows the items of {len(self._items)} datapoints, and "
+                f"the answers are about {num_points}; give items of all of these."
+            )
+        return threshold * self.tie_shifts[self._items[pairs]].sum(-1).exp()
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return self.link.win_probability(mean - self.tie_threshold, variance)
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        """See base class: the probability that the first item wins."""
+        return Bernoulli(logits=function_samples - self.tie_threshold)
 
 
 @register_likelihood

@@ -95,6 +95,16 @@ class SparseDesign:
             out = out.addcmul(coefficient.unsqueeze(-1), take_rows(values, index))
         return out
 
+    def row_squares(self, values: Tensor) -> Tensor:
+        """Squared lengths of the rows of ``A values``, for ``batch_shape x n x k``."""
+        # A product of many rows would be made in memory that is slow to get.
+        at_once = max(1, _AT_ONCE // values.shape[-1])
+        if self.num_rows <= at_once:
+            return self.apply_matrix(values).square().sum(-1)
+        every = torch.arange(self.num_rows, device=values.device)
+        parts = [self.take(rows).apply_matrix(values) for rows in every.split(at_once)]
+        return torch.cat([part.square().sum(-1) for part in parts], dim=-1)
+
     def adjoint(self, values: Tensor) -> Tensor:
         """``A' values`` for ``batch_shape x m``."""
         return self.adjoint_matrix(values.unsqueeze(-1)).squeeze(-1)
@@ -184,6 +194,7 @@ def point_rows(indices: Tensor, num_points: int, like: Tensor) -> SparseDesign:
 
 
 _FEW_COLUMNS = 8
+_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True, eq=False)

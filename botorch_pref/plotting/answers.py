@@ -62,14 +62,15 @@ def plot_leaderboard(
         f"{name}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
         for name, low, high in ranks
     ]
-    axes.set_yticks(places, labels, fontsize=8)
+    families, _ = drawing.readable_fonts([*labels, title])
+    axes.set_yticks(places, labels, fontsize=8, fontfamily=families)
     axes.invert_yaxis()
     axes.margins(y=0.5 / len(shown))
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     axes.set_xlabel("utility; ranks beside the names")
     more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
-    axes.set_title(title + more, fontsize=10)
+    axes.set_title(title + more, fontsize=10, fontfamily=families)
     return axes
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager, get_font
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
@@ -35,6 +37,27 @@ def own_axes(ax: Axes | None, width: float = 5.0, height: float = 3.6) -> Axes:
     if ax is not None:
         return ax
     return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def readable_fonts(texts: Iterable[str]) -> tuple[list[str], str]:
+    """Families of fonts for some texts, and the characters that no font has.
+
+    The families are matplotlib's own choice, and installed ones with characters that it
+    lacks, such as those of Chinese.
+    """
+    families = [*rcParams["font.family"]]
+    chosen = fontManager.findfont(FontProperties(family=families))
+    missing = {ord(character) for text in texts for character in text}
+    missing -= get_font(chosen).get_charmap().keys()
+    for font in fontManager.ttflist:
+        if not missing:
+            break
+        # The font of last resort has a box for every character.
+        if font.style == "normal" and not font.name.startswith("Last Resort"):
+            found = missing & get_font(font.fname).get_charmap().keys()
+            missing -= found
+            families += [font.name] * bool(found)
+    return families, "".join(map(chr, sorted(missing)))
 
 
 def draw_band(

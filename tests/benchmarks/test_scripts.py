@@ -57,6 +57,10 @@ TINY = {
         **{"IMPORTANCE_DRAWS": 2000, "RESAMPLED": 2000},
     ),
     "ask_time": tiny(TO_REACH={("ep", 6): 1.0}, TODAYS_BEST={6: "-"}, SEEDS=(0,)),
+    "active_pairs": tiny(
+        "--runs 1 --large",
+        **{"ITEMS": 5, "ERROR_TO_REACH": 1.0, "MANY_ITEMS": 300, "MANY_PAIRS": 400},
+    ),
     "condition_time": tiny(SIZES=(4,), REPEATS=1),
     "conditioned_gradients": tiny(ANSWERS=3, DRAWS=(64,), TRUE_DRAWS=800, SEEDS=(0,)),
     "ep_solve": tiny(

@@ -35,7 +35,8 @@ def _items(row: Tensor) -> list[int]:
 def _comparisons(f: Tensor, answers: Comparisons, law: Any, noise: float) -> Tensor:
     gaps = duels(f, answers.pairs)
     if not hasattr(law, "noise"):
-        return torch.nn.functional.logsigmoid(gaps)
+        threshold = getattr(law, "tie_threshold", torch.zeros(())).detach()
+        return torch.nn.functional.logsigmoid(gaps - threshold)
     threshold = float(law.tie_threshold.detach())
     return log_ndtr((gaps - threshold) / math.sqrt(2 * noise))
 

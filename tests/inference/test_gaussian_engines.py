@@ -26,6 +26,7 @@ from botorch_pref.likelihoods import (
     PairwiseProbitLikelihood,
     PositiveParameter,
     PreferenceLikelihood,
+    RaoKupperLikelihood,
     register_positive,
 )
 from botorch_pref.likelihoods.factors import (
@@ -65,7 +66,7 @@ class Problem:
             if kind is PairwiseProbitLikelihood:
                 module = kind(tie_threshold=threshold).double()
                 module.tie_threshold = threshold
-            if kind is not PairwiseLogitLikelihood:
+            if hasattr(module, "noise"):
                 module.noise = noise
                 module.raw_noise.requires_grad_()
             self.blocks.append(block)
@@ -172,6 +173,16 @@ def counted_logit(**settings):
     return Problem((PairwiseLogitLikelihood, told), **settings)
 
 
+def counted_logit_with_ties(**settings):
+    told = Comparisons(
+        torch.tensor([[0, 1], [1, 0], [2, 1], [4, 0]]),
+        torch.tensor([[1, 0], [2, 4]]),
+        pair_counts=torch.tensor([9, 4, 30, 1]),
+        tie_counts=torch.tensor([3, 5]),
+    )
+    return Problem((RaoKupperLikelihood, told), **settings)
+
+
 def strengths(**settings):
     return Problem((PairwiseBetaLikelihood, STRENGTHS), **settings)
 
@@ -211,6 +222,7 @@ PROBLEMS = {
         density,
         counted,
         counted_logit,
+        counted_logit_with_ties,
         strengths,
         strengths_ratings_and_wins,
         blurred,
@@ -284,6 +296,7 @@ SINGLES = {
         (AffineProbitLikelihood, Validity(torch.tensor([2]), torch.tensor([False])))
     ],
     "logit": [(PairwiseLogitLikelihood, Comparisons(PAIRS[:1]))],
+    "logit tie": [(RaoKupperLikelihood, Comparisons(None, TIES[:1]))],
     "strength": [(PairwiseBetaLikelihood, Strengths(PAIRS[:1], torch.tensor([0.03])))],
     "rating": [(BetaRatingLikelihood, Ratings(torch.tensor([2]), torch.tensor([0.9])))],
 }

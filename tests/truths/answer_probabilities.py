@@ -41,6 +41,15 @@ def logistic(z):
     return 1 / (1 + mp.exp(-z))
 
 
+def rao_kupper_win(z, tie_threshold):
+    return logistic(z - tie_threshold)
+
+
+def rao_kupper_tie(z, tie_threshold):
+    # logistic(z + t) - logistic(z - t), with all its digits.
+    return mp.sinh(tie_threshold) / (mp.cosh(z) + mp.cosh(tie_threshold))
+
+
 def ordinal_level(level):
     ends = [-mp.inf, *map(mp.mpf, CUTPOINTS), mp.inf]
     lower, upper = ends[level], ends[level + 1]

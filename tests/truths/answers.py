@@ -59,6 +59,13 @@ def probit_duels(f: Tensor) -> Tensor:
     return wins.sum(-1) + ties.sum(-1)
 
 
+def logit_duels_and_ties(f: Tensor) -> Tensor:
+    wins = torch.sigmoid(duels(f) - 0.3)
+    gap = duels(f, TIES)
+    ties = torch.sigmoid(gap + 0.3) - torch.sigmoid(gap - 0.3)
+    return wins.log().sum(-1) + ties.log().sum(-1)
+
+
 def ordinal(f: Tensor) -> Tensor:
     ends = torch.tensor([-math.inf, -0.6, 0.5, math.inf], dtype=torch.float64)
     f, levels = f[:, ORDINAL.indices], ORDINAL.levels

@@ -1,6 +1,7 @@
 """What a likelihood knows in closed form is what follows from its ``forward``."""
 
 import itertools
+from copy import deepcopy
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
 from botorch_pref.likelihoods import DuelLink, PreferenceLikelihood
 
 DOUBLE = torch.float64
+ZERO = torch.zeros((), dtype=DOUBLE)
 MEANS = torch.tensor([-12.0, -1.3, 0.0, 0.4, 6.0], dtype=DOUBLE).unsqueeze(-1)
 VARIANCES = torch.tensor([1e-6, 0.01, 0.5, 3.0, 400.0], dtype=DOUBLE)
 UTILITIES = torch.tensor([[0.3, -0.2, 1.0], [4.0, 0.0, 4.5]], dtype=DOUBLE)
@@ -41,9 +43,10 @@ def test_links_are_their_own_quadrature(likelihood) -> None:
         with pytest.raises(UnsupportedFeedbackError, match=type(likelihood).__name__):
             _ = likelihood.link
         return
-    if Comparisons in likelihood.explains and hasattr(likelihood, "tie_threshold"):
+    if not torch.equal(getattr(likelihood, "tie_threshold", ZERO), ZERO):
         # The link is that without ties, which no answer of a person who ties shows.
-        likelihood = type(likelihood)(float(likelihood.noise)).double()
+        likelihood = deepcopy(likelihood)
+        likelihood.tie_threshold = 1e-12
     link, by_default = likelihood.link, PreferenceLikelihood.link.fget(likelihood)
     assert isinstance(link, DuelLink)
     for method in ("win_probability", "expected_entropy", "win_slope", "win_variance"):

@@ -35,6 +35,7 @@ from botorch_pref import (
     PairwiseLogitLikelihood,
     PlackettLuceLikelihood,
     Rankings,
+    RaoKupperLikelihood,
     Ratings,
     SkewPreferenceGP,
     Strengths,
@@ -153,7 +154,8 @@ def test_one_model_takes_answers_of_many_kinds_at_once(engine, kinds) -> None:
         if type(cell.feedback) in kinds
         and takes(engine, cell)
         and not isinstance(
-            cell.likelihood(), PairwiseLogitLikelihood | PlackettLuceLikelihood
+            cell.likelihood(),
+            PairwiseLogitLikelihood | PlackettLuceLikelihood | RaoKupperLikelihood,
         )
     ]
     assert {type(cell.feedback) for cell in cells} == set(kinds)
@@ -246,7 +248,7 @@ def test_answers_of_any_two_kinds_of_factors_fit_in_one_model() -> None:
         type(cell.likelihood()).explains[type(cell.feedback)]: cell
         for cell in reversed(CELLS)
     }
-    assert len(one_each) == 5
+    assert len(one_each) == 6
     for cells in itertools.combinations(one_each.values(), 2):
         if type(cells[0].feedback) is type(cells[1].feedback):
             continue
