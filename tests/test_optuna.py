@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.fit import fit_gpytorch_mll
 
 optuna = pytest.importorskip("optuna", reason="the host is not installed")
 preferential = pytest.importorskip("optuna_dashboard.preferential")
@@ -48,7 +49,7 @@ def utility(params: dict[str, Any]) -> float:
     """Largest, 1.5, at 1e-3, 5, 0.3 and relu."""
     bowl = 2 * (math.log10(params["rate"]) + 3) ** 2 + 0.1 * (params["layers"] - 5) ** 2
     gain = {"relu": 1.5, None: 0.0, True: 0.5}[params["act"]]
-    return gain - bowl - 20 * (params["drop"] - 0.3) ** 2
+    return gain - bowl - 5 * (params["drop"] - 0.3) ** 2
 
 
 def shown(study: Any) -> list[Any]:
@@ -66,20 +67,24 @@ def play(study: Any, num_answers: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_mixed_study_in_a_database_beats_chance_and_goes_on_as_if_not_stopped(
+def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
     tmp_path: Path,
 ) -> None:
-    """Better than the best of as many designs at random, which nobody can name."""
-    made = []
-    for name, stops in (("two", [2, 2]), ("one", [8])):
-        where = {"study_name": name, "storage": f"sqlite:///{tmp_path}/studies.db"}
+    """Better than the best of as many designs at random: the judge does not err."""
+    reached, made = [], []
+    for seed, stops in ((0, [6]), (1, [6]), (1, [2, 2])):
+        where = {
+            "study_name": f"{seed} {stops}",
+            "storage": f"sqlite:///{tmp_path}/s.db",
+        }
         study = preferential.create_study(n_generate=4, **where)
         for num_answers in stops:
-            sampler = PreferenceSampler(seed=0)
+            sampler = PreferenceSampler(seed)
             study = preferential.load_study(sampler=sampler, **where)
             play(study, num_answers)
         made.append([trial.params for trial in study.trials])
-    assert made[0] == made[1][: len(made[0])]
+        reached.append(utility(sampler.best_trial(study).params))
+    assert made[1][: len(made[2])] == made[2] != made[0][: len(made[2])]
     draws = random.Random(0)
 
     def at_random() -> dict[str, Any]:
@@ -91,12 +96,10 @@ def test_a_mixed_study_in_a_database_beats_chance_and_goes_on_as_if_not_stopped(
         }
 
     best_of_as_many = statistics.mean(
-        max(utility(at_random()) for _ in made[1]) for _ in range(2_000)
+        max(utility(at_random()) for _ in made[0]) for _ in range(2_000)
     )
-    best = sampler.best_trial(study)
-    assert utility(best.params) > best_of_as_many
-    # All values but those of the first four trials are the model's: none fell outside
-    # of what optuna takes.
+    assert statistics.mean(reached[:2]) > best_of_as_many + 0.3
+    # The model's values are all of them what optuna takes, and none is drawn instead.
     asked = study.ask()
     assert suggest(asked) == asked.relative_params
 
@@ -136,8 +139,6 @@ def test_the_model_sees_shares_of_ranges_and_choices_one_hot() -> None:
     rows = [[*h, s, v] for h, s, v in zip(hot, shares, x, strict=True)]
     points = torch.tensor(rows, dtype=torch.double)
     model = EPPreferenceGP(points, torch.tensor(PAIRS), covar_module=DuelKernel(5))
-    from botorch.fit import fit_gpytorch_mll
-
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     best = study._study.sampler.best_trial(study)
     assert best.number == int(incumbent_index(model))
