@@ -260,6 +260,7 @@ def tried(run: Exploration, model: Model, X: Tensor) -> Tensor:
         sampler=SobolQMCNormalSampler(torch.Size([NUM_SAMPLES]), seed=0),
         objective=LearnedObjective(model, sample_shape=torch.Size([4]), seed=0),
         prune_baseline=True,
+        cache_root=False,
     )
     found, _ = optimize_acqf(
         acquisition,
