@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import statistics
 import warnings
 from pathlib import Path
@@ -194,3 +195,13 @@ def test_what_is_no_preferential_study_is_refused_by_name() -> None:
         propose(study)
     with pytest.raises(BotorchPrefError, match="seed is 'a text'"):
         PreferenceSampler(seed="a text")
+
+
+@pytest.mark.slow
+def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path(__file__).parents[1] / "docs" / "tasks" / "from-optuna.md"
+    (block,) = re.findall(
+        r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M
+    )
+    exec(block, {})
+    assert "'bean': " in capsys.readouterr().out
