@@ -290,6 +290,7 @@ def _fitted(space: _Space, trials: list[FrozenTrial], said: Feedback) -> EPPrefe
     """The model of what was said of trials, at its best hyper-parameters."""
     dim, sizes, encoding = len(space.distributions), space.sizes, None
     if sizes:
+        encoders: dict[int, Any]
         encoders = {i: partial(one_hot, num_classes=size) for i, size in sizes.items()}
         encoding = NumericToCategoricalEncoding(dim, sizes, encoders)
     duels = isinstance(said, Comparisons)
@@ -317,7 +318,8 @@ def _acquisition(
     shown, reference = space.points(others), incumbent(model)
     if others:
         with torch.no_grad():
-            order = model.posterior(shown).mean.flatten().argsort(descending=True)
+            posterior: Any = model.posterior(shown)
+        order = posterior.mean.flatten().argsort(descending=True)
         reference, shown = shown[order[:1]], shown[order[1:]]
     value: AcquisitionFunction = DuelingExploringEIIG(model, reference)
     unfit = space.having_all(answers.unfit)
@@ -345,7 +347,7 @@ def _best(acquisition: AcquisitionFunction, space: _Space) -> Tensor:
         filterwarnings("ignore", "Optimization failed", RuntimeWarning)
         if not listed:
             # The best duels are often with a near neighbour of the reference.
-            near = {"sample_around_best": True}
+            near: dict[str, Any] = {"sample_around_best": True}
             return optimize_acqf(acquisition, bounds, 1, 4, 256, options=near)[0]
         return optimize_acqf_mixed_alternating(
             acquisition,
