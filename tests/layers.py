@@ -63,6 +63,12 @@ PARTS = (
         ("feedback", "posteriors", "likelihoods", "models", "acquisition"),
     ),
     Part(
+        "optuna",
+        "the sampler of optuna-dashboard's preferential studies",
+        ("numerics", "feedback", "models", "acquisition"),
+        frozenset({"optuna", "optuna_dashboard"}),
+    ),
+    Part(
         "datasets",
         "tables of answers",
         ("feedback",),

@@ -14,7 +14,7 @@ from botorch_pref.models.answers import registered_models
 
 FOLDERS = """
     acquisition ax datasets evaluation feedback inference likelihoods linalg models
-    plotting posteriors simulation web
+    optuna plotting posteriors simulation web
 """
 with warnings.catch_warnings():
     # Ax imports its own old names.
@@ -123,6 +123,7 @@ LEFT_OUT = (
     "jax",
     "matplotlib",
     "numpyro",
+    "optuna",
     "pandas",
     "scipy.stats",
     "sqlalchemy",

@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ax.core.types import TParameterization
 from botorch.optim import optimize
 
+from botorch_pref import EPPreferenceGP
 from botorch_pref.ax import registration
 
 ROOT = Path(__file__).parents[2]
@@ -57,3 +59,24 @@ def test_the_page(capsys) -> None:
     assert "'x':" in printed
     assert "log_loss" in printed
     assert Path("log.csv").read_text(encoding="utf-8").count("\n") == 20
+
+
+@pytest.mark.slow
+# Ax's client calls old names of its own.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor:UserWarning")
+@pytest.mark.filterwarnings("ignore:Unknown solver options")
+def test_preferences_over_outcomes_in_ax(capsys) -> None:
+    """Ax's preference exploration fits our model, not its own."""
+    text = (ROOT / "docs" / "tasks" / "outcomes.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(blocks(text), names)
+    fitted = names["adapter"].generator.surrogate._submodels["pairwise_pref_query",]
+    assert type(fitted) is EPPreferenceGP
+    assert fitted.comparisons.shape == (2, 2)
+    means = fitted.posterior(fitted.datapoints).mean.squeeze(-1)
+    assert bool(
+        (means[fitted.comparisons[:, 0]] > means[fitted.comparisons[:, 1]]).all()
+    )
+    assert capsys.readouterr().out.count("'thickness'") == 2

@@ -96,6 +96,12 @@ TINY = {
         **{"POINTS": 6, "DUELS": 12, "LABELS": 4},
         GRID=torch.tensor([0.1, 0.5, 3.0]).double(),
     ),
+    "outcomes": tiny(
+        "--starts 1 --problem DTLZ2",
+        **{"NUM_DESIGNS": 6, "NUM_QUESTIONS": 2, "NUM_TRIED": 1, "NUM_RANDOM": 1},
+        **{"NUM_TRUTH": 64, "NUM_PAIRS": 8, "NUM_RESTARTS": 1, "RAW_SAMPLES": 4},
+        **{"NUM_SAMPLES": 2, "MODELS": Only("EP")},
+    ),
     "page_load": tiny("--raters 1 --seconds 1"),
     "plackett_luce_bias": tiny(
         RANKINGS=12, ITEMS=12, LENGTHS=(3,), DRAWS=256, DATA_SETS=3
@@ -112,6 +118,10 @@ TINY = {
     ),
     "rater_noise": tiny("--crowds 1", RATERS=2, DESIGNS=4, PAIRS=4),
     "raters": tiny("{folder} --folds 2", FEW=(2,)),
+    "preferential_studies": tiny(
+        "--starts 1 --answers 2 --shown 2 --problem mixed",
+        SAMPLERS=Only("PreferenceSampler"),
+    ),
     "questions_at_once": tiny(
         "--starts 1",
         **{"NOISES": (1.0,), "AT_ONCE": 2, "RULES": Only("EUBO, pairs")},

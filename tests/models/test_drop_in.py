@@ -311,6 +311,50 @@ def test_the_mean_of_a_model_is_a_learned_objective(cls: Any) -> None:
     assert eubo(x[:2, :2]).shape == (1,)
 
 
+def test_designs_are_valued_by_preferences_over_their_outcomes(cls: Any) -> None:
+    """Draws have the posterior's moments, and a search climbs in batches of designs."""
+    x = points()
+    preference = cls(x, duels(x)).eval()
+    draws = LearnedObjective(preference, sample_shape=torch.Size([4000]), seed=0)
+    seen = draws(x.expand(1, *x.shape))
+    posterior = preference.posterior(x)
+    mean, variance = (m.flatten() for m in (posterior.mean, posterior.variance))
+    # Five standard errors; a variance has the most of them, under skewed posteriors.
+    assert bool(((seen.mean(0) - mean).abs() < 5 * (variance / 4000).sqrt()).all())
+    torch.testing.assert_close(
+        seen.var(0), variance, rtol=5 * (4 / 4000) ** 0.5, atol=0
+    )
+    designs = x[:, :2].double()
+    outcomes = SingleTaskGP(designs, x.double(), torch.full_like(x, 1e-3))
+    worth = qLogNoisyExpectedImprovement(
+        outcomes,
+        designs,
+        sampler=SobolQMCNormalSampler(torch.Size([16]), seed=0),
+        objective=LearnedObjective(preference, sample_shape=torch.Size([4]), seed=0),
+        prune_baseline=False,
+        # With the cache the best design so far is drawn apart.
+        cache_root=False,
+    )
+    new = torch.rand(
+        3, 2, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0)
+    )
+    new.requires_grad_()
+    values = worth(new)
+    assert values.shape == (3,)
+    torch.testing.assert_close(values[:1], worth(new[:1]))
+    (slope,) = torch.autograd.grad(values.sum(), new)
+    step = (
+        1e-5
+        * torch.randn(new.shape, generator=torch.Generator().manual_seed(1)).double()
+    )
+    with torch.no_grad():
+        rise = (worth(new + step) - worth(new - step)).sum() / 2
+    torch.testing.assert_close(rise, (slope * step).sum(), rtol=1e-3, atol=0)
+    # What was tried already is no improvement; what was not tried may be one.
+    tried = worth(designs[:4].unsqueeze(-2) + 1e-3).exp()
+    assert bool((tried < 0.1 * values.exp().max()).all())
+
+
 def test_it_is_no_ensemble(cls: Any) -> None:
     x = points()
     model = cls(x, None)
