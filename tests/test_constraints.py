@@ -45,9 +45,9 @@ def needed(requirement: str, seen: set[tuple[str, str]]) -> Iterator[str]:
                 yield from needed(one, seen)
 
 
-def test_all_that_the_test_extra_installs_is_pinned() -> None:
-    names = set(needed(f"{PROJECT['project']['name']}[test]", set()))
-    assert {"torch", "pandas", "sympy", "hypothesis"} <= names
+def test_all_that_the_extras_for_tests_and_docs_install_is_pinned() -> None:
+    names = set(needed(f"{PROJECT['project']['name']}[test,docs]", set()))
+    assert {"torch", "pandas", "sympy", "hypothesis", "sphinx"} <= names
     assert names <= set(pinned())
 
 
