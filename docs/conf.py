@@ -149,8 +149,8 @@ def read_notebook(path: Path) -> tuple[str, str, str | None]:
         for output in cell.get("outputs", [])
         if "image/png" in output.get("data", {})
     )
-    sentences = said[1][: said[1].rindex(".") + 1]
-    return said[0].lstrip("# "), sentences, next(pictures, None)
+    sentences = re.split(r"(?<=[.?!])\s", said[1])[:2]
+    return said[0].lstrip("# "), " ".join(sentences), next(pictures, None)
 
 
 class NotebookCards(SphinxDirective):
