@@ -83,16 +83,22 @@ linkcheck_anchors = False
 
 LOGGER = logging.getLogger(__name__)
 
-# TeX takes these before any delimiter, Docutils only those that name a side.
-OPENING = re.compile(r"\\([bB]igg?)(?=[(\[]|\\\{)")
-CLOSING = re.compile(r"\\([bB]igg?)(?![lrm])\b")
+# Commands of TeX that Docutils does not know, as it spells them: a size without a side.
+SPELLINGS = [
+    (re.compile(r"\\dots\b"), r"\\ldots"),
+    (re.compile(r"\\[bB]igg?/"), "/"),
+    (re.compile(r"\\([bB]igg?)(?=[(\[]|\\\{)"), r"\\\1l"),
+    (re.compile(r"\\([bB]igg?)(?![lrm])\b"), r"\\\1r"),
+]
 
 
 def written(node: nodes.math | nodes.math_block, **options: bool) -> str:
     """A formula as MathML, which browsers draw by themselves."""
-    sided = CLOSING.sub(r"\\\1r", OPENING.sub(r"\\\1l", node.astext()))
+    formula = node.astext()
+    for theirs, ours in SPELLINGS:
+        formula = theirs.sub(ours, formula)
     try:
-        return latex2mathml.tex2mathml(sided, **options)
+        return latex2mathml.tex2mathml(formula, **options)
     except MathError as error:
         LOGGER.warning("%s: %s", error, node.astext(), location=node)
         return ""
