@@ -8,6 +8,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+import botorch_pref
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -45,9 +47,9 @@ def needed(requirement: str, seen: set[tuple[str, str]]) -> Iterator[str]:
                 yield from needed(one, seen)
 
 
-def test_all_that_the_test_extra_installs_is_pinned() -> None:
-    names = set(needed(f"{PROJECT['project']['name']}[test]", set()))
-    assert {"torch", "pandas", "sympy", "hypothesis"} <= names
+def test_all_that_the_extras_for_tests_and_docs_install_is_pinned() -> None:
+    names = set(needed(f"{PROJECT['project']['name']}[test,docs]", set()))
+    assert {"torch", "pandas", "sympy", "hypothesis", "sphinx"} <= names
     assert names <= set(pinned())
 
 
@@ -59,3 +61,15 @@ def test_pins_are_whole_versions_without_local_ones() -> None:
 def test_what_the_extra_of_ax_imports_is_declared() -> None:
     declared = PROJECT["project"]["optional-dependencies"]["ax"]
     assert {"ax-platform", "pandas", "sqlalchemy"} <= {name_of(one) for one in declared}
+
+
+def test_a_version_is_said_alike_everywhere() -> None:
+    """And the changelog has a dated section of it."""
+    version = PROJECT["project"]["version"]
+    assert botorch_pref.__version__ == version
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {version}\n" in cited
+    (released,) = re.findall(r"^date-released: (\S+)$", cited, re.M)
+    assert f"\n## [{version}] - {released}\n" in (ROOT / "CHANGELOG.md").read_text(
+        "utf-8"
+    )

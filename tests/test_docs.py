@@ -71,7 +71,7 @@ ROOT = DOCS.parent
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     ROOT / "benchmarks" / "README.md",
-    *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
     *sorted((ROOT / "tutorials").glob("*.ipynb")),
 ]
 
@@ -134,7 +134,7 @@ ENDS = {
 }
 """How the paths of all scripts end."""
 
-NOT_OURS = {"flowers.py", "ax/storage/sqa_store/json.py"}
+NOT_OURS = {"flowers.py", "wines.py", "ax/storage/sqa_store/json.py"}
 """The files of a reader and of Ax that pages name."""
 
 
@@ -151,3 +151,19 @@ def test_scripts_that_are_named_exist() -> None:
     assert {name: paths for name, paths in lost.items() if paths} == {}
     text = "`benchmarks/fit_time.py`, `fit_times.py`, python -m benchmarks.suite.none"
     assert _missing_scripts(text) == ["benchmarks/suite/none.py", "fit_times.py"]
+
+
+def _claims(text: str) -> set[tuple[str, ...]]:
+    """Claims of a page about regret: the claim, starts, share and multiple."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines()]
+    rows = [[row[0], *row[2:5]] if len(row) == 6 else row for row in rows]
+    return {tuple(row) for row in rows if len(row) == 4 and row[0].endswith(".")}
+
+
+def test_the_readme_is_short_and_has_the_figures_of_the_benchmarks() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.split()) <= 900
+    claims = _claims(readme)
+    assert len(claims) == 5
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    assert claims <= _claims(page)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from ax.core.types import TParameterization
 from botorch.optim import optimize
 
@@ -12,10 +13,50 @@ from botorch_pref import EPPreferenceGP
 from botorch_pref.ax import registration
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+ELSEWHERE = {
+    *("ax.md", "evaluation.md", "extending.md", "plotting.md", "web.md"),
+    "tasks/outcomes.md",
+}
+"""Pages whose code runs in a test of its own, of what the code does."""
+
+GIVEN = """
+import torch
+from botorch_pref import *
+X = torch.rand(8, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+pairs, ties = torch.tensor([[0, 1], [2, 3], [4, 5]]), torch.tensor([[6, 7]])
+comparisons = pairs
+sets, chosen = torch.tensor([[0, 2, 4, 6]]), torch.tensor([0])
+orders = torch.tensor([[1, 3, 5]])
+tried, worked = torch.tensor([0, 7]), torch.tensor([True, False])
+rated, levels = torch.tensor([0, 1]), torch.tensor([4, 2])
+model, X_ref = EPPreferenceGP(X, pairs), X[:1]
+"""
+"""Data of the pages whose blocks are the lines that matter, and no whole programs."""
+
+FRAGMENTS = {"acquisition.md", "feedback.md", "models.md"}
+
+SMALLER = {
+    "range(12)": "range(6)",
+    "range(20)": "range(2)",
+    "torch.logspace(-3, 2, 11)": "torch.logspace(-1, 0, 3)",
+    "steps=128, num_samples=128, thinning=8": "steps=2, num_samples=2, thinning=1",
+}
 
 
-def blocks(text: str) -> str:
-    return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M))
+def blocks(text: str) -> list[str]:
+    for long, short in SMALLER.items():
+        text = text.replace(long, short)
+    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M)
+
+
+PAGES = {
+    page.relative_to(DOCS).as_posix(): found
+    for page in sorted(DOCS.rglob("*.md"))
+    if (found := blocks(page.read_text(encoding="utf-8")))
+}
 
 
 def prefers_bean_b(*options: TParameterization) -> int:
@@ -44,17 +85,18 @@ def _anywhere(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_the_lines_of_the_readme(capsys) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.split("## An experiment in Ax")[1].split("\n## ")[0]
-    code = blocks(section)
-    exec(code.replace("range(12)", "range(6)"), {"ask_a_person": prefers_bean_b})
+    loop, experiment = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    space = {"ask_a_person": lambda candidate, best: candidate.sum() > best.sum()}
+    with torch.random.fork_rng():
+        exec(loop, space)
+    assert len(space["answers"]) == 3
+    exec(experiment, {"ask_a_person": prefers_bean_b})
     assert "expected remaining gain" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_the_page(capsys) -> None:
-    code = blocks((ROOT / "docs" / "ax.md").read_text(encoding="utf-8"))
-    exec(code, {})
+def test_the_page_of_experiments(capsys) -> None:
+    exec("\n".join(PAGES["ax.md"]), {})
     printed = capsys.readouterr().out
     assert "'x':" in printed
     assert "log_loss" in printed
@@ -80,3 +122,18 @@ def test_preferences_over_outcomes_in_ax(capsys) -> None:
         (means[fitted.comparisons[:, 0]] > means[fitted.comparisons[:, 1]]).all()
     )
     assert capsys.readouterr().out.count("'thickness'") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*PAGES} - ELSEWHERE))
+def test_the_blocks_of_every_other_page(name: str) -> None:
+    given: dict[str, object] = {}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        if name in FRAGMENTS:
+            exec(GIVEN, given)
+        space = dict(given)
+        for number, block in enumerate(PAGES[name], 1):
+            # The names of one block stay for the next, except those of the data.
+            exec(compile(block, f"{name}, block {number}", "exec"), space)
+            space |= given

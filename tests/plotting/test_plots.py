@@ -12,7 +12,7 @@ import torch
 from botorch.models import PairwiseGP
 from botorch.models.model import Model
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -97,7 +97,7 @@ def posterior_of(model: Model, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def band(axes: Axes) -> tuple[Tensor, Tensor]:
     """Lower and upper ends of the one band, by increasing places."""
-    (filled,) = [c for c in axes.collections if type(c).__name__.startswith("Fill")]
+    (filled,) = [c for c in axes.collections if isinstance(c, PolyCollection)]
     (path,) = filled.get_paths()
     corners = torch.as_tensor(path.vertices)
     n = (len(corners) - 3) // 2

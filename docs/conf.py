@@ -1,0 +1,190 @@
+"""The documentation site: `sphinx-build -W -c docs . build/site`.
+
+Sources are read from the root of the repository, so that links between `docs/`,
+`tutorials/` and `CONTRIBUTING.md` are the same on the site as in the repository.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math import MathError, latex2mathml
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+from sphinx.writers.html5 import HTML5Translator
+
+import botorch_pref
+
+HERE = Path(__file__).parent
+TUTORIALS = HERE.parent / "tutorials"
+THUMBNAILS = HERE / "thumbnails"
+
+project = "botorch_pref"
+author = "The botorch_pref authors"
+copyright = f"2026, {author}"  # the name that Sphinx reads
+release = version = botorch_pref.__version__
+
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**",
+    "tutorials/*.ipynb",
+    "benchmarks/README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+]
+exclude_patterns = [".venv*", "build", "dist", "runs", "tests", "**/.ipynb_checkpoints"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+]
+
+myst_enable_extensions = ["colon_fence", "dollarmath", "html_image"]
+myst_heading_anchors = 4
+# Notebooks are shown as they are stored: the tests run them.
+nb_execution_mode = "off"
+nb_ipywidgets_js: dict[str, str] = {}
+
+autosummary_generate = False
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 80
+napoleon_use_ivar = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "botorch_pref"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["_extra"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "header_links_before_dropdown": 8,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"docs/index": [], "docs/start": [], "docs/choose": []}
+
+linkcheck_timeout = 20
+linkcheck_anchors = False
+
+
+LOGGER = logging.getLogger(__name__)
+
+# Commands of TeX that Docutils does not know, as it spells them: a size without a side.
+SPELLINGS = [
+    (re.compile(r"\\dots\b"), r"\\ldots"),
+    (re.compile(r"\\[bB]igg?/"), "/"),
+    (re.compile(r"\\([bB]igg?)(?=[(\[]|\\\{)"), r"\\\1l"),
+    (re.compile(r"\\([bB]igg?)(?![lrm])\b"), r"\\\1r"),
+]
+
+
+def written(node: nodes.math | nodes.math_block, **options: bool) -> str:
+    """A formula as MathML, which browsers draw by themselves."""
+    formula = node.astext()
+    for theirs, ours in SPELLINGS:
+        formula = theirs.sub(ours, formula)
+    try:
+        return latex2mathml.tex2mathml(formula, **options)
+    except MathError as error:
+        LOGGER.warning("%s: %s", error, node.astext(), location=node)
+        return ""
+
+
+def write_inline(self: HTML5Translator, node: nodes.math) -> None:
+    """Writes a formula in a line."""
+    self.body.append(written(node))
+    raise nodes.SkipNode
+
+
+def write_display(self: HTML5Translator, node: nodes.math_block) -> None:
+    """Writes a formula of its own."""
+    self.body.append(f'<div class="formula">{written(node, as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+class PublicNames(SphinxDirective):
+    """A table of the names in the `__all__` of modules, then the docstring of each.
+
+    A name stands with the shortest path by which it can be imported.
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """The nodes of the table and of the docstrings."""
+        paths = []
+        for module in self.arguments[0].split():
+            for name in import_module(module).__all__:
+                shortest = "botorch_pref" if name in botorch_pref.__all__ else module
+                paths.append((shortest, name))
+        lines = [".. autosummary::", "   :nosignatures:", ""]
+        lines += [f"   ~{module}.{name}" for module, name in paths]
+        for module, name in paths:
+            known = getattr(import_module(module), name)
+            kind = "class" if isinstance(known, type) else "function"
+            if not callable(known):
+                kind = "data"
+            lines += ["", f".. auto{kind}:: {module}.{name}"]
+            if kind == "class":
+                lines += ["   :members:", "   :show-inheritance:"]
+        return self.parse_text_to_nodes("\n".join(["```{eval-rst}", *lines, "```"]))
+
+
+def read_notebook(path: Path) -> tuple[str, str, str | None]:
+    """The title of a notebook, what it is about, and its first figure in base 64."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    said = "".join(cells[0]["source"]).split("\n\n")
+    pictures = (
+        output["data"]["image/png"]
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    )
+    sentences = re.split(r"(?<=[.?!])\s", said[1])[:2]
+    return said[0].lstrip("# "), " ".join(sentences), next(pictures, None)
+
+
+class NotebookCards(SphinxDirective):
+    """A card for each notebook of `tutorials/`: its title, its figure, what it is."""
+
+    def run(self) -> list[nodes.Node]:
+        """The nodes of a grid of cards."""
+        THUMBNAILS.mkdir(exist_ok=True)
+        lines = ["::::{grid} 1 2 2 3", ":gutter: 3", ""]
+        for path in sorted(TUTORIALS.glob("*.ipynb")):
+            self.env.note_dependency(str(path))
+            title, told, picture = read_notebook(path)
+            lines += [f":::{{grid-item-card}} {title}"]
+            lines += [f":link: ../tutorials/{path.stem}", ":link-type: doc"]
+            if picture is not None:
+                thumbnail = THUMBNAILS / f"{path.stem}.png"
+                thumbnail.write_bytes(base64.b64decode(picture))
+                lines += [f":img-top: thumbnails/{thumbnail.name}"]
+            lines += [":class-card: notebook", "", told, ":::"]
+        return self.parse_text_to_nodes("\n".join([*lines, "::::"]))
+
+
+def setup(app: Sphinx) -> None:
+    """Adds what this site needs beyond its extensions."""
+    app.add_html_math_renderer(
+        "mathml",
+        inline_renderers=(write_inline, None),
+        block_renderers=(write_display, None),
+    )
+    app.add_directive("public-names", PublicNames)
+    app.add_directive("notebook-cards", NotebookCards)
