@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ __all__ = [
     "Choices",
     "Comparisons",
     "Feedback",
+    "Options",
     "OrdinalRatings",
     "Rankings",
     "Ratings",
@@ -43,8 +44,12 @@ class Feedback(ABC):
     Attributes:
         relative: Whether only differences of utilities are seen.
         padded: Whether rows of indices may end in -1, for sets of unequal size.
-        wide_fields: Names of the fields with several indices an answer,
-            ``batch_shape x m x k``. Other tensors hold one entry an answer.
+        wide_fields: Names of the fields with several entries an answer,
+            ``batch_shape x m x k``.
+        deep_fields: Names of the fields with several rows an answer, ``batch_shape x m
+            x k x p``. Tensors that are neither hold one entry an answer.
+        covariates: Where and how the options of each answer were shown; None for no
+            covariates. Comparisons, choices and rankings take them.
         counted: The fields of answers by the name of the field that says how often each
             was given. Empty for containers without counts.
     """
@@ -52,10 +57,12 @@ class Feedback(ABC):
     relative: ClassVar[bool]
     padded: ClassVar[bool] = False
     wide_fields: ClassVar[tuple[str, ...]] = ()
+    deep_fields: ClassVar[tuple[str, ...]] = ()
+    covariates: Tensor | None = None
     counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {}
 
     def __post_init__(self) -> None:
-        """Copies the tensors and checks all fields, those with counts last."""
+        """Copies the tensors and checks all fields, counts and covariates last."""
         for name, value in self._tensors().items():
             if value.layout is not torch.strided or value.is_meta:
                 raise FeedbackError(
@@ -69,6 +76,8 @@ class Feedback(ABC):
         for count, fields in self.counted.items():
             if count is not None and getattr(self, count) is not None:
                 self._check_counts(count, fields)
+        if self.covariates is not None:
+            self._check_covariates()
         if not _broadcast(*self._batch_shapes):
             names = " and ".join(map(self._label, self.index_fields))
             shapes = " and ".join(str(tuple(shape)) for shape in self._batch_shapes)
@@ -92,10 +101,12 @@ class Feedback(ABC):
 
     @property
     def _batch_shapes(self) -> list[torch.Size]:
-        return [v.shape[: self._along(n)] for n, v in self._tensors().items()]
+        return [v.shape[: self.answer_dim(n)] for n, v in self._tensors().items()]
 
-    def _along(self, name: str) -> int:
-        """The dimension of a field that counts answers."""
+    def answer_dim(self, name: str) -> int:
+        """The dimension of a field that counts answers, from the end."""
+        if name in self.deep_fields:
+            return -3
         return -2 if name in self.wide_fields else -1
 
     def _label(self, name: str) -> str:
@@ -108,8 +119,13 @@ class Feedback(ABC):
     def _tensors(self) -> dict[str, Tensor]:
         return {n: v for n, v in self._fields().items() if isinstance(v, Tensor)}
 
-    def _replaced(self, fields: Mapping[str, Any]) -> Self:
-        return dataclasses.replace(self, **fields)  # type: ignore[type-var]
+    def _columns(self) -> dict[str, Any]:
+        """All fields, of which those of several tables are in parts, one a table."""
+        return self._fields()
+
+    def _replaced(self, columns: Mapping[str, Any]) -> Self:
+        """The same answers with some fields, or parts of fields, replaced."""
+        return dataclasses.replace(self, **columns)  # type: ignore[type-var]
 
     @property
     def tables(self) -> dict[str | None, tuple[str, ...]]:
@@ -142,7 +158,7 @@ class Feedback(ABC):
         if given is not None:
             return cast("Tensor", given)
         like: Tensor = getattr(self, fields[0])
-        m = like.shape[self._along(fields[0])]
+        m = like.shape[self.answer_dim(fields[0])]
         return torch.ones(m, dtype=torch.long, device=like.device)
 
     def _check_counts(self, name: str, fields: tuple[str, ...]) -> None:
@@ -153,7 +169,7 @@ class Feedback(ABC):
                 f"{self._label(name)} counts {fields[0]}, of which none are given."
             )
         counts = _checked_counts(self._label(name), getattr(self, name))
-        shape = of.shape[: of.dim() + 1 + self._along(fields[0])]
+        shape = of.shape[: of.dim() + 1 + self.answer_dim(fields[0])]
         if counts.shape[-1:] != shape[-1:] or not _broadcast(counts.shape, shape):
             raise FeedbackError(
                 f"{self._label(name)} has shape {tuple(counts.shape)}, but "
@@ -161,6 +177,58 @@ class Feedback(ABC):
                 "count an answer."
             )
         object.__setattr__(self, name, counts)
+
+    @property
+    def num_covariates(self) -> int:
+        """``p``, the number of covariates; 0 where none are given."""
+        return 0 if self.covariates is None else self.covariates.shape[-1]
+
+    @property
+    def _covariate_rows(self) -> torch.Size:
+        """The shape of covariates without their batch and ``p``."""
+        raise NotImplementedError
+
+    def _check_covariates(self) -> None:
+        """Checks for finite numbers, a row for each answer or each of its options."""
+        label, value = self._label("covariates"), self.covariates
+        rows = self._covariate_rows
+        each = "option of each answer" if len(rows) > 1 else "answer, pairs before ties"
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            kind = getattr(value, "dtype", type(value).__name__)
+            raise FeedbackError(
+                f"{label} must be a floating point tensor with a row for each {each}, "
+                f"got {kind}; use for example .double()."
+            )
+        least = 1 + len(rows)
+        if value.dim() < least or value.shape[-least:-1] != rows or not value.numel():
+            wanted = " x ".join(map(str, (*rows, "p")))
+            raise FeedbackError(
+                f"{label} has shape {tuple(value.shape)}, expected batch_shape x "
+                f"{wanted}: p numbers for each {each}."
+                + " What all options of an answer share would cancel."
+                * (len(rows) > 1)
+            )
+        if where := _first(~value.isfinite()):
+            raise FeedbackError(
+                f"{label}{where} is {value[tuple(where)].item()}; give finite numbers, "
+                "0 for what is neutral or not known."
+            )
+
+    def with_neutral_covariates(self, num_covariates: int, like: Tensor) -> Self:
+        """The same answers with covariates of 0, where they have none.
+
+        Args:
+            num_covariates: ``p``.
+            like: Has the dtype and device of the covariates.
+        """
+        if self.covariates is not None:
+            return self
+        zeros = like.new_zeros(*self._covariate_rows, num_covariates)
+        return self._replaced({"covariates": zeros})
+
+    def options(self) -> Options:
+        """The options of all answers as points of their own, with their covariates."""
+        raise NotImplementedError
 
     def _check_pairs(self, name: str) -> None:
         """Checks a field of pairs of different points."""
@@ -189,8 +257,8 @@ class Feedback(ABC):
             for name in (*names, *([count] if count else [])):
                 value = getattr(self, name)
                 if value is not None:
-                    wide = (slice(None),) * (name in self.wide_fields)
-                    value = value[(..., places, *wide)] if size else None
+                    behind = (slice(None),) * (-1 - self.answer_dim(name))
+                    value = value[(..., places, *behind)] if size else None
                 taken[name] = value
         return self._replaced(taken)
 
@@ -277,7 +345,7 @@ class Feedback(ABC):
 
         Raises:
             FeedbackError: A block of another kind, batch shapes that do not broadcast,
-                or another scale (``num_levels``).
+                another number of covariates, or another scale (``num_levels``).
         """
         kind = type(self).__name__
         if type(other) is not type(self):
@@ -291,10 +359,11 @@ class Feedback(ABC):
                 f"by batch shape {tuple(other.batch_shape)}, which does not broadcast "
                 "with it; give both the same, or none."
             )
-        both = self._fields(), other._fields()
+        blocks = _with_equal_covariates(self, other)
+        both = blocks[0]._columns(), blocks[1]._columns()
         for count, fields in self.counted.items():
             if any(given[str(count)] is not None for given in both):
-                for block, given in zip((self, other), both, strict=True):
+                for block, given in zip(blocks, both, strict=True):
                     there = given[fields[0]] is not None
                     given[str(count)] = block._counts(count, fields) if there else None
         return self._replaced(
@@ -305,7 +374,7 @@ class Feedback(ABC):
         if first is None or second is None:
             return second if first is None else first
         if isinstance(first, Tensor):
-            return _concatenated(first, second, self._along(name))
+            return _concatenated(first, second, self.answer_dim(name))
         if first != second:
             raise FeedbackError(
                 f"{self._label(name)} is {first} in one block and {second} in "
@@ -314,8 +383,29 @@ class Feedback(ABC):
         return first
 
 
+def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback, ...]:
+    """Both with as many covariates, which are 0 where one has none."""
+    given = [b.covariates for b in (first, second) if b.covariates is not None]
+    if not given:
+        return first, second
+    counts = {covariates.shape[-1] for covariates in given}
+    if len(counts) > 1:
+        raise FeedbackError(
+            f"{first._label('covariates')} has {first.num_covariates} columns in one "
+            f"block and {second.num_covariates} in the other; give all answers the "
+            "same covariates, 0 where one is neutral."
+        )
+    (p,) = counts
+    return tuple(b.with_neutral_covariates(p, given[0]) for b in (first, second))
+
+
 def _concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:
     """The answers of two tensors, batches broadcast and sets padded to the longer."""
+    if along == -3:
+        widest = max(first.shape[-2], second.shape[-2])
+        first, second = (
+            pad(rows, (0, 0, 0, widest - rows.shape[-2])) for rows in (first, second)
+        )
     if along == -2:
         widest = max(first.shape[-1], second.shape[-1])
         first, second = (
@@ -503,6 +593,24 @@ def _check_unit_interval(name: str, value: object) -> None:
 # --- Kinds of answers
 
 
+class Options(NamedTuple):
+    r"""The options of answers as points of their own, ``N`` in all.
+
+    An option is heard as :math:`f(x) + c^T w`, with its point ``x``, its covariates
+    ``c`` and the covariates' weights ``w``.
+
+    Attributes:
+        block: The same answers about options instead of points, without covariates.
+        points: ``batch_shape x N`` long, the point of each option.
+        covariates: ``batch_shape x N x p``. In a comparison those of the answer go to
+            the first option of the pair, and the second has zeros.
+    """
+
+    block: Feedback
+    points: Tensor
+    covariates: Tensor
+
+
 @dataclass(frozen=True, eq=False)
 class Comparisons(Feedback):
     """Duels with a winner, and duels that ended in a tie.
@@ -519,14 +627,18 @@ class Comparisons(Feedback):
         pair_counts: ``batch_shape x m`` integers, how often each pair was answered so;
             None for once.
         tie_counts: ``batch_shape x t`` integers, how often each tie was; None for once.
+        covariates: ``batch_shape x (m + t) x p``, rows of pairs before those of ties:
+            in what the first option of a pair was shown differently from the second. A
+            duel then sees :math:`f_a - f_b + c^T w`. For example 1 where the first was
+            shown first, and -1 where it was shown second; None for no covariates.
 
     Raises:
         FeedbackError: Wrong type or shape, no rows at all, a point compared with
-            itself, or a count that is not positive.
+            itself, a count that is not positive, or a covariate that is not finite.
     """
 
     relative = True
-    wide_fields = ("pairs", "ties")
+    wide_fields = ("pairs", "ties", "covariates", "pair_covariates", "tie_covariates")
     counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
         "pair_counts": ("pairs",),
         "tie_counts": ("ties",),
@@ -537,6 +649,7 @@ class Comparisons(Feedback):
     _: KW_ONLY
     pair_counts: Tensor | None = None
     tie_counts: Tensor | None = None
+    covariates: Tensor | None = None
 
     def _check(self) -> None:
         if self.pairs is None and self.ties is None:
@@ -550,6 +663,70 @@ class Comparisons(Feedback):
     def index_fields(self) -> tuple[str, ...]:
         """See base class."""
         return tuple(n for n in ("pairs", "ties") if getattr(self, n) is not None)
+
+    @property
+    def tables(self) -> dict[str | None, tuple[str, ...]]:
+        """See base class; with the covariates of either kind of duel."""
+        own = dict(zip(("pairs", "ties"), _COVARIATES_OF_DUELS, strict=True))
+        given = super().tables
+        return {count: (*names, own[names[0]]) for count, names in given.items()}
+
+    @property
+    def _num_pairs(self) -> int:
+        return 0 if self.pairs is None else self.pairs.shape[-2]
+
+    @property
+    def pair_covariates(self) -> Tensor | None:
+        """Covariates of the pairs, ``batch_shape x m x p``."""
+        if self.covariates is None or self.pairs is None:
+            return None
+        return self.covariates[..., : self._num_pairs, :]
+
+    @property
+    def tie_covariates(self) -> Tensor | None:
+        """Covariates of the ties, ``batch_shape x t x p``."""
+        if self.covariates is None or self.ties is None:
+            return None
+        return self.covariates[..., self._num_pairs :, :]
+
+    @property
+    def _covariate_rows(self) -> torch.Size:
+        num_ties = 0 if self.ties is None else self.ties.shape[-2]
+        return torch.Size([self._num_pairs + num_ties])
+
+    def _columns(self) -> dict[str, Any]:
+        columns = self._fields()
+        del columns["covariates"]
+        return columns | {name: getattr(self, name) for name in _COVARIATES_OF_DUELS}
+
+    def _replaced(self, columns: Mapping[str, Any]) -> Self:
+        fields = dict(columns)
+        if not fields.keys().isdisjoint(_COVARIATES_OF_DUELS):
+            won, tied = (fields.pop(name, None) for name in _COVARIATES_OF_DUELS)
+            both = won is not None and tied is not None
+            one = tied if won is None else won
+            fields["covariates"] = _concatenated(won, tied, -2) if both else one
+        return super()._replaced(fields)
+
+    def options(self) -> Options:
+        """See base class."""
+        assert self.covariates is not None, "asked for where there are covariates"
+        given = {name: getattr(self, name) for name in self.index_fields}
+        pairs = list(given.values())
+        every = pairs[0] if len(pairs) == 1 else _concatenated(pairs[0], pairs[1], -2)
+        numbers = torch.arange(2 * every.shape[-2], device=every.device).view(-1, 2)
+        sizes = [rows.shape[-2] for rows in pairs]
+        numbered = zip(given.items(), numbers.split(sizes), strict=True)
+        about = {name: own.expand(rows.shape) for (name, rows), own in numbered}
+        second = torch.zeros_like(self.covariates)
+        return Options(
+            self._replaced({**about, "covariates": None}),
+            every.flatten(-2),
+            torch.stack([self.covariates, second], dim=-2).flatten(-3, -2),
+        )
+
+
+_COVARIATES_OF_DUELS = ("pair_covariates", "tie_covariates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -565,25 +742,29 @@ class Choices(Feedback):
             index into ``datapoints``, as in ``sets``, not a place in the set.
         counts: ``batch_shape x m`` integers, how often each answer was given; None for
             once.
+        covariates: ``batch_shape x m x k x p``, those of each option in the order of
+            ``sets``; anything finite at padding. None for no covariates.
 
     Raises:
         FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
-            twice in a set, padding before an item, a choice outside its set, or a
-            count that is not positive.
+            twice in a set, padding before an item, a choice outside its set, a count
+            that is not positive, or a covariate that is not finite.
     """
 
     relative = True
     padded = True
     index_fields = ("sets", "chosen")
     wide_fields = ("sets",)
+    deep_fields = ("covariates",)
     counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
-        "counts": ("sets", "chosen")
+        "counts": ("sets", "chosen", "covariates")
     }
 
     sets: Tensor
     chosen: Tensor
     _: KW_ONLY
     counts: Tensor | None = None
+    covariates: Tensor | None = None
 
     def _check(self) -> None:
         _check_padded_sets("Choices.sets", self.sets, "set")
@@ -597,6 +778,18 @@ class Choices(Feedback):
                 f"not in its set {members}; give the index into datapoints, not the "
                 "place in the set, or add the item to the set."
             )
+
+    @property
+    def _covariate_rows(self) -> torch.Size:
+        return self.sets.shape[-2:]
+
+    def options(self) -> Options:
+        """See base class."""
+        numbers = _option_numbers(self.sets)
+        place = (self.sets == self.chosen.unsqueeze(-1)).long().argmax(-1, keepdim=True)
+        chosen = numbers.gather(-1, place).squeeze(-1)
+        about = Choices(numbers, chosen, counts=self.counts)
+        return _set_options(about, self.sets, self.covariates)
 
     def answers_of_stages(self) -> Tensor:
         """The answer that each row of :meth:`stages` is of, ``m`` long."""
@@ -624,24 +817,40 @@ class Rankings(Feedback):
             best first; shorter rankings end in -1.
         counts: ``batch_shape x m`` integers, how often each answer was given; None for
             once.
+        covariates: ``batch_shape x m x k x p``, those of each option in the order of
+            ``orders``; anything finite at padding. None for no covariates.
 
     Raises:
         FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
-            twice in a ranking, padding before an item, or a count that is not positive.
+            twice in a ranking, padding before an item, a count that is not positive,
+            or a covariate that is not finite.
     """
 
     relative = True
     padded = True
     index_fields = ("orders",)
     wide_fields = ("orders",)
-    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {"counts": ("orders",)}
+    deep_fields = ("covariates",)
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        "counts": ("orders", "covariates")
+    }
 
     orders: Tensor
     _: KW_ONLY
     counts: Tensor | None = None
+    covariates: Tensor | None = None
 
     def _check(self) -> None:
         _check_padded_sets("Rankings.orders", self.orders, "ranking")
+
+    @property
+    def _covariate_rows(self) -> torch.Size:
+        return self.orders.shape[-2:]
+
+    def options(self) -> Options:
+        """See base class."""
+        about = Rankings(_option_numbers(self.orders), counts=self.counts)
+        return _set_options(about, self.orders, self.covariates)
 
     def stages(self) -> Tensor:
         r"""The rankings as choices of the best, the second best and so on.
@@ -675,6 +884,18 @@ class Rankings(Feedback):
         is_stage = stages[..., 1] != _PADDING
         stages = stages.masked_fill(~is_stage.unsqueeze(-1), _PADDING).flatten(-3, -2)
         return stages, is_stage.flatten(-2).unsqueeze(0).flatten(end_dim=-2).any(0)
+
+
+def _option_numbers(sets: Tensor) -> Tensor:
+    """A number for each place of padded sets, and -1 at padding."""
+    numbers = torch.arange(sets.shape[-2:].numel(), device=sets.device)
+    return torch.where(sets < 0, _PADDING, numbers.view(sets.shape[-2:]))
+
+
+def _set_options(block: Feedback, sets: Tensor, covariates: Tensor | None) -> Options:
+    assert covariates is not None, "asked for where there are covariates"
+    points = sets.flatten(-2).clamp_min(0)
+    return Options(block, points, covariates.flatten(-3, -2))
 
 
 @dataclass(frozen=True, eq=False)

@@ -250,8 +250,14 @@ def cross_validate(
         The score of every answer that is no tie.
 
     Raises:
-        FeedbackError: Every answer is one.
+        FeedbackError: Every answer is one, or they have covariates, which predictors do
+            not see.
     """
+    if data.feedback.num_covariates:
+        raise FeedbackError(
+            "Predictors see points alone, and the answers have covariates; score a "
+            "model of them with cross_validate_model."
+        )
     if not data.decided.any():
         raise FeedbackError("every answer is a tie, so that there is nothing to score")
     log_probability = torch.empty(len(data), dtype=data.datapoints.dtype)

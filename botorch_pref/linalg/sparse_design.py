@@ -67,6 +67,25 @@ class SparseDesign:
         index = index.unflatten(-1, self.indices.shape[-2:])
         return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
+    def with_columns(self, values: Tensor) -> SparseDesign:
+        """The same rows with dense columns behind the others, ``batch_shape x m x p``.
+
+        Without any value there, ``p`` of them is all that is asked of ``values``.
+        """
+        n, p = self.num_points, values.shape[-1]
+        columns = torch.arange(n, n + p, device=self.indices.device)
+        batch = joint_shape(self.indices.shape[:-2], values.shape[:-2])
+        index, coefficients = (
+            part.expand(*batch, *part.shape[-2:])
+            for part in (self.indices, self.coefficients)
+        )
+        columns = columns.expand(*index.shape[:-1], p)
+        return SparseDesign(
+            torch.cat([index, columns], dim=-1),
+            torch.cat([coefficients, values.expand(columns.shape)], dim=-1),
+            n + p,
+        )
+
     def dense(self) -> Tensor:
         """``A`` itself, ``batch_shape x m x n``."""
         like = self.coefficients
