@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ax.api.configs import (
     ChoiceParameterConfig,
@@ -50,6 +50,9 @@ _AFTER = {
 
 REPEATS = "repeats"
 """The part of an event that names the question that is asked again."""
+
+ELSEWHERE = "elsewhere"
+"""The part of an event that says of a question that it was answered elsewhere."""
 
 PERSON = "person"
 """The chooser of options that a person gave."""
@@ -181,8 +184,10 @@ class Event:
         time: In UTC, ISO 8601.
         what: Of a question its ``options`` in the order they were shown, each with a
             ``name`` and ``parameters``; ``chosen_by`` (Ax's name of a generator, or
-            ``person``), perhaps the ``rater`` who is asked, and what the generator goes
-            on from (``generated``). Of an answer what was said, and `CIRCUMSTANCES`.
+            ``person``), perhaps the ``rater`` who is asked, what the generator goes on
+            from (``generated``), and whether it was answered ``elsewhere``, so that the
+            order shown is that of the answer, if there is one. Of an answer what was
+            said, and `CIRCUMSTANCES`.
         before: The checksum of the event before, or of the definition.
         checksum: Of all of this.
     """
@@ -270,6 +275,17 @@ class LoggedQuestion:
     index: int
     options: tuple[Option, ...]
     events: list[Event]
+
+    @property
+    def display(self) -> Sequence[int] | None:
+        """The places of options in the order of their display to who answered.
+
+        None where that is not known, or there is no answer.
+        """
+        told = self.standing
+        if told is None or "order" in told.what:
+            return None if told is None else cast("list[int]", told.what["order"])
+        return None if ELSEWHERE in self.events[0].what else range(len(self.options))
 
     @property
     def rater(self) -> str | None:

@@ -20,7 +20,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 
-from botorch_pref.ax.answers import Answer
+from botorch_pref.ax.answers import Answer, position
 from botorch_pref.ax.log import (
     ASKED,
     PERSON,
@@ -210,6 +210,26 @@ def raters_of_trials(experiment: Experiment) -> dict[int, int] | None:
         last.question: numbers[last.what["rater"]]
         for *_, last in happened
         if last.kind == TOLD
+    }
+
+
+def positions_of_trials(experiment: Experiment) -> dict[int, dict[str, float]] | None:
+    """Position of each option of answers that stand, by trial and by arm.
+
+    See `position`; trials of which it is not known are left out. None where positions
+    do not count.
+    """
+    stored = (experiment._properties or {}).get(SETTINGS, {})
+    if not stored.get("position_bias"):
+        return None
+    asked = (question_of(t) for t in experiment.trials.values() if events_of(t))
+    return {
+        question.index: {
+            question.options[place].name: position(rank, len(question.display))
+            for rank, place in enumerate(question.display)
+        }
+        for question in asked
+        if question.display is not None
     }
 
 

@@ -156,7 +156,7 @@ def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
     """
     designs = [arm.parameters for arm in own_options(draft.log.blank, options).arms]
     what = _checked(draft.log, len(designs), given)
-    index = draft.ask(designs, rater=what.get("rater"))
+    index = draft.ask(designs, rater=what.get("rater"), elsewhere=True)
     draft.add(index, TOLD, **what)
     return index
 

@@ -56,6 +56,7 @@ from botorch_pref.evaluation.progress import (
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import AgreementKernel, GroupUtility
+from botorch_pref.models.answers import model_link
 from botorch_pref.posteriors.difference import central_interval
 
 
@@ -188,6 +189,7 @@ def preference_report(experiment: Experiment, settings: Settings) -> Report:
         **_baseline_rows(experiment, settings, adapter, shown),
         **_progress(experiment, settings, adapter, anywhere),
         **_rater_rows(experiment, adapter),
+        **_position_rows(adapter),
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
         "parts of the comparison graph": len(sizes),
@@ -305,6 +307,24 @@ def _rater_rows(experiment: Experiment, adapter: PreferenceAdapter) -> dict[str,
             if isinstance(kernel, AgreementKernel):
                 rows["agreement of raters"] = float(kernel.agreement.detach())
     return rows
+
+
+def _position_rows(adapter: PreferenceAdapter) -> dict[str, str]:
+    """A row of the summary on what being shown first adds, where it was learned."""
+    model: Any = adapter.botorch_model
+    model = model.rater_model if isinstance(model, GroupUtility) else model
+    if not getattr(model, "num_covariates", 0):
+        return {}
+    with torch.no_grad():
+        interval = central_interval(model.covariate_posterior(), LEVEL)
+        # Parameters of an ensemble come last.
+        ends = torch.cat(interval).unsqueeze(-1)
+        shares = model_link(model).win_probability(ends, torch.zeros_like(ends))
+    first, least, most = (f"{float(share.mean()):.0%}" for share in shares)
+    return {
+        "position bias": f"the option shown first is chosen {first} of the time "
+        f"between equals, {least} to {most} with probability {LEVEL}"
+    }
 
 
 def _baseline_rows(

@@ -320,7 +320,8 @@ class PreferenceGP(UtilityModel, GP):
         if datapoints is not None:
             self.to(datapoints)
         if blocks:
-            self.factors()
+            # What cannot be an answer is an error here.
+            self.engine.site_rows(self.factors())
 
     @property
     def likelihood(self) -> AnyLikelihood:
