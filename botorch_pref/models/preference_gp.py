@@ -59,7 +59,7 @@ from botorch_pref.models.base import UtilityModel, duel_pairs
 from botorch_pref.models.covariates import CovariateWeights
 from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.numerics.argument_ranges import checked_arguments
-from botorch_pref.posteriors.gaussian import Moments
+from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
 
 _IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
 
@@ -540,15 +540,16 @@ class PreferenceGP(UtilityModel, GP):
                 of none.
         """
         X, p = self.check_points("X", X), self.num_covariates
+        covariates = check_points("covariates", covariates, X)
         if not p or covariates.shape != (*X.shape[:-1], p):
             raise FeedbackError(
                 f"covariates has shape {tuple(covariates.shape)} for points of shape "
                 f"{tuple(X.shape)}, and the model has weights of {p} covariates: give "
                 "one row a point, of answers such as those that the model has."
             )
+        covariates = check_finite("covariates", covariates)
         if self.training:
             self.eval()
-        covariates = covariates.to(X)
         return self.make_posterior(
             self._predict_with_weights(X).combined(
                 lambda both: both[..., :-p, :] + covariates @ both[..., -p:, :]

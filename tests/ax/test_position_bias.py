@@ -63,10 +63,11 @@ def test_the_report_says_what_the_first_place_adds(judged) -> None:
     assert isinstance(model.covar_module, DuelKernel)
     weight = model.covariate_posterior()
     mean, deviation = weight.mean.item(), weight.variance.sqrt().item()
+    threshold = model.likelihood.tie_threshold.item()
     for told, z in ((first, 0.0), (least, -1.95996), (most, 1.95996)):
-        utility = torch.tensor(mean + z * deviation)
-        share = torch.special.ndtr(utility / 2**0.5)
-        assert abs(told - share) < 0.0051
+        sides = [sign * (mean + z * deviation) - threshold for sign in (1, -1)]
+        won, lost = torch.special.ndtr(torch.tensor(sides) / 2**0.5).tolist()
+        assert abs(told - won / (won + lost)) < 0.0051
     assert first > 0.6
     assert text.startswith("the option shown first is chosen ")
 

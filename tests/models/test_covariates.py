@@ -42,7 +42,7 @@ from botorch_pref import (
 )
 from botorch_pref.evaluation import cross_validate_model, predictive_log_probability
 from botorch_pref.feedback import Feedback
-from botorch_pref.models import PreferenceGP
+from botorch_pref.models import FullyBayesianEPPreferenceGP, PreferenceGP
 
 DOUBLE = torch.float64
 SCALES = torch.tensor([0.8, 1.7], dtype=DOUBLE)
@@ -368,6 +368,30 @@ def test_a_fit_finds_a_bias_and_scores_know_it() -> None:
     assert fantasies.covariate_posterior().mean.shape == (3, 1, 1)
 
 
+def test_an_ensemble_averages_over_its_scales() -> None:
+    pytest.importorskip("jax")
+    pytest.importorskip("numpyro")
+    told = with_covariates(Comparisons(PAIRS), p=1)
+    likelihood = PairwiseProbitLikelihood(NOISE)
+    given: dict[str, Any] = {"likelihood": likelihood, "covar_module": kernel()}
+    ensemble = FullyBayesianEPPreferenceGP(POINTS, told, **copy.deepcopy(given))
+    scales = torch.tensor([0.3, 1.5], dtype=DOUBLE)
+    one = EPPreferenceGP(POINTS, told, **copy.deepcopy(given)).eval()
+    name, raws, means, shown = "covariate_module.raw_scale", [], [], []
+    for scale in scales:
+        one.covariate_module.scale = scale
+        raws.append(one.covariate_module.raw_scale.detach().clone())
+        means.append(one.covariate_posterior().mean.detach())
+        shown.append(one.option_posterior(NEW, NEW).mean.detach())
+    samples = {n: p.detach().expand(2, *p.shape) for n, p in one.named_parameters()}
+    ensemble.load_mcmc_samples(samples | {name: torch.stack(raws)})
+    ensemble.eval()
+    weights = ensemble.covariate_posterior()
+    torch.testing.assert_close(weights.mixture_mean, torch.stack(means).mean(0))
+    options = ensemble.option_posterior(NEW, NEW)
+    torch.testing.assert_close(options.mixture_mean, torch.stack(shown).mean(0))
+
+
 def test_covariates_that_cannot_be_are_refused() -> None:
     pairs, sets = PAIRS[:2], CHOICES.sets
     one = torch.ones(2, 1, dtype=DOUBLE)
@@ -397,6 +421,8 @@ def test_covariates_that_cannot_be_are_refused() -> None:
     with pytest.raises(BotorchPrefError, match="no weights of covariates"):
         model.covariate_posterior()
     known = EPPreferenceGP(POINTS, told).eval()
+    with pytest.raises(FeedbackError, match="covariates must be a tensor"):
+        known.option_posterior(NEW, [[1.0]])
     with pytest.raises(FeedbackError, match="one row a point"):
         known.option_posterior(NEW, torch.ones(2, 1, dtype=DOUBLE))
     choices = with_covariates(CELLS[4].feedback)
