@@ -41,6 +41,7 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.evaluation import cross_validate_model, predictive_log_probability
+from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import FullyBayesianEPPreferenceGP, PreferenceGP
 
@@ -269,18 +270,11 @@ def test_answers_with_covariates_live_as_others_do(index) -> None:
     for clone in clones:
         assert same_answers(clone.feedback[0], block)
         torch.testing.assert_close(moments(clone), expected, rtol=0, atol=1e-9)
-    # One by one, with counts, and joined from parts.
+    # One by one, and with counts.
     many = counted(generator, block, most=4)
     single = many.repeated(1000)
     told = [model_of(EPPreferenceGP, cell, b) for b in (many, single)]
     torch.testing.assert_close(*map(moments, told), rtol=1e-6, atol=1e-8)
-    earlier = model_of(EPPreferenceGP, cell, block)
-    assert moments(earlier)[0].isfinite().all()
-    later = earlier.condition_on_observations(POINTS.flip(0) + 0.1, block)
-    both = block.followed_by(block.shifted(len(POINTS)))
-    every = torch.cat([POINTS, POINTS.flip(0) + 0.1])
-    anew = model_of(EPPreferenceGP, cell, both, every)
-    torch.testing.assert_close(moments(later), moments(anew), rtol=0, atol=1e-6)
     # In batches, and with copies of points.
     twice = POINTS.repeat(2, 1).expand(2, -1, -1)
     pair = with_covariates(cell.feedback, seed=5)
@@ -299,6 +293,25 @@ def test_answers_with_covariates_live_as_others_do(index) -> None:
         expected,
         3e-3,
     )
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
+def test_further_answers_join_those_before(engine) -> None:
+    """The engine goes on from what it found, with moments of weights behind."""
+    cell = CELLS[1 if engine is VariationalPreferenceGP else 0]
+    first, second = (with_covariates(cell.feedback, seed=seed) for seed in (0, 1))
+    before = model_of(engine, cell, first)
+    _ = moments(before)
+    more = POINTS.flip(0) + 0.1
+    model = before.condition_on_observations(more, second)
+    joined = first.followed_by(second.shifted(len(POINTS)))
+    anew = model_of(engine, cell, joined, torch.cat([POINTS, more]))
+    assert_same_moments(engine, moments(model), moments(anew))
+    found, wanted = (
+        (w.mean.squeeze(-1).detach(), w.covariance_matrix.detach())
+        for w in (model.covariate_posterior(), anew.covariate_posterior())
+    )
+    assert_same_moments(engine, found, wanted)
 
 
 def test_intervals_of_weights_cover_as_often_as_they_say() -> None:
@@ -359,6 +372,11 @@ def test_a_fit_finds_a_bias_and_scores_know_it() -> None:
     blind = Comparisons(told.pairs)
     other = EPPreferenceGP(POINTS, blind, covar_module=model.covar_module)
     without = cross_validate_model(other, 3, fit=None)
+    (scores,) = answer_scores(
+        [HeldOutAnswers(model.eval(), [told], POINTS)]
+    ).itertuples()
+    likely = predictive_log_probability(told, model, POINTS) > math.log(0.5)
+    assert scores.accuracy == pytest.approx(float(likely.double().mean()))
     gain = without.loc["duels", "log_loss"] - table.loc["duels", "log_loss"]
     assert gain > 0.03
     # Fantasies are of options in a neutral position.
