@@ -408,6 +408,8 @@ def test_an_ensemble_averages_over_its_scales() -> None:
     torch.testing.assert_close(weights.mixture_mean, torch.stack(means).mean(0))
     options = ensemble.option_posterior(NEW, NEW)
     torch.testing.assert_close(options.mixture_mean, torch.stack(shown).mean(0))
+    ensemble.load_state_dict(one.state_dict())
+    torch.testing.assert_close(ensemble.covariate_module.scale, scales[1:])
 
 
 def test_covariates_that_cannot_be_are_refused() -> None:
