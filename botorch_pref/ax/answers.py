@@ -242,21 +242,18 @@ def feedback_dataset(
             # Ax's tables keep so many decimals, and read back others.
             yield trial, dict(zip(at, values.round(DECIMALS).tolist(), strict=True))
 
-    at = None
-    if positions is not None:
-        at = {
-            trial: {
-                place[name, who]: found
-                for name, found in of_arms.items()
-                if (name, who := (raters or {}).get(trial)) in place
-            }
-            for trial, of_arms in positions.items()
-        }
+    def positions_in(trial: int) -> dict[int, float]:
+        who, shown = (raters or {}).get(trial), (positions or {}).get(trial, {})
+        found = {(name, who): at for name, at in shown.items()}
+        return {place[row]: found[row] for row in found.keys() & place.keys()}
+
     names, numbers = zip(*rows, strict=True)
     first = arms[~arms.index.duplicated()].loc[[*names], parameters]
     return FeedbackDataset(
         torch.from_numpy(first.to_numpy(dtype=float, copy=True)),
-        feedback_blocks(groups, num_levels, at),
+        feedback_blocks(
+            groups, num_levels, None if positions is None else positions_in
+        ),
         feature_names=parameters,
         outcome_names=[OBJECTIVE],
         raters=None if raters is None else torch.tensor(numbers),
@@ -282,7 +279,9 @@ def position(rank: int, num_options: int) -> float:
     return 0.5 - rank / (num_options - 1)
 
 
-def with_positions(block: Feedback, positions: Sequence[Mapping[int, float]]) -> Any:
+def with_positions(
+    block: Feedback, positions: Sequence[Mapping[int, float]]
+) -> Feedback:
     """Answers that compare, with positions of their options as a covariate.
 
     ``positions`` has those of each answer by datapoint; one that is not known is 0.
@@ -305,19 +304,19 @@ def with_positions(block: Feedback, positions: Sequence[Mapping[int, float]]) ->
 def feedback_blocks(
     groups: Callable[[str], Groups],
     num_levels: int | None,
-    positions: Mapping[int, Mapping[int, float]] | None = None,
+    positions_in: Callable[[int], Mapping[int, float]] | None = None,
 ) -> list[Feedback]:
     """Answers in containers, one for each class of feedback.
 
-    ``groups`` has the data of a metric by its name; ``positions`` those of options by
-    trial and datapoint, or None where they do not count.
+    ``groups`` has the data of a metric by its name; ``positions_in`` the positions of
+    datapoints in a trial, or it is None where they do not count.
     """
     blocks: dict[type[Feedback], Feedback] = {}
     for kind in KINDS:
         if found := [*groups(kind.metric)]:
             block = kind.feedback(found, num_levels)
-            if positions is not None:
-                at = [positions.get(trial, {}) for trial, _ in found]
+            if positions_in is not None:
+                at = [positions_in(trial) for trial, _ in found]
                 block = with_positions(block, at)
             earlier = blocks.get(type(block))
             joined = block if earlier is None else earlier.followed_by(block)
@@ -346,11 +345,11 @@ def check_taken(
     kinds = (key, *sorted(rows))
     if not rows or kinds in _TAKEN:
         return
-    at = {0: {i: position(i, num_options) for i in range(num_options)}}
+    at = {place: position(place, num_options) for place in range(num_options)}
     blocks = feedback_blocks(
         lambda metric: [(0, rows[metric])] if metric in rows else [],
         num_levels,
-        at if biased else None,
+        (lambda _: at) if biased else None,
     )
     if biased and any(b.relative and b.covariates is None for b in blocks):
         raise ExperimentError(

@@ -283,8 +283,10 @@ class LoggedQuestion:
         None where that is not known, or there is no answer.
         """
         told = self.standing
-        if told is None or "order" in told.what:
-            return None if told is None else cast("list[int]", told.what["order"])
+        if told is None:
+            return None
+        if "order" in told.what:
+            return cast("list[int]", told.what["order"])
         return None if ELSEWHERE in self.events[0].what else range(len(self.options))
 
     @property

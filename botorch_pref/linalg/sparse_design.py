@@ -68,10 +68,7 @@ class SparseDesign:
         return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
     def with_columns(self, values: Tensor) -> SparseDesign:
-        """The same rows with dense columns behind the others, ``batch_shape x m x p``.
-
-        Without any value there, ``p`` of them is all that is asked of ``values``.
-        """
+        """The same rows with columns of ``batch_shape x m x p`` values behind."""
         n, p = self.num_points, values.shape[-1]
         columns = torch.arange(n, n + p, device=self.indices.device)
         batch = joint_shape(self.indices.shape[:-2], values.shape[:-2])
