@@ -177,14 +177,15 @@ class Settings:
     def of_stored(cls, stored: object) -> Self:
         """Settings that were stored with an experiment.
 
-        Those that there were not yet, when it was stored, have their defaults.
+        Positions did not count where nothing is said of them.
         """
         names = {attribute.name for attribute in fields(cls)}
-        if not isinstance(stored, dict) or not set(stored) <= names:
+        there = isinstance(stored, dict) and {*stored, "position_bias"} == names
+        if not isinstance(stored, dict) or not there:
             found = sorted(stored) if isinstance(stored, dict) else stored
             raise StorageError(
-                f"The stored settings are {found}, but can be {sorted(names)}; they "
-                "were changed or damaged, or a newer package wrote them."
+                f"The stored settings are {found}, but must be {sorted(names)}; they "
+                "were changed or damaged."
             )
         try:
             return cls(**stored)

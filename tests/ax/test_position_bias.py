@@ -1,6 +1,7 @@
 """Positions of options, from the order in which they were shown to the report."""
 
 import re
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from showing import A, B, C, triangle
 
 from botorch_pref import Choices, Comparisons, EPPreferenceGP
 from botorch_pref.ax import PreferenceExperiment, Settings
-from botorch_pref.errors import ExperimentError
+from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.models import DuelKernel
 
 
@@ -89,3 +90,12 @@ def test_what_cannot_be_learned_is_refused(tmp_path) -> None:
     with pytest.raises(ExperimentError, match="position_bias adds to"):
         made.tell(made.ask(2), strength=0.7)
     assert made.num_answers == 0
+
+
+def test_settings_that_were_stored_before_have_no_bias() -> None:
+    stored = asdict(Settings())
+    del stored["position_bias"]
+    assert Settings.of_stored(stored) == Settings()
+    del stored["baseline"]
+    with pytest.raises(StorageError, match="position_bias"):
+        Settings.of_stored(stored)
