@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ from botorch_pref.ax.kinds import (
 from botorch_pref.ax.naming import class_named, model_arguments, model_classes
 from botorch_pref.ax.settings import Settings
 from botorch_pref.errors import ExperimentError
-from botorch_pref.feedback import Feedback
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.models.data import FeedbackDataset
 
 
@@ -216,12 +216,13 @@ def feedback_dataset(
     parameters: list[str],
     num_levels: int | None,
     raters: Mapping[int, int] | None = None,
+    positions: Mapping[int, Mapping[str, float]] | None = None,
 ) -> FeedbackDataset:
     """Data set of every answer in Ax's tables, whose parameters are numbers.
 
     Its datapoints are the rows of `arms_and_raters`, its features the columns
     ``parameters``. ``raters`` has the number of who answered, by trial, where that is
-    to count.
+    to count, and ``positions`` those of options, by trial and arm, where these are.
     """
     rows = arms_and_raters(experiment_data, raters or {})
     if not rows:
@@ -241,11 +242,18 @@ def feedback_dataset(
             # Ax's tables keep so many decimals, and read back others.
             yield trial, dict(zip(at, values.round(DECIMALS).tolist(), strict=True))
 
+    def positions_in(trial: int) -> dict[int, float]:
+        who, shown = (raters or {}).get(trial), (positions or {}).get(trial, {})
+        found = {(name, who): at for name, at in shown.items()}
+        return {place[row]: found[row] for row in found.keys() & place.keys()}
+
     names, numbers = zip(*rows, strict=True)
     first = arms[~arms.index.duplicated()].loc[[*names], parameters]
     return FeedbackDataset(
         torch.from_numpy(first.to_numpy(dtype=float, copy=True)),
-        feedback_blocks(groups, num_levels),
+        feedback_blocks(
+            groups, num_levels, None if positions is None else positions_in
+        ),
         feature_names=parameters,
         outcome_names=[OBJECTIVE],
         raters=None if raters is None else torch.tensor(numbers),
@@ -266,17 +274,50 @@ def arms_and_raters(
     return list(dict.fromkeys((name, raters.get(trial)) for name, trial in pairs))
 
 
+def position(rank: int, num_options: int) -> float:
+    """Position of an option on display: from 1/2 for the first to -1/2 for the last."""
+    return 0.5 - rank / (num_options - 1)
+
+
+def with_positions(
+    block: Feedback, positions: Sequence[Mapping[int, float]]
+) -> Feedback:
+    """Answers that compare, with positions of their options as a covariate.
+
+    ``positions`` has those of each answer by datapoint; one that is not known is 0.
+    """
+    rows: list[Any]
+    if isinstance(block, Comparisons):
+        duels = block.ties if block.pairs is None else block.pairs
+        assert duels is not None, "comparisons have pairs or ties"
+        numbered = zip(positions, duels.tolist(), strict=True)
+        rows = [[at.get(a, 0.0) - at.get(b, 0.0)] for at, (a, b) in numbered]
+    elif isinstance(block, Choices | Rankings):
+        sets = block.sets if isinstance(block, Choices) else block.orders
+        numbered = zip(positions, sets.tolist(), strict=True)
+        rows = [[[at.get(i, 0.0)] for i in options] for at, options in numbered]
+    else:
+        return block
+    return replace(block, covariates=torch.tensor(rows, dtype=torch.float64))
+
+
 def feedback_blocks(
-    groups: Callable[[str], Groups], num_levels: int | None
+    groups: Callable[[str], Groups],
+    num_levels: int | None,
+    positions_in: Callable[[int], Mapping[int, float]] | None = None,
 ) -> list[Feedback]:
     """Answers in containers, one for each class of feedback.
 
-    ``groups`` has the data of a metric by its name.
+    ``groups`` has the data of a metric by its name; ``positions_in`` the positions of
+    datapoints in a trial, or it is None where they do not count.
     """
     blocks: dict[type[Feedback], Feedback] = {}
     for kind in KINDS:
         if found := [*groups(kind.metric)]:
             block = kind.feedback(found, num_levels)
+            if positions_in is not None:
+                at = [positions_in(trial) for trial, _ in found]
+                block = with_positions(block, at)
             earlier = blocks.get(type(block))
             joined = block if earlier is None else earlier.followed_by(block)
             blocks[type(block)] = joined
@@ -297,13 +338,24 @@ def check_taken(
     decides, so each kind is tried once.
     """
     rows = answer.rows(num_options)
-    key = json.dumps([settings.model, settings.model_options, num_options, num_levels])
+    biased = settings.position_bias
+    key = json.dumps(
+        [settings.model, settings.model_options, num_options, num_levels, biased]
+    )
     kinds = (key, *sorted(rows))
     if not rows or kinds in _TAKEN:
         return
+    at = {place: position(place, num_options) for place in range(num_options)}
     blocks = feedback_blocks(
-        lambda metric: [(0, rows[metric])] if metric in rows else [], num_levels
+        lambda metric: [(0, rows[metric])] if metric in rows else [],
+        num_levels,
+        (lambda _: at) if biased else None,
     )
+    if biased and any(b.relative and b.covariates is None for b in blocks):
+        raise ExperimentError(
+            f"What position_bias adds to {answer.given()} is not known; say who wins, "
+            "a tie, the best or a ranking, or create an experiment without it."
+        )
     # Where the options are does not matter.
     points = torch.linspace(0, 1, num_options, dtype=torch.float64).unsqueeze(-1)
     dataset = FeedbackDataset(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ax.api.configs import (
     ChoiceParameterConfig,
@@ -179,8 +179,10 @@ class Event:
         time: In UTC, ISO 8601.
         what: Of a question its ``options`` in the order they were shown, each with a
             ``name`` and ``parameters``; ``chosen_by`` (Ax's name of a generator, or
-            ``person``), perhaps the ``rater`` who is asked, and what the generator goes
-            on from (``generated``). Of an answer what was said, and `CIRCUMSTANCES`.
+            ``person``), perhaps the ``rater`` who is asked, what the generator goes on
+            from (``generated``), and whether it was answered ``elsewhere``, so that the
+            order shown is that of the answer, if there is one. Of an answer what was
+            said, and `CIRCUMSTANCES`.
         before: The checksum of the event before, or of the definition.
         checksum: Of all of this.
     """
@@ -273,6 +275,7 @@ class Chosen:
         repeats: The number of the question that is asked again.
         generated: What the generator goes on from: the ``node`` of the strategy, and
             the ``position`` in the Sobol sequence.
+        elsewhere: Whether the question was answered elsewhere.
     """
 
     options: Sequence[TParameterization]
@@ -280,6 +283,7 @@ class Chosen:
     places: Sequence[int] | None = None
     repeats: int | None = None
     generated: Mapping[str, Any] | None = None
+    elsewhere: bool = False
 
 
 @dataclass
@@ -300,6 +304,19 @@ class LoggedQuestion:
         """The options in the order in which they were chosen."""
         places = self.asked.get("places", range(len(self.options)))
         return [self.options[places.index(place)] for place in range(len(places))]
+
+    @property
+    def display(self) -> Sequence[int] | None:
+        """The places of options in the order of their display to who answered.
+
+        None where that is not known, or there is no answer.
+        """
+        told = self.standing
+        if told is None:
+            return None
+        if "order" in told.what:
+            return cast("list[int]", told.what["order"])
+        return None if "elsewhere" in self.asked else range(len(self.options))
 
     @property
     def rater(self) -> str | None:
@@ -536,6 +553,7 @@ class Draft:
             "rater": rater,
             "repeats": chosen.repeats,
             "generated": chosen.generated,
+            "elsewhere": chosen.elsewhere or None,
         }
         self.add(index, ASKED, **{k: v for k, v in what.items() if v is not None})
         return index

@@ -16,7 +16,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 
-from botorch_pref.ax.answers import Answer
+from botorch_pref.ax.answers import Answer, position
 from botorch_pref.ax.log import ASKED, PERSON, Chosen, Event, Log, LoggedQuestion
 from botorch_pref.ax.settings import PROPERTY as SETTINGS
 from botorch_pref.ax.settings import SHARE
@@ -27,6 +27,9 @@ PROPERTY = "preference_events"
 
 _RATER = "preference_rater"
 """The property of Ax's trial with the number of who gave the answer that stands."""
+
+_POSITIONS = "preference_positions"
+"""The property of Ax's trial with the positions of its options, by name of the arm."""
 
 _POSITION = "init_position"
 """Where Ax keeps how many points of the Sobol sequence were used."""
@@ -89,6 +92,7 @@ class Projection:
         ]
         self._rows.pop(index, None)
         trial._properties[_RATER] = None
+        trial._properties[_POSITIONS] = _positions(question)
         told = question.standing
         if told is not None:
             self._rows[index] = _data_rows(question, told)
@@ -146,3 +150,28 @@ def named_raters(experiment: Experiment) -> dict[int, int]:
         for index, trial in experiment.trials.items()
         if trial._properties.get(_RATER) is not None
     }
+
+
+def positions_of_trials(experiment: Experiment) -> dict[int, dict[str, float]] | None:
+    """Position of each option of answers that stand, by trial and by arm.
+
+    See `position`; trials of which it is not known are left out. None where positions
+    do not count.
+    """
+    stored = (experiment._properties or {}).get(SETTINGS, {})
+    if not stored.get("position_bias"):
+        return None
+    return {
+        index: trial._properties[_POSITIONS]
+        for index, trial in experiment.trials.items()
+        if trial._properties.get(_POSITIONS) is not None
+    }
+
+
+def _positions(question: LoggedQuestion) -> dict[str, float] | None:
+    """The position of each option by its name; None where they are not known."""
+    shown = question.display
+    if shown is None:
+        return None
+    names = [question.options[place].name for place in shown]
+    return {name: position(rank, len(names)) for rank, name in enumerate(names)}

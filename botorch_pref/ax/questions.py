@@ -128,7 +128,7 @@ def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
     log = draft.log
     designs = own_options(log.space, log.catalogue, options)
     what = _checked(log, len(designs), given)
-    index = draft.ask(Chosen(designs), what.get("rater"))
+    index = draft.ask(Chosen(designs, elsewhere=True), what.get("rater"))
     draft.add(index, TOLD, **what)
     return index
 

@@ -129,7 +129,9 @@ class Report:
             whether to ``stop``, and the ``chance of regret`` in what the person would
             notice; how much of the space was ``searched for the best``; how often
             repeated questions were answered alike; and into how many parts the
-            comparisons join the options. The column ``meaning`` has what to make of a
+            comparisons join the options; with ``position_bias`` also how often the
+            option shown first is chosen between equals, ties left out, with a 95 %
+            interval. The column ``meaning`` has what to make of a
             value.
         options: A row for each option that was judged or could have been, the largest
             posterior mean first: its parameters; its utility's posterior ``mean`` and
@@ -181,6 +183,7 @@ def preference_report(projection: Projection) -> Report:
         **_baseline_rows(log, adapter, shown),
         **_progress(projection, adapter, anywhere),
         **_rater_rows(log, adapter),
+        **_position_rows(adapter),
         **untold,
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
@@ -311,6 +314,31 @@ def _rater_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
             if isinstance(kernel, AgreementKernel):
                 rows["agreement of raters"] = float(kernel.agreement.detach())
     return rows
+
+
+def _position_rows(adapter: PreferenceAdapter) -> dict[str, str]:
+    """A row of the summary on what being shown first adds, where it was learned.
+
+    It says how often the first of two equals wins, ties left out.
+    """
+    model: Any = adapter.botorch_model
+    model = model.rater_model if isinstance(model, GroupUtility) else model
+    if not getattr(model, "num_covariates", 0):
+        return {}
+    with torch.no_grad():
+        interval = central_interval(model.covariate_posterior(), LEVEL)
+        # Parameters of an ensemble come last.
+        ends = torch.cat(interval).unsqueeze(-1)
+        won, lost = (
+            model.likelihood.win_probability(z, torch.zeros_like(z))
+            for z in (ends, -ends)
+        )
+    shares = (won / (won + lost)).reshape(3, -1).mean(-1)
+    first, least, most = (f"{share:.0%}" for share in shares.tolist())
+    return {
+        "position bias": f"the option shown first is chosen {first} of the time "
+        f"between equals, {least} to {most} with probability {LEVEL}"
+    }
 
 
 def _baseline_rows(

@@ -24,6 +24,7 @@ from botorch_pref.ax.given import (
     finite_number,
     given_integer,
     given_options,
+    given_truth,
     is_text,
     written,
 )
@@ -90,6 +91,9 @@ class Settings:
             ``share``: each rater has one, and they have in common what answers show.
         repeat_rate: How often an answered question is asked again, to see whether
             answers are consistent, once the model chooses.
+        position_bias: Whether the model learns how much being shown first adds to an
+            option. The report says it, and what is chosen and recommended does not
+            depend on where options were shown.
 
     Raises:
         ExperimentError: There is no such model or acquisition function, a number
@@ -108,6 +112,7 @@ class Settings:
     smallest_difference: float | dict[str, float] = DEFAULT_SHARE
     repeat_rate: float = 0.05
     raters: str = POOL
+    position_bias: bool = False
 
     def __post_init__(self) -> None:
         """Validates the fields."""
@@ -117,6 +122,8 @@ class Settings:
             number = given_integer(name, getattr(self, name), least)
             object.__setattr__(self, name, number)
         self._check_raters(model_class)
+        biased = given_truth("position_bias", self.position_bias)
+        object.__setattr__(self, "position_bias", biased)
         rate = finite_number(self.repeat_rate)
         if rate is None or not 0 <= rate <= 1:
             raise ExperimentError(
@@ -168,9 +175,13 @@ class Settings:
 
     @classmethod
     def of_stored(cls, stored: object) -> Self:
-        """Settings that were stored with an experiment."""
+        """Settings that were stored with an experiment.
+
+        Positions did not count where nothing is said of them.
+        """
         names = {attribute.name for attribute in fields(cls)}
-        if not isinstance(stored, dict) or names != set(stored):
+        there = isinstance(stored, dict) and {*stored, "position_bias"} == names
+        if not isinstance(stored, dict) or not there:
             found = sorted(stored) if isinstance(stored, dict) else stored
             raise StorageError(
                 f"The stored settings are {found}, but must be {sorted(names)}; they "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from botorch.fit import fit_gpytorch_mll
+from botorch.posteriors.posterior import Posterior
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.utils.transforms import is_ensemble
@@ -77,19 +78,36 @@ def predictive_log_probability(
         )
     feedback.check_indices(datapoints.shape[-2])
     likelihood = _likelihood_of(model, type(feedback))
+    shown = _Shown(model, datapoints)
+    if feedback.covariates is not None:
+        feedback, places, covariates = feedback.options()
+        shown = _Shown(model, datapoints[places], covariates)
     if isinstance(feedback, Choices):
         choice = likelihood.log_choice_probability
-        each = _of_sets(
-            feedback.stages(), lambda f: choice(f)[..., 0], model, datapoints
-        )
+        each = _of_sets(feedback.stages(), lambda f: choice(f)[..., 0], shown)
     elif isinstance(feedback, Rankings):
         order = likelihood.log_order_probability
-        each = _of_sets(feedback.orders, order, model, datapoints)
+        each = _of_sets(feedback.orders, order, shown)
     else:
-        each = _of_rows(feedback, likelihood, model, datapoints)
+        each = _of_rows(feedback, likelihood, shown)
     if not is_ensemble(model):
         return each
     return each.logsumexp(-1) - math.log(each.shape[-1])
+
+
+class _Shown(NamedTuple):
+    """Options as held-out answers met them, ``n x d`` and perhaps ``n x p``."""
+
+    model: PreferenceGP
+    datapoints: Tensor
+    covariates: Tensor | None = None
+
+    def posterior(self, places: Tensor) -> Posterior:
+        """The joint posterior of the options at ``m x q`` places."""
+        X = self.datapoints[places]
+        if self.covariates is None:
+            return self.model.posterior(X)
+        return self.model.option_posterior(X, self.covariates[places])
 
 
 def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
@@ -109,14 +127,11 @@ def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
 
 
 def _of_rows(
-    feedback: Feedback,
-    likelihood: PreferenceLikelihood[Any],
-    model: PreferenceGP,
-    datapoints: Tensor,
+    feedback: Feedback, likelihood: PreferenceLikelihood[Any], shown: _Shown
 ) -> Tensor:
     """The log partitions of rows, each an answer, under the posterior's mixture."""
     try:
-        factors = likelihood.factors(feedback, datapoints.shape[-2])
+        factors = likelihood.factors(feedback, len(shown.datapoints))
     except FeedbackError as error:
         raise UnsupportedFeedbackError(
             f"The model's {type(likelihood).__name__} does not explain the held-out "
@@ -128,22 +143,19 @@ def _of_rows(
             f"{type(feedback).__name__} are not one for each answer; the probability "
             "of held-out answers needs ScalarFactors without shared noise."
         )
-    means, variance = _row_moments(factors.rows, model, datapoints)
+    means, variance = _row_moments(factors.rows, shown)
     # Members of an ensemble are batches of the likelihood's parameters, before rows.
     last = means.movedim(1, -1), variance.movedim(0, -1)
     each = factors.log_partition(*last).value.movedim(-1, 1)
     return each.logsumexp(0) - math.log(len(each))
 
 
-def _row_moments(
-    rows: SparseDesign, model: PreferenceGP, datapoints: Tensor
-) -> tuple[Tensor, Tensor]:
+def _row_moments(rows: SparseDesign, shown: _Shown) -> tuple[Tensor, Tensor]:
     """Means and variances of the mixture of each row's latent.
 
     Means are `s x m` and variances `m`; `s x m x S` and `m x S` for an ensemble.
     """
-    posterior = model.posterior(datapoints[rows.indices])
-    means, covariance = shared_covariance_mixture(posterior)
+    means, covariance = shared_covariance_mixture(shown.posterior(rows.indices))
     c = rows.coefficients
     c = c.reshape(len(c), *[1] * (means.dim() - 3), c.shape[-1])
     variance = (c.unsqueeze(-1) * covariance * c.unsqueeze(-2)).sum((-2, -1))
@@ -153,17 +165,14 @@ def _row_moments(
 
 
 def _of_sets(
-    sets: Tensor,
-    log_probability: Callable[[Tensor], Tensor],
-    model: PreferenceGP,
-    datapoints: Tensor,
+    sets: Tensor, log_probability: Callable[[Tensor], Tensor], shown: _Shown
 ) -> Tensor:
     """Averages over draws; sets of one size at once, in portions for memory."""
     sizes = (sets >= 0).sum(-1)
     done, order = [], []
     for size in sizes.unique().tolist():
         for rows in (sizes == size).nonzero()[:, 0].split(_SETS_AT_ONCE):
-            posterior = model.posterior(datapoints[sets[rows, :size]])
+            posterior = shown.posterior(sets[rows, :size])
             sampler = get_sampler(
                 cast("TorchPosterior", posterior), torch.Size([NUM_DRAWS]), seed=_SEED
             )
@@ -246,9 +255,24 @@ def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
             yield type(block).__name__.lower(), block
             continue
         if block.pairs is not None:
-            yield DUELS, Comparisons(block.pairs, pair_counts=block.pair_counts)
+            yield (
+                DUELS,
+                Comparisons(
+                    block.pairs,
+                    pair_counts=block.pair_counts,
+                    covariates=block.pair_covariates,
+                ),
+            )
         if block.ties is not None:
-            yield "ties", Comparisons(None, block.ties, tie_counts=block.tie_counts)
+            yield (
+                "ties",
+                Comparisons(
+                    None,
+                    block.ties,
+                    tie_counts=block.tie_counts,
+                    covariates=block.tie_covariates,
+                ),
+            )
 
 
 def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
@@ -264,7 +288,8 @@ def _correct(duels: Feedback, fold: HeldOutAnswers) -> Tensor:
     assert isinstance(duels, Comparisons)
     assert duels.pairs is not None
     won = _scores(duels, fold)
-    lost = _scores(Comparisons(duels.pairs.flip(-1)), fold)
+    other = None if duels.covariates is None else -duels.covariates
+    lost = _scores(Comparisons(duels.pairs.flip(-1), covariates=other), fold)
     return (1 + (won - lost).sign()) / 2
 
 

@@ -14,6 +14,7 @@ from botorch.posteriors.posterior import Posterior
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
+from torch.nn.functional import pad
 
 from botorch_pref.errors import (
     BotorchPrefError,
@@ -22,7 +23,12 @@ from botorch_pref.errors import (
     warn_caller,
 )
 from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.linalg.covariance import batched_product, dense_covariance, join_rows
+from botorch_pref.linalg.covariance import (
+    batched_product,
+    block_diagonal,
+    dense_covariance,
+    join_rows,
+)
 from botorch_pref.linalg.sparse_design import SparseDesign, row_groups, stack_rows
 from botorch_pref.posteriors.gaussian import (
     Moments,
@@ -52,17 +58,23 @@ def in_double(value: Any) -> Any:
 
 
 class UtilityPrior(NamedTuple):
-    """The Gaussian prior of utilities at some points.
+    """The Gaussian prior of utilities at some points, and perhaps of what is behind.
 
     Attributes:
         points: ``X``, ``batch_shape x n x d``, transformed.
         mean: ``m``, ``batch_shape x n``.
-        covar: ``K``, ``batch_shape x n x n``.
+        covar: ``K``, ``batch_shape x n x n``. Where weights of covariates stand behind
+            the utilities, ``n`` counts these too here and in the mean.
     """
 
     points: Tensor
     mean: Tensor
     covar: Tensor
+
+    def with_weights(self, covar: Tensor) -> UtilityPrior:
+        """The prior with weights of covariates behind, of covariance ``covar``."""
+        mean = pad(self.mean, (0, covar.shape[-1]))
+        return UtilityPrior(self.points, mean, block_diagonal(self.covar, covar))
 
     def in_double(self) -> UtilityPrior:
         """The same in double precision, with a covariance that is symmetric.
@@ -89,7 +101,8 @@ class PosteriorTerms:
     r"""Weights and roots that give the posterior of utilities anywhere.
 
     With :math:`k = K(x, X)` the mean is :math:`m(x) + k w` and the covariance
-    :math:`K_{**} - (k Q)(k Q)^T + (k P)(k P)^T`.
+    :math:`K_{**} - (k Q)(k Q)^T + (k P)(k P)^T`. Where weights of covariates stand
+    behind the utilities, ``n`` counts these too, everywhere but in the points.
 
     Attributes:
         points: ``X``, ``batch_shape x n x d``, transformed.
@@ -112,6 +125,18 @@ class PosteriorTerms:
     def draws(self) -> WeightDraws:
         """The weights as draws, with their mean and spread."""
         return WeightDraws(self.weights)
+
+    @cached_property
+    def of_points(self) -> PosteriorTerms:
+        """The terms of utilities alone, where weights of covariates stand behind."""
+        n, change = self.points.shape[-2], self.precision_change
+        return PosteriorTerms(
+            self.points,
+            self.weights[..., :n, :],
+            self.root[..., :n, :],
+            None if self.widening is None else self.widening[..., :n, :],
+            None if change is None else change[..., :n, :n],
+        )
 
 
 class TermsChange(NamedTuple):
@@ -281,16 +306,33 @@ def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
 
 
 def predict(
-    mean: Mean, kernel: Kernel, terms: PosteriorTerms | None, x: Tensor
+    mean: Mean,
+    kernel: Kernel,
+    terms: PosteriorTerms | None,
+    x: Tensor,
+    weights: Tensor | None = None,
 ) -> Moments:
     """Means and covariance of utilities at ``x``, ``batch_shape x q x d``.
 
-    The formula is that of :class:`PosteriorTerms`; without terms it is the prior.
+    The formula is that of :class:`PosteriorTerms`; without terms it is the prior. With
+    the prior covariance of ``weights`` of covariates, ``batch_shape x p x p``, theirs
+    follow.
     """
     prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
-    if terms is None:
+    cross = None if terms is None else _cross_covariance(kernel, x, terms.points)
+    if weights is not None:
+        prior_mean = pad(prior_mean, (0, weights.shape[-1]))
+        prior_covariance = block_diagonal(prior_covariance, weights)
+        cross = None if cross is None else block_diagonal(cross, weights)
+    if terms is None or cross is None:
         return Moments(prior_mean.unsqueeze(0), prior_covariance)
-    k = _cross_covariance(kernel, x, terms.points)
+    return conditioned(prior_mean, prior_covariance, cross, terms)
+
+
+def conditioned(
+    prior_mean: Tensor, prior_covariance: Tensor, k: Tensor, terms: PosteriorTerms
+) -> Moments:
+    """The moments of values whose prior covariance with the terms' own is ``k``."""
     explained = batched_product(k, terms.root)
     covariance = prior_covariance - explained @ explained.mT
     if terms.widening is not None:

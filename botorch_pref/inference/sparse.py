@@ -80,7 +80,7 @@ from botorch_pref.likelihoods.factors import (
     LogPartition,
     ScalarFactors,
 )
-from botorch_pref.linalg.covariance import psd_root
+from botorch_pref.linalg.covariance import block_diagonal, join_rows, psd_root
 from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign, take_places
 from botorch_pref.numerics.quadrature import TiltedMoments
 
@@ -103,6 +103,17 @@ class InducingPrior(NamedTuple):
     covar: Tensor
     cross: Tensor
     variance: Tensor
+
+    def with_weights(self, covar: Tensor) -> InducingPrior:
+        """The prior with weights of covariates behind, each its own inducing value."""
+        own = covar.diagonal(dim1=-2, dim2=-1)
+        return InducingPrior(
+            self.points,
+            pad(self.mean, (0, covar.shape[-1])),
+            block_diagonal(self.covar, covar),
+            block_diagonal(self.cross, covar),
+            join_rows([self.variance, own]),
+        )
 
     def in_double(self) -> InducingPrior:
         """The same in double precision, with a covariance that is symmetric."""

@@ -364,6 +364,11 @@ def _(factors: LogitFactors) -> Bound:
 
 @bound_of.register
 def _(factors: PlackettLuceFactors) -> Bound:
+    if factors.stages is None:
+        raise UnsupportedFeedbackError(
+            "The variational bound of choices and rankings takes no covariates; take "
+            "LaplacePreferenceGP, or EPPreferenceGP with its own likelihood."
+        )
     return stage_bound(
         factors.stages,
         factors.rows.num_points,

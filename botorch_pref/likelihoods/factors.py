@@ -142,6 +142,17 @@ class Factors(ABC):
         """
         self.rows = self.rows.reindex(inverse, num_points)
 
+    def see_options(self, points: Tensor, covariates: Tensor, num_points: int) -> None:
+        """Lets factors of ``N`` options see points, and weights of covariates behind.
+
+        Args:
+            points: ``batch_shape x N`` long, the point of each option.
+            covariates: ``batch_shape x N x p``.
+            num_points: The number of points.
+        """
+        seen = self.rows.apply_matrix(covariates.to(self.rows.coefficients))
+        self.rows = self.rows.reindex(points, num_points).with_columns(seen)
+
 
 class ScalarFactors(Factors):
     r"""A factor :math:`p(y_i \mid z_i)` for each row."""

@@ -312,7 +312,8 @@ class PlackettLuceFactors(Factors):
         like: Tensor,
         answers: Tensor | None = None,
     ) -> None:
-        self.stages, self._answers = stages, answers
+        self.stages: Tensor | None = stages
+        self._answers = answers
         k = stages.shape[-1]
         # All pairs (i, j) of places, those of the chosen item first.
         self._first, self._second = torch.triu_indices(
@@ -352,8 +353,14 @@ class PlackettLuceFactors(Factors):
     def reindex(self, inverse: Tensor, num_points: int) -> None:
         """See base class."""
         super().reindex(inverse, num_points)
-        there = self.stages >= 0
-        self.stages = torch.where(there, inverse[self.stages.clamp_min(0)], -1)
+        if self.stages is not None:
+            moved = inverse[self.stages.clamp_min(0)]
+            self.stages = torch.where(self.stages >= 0, moved, -1)
+
+    def see_options(self, points: Tensor, covariates: Tensor, num_points: int) -> None:
+        """See base class; sets of options are no sets of points."""
+        super().see_options(points, covariates, num_points)
+        self.stages = None
 
     def _log_probabilities(self, z: Tensor) -> Tensor:
         """Log probability of each item of each set, ``batch_shape x L x k``."""

@@ -45,6 +45,18 @@ def batched_product(left: Tensor, right: Tensor) -> Tensor:
     return torch.einsum("...sqn,snr->...sqr", left, right)
 
 
+def block_diagonal(first: Tensor, second: Tensor) -> Tensor:
+    """Two blocks of a matrix, ``batch_shape x m x n`` and ``... x m' x n'``.
+
+    The rest is zero: a covariance of values that depend on each other within blocks.
+    """
+    batch = joint_shape(first.shape[:-2], second.shape[:-2])
+    (m, n), (rows, columns) = first.shape[-2:], second.shape[-2:]
+    out = first.new_zeros(*batch, m + rows, n + columns)
+    out[..., :m, :n], out[..., m:, n:] = first, second
+    return out
+
+
 def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Tensor:
     """The covariance of two sets of points at once, ``batch_shape x q x n``.
 

@@ -67,6 +67,22 @@ class SparseDesign:
         index = index.unflatten(-1, self.indices.shape[-2:])
         return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
+    def with_columns(self, values: Tensor) -> SparseDesign:
+        """The same rows with columns of ``batch_shape x m x p`` values behind."""
+        n, p = self.num_points, values.shape[-1]
+        columns = torch.arange(n, n + p, device=self.indices.device)
+        batch = joint_shape(self.indices.shape[:-2], values.shape[:-2])
+        index, coefficients = (
+            part.expand(*batch, *part.shape[-2:])
+            for part in (self.indices, self.coefficients)
+        )
+        columns = columns.expand(*index.shape[:-1], p)
+        return SparseDesign(
+            torch.cat([index, columns], dim=-1),
+            torch.cat([coefficients, values.expand(columns.shape)], dim=-1),
+            n + p,
+        )
+
     def dense(self) -> Tensor:
         """``A`` itself, ``batch_shape x m x n``."""
         like = self.coefficients

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
@@ -34,7 +35,8 @@ from botorch_pref.likelihoods.probit import (
     AffineProbitLikelihood,
     PairwiseProbitLikelihood,
 )
-from botorch_pref.models.data import DistinctPoints, TrainingSet
+from botorch_pref.linalg.sparse_design import take_places
+from botorch_pref.models.data import DistinctPoints, MergedAnswers, TrainingSet
 from botorch_pref.numerics.bend_quadrature import half_rise
 
 M = TypeVar("M", bound=Model)
@@ -349,28 +351,70 @@ class AnswerLikelihoods(ModuleDict):
         )
 
     def factors(
-        self, data: TrainingSet, engine: Engine, distinct: DistinctPoints | None = None
+        self,
+        data: TrainingSet,
+        engine: Engine,
+        distinct: DistinctPoints | None = None,
+        num_covariates: int = 0,
     ) -> Factors:
         """The factors of all answers, in which those about one row are one.
 
-        They are about the distinct points, or without these about all datapoints.
+        They are about the distinct points, or without these about all datapoints, and
+        then about the weights of covariates.
         """
-        n = data.datapoints.shape[-2]
         blocks, counts = [], []
         for answers in data.answers if distinct is None else data.distinct_answers:
             kind = type(answers.given)
             likelihood = self.of(kind, engine)
             takes_counts = likelihood.explains[kind].takes_counts
-            told = answers.block if takes_counts else answers.repeated
-            blocks.append(_factors(likelihood, told, n))
+            if answers.given.covariates is None:
+                made = _of_points(likelihood, answers, takes_counts, data, distinct)
+                total = made.rows.num_points + num_covariates
+                made.rows = replace(made.rows, num_points=total)
+            else:
+                made = _of_options(likelihood, answers, takes_counts, data, distinct)
+            blocks.append(made)
             counts.append(answers.counts if takes_counts else None)
-        if distinct is not None:
-            for block in blocks:
-                block.reindex(distinct.inverse, len(distinct.first))
-        elif data.first_copies is not None:
-            for block in blocks:
-                block.rows = block.rows.reindex(data.first_copies, n)
         return joint_factors(blocks, counts, data.equal_rows)
+
+
+def _of_points(
+    likelihood: AnyLikelihood,
+    answers: MergedAnswers,
+    takes_counts: bool,
+    data: TrainingSet,
+    distinct: DistinctPoints | None,
+) -> Factors:
+    """Factors of answers without covariates."""
+    told = answers.block if takes_counts else answers.repeated
+    n = data.datapoints.shape[-2]
+    made = _factors(likelihood, told, n)
+    if distinct is not None:
+        made.reindex(distinct.inverse, len(distinct.first))
+    elif data.first_copies is not None:
+        made.rows = made.rows.reindex(data.first_copies, n)
+    return made
+
+
+def _of_options(
+    likelihood: AnyLikelihood,
+    answers: MergedAnswers,
+    takes_counts: bool,
+    data: TrainingSet,
+    distinct: DistinctPoints | None,
+) -> Factors:
+    """Factors of answers with covariates, of which each option has its own."""
+    block, points, covariates = (
+        answers.options if takes_counts else answers.repeated_options
+    )
+    made = _factors(likelihood, block, points.shape[-1])
+    count, place = data.datapoints.shape[-2], data.first_copies
+    if distinct is not None:
+        count, place = len(distinct.first), distinct.inverse
+    if place is not None:
+        points = take_places(place, points)
+    made.see_options(points, covariates, count)
+    return made
 
 
 def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> Factors:

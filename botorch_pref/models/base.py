@@ -273,8 +273,20 @@ class UtilityModel(Model, FantasizeMixin):
         duels = _fantasy_duels(sampler, self.posterior(X, observation_noise=noise))
         return self.condition_on_observations(X, duels, **kwargs)
 
+    @property
+    def num_covariates(self) -> int:
+        """``p``, the number of covariates of answers that have weights in the model."""
+        return 0
+
     def _set_data(self, data: TrainingSet) -> None:
         self.check_feedback(data.feedback)
+        if data.num_covariates not in (0, self.num_covariates):
+            raise UnsupportedFeedbackError(
+                f"The answers have {data.num_covariates} covariates, and this "
+                f"{type(self).__name__} has weights for {self.num_covariates}; make an "
+                "EPPreferenceGP, LaplacePreferenceGP or SkewPreferenceGP of answers "
+                "that have them."
+            )
         device = data.datapoints.device
         self._data, self._given = data.map_tensors(lambda t: t.to(device)), None
         self.dim = data.datapoints.shape[-1]

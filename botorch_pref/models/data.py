@@ -13,7 +13,13 @@ from botorch.utils.datasets import RankingDataset, SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
-from botorch_pref.feedback import Comparisons, Feedback, Rankings, check_index_tensor
+from botorch_pref.feedback import (
+    Comparisons,
+    Feedback,
+    Options,
+    Rankings,
+    check_index_tensor,
+)
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import RowFinder, distinct_rows
 from botorch_pref.posteriors.gaussian import check_finite, check_points
@@ -80,6 +86,16 @@ class MergedAnswers:
         """The answers one by one, for factors that take no counts."""
         return self.given.repeated(_MOST_ROWS) if self.given.is_counted else self.given
 
+    @cached_property
+    def options(self) -> Options:
+        """The options of the distinct answers, of such as have covariates."""
+        return self.block.options()
+
+    @cached_property
+    def repeated_options(self) -> Options:
+        """The options of the answers one by one."""
+        return self.repeated.options()
+
 
 def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
     """The distinct answers of a block; equal are those that all of a batch has equal.
@@ -104,11 +120,12 @@ def _table(block: Feedback, columns: tuple[str, ...], places: Tensor | None) -> 
     """Some fields of answers as one table, ``m x k``, of distinct points."""
     parts = []
     for name in columns:
-        value: Tensor = getattr(block, name)
+        value: Tensor | None = getattr(block, name)
+        if value is None:
+            continue
         if places is not None and name in block.index_fields:
             value = torch.where(value < 0, value, places[value])
-        along = -2 if name in block.wide_fields else -1
-        rows = value.movedim(along, 0)
+        rows = value.movedim(block.answer_dim(name), 0)
         parts.append(rows.reshape(len(rows), -1).double())
     return torch.cat(parts, dim=-1)
 
@@ -147,12 +164,22 @@ class TrainingSet:
         for block in self.feedback:
             block.check_indices(self.datapoints.shape[-2])
             batch = _join_batches(batch, block)
+        if len(counts := {b.num_covariates for b in self.feedback} - {0}) > 1:
+            raise FeedbackError(
+                f"Blocks of answers have {sorted(counts)} covariates; give all "
+                "the same ones, 0 where one is neutral, or none."
+            )
 
     @property
     def batch_shape(self) -> torch.Size:
         """The joint batch shape of datapoints and answers."""
         shapes = [block.batch_shape for block in self.feedback]
         return torch.broadcast_shapes(self.datapoints.shape[:-2], *shapes)
+
+    @property
+    def num_covariates(self) -> int:
+        """The number of covariates of answers; 0 for none."""
+        return max((block.num_covariates for block in self.feedback), default=0)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

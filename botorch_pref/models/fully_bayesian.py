@@ -283,7 +283,12 @@ class HyperparameterDensity(Module):
 # About the deviation of utilities under the prior mean of the output scale.
 _MEAN_PRIOR_DEVIATION = 4.0
 
-_HYPERPARAMETER_MODULES = ("mean_module", "covar_module", "likelihoods")
+_HYPERPARAMETER_MODULES = (
+    "mean_module",
+    "covar_module",
+    "covariate_module",
+    "likelihoods",
+)
 
 
 class FullyBayesianPreferenceGP(PreferenceGP):
@@ -313,7 +318,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     _is_fully_bayesian = True
     _is_ensemble = True
     _num_samples: int | None = None
-    _modules_of_one: Mapping[str, Module] = MappingProxyType({})
+    _modules_of_one: Mapping[str, Module | None] = MappingProxyType({})
 
     @wraps(PreferenceGP.__init__)  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -434,6 +439,14 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         X = self.check_points("X", X)
         return super().moments(X.unsqueeze(MCMC_DIM))
 
+    def option_posterior(
+        self, X: Tensor, covariates: Tensor
+    ) -> GaussianMixturePosterior:
+        """See base class: a mixture of Gaussians, as in :meth:`posterior`."""
+        self._check_if_fitted()
+        X, covariates = X.unsqueeze(MCMC_DIM), covariates.unsqueeze(MCMC_DIM)
+        return cast("Any", super().option_posterior(X, covariates))
+
     def prior_variance(self, X: Tensor) -> Tensor:
         """See base class; of each member."""
         return super().prior_variance(X.unsqueeze(MCMC_DIM))
@@ -447,7 +460,8 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         for module in self._modules_of_one.values():
-            module._apply(fn, recurse)
+            if module is not None:
+                module._apply(fn, recurse)
         return super()._apply(fn, recurse)
 
 

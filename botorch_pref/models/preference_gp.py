@@ -24,6 +24,7 @@ from gpytorch.models import GP
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from linear_operator import to_linear_operator
 from torch import Tensor
+from torch.nn.functional import pad
 
 from botorch_pref.errors import (
     BotorchPrefError,
@@ -42,6 +43,7 @@ from botorch_pref.inference.engine import (
     UtilityPrior,
     WarmStart,
     check_solution,
+    conditioned,
     predict,
     row_sources,
 )
@@ -57,9 +59,10 @@ from botorch_pref.models.answers import (
     check_engine,
 )
 from botorch_pref.models.base import UtilityModel, duel_pairs
+from botorch_pref.models.covariates import CovariateWeights
 from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.numerics.argument_ranges import checked_arguments
-from botorch_pref.posteriors.gaussian import Moments
+from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
 
 _IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
 
@@ -263,6 +266,8 @@ class PreferenceGP(UtilityModel, GP):
     likelihoods: AnswerLikelihoods
     mean_module: Mean
     covar_module: Kernel
+    covariate_module: CovariateWeights | None
+    """The prior of the weights of covariates; None where answers have none."""
     _cache: SolutionCache[Solution[PosteriorTerms]]
     _warned: tuple[object, list[Tensor], set[str]] = (None, [], set())
     """Kinds of failures that were warned of, with which data and hyper-parameters."""
@@ -286,9 +291,13 @@ class PreferenceGP(UtilityModel, GP):
         self.likelihoods = answer_likelihoods(type(self), blocks, likelihood)
         if input_transform is not None:
             self.input_transform = input_transform
+        self.register_module("covariate_module", None)
         features = None
         if datapoints is not None:
-            self._set_data(TrainingSet(datapoints, blocks))
+            data = TrainingSet(datapoints, blocks)
+            if p := data.num_covariates:
+                self.covariate_module = CovariateWeights(p, data.batch_shape)
+            self._set_data(data)
             if datapoints.dtype == torch.float32:
                 # As all of BoTorch's models do.
                 text = _get_single_precision_warning(str(datapoints.dtype))
@@ -308,7 +317,8 @@ class PreferenceGP(UtilityModel, GP):
         if datapoints is not None:
             self.to(datapoints)
         if blocks:
-            self.factors()
+            # What cannot be an answer is an error here.
+            self.engine.site_rows(self.factors())
 
     @property
     def likelihood(self) -> AnyLikelihood:
@@ -334,7 +344,21 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
-        return self.likelihoods.factors(self._answered(), self.engine, self._distinct)
+        return self.likelihoods.factors(
+            self._answered(), self.engine, self._distinct, self.num_covariates
+        )
+
+    @property
+    def num_covariates(self) -> int:
+        """See base class."""
+        known = self.covariate_module
+        return 0 if known is None else known.num_covariates
+
+    @property
+    def _weight_prior(self) -> Tensor | None:
+        """The prior covariance of the weights of covariates; None without any."""
+        known = self.covariate_module
+        return None if known is None else known.covariance
 
     def _answered(self) -> TrainingSet:
         if self._data is None or not self.feedback:
@@ -368,7 +392,7 @@ class PreferenceGP(UtilityModel, GP):
         return MultivariateNormal(posterior.mean.squeeze(-1), covariance)
 
     def prior(self) -> UtilityPrior:
-        """The prior of utilities at the distinct points.
+        """The prior of utilities at the distinct points, weights of covariates behind.
 
         Raises:
             BotorchPrefError: There are no datapoints.
@@ -381,7 +405,9 @@ class PreferenceGP(UtilityModel, GP):
         points = self.transformed_points()
         covar = dense_covariance(self.covar_module, points)
         # A constant mean is a view of its parameter, which others change in place.
-        return UtilityPrior(points, self.mean_module(points).clone(), covar)
+        prior = UtilityPrior(points, self.mean_module(points).clone(), covar)
+        weights = self._weight_prior
+        return prior if weights is None else prior.with_weights(weights)
 
     def log_evidence(self) -> Tensor:
         """The log evidence of all answers under the present hyper-parameters.
@@ -454,6 +480,11 @@ class PreferenceGP(UtilityModel, GP):
         With derivatives in the datapoints where these are wanted: every call can be
         differentiated once.
         """
+        terms = self._all_terms()
+        return terms.of_points if terms is not None and self.num_covariates else terms
+
+    def _all_terms(self) -> PosteriorTerms | None:
+        """The terms with those of the weights of covariates behind."""
         solution = self.solution()
         if solution is None:
             return None
@@ -485,6 +516,65 @@ class PreferenceGP(UtilityModel, GP):
         X = self.transform_inputs(X)
         return predict(self.mean_module, self.covar_module, self.posterior_terms(), X)
 
+    def _predict_with_weights(self, X: Tensor) -> Moments:
+        """Moments of utilities, and behind them of the weights of covariates."""
+        mean, kernel = self.mean_module, self.covar_module
+        X = self.transform_inputs(X)
+        return predict(mean, kernel, self._all_terms(), X, self._weight_prior)
+
+    def option_posterior(self, X: Tensor, covariates: Tensor) -> Posterior:
+        r"""The joint posterior of options as they are shown, :math:`f(x) + c^T w`.
+
+        Args:
+            X: ``batch_shape x q x d``.
+            covariates: ``batch_shape x q x p``. At zeros it is :meth:`posterior`.
+
+        Returns:
+            A posterior over ``batch_shape x q x 1``.
+
+        Raises:
+            FeedbackError: The covariates have another shape, or the model has weights
+                of none.
+        """
+        X, p = self.check_points("X", X), self.num_covariates
+        covariates = check_points("covariates", covariates, X)
+        if not p or covariates.shape != (*X.shape[:-1], p):
+            raise FeedbackError(
+                f"covariates has shape {tuple(covariates.shape)} for points of shape "
+                f"{tuple(X.shape)}, and the model has weights of {p} covariates: give "
+                "one row a point, of answers such as those that the model has."
+            )
+        covariates = check_finite("covariates", covariates)
+        if self.training:
+            self.eval()
+        return self.make_posterior(
+            self._predict_with_weights(X).combined(
+                lambda both: both[..., :-p, :] + covariates @ both[..., -p:, :]
+            )
+        )
+
+    def covariate_posterior(self) -> Posterior:
+        """The joint posterior of the weights of covariates.
+
+        Returns:
+            A posterior over ``batch_shape x p x 1``, of the class of that of utilities.
+
+        Raises:
+            BotorchPrefError: The answers have no covariates.
+        """
+        weights = self._weight_prior
+        if weights is None:
+            raise BotorchPrefError(
+                "The model has no weights of covariates; make it of answers that have "
+                "some, such as Comparisons(pairs, covariates=...)."
+            )
+        self.eval()
+        terms, mean = self._all_terms(), torch.zeros_like(weights[..., 0])
+        if terms is None:
+            return self.make_posterior(Moments(mean.unsqueeze(0), weights))
+        cross = pad(weights, (terms.points.shape[-2], 0))
+        return self.make_posterior(conditioned(mean, weights, cross, terms))
+
     def prior_variance(self, X: Tensor) -> Tensor:
         """Prior variances of utilities at untransformed ``X``."""
         variance: Tensor = self.covar_module(self.transform_inputs(X), diag=True)
@@ -500,21 +590,26 @@ class PreferenceGP(UtilityModel, GP):
             _ = self.factors()  # what cannot be an answer is an error here
             return
         more = more.map_tensors(torch.Tensor.detach).in_order_of(self.feedback)
-        factors = before.likelihoods.factors(more, before.engine)
+        factors = before.likelihoods.factors(
+            more, before.engine, num_covariates=self.num_covariates
+        )
         further = FurtherAnswers(factors, before._sources(self, factors))
         known = not before.training
-        predict = (lambda: before._predict(more.datapoints)) if known else None
+        points = more.datapoints
+        predict = (lambda: before._predict_with_weights(points)) if known else None
         self._cache = before._cache.followed_by(before.engine, further, predict)
 
     def _sources(self, new: Self, further: Factors) -> RowSources:
         """The places of the rows of sites in a model of further answers too."""
         before, after = self.factors(), new.factors()
         points, every = self._answered().datapoints, new._distinct
-        n = points.shape[-2]
-        of_each = torch.arange(n + further.rows.num_points, device=points.device)
+        n, p = points.shape[-2], self.num_covariates
+        of_each = torch.arange(n + further.rows.num_points - p, device=points.device)
         count = len(of_each) if every is None else len(every.first)
         place = of_each if every is None else every.inverse
         first = of_each[:n] if self._distinct is None else self._distinct.first
+        behind = torch.arange(count, count + p, device=points.device)
+        places = [torch.cat([own, behind]) for own in (place[first], place[n:])]
         rows = [self.engine.site_rows(f) for f in (before, further, after)]
         kinds = [
             f.in_noise
@@ -523,8 +618,8 @@ class PreferenceGP(UtilityModel, GP):
             for f, r in zip((before, further, after), rows, strict=True)
         ]
         return row_sources(
-            rows[0].reindex(place[first], count),
-            rows[1].reindex(place[n:], count),
+            rows[0].reindex(places[0], count + p),
+            rows[1].reindex(places[1], count + p),
             rows[2],
             (kinds[0], kinds[1], kinds[2]),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from botorch.models.transforms.input import InputTransform
@@ -171,14 +171,15 @@ class SparsePreferenceGP(PreferenceGP):
             # As training inputs, of which a transform does not learn a second time.
             z = self.input_transform.preprocess_transform(z)
         kernel: Any = self.covar_module
-        by_way: Any = InducingPrior(
+        prior = InducingPrior(
             points=z,
             mean=self.mean_module(x).clone(),
             covar=dense_covariance(kernel, z),
             cross=dense_covariance(kernel, x, z),
             variance=kernel(x, diag=True),
         )
-        return by_way
+        weights = self._weight_prior
+        return cast("Any", prior if weights is None else prior.with_weights(weights))
 
     def _state(self) -> list[Tensor]:
         inducing = self.inducing_points

@@ -56,6 +56,10 @@ TINY = {
         **{"SIZES": (3,), "NOISES": (0.25,), **FEW_DRAWS},
         **{"IMPORTANCE_DRAWS": 2000, "RESAMPLED": 2000},
     ),
+    "answer_covariates": tiny(
+        "--seeds 2",
+        **{"GAMES": 40, "JOURNEYS": 30, "FOLDS": 2, "DUELS": 10, "BIASES": (0.3,)},
+    ),
     "ask_time": tiny(TO_REACH={("ep", 6): 1.0}, TODAYS_BEST={6: "-"}, SEEDS=(0,)),
     "active_pairs": tiny(
         "--runs 1 --large",

@@ -11,6 +11,7 @@ from botorch_pref.feedback import (
     Comparisons,
     Feedback,
     OrdinalRatings,
+    Rankings,
     Validity,
 )
 
@@ -96,3 +97,31 @@ def test_wins_stay_wins_and_ties_ties() -> None:
         assert joined.answer_counts.tolist() == [7, 2, 1]
     both = Comparisons(pairs, ties).followed_by(wins)
     assert both.answer_counts.tolist() == [1, 1, 7, 2, 1]
+
+
+def test_covariates_stay_with_their_answers() -> None:
+    """Of pairs, then of ties; answers without any have zeros, as padding has."""
+    pairs, ties = torch.tensor([[0, 1], [2, 0]]), torch.tensor([[1, 2]])
+    given = Comparisons(
+        pairs,
+        ties,
+        pair_counts=torch.tensor([1, 2]),
+        covariates=torch.tensor([[1.0], [2.0], [3.0]]),
+    )
+    none = Comparisons(pairs[:1], ties)
+    for first, second, wanted in (
+        (given, none, [1, 2, 0, 3, 0]),
+        (none, given, [0, 1, 2, 0, 3]),
+        (given, Comparisons(None, ties), [1, 2, 3, 0]),
+        (Comparisons(pairs), given, [0, 0, 1, 2, 3]),
+    ):
+        assert first.followed_by(second).covariates.flatten().tolist() == wanted
+    assert given.repeated(4).covariates.flatten().tolist() == [1, 2, 2, 3]
+    some = given.take(torch.tensor([1]), torch.tensor([False]))
+    assert some.ties is None
+    assert some.covariates.flatten().tolist() == [2]
+    others = given.take(torch.tensor([False, False]), torch.tensor([0, 0]))
+    assert others.covariates.flatten().tolist() == [3, 3]
+    wide = Rankings(torch.tensor([[2, 0, 1]]), covariates=torch.ones(1, 3, 2))
+    joined = Rankings(pairs).followed_by(wide)
+    assert joined.covariates.sum(-1).tolist() == [[0, 0, 0], [0, 0, 0], [2, 2, 2]]

@@ -34,7 +34,7 @@ from botorch_pref.ax.answers import arms_and_raters, feedback_dataset
 from botorch_pref.ax.generation.option_space import OptionSpace, ToldApart, option_space
 from botorch_pref.ax.generation.search import QuestionSearch
 from botorch_pref.ax.kinds import OBJECTIVE, number_of_levels
-from botorch_pref.ax.projection import raters_of_trials
+from botorch_pref.ax.projection import positions_of_trials, raters_of_trials
 from botorch_pref.ax.settings import smallest_difference_of
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import column_widths
@@ -142,7 +142,10 @@ class PreferenceAdapter(TorchAdapter):
     ) -> FeedbackDataset:
         num_levels = number_of_levels(self._experiment)
         raters = raters_of_trials(self._experiment)
-        return feedback_dataset(experiment_data, parameters, num_levels, raters)
+        positions = positions_of_trials(self._experiment)
+        return feedback_dataset(
+            experiment_data, parameters, num_levels, raters, positions
+        )
 
     @property
     def _botorch_generator(self) -> BoTorchGenerator:

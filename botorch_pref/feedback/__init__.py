@@ -1,0 +1,33 @@
+"""Containers of what people say."""
+
+from botorch_pref.feedback.base import (
+    Feedback,
+    Options,
+    check_distinct,
+    check_index_tensor,
+    check_same_shape,
+)
+from botorch_pref.feedback.kinds import (
+    Choices,
+    Comparisons,
+    OrdinalRatings,
+    Rankings,
+    Ratings,
+    Strengths,
+    Validity,
+)
+
+__all__ = [
+    "Choices",
+    "Comparisons",
+    "Feedback",
+    "Options",
+    "OrdinalRatings",
+    "Rankings",
+    "Ratings",
+    "Strengths",
+    "Validity",
+    "check_distinct",
+    "check_index_tensor",
+    "check_same_shape",
+]

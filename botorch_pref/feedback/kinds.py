@@ -1,0 +1,496 @@
+"""Frozen, validated containers of what people say, one for each kind of answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.base import (
+    PADDING,
+    Feedback,
+    Options,
+    check_index_tensor,
+    concatenated,
+    first_place,
+    integer_tensor,
+)
+
+# --- Answers that compare
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons(Feedback):
+    """Duels with a winner, and duels that ended in a tie.
+
+    Repeated answers and answers that contradict each other are legal. The same answer
+    given many times may be one row with a count: the pair ``[0, 1]`` with a count of
+    1,000 says what a thousand rows ``[0, 1]`` say.
+
+    Attributes:
+        pairs: ``batch_shape x m x 2`` integers, winner first; None if all duels were
+            ties.
+        ties: ``batch_shape x t x 2`` integers, in any order; None for no ties. The
+            likelihood then needs a tie threshold.
+        pair_counts: ``batch_shape x m`` integers, how often each pair was answered so;
+            None for once.
+        tie_counts: ``batch_shape x t`` integers, how often each tie was; None for once.
+        covariates: ``batch_shape x (m + t) x p``, rows of pairs before those of ties:
+            in what the first option of a pair was shown differently from the second. A
+            duel then sees :math:`f_a - f_b + c^T w`. For example 1 where the first was
+            shown first, and -1 where it was shown second; None for no covariates.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows at all, a point compared with
+            itself, a count that is not positive, or a covariate that is not finite.
+    """
+
+    relative = True
+    wide_fields = ("pairs", "ties", "covariates", "pair_covariates", "tie_covariates")
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        "pair_counts": ("pairs",),
+        "tie_counts": ("ties",),
+    }
+
+    pairs: Tensor | None
+    ties: Tensor | None = None
+    _: KW_ONLY
+    pair_counts: Tensor | None = None
+    tie_counts: Tensor | None = None
+    covariates: Tensor | None = None
+
+    def _check(self) -> None:
+        if self.pairs is None and self.ties is None:
+            raise FeedbackError(
+                "Comparisons has neither pairs nor ties; leave it out of the feedback."
+            )
+        for name in self.index_fields:
+            self._check_pairs(name)
+
+    @property
+    def index_fields(self) -> tuple[str, ...]:
+        """See base class."""
+        return tuple(n for n in ("pairs", "ties") if getattr(self, n) is not None)
+
+    @property
+    def tables(self) -> dict[str | None, tuple[str, ...]]:
+        """See base class; with the covariates of either kind of duel."""
+        own = dict(zip(("pairs", "ties"), _COVARIATES_OF_DUELS, strict=True))
+        given = super().tables
+        return {count: (*names, own[names[0]]) for count, names in given.items()}
+
+    @property
+    def _num_pairs(self) -> int:
+        return 0 if self.pairs is None else self.pairs.shape[-2]
+
+    @property
+    def pair_covariates(self) -> Tensor | None:
+        """Covariates of the pairs, ``batch_shape x m x p``."""
+        if self.covariates is None or self.pairs is None:
+            return None
+        return self.covariates[..., : self._num_pairs, :]
+
+    @property
+    def tie_covariates(self) -> Tensor | None:
+        """Covariates of the ties, ``batch_shape x t x p``."""
+        if self.covariates is None or self.ties is None:
+            return None
+        return self.covariates[..., self._num_pairs :, :]
+
+    @property
+    def _covariate_rows(self) -> torch.Size:
+        num_ties = 0 if self.ties is None else self.ties.shape[-2]
+        return torch.Size([self._num_pairs + num_ties])
+
+    def _columns(self) -> dict[str, Any]:
+        columns = self._fields()
+        del columns["covariates"]
+        return columns | {name: getattr(self, name) for name in _COVARIATES_OF_DUELS}
+
+    def _replaced(self, columns: Mapping[str, Any]) -> Self:
+        fields = dict(columns)
+        if not fields.keys().isdisjoint(_COVARIATES_OF_DUELS):
+            won, tied = (fields.pop(name, None) for name in _COVARIATES_OF_DUELS)
+            both = won is not None and tied is not None
+            one = tied if won is None else won
+            fields["covariates"] = concatenated(won, tied, -2) if both else one
+        return super()._replaced(fields)
+
+    def options(self) -> Options:
+        """See base class."""
+        assert self.covariates is not None, "asked for where there are covariates"
+        given = {name: getattr(self, name) for name in self.index_fields}
+        pairs = list(given.values())
+        every = pairs[0] if len(pairs) == 1 else concatenated(pairs[0], pairs[1], -2)
+        numbers = torch.arange(2 * every.shape[-2], device=every.device).view(-1, 2)
+        sizes = [rows.shape[-2] for rows in pairs]
+        numbered = zip(given.items(), numbers.split(sizes), strict=True)
+        about = {name: own.expand(rows.shape) for (name, rows), own in numbered}
+        second = torch.zeros_like(self.covariates)
+        return Options(
+            self._replaced({**about, "covariates": None}),
+            every.flatten(-2),
+            torch.stack([self.covariates, second], dim=-2).flatten(-3, -2),
+        )
+
+
+_COVARIATES_OF_DUELS = ("pair_covariates", "tie_covariates")
+
+
+@dataclass(frozen=True, eq=False)
+class Choices(Feedback):
+    """Sets of items and the best of each.
+
+    Nothing is said about the order of the others. Sets may differ in size.
+
+    Attributes:
+        sets: ``batch_shape x m x k`` integers, at least two different items a row;
+            shorter sets end in -1.
+        chosen: ``batch_shape x m`` integers: which of the datapoints was chosen. An
+            index into ``datapoints``, as in ``sets``, not a place in the set.
+        counts: ``batch_shape x m`` integers, how often each answer was given; None for
+            once.
+        covariates: ``batch_shape x m x k x p``, those of each option in the order of
+            ``sets``; anything finite at padding. None for no covariates.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
+            twice in a set, padding before an item, a choice outside its set, a count
+            that is not positive, or a covariate that is not finite.
+    """
+
+    relative = True
+    padded = True
+    index_fields = ("sets", "chosen")
+    wide_fields = ("sets",)
+    deep_fields = ("covariates",)
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        "counts": ("sets", "chosen", "covariates")
+    }
+
+    sets: Tensor
+    chosen: Tensor
+    _: KW_ONLY
+    counts: Tensor | None = None
+    covariates: Tensor | None = None
+
+    def _check(self) -> None:
+        _check_padded_sets("Choices.sets", self.sets, "set")
+        integer_tensor("Choices.chosen", self.chosen, "m", "indices into datapoints")
+        self._check_one_each("chosen", "sets")
+        outside = (self.sets != self.chosen.unsqueeze(-1)).all(-1) | (self.chosen < 0)
+        if where := first_place(outside):
+            members = [i for i in self.sets[tuple(where)].tolist() if i >= 0]
+            raise FeedbackError(
+                f"Choices.chosen{where} is {int(self.chosen[tuple(where)])}, which is "
+                f"not in its set {members}; give the index into datapoints, not the "
+                "place in the set, or add the item to the set."
+            )
+
+    @property
+    def _covariate_rows(self) -> torch.Size:
+        return self.sets.shape[-2:]
+
+    def options(self) -> Options:
+        """See base class."""
+        numbers = _option_numbers(self.sets)
+        place = (self.sets == self.chosen.unsqueeze(-1)).long().argmax(-1, keepdim=True)
+        chosen = numbers.gather(-1, place).squeeze(-1)
+        about = Choices(numbers, chosen, counts=self.counts)
+        return _set_options(about, self.sets, self.covariates)
+
+    def answers_of_stages(self) -> Tensor:
+        """The answer that each row of :meth:`stages` is of, ``m`` long."""
+        return torch.arange(self.chosen.shape[-1], device=self.chosen.device)
+
+    def stages(self) -> Tensor:
+        """Every set with the chosen item in front.
+
+        As in ``Rankings.stages``, the first item of a row was chosen from all of it.
+
+        Returns:
+            ``batch_shape x m x k`` long: the chosen item, the others in the order of
+            ``sets``, then -1.
+        """
+        others_last = (self.sets != self.chosen.unsqueeze(-1)).long()
+        return self.sets.gather(-1, others_last.argsort(dim=-1, stable=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Rankings(Feedback):
+    """Rankings of items, best first, of equal or different lengths.
+
+    Attributes:
+        orders: ``batch_shape x m x k`` integers, at least two different items a row,
+            best first; shorter rankings end in -1.
+        counts: ``batch_shape x m`` integers, how often each answer was given; None for
+            once.
+        covariates: ``batch_shape x m x k x p``, those of each option in the order of
+            ``orders``; anything finite at padding. None for no covariates.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
+            twice in a ranking, padding before an item, a count that is not positive,
+            or a covariate that is not finite.
+    """
+
+    relative = True
+    padded = True
+    index_fields = ("orders",)
+    wide_fields = ("orders",)
+    deep_fields = ("covariates",)
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        "counts": ("orders", "covariates")
+    }
+
+    orders: Tensor
+    _: KW_ONLY
+    counts: Tensor | None = None
+    covariates: Tensor | None = None
+
+    def _check(self) -> None:
+        _check_padded_sets("Rankings.orders", self.orders, "ranking")
+
+    @property
+    def _covariate_rows(self) -> torch.Size:
+        return self.orders.shape[-2:]
+
+    def options(self) -> Options:
+        """See base class."""
+        about = Rankings(_option_numbers(self.orders), counts=self.counts)
+        return _set_options(about, self.orders, self.covariates)
+
+    def stages(self) -> Tensor:
+        r"""The rankings as choices of the best, the second best and so on.
+
+        A ranking :math:`a_1 \succ \dots \succ a_k` breaks into k - 1 stages: choose
+        :math:`a_1` from all, :math:`a_2` from the rest, up to :math:`a_{k-1}` from the
+        last two (Guo et al. 2020, eq. 4).
+
+        Returns:
+            ``batch_shape x s x k`` long, where :math:`s \le m (k - 1)`; in each row the
+            first item was chosen from all items of the row, which ends in -1. A
+            ranking's stages follow each other. A ranking shorter than ``k`` has fewer
+            stages: rows without a stage are left out where no batch has one, else they
+            are -1 throughout. So without batch dimensions there are none.
+        """
+        stages, there = self._padded_stages()
+        return stages[..., there, :]
+
+    def answers_of_stages(self) -> Tensor:
+        """The ranking that each row of :meth:`stages` is of, ``s`` long."""
+        _, there = self._padded_stages()
+        k, m = self.orders.shape[-1], self.orders.shape[-2]
+        answers = torch.arange(m, device=there.device).repeat_interleave(k - 1)
+        return answers[there]
+
+    def _padded_stages(self) -> tuple[Tensor, Tensor]:
+        """The stages of all rankings, and which of them some element of a batch has."""
+        k = self.orders.shape[-1]
+        padded = pad(self.orders, (0, k - 2), value=PADDING)
+        stages = padded.unfold(-1, k, 1)
+        is_stage = stages[..., 1] != PADDING
+        stages = stages.masked_fill(~is_stage.unsqueeze(-1), PADDING).flatten(-3, -2)
+        return stages, is_stage.flatten(-2).unsqueeze(0).flatten(end_dim=-2).any(0)
+
+
+def _option_numbers(sets: Tensor) -> Tensor:
+    """A number for each place of padded sets, and -1 at padding."""
+    numbers = torch.arange(sets.shape[-2:].numel(), device=sets.device)
+    return torch.where(sets < 0, PADDING, numbers.view(sets.shape[-2:]))
+
+
+def _set_options(block: Feedback, sets: Tensor, covariates: Tensor | None) -> Options:
+    assert covariates is not None, "asked for where there are covariates"
+    points = sets.flatten(-2).clamp_min(0)
+    return Options(block, points, covariates.flatten(-3, -2))
+
+
+def _check_padded_sets(name: str, value: object, noun: str) -> None:
+    """Checks that every row names at least two different items, then padding."""
+    rows = integer_tensor(name, value, "m x k", "indices into datapoints")
+    if rows.dim() < 2:
+        raise FeedbackError(
+            f"{name} has shape {tuple(rows.shape)}, expected batch_shape x m x k, one "
+            f"{noun} a row."
+        )
+    if 0 in rows.shape[:-1]:
+        raise FeedbackError(
+            f"{name} has no rows; leave the block out where nothing was said."
+        )
+    if where := first_place(rows < PADDING):
+        raise FeedbackError(
+            f"{name}{where} is {int(rows[tuple(where)])}, which is no index; pad short "
+            f"{noun}s with {PADDING} at the end of the row."
+        )
+    if where := first_place((rows[..., :-1] == PADDING) & (rows[..., 1:] != PADDING)):
+        raise FeedbackError(
+            f"{name}{where} is padding ({PADDING}) before an item; put the padding at "
+            "the end of the row."
+        )
+    sizes = (rows != PADDING).sum(-1)
+    if where := first_place(sizes < 2):
+        items = "no items" if int(sizes[tuple(where)]) == 0 else "one item"
+        raise FeedbackError(
+            f"{name}{where} has {items}; a {noun} of fewer than two says nothing: "
+            "remove the row."
+        )
+    ordered = rows.sort(-1).values
+    twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != PADDING)
+    if where := first_place(twice):
+        raise FeedbackError(
+            f"{name}{where[:-1]} names point {int(ordered[tuple(where)])} twice in one "
+            f"{noun}; name every item once. (Two different points with equal "
+            "coordinates are fine.)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Strengths(Feedback):
+    """Strengths of preference for the first of two items over the second.
+
+    Attributes:
+        pairs: ``batch_shape x m x 2`` integers.
+        strengths: ``batch_shape x m``, strictly between 0 and 1: above 0.5 the first is
+            preferred (the v of Jensen and Nielsen 2014), below 0.5 the second.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, a point compared with itself, or a
+            strength that is not strictly between 0 and 1.
+    """
+
+    relative = True
+    index_fields = ("pairs",)
+    wide_fields = ("pairs",)
+
+    pairs: Tensor
+    strengths: Tensor
+
+    def _check(self) -> None:
+        self._check_pairs("pairs")
+        _check_unit_interval("Strengths.strengths", self.strengths)
+        self._check_one_each("strengths", "pairs")
+
+
+def _check_unit_interval(name: str, value: object) -> None:
+    """Checks numbers strictly inside (0, 1): a Beta density is 0 or infinite there."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise FeedbackError(
+            f"{name} must be a floating point tensor with entries in (0, 1), got "
+            f"{kind}; scale the answers, for example (answer - low) / (high - low)."
+        )
+    # Negated, so that NaN counts as outside.
+    outside = ~((value > 0) & (value < 1))
+    if where := first_place(outside):
+        raise FeedbackError(
+            f"{name}{where} is {float(value[tuple(where)])}, not strictly between 0 "
+            f"and 1 ({int(outside.sum())} such answers). "
+            "Remove answers that are not finite; move a scale that includes its ends "
+            "inside with (y (n - 1) + 0.5) / n, y from 0 to 1 and n the number of "
+            "answers (Smithson and Verkuilen 2006)."
+        )
+
+
+# --- Answers about one point
+
+
+@dataclass(frozen=True, eq=False)
+class Validity(Feedback):
+    """Labels of trials as valid or failed.
+
+    On the shared utility (Benavoli et al. 2021, section 3.2): a valid point has utility
+    above zero, a failed one below.
+
+    Attributes:
+        indices: ``batch_shape x m`` integers.
+        valid: ``batch_shape x m`` booleans.
+
+    Raises:
+        FeedbackError: Wrong type or shape, or no rows.
+    """
+
+    relative = False
+    index_fields = ("indices",)
+
+    indices: Tensor
+    valid: Tensor
+
+    def _check(self) -> None:
+        check_index_tensor("Validity.indices", self.indices, width=None)
+        if not isinstance(self.valid, Tensor) or self.valid.dtype != torch.bool:
+            kind = getattr(self.valid, "dtype", type(self.valid).__name__)
+            raise FeedbackError(
+                f"Validity.valid must be a tensor of booleans, got {kind}; "
+                "use for example labels == 1."
+            )
+        self._check_one_each("valid", "indices")
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalRatings(Feedback):
+    """Ratings of points on a scale of ordered levels.
+
+    Attributes:
+        indices: ``batch_shape x m`` integers.
+        levels: ``batch_shape x m`` integers from 0 to ``num_levels - 1``; higher is
+            better.
+        num_levels: The number of levels of the scale, at least 2, those that nobody
+            used included.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, or a level that the scale lacks.
+    """
+
+    relative = False
+    index_fields = ("indices",)
+
+    indices: Tensor
+    levels: Tensor
+    num_levels: int
+
+    def _check(self) -> None:
+        check_index_tensor("OrdinalRatings.indices", self.indices, width=None)
+        levels = integer_tensor("OrdinalRatings.levels", self.levels, "m", "levels")
+        self._check_one_each("levels", "indices")
+        count: object = self.num_levels
+        if not isinstance(count, int) or isinstance(count, bool) or count < 2:
+            raise FeedbackError(
+                f"OrdinalRatings.num_levels is {count!r}; give the number of levels of "
+                "the scale, an integer of at least 2."
+            )
+        if where := first_place((levels < 0) | (levels >= count)):
+            raise FeedbackError(
+                f"OrdinalRatings.levels{where} is {int(levels[tuple(where)])}, but "
+                f"there are {count} levels: count them from 0 to {count - 1}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings(Feedback):
+    """Ratings of points on a continuous scale from 0 to 1.
+
+    Attributes:
+        indices: ``batch_shape x m`` integers.
+        ratings: ``batch_shape x m``, strictly between 0 and 1; higher is better.
+
+    Raises:
+        FeedbackError: Wrong type or shape, no rows, or a rating that is not strictly
+            between 0 and 1.
+    """
+
+    relative = False
+    index_fields = ("indices",)
+
+    indices: Tensor
+    ratings: Tensor
+
+    def _check(self) -> None:
+        check_index_tensor("Ratings.indices", self.indices, width=None)
+        _check_unit_interval("Ratings.ratings", self.ratings)
+        self._check_one_each("ratings", "indices")
