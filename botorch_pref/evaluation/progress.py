@@ -315,9 +315,9 @@ TOLERANCE = 0.6
 CONFIDENCE = 0.75
 """Posterior probability of a low chance or gain from which the advice is to stop.
 
-Of the runs of duels on four problems in which the model reached this, at least nine in
-ten had found what was promised (``docs/evaluation.md``). It was chosen on these, and
-judged on others."""
+Nine in ten of the runs whose model stated so much had found what was promised. That was
+measured in other settings than those in which the number was chosen
+(``docs/evaluation.md``)."""
 
 GAIN_TOLERANCE = 0.1
 """A gain that need not be made, as a share of the range of utilities shown."""
@@ -396,8 +396,8 @@ def stopping_advice(
             which members count alike.
         candidates: ``n x d``.
         tolerance: In (1/2, 1).
-        confidence: In (0, 1). The default is what the model states where in at least
-            nine of ten runs it is so.
+        confidence: In (0, 1). Models that stated the default were right nine times in
+            ten.
         recommended: ``1 x d``; by default the candidate of the largest posterior mean.
         shown: ``m x d`` points that the person has seen, whose utilities have the
             range; by default all candidates.
