@@ -1,25 +1,30 @@
-"""Errors of the advice to stop, and of what it says is left to gain.
+"""How sure the advice to stop is, and how sure it should be.
 
-    python -m benchmarks.stopping_errors [--starts 20] [--setting hartmann6:0.3]
-        [--duels 40] [--every 20] [--record FILE.csv]
+    python -m benchmarks.stopping_errors [--set judged|chosen] [--starts 24]
+        [--setting hartmann6:0.3] [--duels 60] [--every 20] [--record FILE.csv]
     python -m benchmarks.stopping_errors --read benchmarks/records/stopping_errors.csv
 
-Loops of duels by `DuelingExploringEIIG` under `DuelKernel`, five of them random, with
-the noise of the command line; the suite plays all starts at once. After every so many
-duels `stopping_advice` is asked about the incumbent, of EP at the
-hyper-parameters found: among `stopping_candidates` alone ("candidates"), and with the
-bounds of the cube ("box"). Three tables are printed. Of what is left to gain: the share
-of the range of utilities shown that is stated, and the true one, by the problem's
-optimum. Of advices to stop: how many are wrong, which are those whose true chance of
-regret, by the judge's own noise, is not below its tolerance and whose true share is not
-below the tolerance of gains. Of both probabilities: how often what they are of is so.
-``--read`` prints the tables of a record.
+Loops of duels by `DuelingExploringEIIG` under EP and `DuelKernel`, five of them random;
+the suite plays all starts of a setting at once. So that many can be played, challengers
+are the best of some hundred points, the noise of a judge who never errs is fixed, and
+hyper-parameters are fitted after each of the first ten answers, the 15th and every
+tenth. After every so many duels `stopping_advice` is asked about the incumbent, with
+the bounds of the cube.
+
+The set ``chosen`` has the settings on which the confidence and the tolerance of gains
+were chosen, ``judged`` those on which they are judged. Of each, three tables are
+printed: what is left to gain, stated and true, as shares of the range of utilities
+shown; at several confidences, how many runs are told to stop, by the first advice that
+says so, and how many of these wrongly, because neither is the true chance of regret, by
+the judge's own noise, below its tolerance, nor the true share below that of gains; and
+how often what the probabilities are of is so. ``--read`` prints the tables of a record.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,39 +32,65 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from botorch.acquisition.acquisition import AcquisitionFunction
+from torch import Generator, Tensor
 
 from benchmarks.report import chosen_settings, print_table, start
-from benchmarks.suite.cell import Cell, Setting
+from benchmarks.suite.cell import Cell, Rule, Setting
 from benchmarks.suite.runs.batch import play_batch
-from benchmarks.suite.runs.batch_player import BatchPlayer
+from benchmarks.suite.runs.batch_player import (
+    BatchPlayer,
+    answers,
+    exploring,
+    fixed_noise,
+    models_of,
+    uniform,
+)
 from benchmarks.suite.studies.rules import DEFAULT as RULE
-from botorch_pref import DuelKernel, EPPreferenceGP, PairwiseProbitLikelihood
+from botorch_pref import DuelKernel, EPPreferenceGP, PairwiseProbitLikelihood, incumbent
+from botorch_pref.acquisition import DistinctOptions
+from botorch_pref.commands.registry import HUMAN_NOISE, NOISE
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
-from botorch_pref.evaluation.progress import GAIN_TOLERANCE, TOLERANCE
+from botorch_pref.evaluation.progress import CONFIDENCE, GAIN_TOLERANCE, TOLERANCE
 from botorch_pref.simulation.duel_loop import index_pairs
 from botorch_pref.simulation.problems import Problem, make_problem
 
 NUM_RANDOM = 5
-SETTINGS = (
-    ("hartmann6", 0.0),
-    ("sixhumpcamel-narrow", 0.0),
-    ("hartmann6", 0.3),
-    ("sixhumpcamel-narrow", 0.2),
-)
-CONFIDENCES = 0.0, 0.1, 0.5, 0.9, 1.01
-WHICH = "problem", "deviation", "searched"
+SETTINGS = {
+    "judged": (
+        ("hartmann6", 0.0),
+        ("hartmann6", 0.1),
+        ("hartmann6", 0.3),
+        ("sixhumpcamel-narrow", 0.0),
+        ("sixhumpcamel-narrow", 0.2),
+        ("branin", 0.0),
+        ("branin", 10.0),
+        ("forrester", 2.0),
+    ),
+    "chosen": (
+        ("levy", 0.0),
+        ("hartmann3", 0.0),
+        ("hartmann3", 0.3),
+        ("ackley6", 0.0),
+    ),
+}
+CONFIDENCES = 0.0, 0.25, 0.5, 0.75, 0.9, 1.01
+AT = 0.6, 0.7, CONFIDENCE, 0.8, 0.9
+WHICH = "problem", "deviation"
 SAID = (
     *("stop", "confidence", "chance", "gain_share", "gain_confidence"),
     *("regret", "regret_share"),
 )
 COLUMNS = (*WHICH, "start", "duel", *SAID)
+POINTS, DEVIATIONS = 192, (0.05, 0.01)
+"""Points among which a challenger is chosen: all over the cube, and as many around the
+incumbent and then around the best so far."""
 
 
 def advices(
     name: str, deviation: float, starts: int, num_duels: int, every: int
 ) -> list[dict[str, object]]:
-    """Two rows for each advice.
+    """A row for each advice.
 
     Args:
         name: Of the problem that is optimised.
@@ -74,8 +105,8 @@ def advices(
     rows: list[dict[str, object]] = []
     problem = make_problem(name)
 
-    class Advised(BatchPlayer):
-        """The rule of the command line, which is asked for advice now and then."""
+    class Advised(QuickPlayer):
+        """A player who is asked for advice now and then."""
 
         def learn(self, told: Tensor) -> None:
             super().learn(told)
@@ -91,6 +122,60 @@ def advices(
     return rows
 
 
+class QuickPlayer(BatchPlayer):
+    """The rule of the command line, at a fraction of its time.
+
+    Args:
+        rule: Its names.
+        dim: Number of inputs `d`.
+        errs: Whether the judge errs.
+        sources: Of each run's draws.
+    """
+
+    def __init__(
+        self, rule: Rule, dim: int, errs: bool, sources: Sequence[Generator]
+    ) -> None:
+        super().__init__(rule, dim, errs, sources)
+        noise = fixed_noise(HUMAN_NOISE if errs else NOISE)
+        make = models_of(EPPreferenceGP, DuelKernel, noise)
+        self.make_model = make(dim, errs, len(sources))
+
+    def learn(self, told: Tensor) -> None:
+        """See base class."""
+        number = told.shape[1]
+        if self.model is None or number <= 10 or number == 15 or number % 10 == 0:
+            super().learn(told)
+            return
+        last = answers(1, self.rule)
+        self.model = self.model.condition_on_observations(told[:, -1], last).eval()
+        self.best = incumbent(self.model)
+
+    @torch.no_grad()
+    def ask(self) -> Tensor:
+        """See base class."""
+        value = DistinctOptions(exploring(self.model, self.best, self.sources))
+        reference = value.X_ref
+        assert reference is not None
+        anywhere = uniform(self.sources, POINTS, 1, reference.shape[-1])
+        points = torch.cat([anywhere, self._around(reference, 0.1)], 1)
+        best = _best_of(value, points)
+        for deviation in DEVIATIONS:
+            best = _best_of(value, self._around(best, deviation))
+        return torch.cat([best, reference], -2)
+
+    def _around(self, centre: Tensor, deviation: float) -> Tensor:
+        """A point of each run and others around it, `num_runs x n x 1 x d`."""
+        z = torch.special.ndtri(uniform(self.sources, POINTS, 1, centre.shape[-1]))
+        near = (centre.unsqueeze(1) + deviation * z).clamp(0.0, 1.0)
+        return torch.cat([centre.unsqueeze(1), near], 1)
+
+
+def _best_of(value: AcquisitionFunction, points: Tensor) -> Tensor:
+    """The best of some points of each run, `num_runs x 1 x d`."""
+    values = torch.cat([value(part) for part in points.transpose(0, 1).split(64)])
+    return points[torch.arange(len(points)), values.argmax(0)]
+
+
 def _asked(
     problem: Problem, player: BatchPlayer, told: Tensor
 ) -> list[dict[str, object]]:
@@ -101,25 +186,24 @@ def _asked(
         shown = model.datapoints
         extent = torch.aminmax(problem.utility(shown))
         regret = float(problem.regret(best))
-        for searched, bounds in (("candidates", None), ("box", cube)):
-            advice = stopping_advice(
-                model,
-                stopping_candidates(best, cube),
-                recommended=best,
-                shown=shown,
-                bounds=bounds,
-            )
-            said = {
-                "stop": int(advice.stop),
-                "confidence": advice.confidence,
-                "chance": advice.chance_of_regret,
-                "gain_share": advice.gain_share,
-                "gain_confidence": advice.gain_confidence,
-                "regret": regret,
-                "regret_share": regret / float(extent.max - extent.min),
-            }
-            row = {"searched": searched, "start": number, "duel": told.shape[1]}
-            rows.append(row | {name: f"{value:.6g}" for name, value in said.items()})
+        advice = stopping_advice(
+            model,
+            stopping_candidates(best, cube),
+            recommended=best,
+            shown=shown,
+            bounds=cube,
+        )
+        said = {
+            "stop": int(advice.stop),
+            "confidence": advice.confidence,
+            "chance": advice.chance_of_regret,
+            "gain_share": advice.gain_share,
+            "gain_confidence": advice.gain_confidence,
+            "regret": regret,
+            "regret_share": regret / float(extent.max - extent.min),
+        }
+        row = {"start": number, "duel": told.shape[1]}
+        rows.append(row | {name: f"{value:.6g}" for name, value in said.items()})
     return rows
 
 
@@ -156,19 +240,26 @@ def true_chance(regret: Tensor, deviation: float) -> Tensor:
 def main() -> None:
     """Prints what was advised, how often it was wrong, and how sure it was."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--starts", type=int, default=20)
+    parser.add_argument("--set", choices=SETTINGS, default="judged")
+    parser.add_argument("--starts", type=int, default=24)
     parser.add_argument("--setting", action="append", help="PROBLEM:DEVIATION")
-    parser.add_argument("--duels", type=int, default=40)
+    parser.add_argument("--duels", type=int, default=60)
     parser.add_argument("--every", type=int, default=20)
     parser.add_argument("--record", type=Path, help="a table to add the advices to")
     parser.add_argument("--read", type=Path, help="a table of advices to print")
     options = parser.parse_args()
     start("advice to stop, and what is left to gain")
     if options.read:
-        _print_tables(pd.read_csv(options.read))
+        read = pd.read_csv(options.read)
+        pairs = list(zip(read["problem"], read["deviation"], strict=True))
+        for title, settings in SETTINGS.items():
+            of_set = read[[pair in settings for pair in pairs]]
+            if len(of_set):
+                print(f"settings: {title}\n")
+                _print_tables(of_set)
         return
     tables = []
-    for name, deviation in chosen_settings(options.setting, SETTINGS):
+    for name, deviation in chosen_settings(options.setting, SETTINGS[options.set]):
         counts = options.starts, options.duels, options.every
         found = advices(name, deviation, *counts)
         told = pd.DataFrame(found).assign(problem=name, deviation=deviation)
@@ -181,23 +272,24 @@ def main() -> None:
 def _print_tables(table: pd.DataFrame) -> None:
     settings = table.groupby(list(WHICH), sort=False)
     print("share of the range shown that is left to gain")
+    header = "duel", "runs", "stated", "its median", "true", "its median"
     gains = [
         [*setting, duel, len(told), *_gains(told)]
         for setting, found in settings
         for duel, told in found.groupby("duel")
     ]
-    print_table(
-        [
-            *(*WHICH, "duel", "runs", "stated", "its median", "true", "its median"),
-            "median regret",
-        ],
-        gains,
-    )
-    print("advices to stop, and those that are wrong")
-    print_table(
-        [*WHICH, "advices", "stop", "wrong", "largest regret", "largest share"],
-        [[*setting, *_stops(told, setting[1])] for setting, told in settings],
-    )
+    print_table([*WHICH, *header, "median regret"], gains)
+    print("runs that are told to stop, and that had found less than promised")
+    stops = [
+        [*setting, *line]
+        for setting, told in settings
+        for line in _stops(told, setting[1])
+    ]
+    for confidence in AT:
+        lines = [line[3:] for line in stops if line[2] == confidence]
+        runs, told, wrong = (sum(column) for column in zip(*lines, strict=True))
+        stops.append(["all", "", confidence, runs, told, wrong])
+    print_table([*WHICH, "confidence", "runs", "told", "wrongly"], stops)
     print("probabilities of little regret, and how often there is little")
     sure = [
         [*setting, *line]
@@ -222,14 +314,16 @@ def _little(told: pd.DataFrame, deviation: float) -> dict[str, np.ndarray]:
     }
 
 
-def _stops(told: pd.DataFrame, deviation: float) -> list[object]:
-    """Figures of all advices to stop."""
-    little = _little(told, deviation)
-    stop = told["stop"].to_numpy() > 0
-    wrong = stop & ~little["confidence"] & ~little["gain_confidence"]
-    there = told[stop]
-    largest = [there[name].max() if stop.any() else "-" for name in SAID[-2:]]
-    return [len(told), int(stop.sum()), int(wrong.sum()), *largest]
+def _stops(told: pd.DataFrame, deviation: float) -> list[list[float]]:
+    """At each confidence: runs, those told to stop, and those told so wrongly."""
+    sure, lines = told[["confidence", "gain_confidence"]].max(axis=1), []
+    for confidence in AT:
+        stop = told[sure >= confidence].sort_values("duel")
+        first = stop.drop_duplicates("start")
+        right = np.logical_or(*_little(first, deviation).values())
+        counts = told["start"].nunique(), len(first), int((~right).sum())
+        lines.append([confidence, *counts])
+    return lines
 
 
 def _calibration(told: pd.DataFrame, deviation: float) -> list[list[object]]:

@@ -192,10 +192,10 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
     extents = judged_values.amax(-1) - judged_values.amin(-1)
     share = float(gains.mean() / extents.mean())
     assert value["gain as a share of the range"] == pytest.approx(share, rel=0.05)
-    small = float((gains < 0.05 * extents).double().mean())
+    small = float((gains < 0.1 * extents).double().mean())
     assert abs(value["probability of a small gain"] - small) < 6 * 0.5 / 64
     sure = max(value["its probability to be low"], value["probability of a small gain"])
-    assert value["stop"] is (sure >= 0.9)
+    assert value["stop"] is (sure >= 0.75)
     assert found.summary["meaning"]["stop"]
 
 
