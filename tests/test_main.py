@@ -24,7 +24,7 @@ CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
 @pytest.fixture(autouse=True)
 def _few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Advice from a coarse grid and few functions is advice."""
-    monkeypatch.setattr("botorch_pref.commands.optimise.NUM_CANDIDATES", 64)
+    monkeypatch.setattr("botorch_pref.evaluation.progress.NUM_CANDIDATES", 64)
     monkeypatch.setattr("botorch_pref.evaluation.progress.NUM_PATHS", 8)
 
 

@@ -200,7 +200,7 @@ def test_what_is_no_preferential_study_is_refused_by_name() -> None:
 @pytest.mark.slow
 def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     page = Path(__file__).parents[1] / "docs" / "tasks" / "from-optuna.md"
-    (block,) = re.findall(
+    block, _ = re.findall(
         r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M
     )
     exec(block, {})

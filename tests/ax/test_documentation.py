@@ -33,6 +33,7 @@ orders = torch.tensor([[1, 3, 5]])
 tried, worked = torch.tensor([0, 7]), torch.tensor([True, False])
 rated, levels = torch.tensor([0, 1]), torch.tensor([4, 2])
 model, X_ref = EPPreferenceGP(X, pairs), X[:1]
+shown_first = torch.tensor([1.0, -1.0, 1.0], dtype=torch.double)
 """
 """Data of the pages whose blocks are the lines that matter, and no whole programs."""
 
@@ -113,7 +114,7 @@ def test_preferences_over_outcomes_in_ax(capsys) -> None:
     """Ax's preference exploration fits our model, not its own."""
     text = (ROOT / "docs" / "tasks" / "outcomes.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
-    exec(blocks(text), names)
+    exec("\n".join(blocks(text)), names)
     fitted = names["adapter"].generator.surrogate._submodels["pairwise_pref_query",]
     assert type(fitted) is EPPreferenceGP
     assert fitted.comparisons.shape == (2, 2)

@@ -298,9 +298,13 @@ def check_feasible(space: SearchSpace) -> None:
 
 def shown_constraint(constraint: ParameterConstraint) -> str:
     """The text of a constraint, with few digits."""
-    terms = (f"{w:g} * {name}" for name, w in constraint.constraint_dict.items())
+    weights = constraint.constraint_dict.items()
+    text = ""
+    for name, weight in sorted(weights, key=lambda term: term[1] < 0):
+        times = "" if abs(weight) == 1 else f"{abs(weight):g} * "
+        text += f" {'-' if weight < 0 else '+'} {times}{name}"
     relation = "==" if constraint.is_equality else "<="
-    return f"{' + '.join(terms)} {relation} {constraint.bound:g}"
+    return f"{text.removeprefix(' + ').strip()} {relation} {constraint.bound:g}"
 
 
 def constrained_names(space: SearchSpace) -> set[str]:

@@ -296,20 +296,25 @@ def _outside(space: SearchSpace, design: Mapping[str, Any]) -> str:
         value = design[name]
         if isinstance(parameter, DerivedParameter) or parameter.validate(value):
             continue
-        if isinstance(parameter, RangeParameter):
-            allowed = f"between {parameter.lower} and {parameter.upper}"
-        elif isinstance(parameter, ChoiceParameter):
-            allowed = f"one of {', '.join(map(str, parameter.values))}"
-        else:
-            assert isinstance(parameter, FixedParameter)
-            allowed = str(parameter.value)
-        found.append(f"{name} is {value}, and should be {allowed}")
+        found.append(f"{name} is {written(value)}, and should be {_allowed(parameter)}")
     found += [
         f"{shown_constraint(constraint)} should hold"
         for constraint in space.parameter_constraints
         if not constraint.check({n: design[n] for n in constraint.constraint_dict})
     ]
     return "; ".join(found)
+
+
+def _allowed(parameter: Parameter) -> str:
+    """The values that a parameter can have, in plain words."""
+    if isinstance(parameter, RangeParameter):
+        whole = "whole " if parameter.parameter_type is ParameterType.INT else ""
+        return f"a {whole}number from {parameter.lower:g} to {parameter.upper:g}"
+    if isinstance(parameter, ChoiceParameter):
+        return " or ".join(map(written, parameter.values))
+    return (
+        written(parameter.value) if isinstance(parameter, FixedParameter) else "known"
+    )
 
 
 def _typed(parameter: Parameter, value: Any) -> Any:
@@ -323,7 +328,7 @@ def _typed(parameter: Parameter, value: Any) -> Any:
         return bool(value)
     if kind is ParameterType.STRING and isinstance(value, str):
         return str(value)
+    has = "has no value" if value is None else f"is {written(value)}"
     raise ExperimentError(
-        f"{parameter.name} is {written(value)}; give a value of type "
-        f"{kind.name.lower()}{', which is finite' if parameter.is_numeric else ''}."
+        f"{parameter.name} {has}, and should be {_allowed(parameter)}."
     )

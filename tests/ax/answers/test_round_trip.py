@@ -163,7 +163,7 @@ def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
         ({"shown": [0, None]}, "shown .*count"),
         ({"tie": [1, 1]}, "winner and tie"),
         ({"beauty": [1, 1]}, "beauty.* mean nothing"),
-        ({"winner_parameter": [0.5, None]}, "Row 1 .*winner is"),
+        ({"winner_parameter": [0.5, None]}, "Row 1 .*winner has no value"),
         ({"levels": [0.5, None]}, r"levels \[0.5\], which no answer gives"),
         ({"valid": [0, 1]}, "which no answer gives|are valid"),
     ],
