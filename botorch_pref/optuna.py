@@ -142,8 +142,8 @@ class PreferenceSampler(BaseSampler):
             study: With an answer at least.
 
         Raises:
-            ExperimentError: There is no answer, or the compared trials have no parameter
-                in common that varies.
+            ExperimentError: There is no answer, or the trials that were compared have
+                no parameter in common that varies.
         """
         answers = _Answers.of(study._study)
         if not answers.compared:

@@ -552,8 +552,8 @@ class RaoKupperLikelihood(GumbelNoise[Comparisons]):
         count = self._items.shape[-1]
         if count != num_points:
             raise FeedbackError(
-                f"The likelihood knows the items of {count} datapoints, and the answers "
-                f"are about {num_points}; give items of all of these."
+                f"The likelihood knows the items of {count} datapoints, and the "
+                f"answers are about {num_points}; give items of all of these."
             )
         items = take_places(self._items, pairs.flatten(-2)).unflatten(-1, (-1, 2))
         return threshold * self.tie_shifts[items].sum(-1).exp()
