@@ -142,13 +142,20 @@ class PreferenceSampler(BaseSampler):
             study: With an answer at least.
 
         Raises:
-            ExperimentError: There is no answer.
+            ExperimentError: There is no answer, or the trials that were compared have
+                no parameter in common that varies.
         """
         answers = _Answers.of(study._study)
         if not answers.compared:
             raise ExperimentError(
                 f"Study {study.study_name!r} has no answer yet, hence no best trial; "
                 "call report_preference first."
+            )
+        if not answers.distributions:
+            raise ExperimentError(
+                f"The trials of study {study.study_name!r} that were compared have no "
+                "parameter in common that varies, so that no model tells which is "
+                "best; take study.best_trials, which have lost to none."
             )
         model = _utility(answers, _Space(answers.distributions))
         return answers.compared[int(incumbent_index(model))]

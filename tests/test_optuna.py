@@ -110,6 +110,7 @@ def told(pairs: list[tuple[int, int]], **columns: list[Any]) -> Any:
     study = preferential.create_study(n_generate=2, sampler=PreferenceSampler(seed=1))
     kinds = {
         "x": optuna.distributions.FloatDistribution(0.0, 1.0),
+        "only": optuna.distributions.FloatDistribution(0.5, 0.5),
         "n": optuna.distributions.IntDistribution(1, 10_001, log=True),
         "kind": optuna.distributions.CategoricalDistribution(["a", "b", "c"]),
     }
@@ -190,6 +191,9 @@ def test_what_is_no_preferential_study_is_refused_by_name() -> None:
     study = told([], x=[0.1, 0.2])
     with pytest.raises(ExperimentError, match="has no answer yet"):
         study._study.sampler.best_trial(study)
+    fixed = told([(0, 1)], only=[0.5, 0.5])
+    with pytest.raises(ExperimentError, match="no parameter in common that varies"):
+        fixed._study.sampler.best_trial(fixed)
     study.report_preference(study.trials[1], study.trials[1])
     with pytest.raises(ExperimentError, match="Trial 1 was reported as better than"):
         propose(study)

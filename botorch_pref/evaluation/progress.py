@@ -26,6 +26,7 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answers import check_unbatched, model_link
+from botorch_pref.numerics.argument_ranges import check_count
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
@@ -410,8 +411,8 @@ def stopping_advice(
         seed: Of the samples.
 
     Raises:
-        BotorchPrefError: A number outside its range, a batch of models, or bounds for
-            an ensemble.
+        BotorchPrefError: A number outside its range, no candidates, more than one
+            recommended point, a batch of models, or bounds for an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
     shares = {"confidence": confidence, "gain_tolerance": gain_tolerance}
@@ -419,6 +420,15 @@ def stopping_advice(
         least = 0 if name in shares else 0.5
         if not least < value < 1:
             raise BotorchPrefError(f"{name} is {value}; give one in ({least}, 1).")
+    # One draw would be sure of itself.
+    check_count("num_samples", num_samples, at_least=2)
+    if not len(candidates):
+        raise BotorchPrefError("There are no candidates; give n x d, one or more.")
+    if recommended is not None and recommended.shape != candidates[:1].shape:
+        raise BotorchPrefError(
+            f"recommended has shape {tuple(recommended.shape)}; give one point, 1 x "
+            f"{candidates.shape[-1]}."
+        )
     check_unbatched(model)
     if bounds is not None and is_ensemble(model):
         raise BotorchPrefError(

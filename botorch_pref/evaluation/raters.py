@@ -29,6 +29,7 @@ from botorch_pref.models.raters import (
     at_raters,
     reliability_kernel,
 )
+from botorch_pref.numerics.argument_ranges import check_count
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -77,7 +78,7 @@ def rater_reliability(
     Raises:
         BotorchPrefError: The model has no `ReliabilityKernel`, is a batch or is not
             fitted, an answer is about points of two raters, there is one rater alone,
-            or the number of names is another.
+            the number of names is another, or a name stands twice.
         UnsupportedFeedbackError: There are answers of another kind.
     """
     check_unbatched(model)
@@ -269,11 +270,17 @@ def rater_agreement(
         ``agreement``, with its interval from ``lower`` to ``upper``.
 
     Raises:
-        BotorchPrefError: There are too few items or raters, or another number of names.
+        BotorchPrefError: There are too few different items, too few raters, another
+            number of names, or a name twice.
+        FeedbackError: ``num_samples`` is not a positive integer.
     """
     check_unbatched(model)
-    if len(X) < 3:
-        raise BotorchPrefError(f"There are {len(X)} items; give three items or more.")
+    check_count("num_samples", num_samples, at_least=1)
+    different = len(X.unique(dim=0))
+    if different < 3:
+        raise BotorchPrefError(
+            f"There are {different} different items; give three or more."
+        )
     labels = _labels(names, [*range(len(raters))])
     utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
     by_rater = utilities.reshape(-1, len(X), len(labels))
@@ -310,9 +317,9 @@ def _labels(
 ) -> list[Hashable]:
     """Names of raters, two or more."""
     labels = [*(numbers if names is None else names)]
-    if len(labels) != len(numbers) or len(numbers) < 2:
+    if len(labels) != len(numbers) or len(numbers) < 2 or len({*labels}) < len(labels):
         raise BotorchPrefError(
-            f"There are {len(numbers)} raters, and {len(labels)} names; give two "
-            "raters or more, and name each once."
+            f"There are {len(numbers)} raters, and {len({*labels})} different names; "
+            "give two raters or more, and each a name of its own."
         )
     return labels

@@ -318,6 +318,10 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         """
         return answer_density(feedback, num_points, self.forward, self._like)
 
+    def _of_options(self, points: Tensor) -> PreferenceLikelihood[FeedbackT]:
+        """The likelihood of options, which show the datapoints at these places."""
+        return self
+
     @property
     def link(self) -> DuelLink:
         """The link of duels, between items one of which wins.

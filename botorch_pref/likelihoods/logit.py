@@ -549,12 +549,22 @@ class RaoKupperLikelihood(GumbelNoise[Comparisons]):
         threshold = self.tie_threshold.unsqueeze(-1)
         if self._items is None:
             return threshold.expand(*threshold.shape[:-1], pairs.shape[-2])
-        if len(self._items) != num_points:
+        count = self._items.shape[-1]
+        if count != num_points:
             raise FeedbackError(
-                f"The likelihood knows the items of {len(self._items)} datapoints, and "
-                f"the answers are about {num_points}; give items of all of these."
+                f"The likelihood knows the items of {count} datapoints, and the "
+                f"answers are about {num_points}; give items of all of these."
             )
-        return threshold * self.tie_shifts[self._items[pairs]].sum(-1).exp()
+        items = take_places(self._items, pairs.flatten(-2)).unflatten(-1, (-1, 2))
+        return threshold * self.tie_shifts[items].sum(-1).exp()
+
+    def _of_options(self, points: Tensor) -> RaoKupperLikelihood:
+        """See base class."""
+        if self._items is None:
+            return self
+        seen = copy(self)
+        seen._buffers = {**self._buffers, "_items": self._items[points]}
+        return seen
 
     def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding."""

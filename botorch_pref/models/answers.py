@@ -407,7 +407,7 @@ def _of_options(
     block, points, covariates = (
         answers.options if takes_counts else answers.repeated_options
     )
-    made = _factors(likelihood, block, points.shape[-1])
+    made = _factors(likelihood._of_options(points), block, points.shape[-1])
     count, place = data.datapoints.shape[-2], data.first_copies
     if distinct is not None:
         count, place = len(distinct.first), distinct.inverse

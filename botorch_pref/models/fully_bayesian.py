@@ -453,6 +453,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     def make_posterior(self, moments: Moments) -> GaussianMixturePosterior:
         """See base class: a mixture over the members."""
+        self._check_if_fitted()
         covariance = SemidefiniteLinearOperator(moments.covariance)
         return GaussianMixturePosterior(
             MultivariateNormal(moments.means[0], covariance)

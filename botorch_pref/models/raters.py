@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any
 
 import torch
@@ -22,6 +24,7 @@ from botorch_pref.models.preference_gp import (
     default_covar_module,
     in_spreads,
 )
+from botorch_pref.numerics.argument_ranges import check_kind
 from botorch_pref.posteriors.gaussian import Moments, check_points, contrast
 
 # A normal of this deviation on the log odds is nearly flat in the agreement itself: its
@@ -123,7 +126,8 @@ class ReliabilityKernel(Kernel):
         active_dims: The column with the rater's number.
 
     Raises:
-        FeedbackError: There are no raters, or two have one number.
+        FeedbackError: There are no raters, a number is not finite, two have one number,
+            or the spread is not positive and finite.
     """
 
     has_lengthscale = False
@@ -139,13 +143,19 @@ class ReliabilityKernel(Kernel):
     ) -> None:
         shape = torch.Size() if batch_shape is None else batch_shape
         super().__init__(batch_shape=shape, active_dims=active_dims)
-        numbers = raters.detach().flatten().sort().values
-        if raters.dim() != 1 or not len(numbers) or bool((numbers.diff() == 0).any()):
+        check_kind("raters", raters, Tensor)
+        check_kind("spread", spread, Real)
+        if not 0 < spread < math.inf:
+            raise FeedbackError(f"spread is {spread}; give a positive finite number.")
+        # Single precision would round numbers that double precision has in the points.
+        numbers = raters.detach().flatten().double().sort().values
+        known = bool(numbers.isfinite().all()) and bool((numbers.diff() > 0).all())
+        if raters.dim() != 1 or not len(numbers) or not known:
             raise FeedbackError(
-                f"raters is {raters.tolist()}; give the number of each rater once, "
-                "R long."
+                f"raters is {raters.tolist()}; give the finite number of each rater "
+                "once, R long."
             )
-        self.register_buffer("raters", numbers.to(torch.get_default_dtype()))
+        self.register_buffer("raters", numbers)
         raw = torch.zeros(*shape, len(numbers))
         self.register_parameter("raw_noise", torch.nn.Parameter(raw))
         self.register_constraint("raw_noise", Positive(**in_spreads(spread)))
@@ -169,7 +179,8 @@ class ReliabilityKernel(Kernel):
 
     def places(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """Where each number stands in :attr:`raters`, and whether it is there."""
-        place = torch.searchsorted(self.raters, numbers.detach().contiguous())
+        numbers = numbers.detach().contiguous().to(self.raters)
+        place = torch.searchsorted(self.raters, numbers)
         place = place.clamp_max(len(self.raters) - 1)
         return place, self.raters[place] == numbers
 

@@ -204,10 +204,11 @@ def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
     with torch.no_grad():
         reach = math.sqrt(2 * _DROP)
         unit = torch.linspace(-reach, reach, _WIDE_NODES, dtype=mean.dtype)
-        unit = unit.to(mean.device)
+        unit, step = unit.to(mean.device), float(unit[1] - unit[0])
         deviation = variance.sqrt()
-        nodes = unit.view(-1, *[1] * mean.dim()) * deviation
-        log_weights = (deviation * (unit[1] - unit[0])).log().expand_as(nodes)
+        # About the middle of a symmetric product E[u] = 0 holds whatever was missed.
+        nodes = (unit + 0.25 * step).view(-1, *[1] * mean.dim()) * deviation
+        log_weights = (deviation * step).log().expand_as(nodes)
     moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)
     return _completed(moments, missed, of_rows, mean, variance, _even_rule)
 

@@ -195,11 +195,16 @@ def test_what_tells_nothing_of_noise_is_refused() -> None:
     strengths = Strengths(pairs, torch.tensor([0.7, 0.8], dtype=DOUBLE))
     with pytest.raises(UnsupportedFeedbackError, match="Strengths is no noise"):
         rater_reliability(with_kernel(strengths))
-    with pytest.raises(BotorchPrefError, match="2 raters, and 3 names"):
-        rater_reliability(model, list("abc"))
+    for names, count in (("abc", 3), ("aa", 1)):
+        with pytest.raises(BotorchPrefError, match=f"2 raters, and {count} different"):
+            rater_reliability(model, list(names))
     kernel.kernels[2].noise = 30.0
     with pytest.raises(BotorchPrefError, match="fit the model first"):
         rater_reliability(model)
-    for items, numbers in ((X[:2, :1], torch.arange(2)), (X[:, :1], torch.arange(1))):
-        with pytest.raises(BotorchPrefError, match=r"three items or more|two raters"):
+    three = torch.tensor([[0.1], [0.5], [0.9]], dtype=DOUBLE)
+    # Equal items have equal utilities, which correlate with nothing.
+    for items, numbers in ((X[:, :1], torch.arange(2)), (three, torch.arange(1))):
+        with pytest.raises(BotorchPrefError, match=r"2 different items|two raters"):
             rater_agreement(model, items, numbers)
+    with pytest.raises(BotorchPrefError, match="num_samples is 0"):
+        rater_agreement(model, three, torch.arange(2), num_samples=0)

@@ -191,11 +191,15 @@ def test_the_noise_is_the_models() -> None:
         ({"tolerance": float("nan")}, "tolerance is nan"),
         ({"confidence": 1.0}, "confidence is 1.0"),
         ({"gain_tolerance": 0.0}, "gain_tolerance is 0.0"),
+        ({"num_samples": 1}, "num_samples is 1"),
+        ({"candidates": column()}, "no candidates"),
+        ({"recommended": column(1.0, 0.5)}, r"shape \(2, 1\); give one point"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused(arguments, match) -> None:
+    given = {"candidates": column(1.0), "link": ProbitLink(), **arguments}
     with pytest.raises(BotorchPrefError, match=match):
-        stopping_advice(Linear(), column(1.0), link=ProbitLink(), **arguments)
+        stopping_advice(Linear(), **given)
 
 
 def test_models_that_give_no_advice_are_refused() -> None:

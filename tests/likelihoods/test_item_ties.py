@@ -1,5 +1,7 @@
 """Tie thresholds of items: their factors, and evidence that moves with them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -24,25 +26,35 @@ ANSWERS = Comparisons(
 )
 
 
-def made(model_class: type = LaplacePreferenceGP):
+def made(model_class: type = LaplacePreferenceGP, answers: Comparisons = ANSWERS):
     likelihood = RaoKupperLikelihood(0.4, items=ITEMS)
-    model = model_class(POINTS, ANSWERS, likelihood=likelihood)
+    model = model_class(POINTS, answers, likelihood=likelihood)
     likelihood.tie_shifts.data = torch.tensor(SHIFTS, dtype=torch.float64)
     return model
 
 
-def test_each_pair_has_the_threshold_of_its_two_items() -> None:
-    factors = made().factors()
+@pytest.mark.parametrize("weight", [None, 0.6])
+def test_each_pair_has_the_threshold_of_its_two_items(weight) -> None:
+    """Also where each option is shown with a covariate."""
     f = torch.tensor([0.7, 0.2, -1.1, 0.3], dtype=torch.float64)
-    got = factors.log_prob(factors.rows.apply(f)).value.sum()
+    moved, unknowns, answers = torch.zeros(7), f, ANSWERS
+    if weight is not None:
+        shown = torch.linspace(-1, 1, 7, dtype=torch.float64).unsqueeze(-1)
+        answers = replace(ANSWERS, covariates=shown)
+        moved = weight * shown.squeeze(-1)
+        unknowns = torch.cat([f, f.new_tensor([weight])])
+    factors = made(answers=answers).factors()
+    got = factors.log_prob(factors.rows.apply(unknowns)).value.sum()
     want = torch.zeros(())
-    for told, counts, is_tie in (
-        (PAIRS, ANSWERS.pair_counts, False),
-        (TIES, ANSWERS.tie_counts, True),
+    for told, counts, is_tie, by in (
+        (PAIRS, ANSWERS.pair_counts, False, moved[:4]),
+        (TIES, ANSWERS.tie_counts, True, moved[4:]),
     ):
-        for (a, b), count in zip(told.tolist(), counts.tolist(), strict=True):
+        each = zip(told.tolist(), counts.tolist(), by, strict=True)
+        for (a, b), count, further in each:
             shift = SHIFTS[int(ITEMS[a])] + SHIFTS[int(ITEMS[b])]
-            threshold, gap = 0.4 * torch.tensor(shift).double().exp(), f[a] - f[b]
+            threshold = 0.4 * torch.tensor(shift).double().exp()
+            gap = f[a] - f[b] + further
             win = torch.sigmoid(gap - threshold)
             p = torch.sigmoid(gap + threshold) - win if is_tie else win
             want = want + count * p.log()

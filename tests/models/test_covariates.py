@@ -393,6 +393,8 @@ def test_an_ensemble_averages_over_its_scales() -> None:
     likelihood = PairwiseProbitLikelihood(NOISE)
     given: dict[str, Any] = {"likelihood": likelihood, "covar_module": kernel()}
     ensemble = FullyBayesianEPPreferenceGP(POINTS, told, **copy.deepcopy(given))
+    with pytest.raises(BotorchPrefError, match="have not been sampled yet"):
+        ensemble.covariate_posterior()
     scales = torch.tensor([0.3, 1.5], dtype=DOUBLE)
     one = EPPreferenceGP(POINTS, told, **copy.deepcopy(given)).eval()
     name, raws, means, shown = "covariate_module.raw_scale", [], [], []

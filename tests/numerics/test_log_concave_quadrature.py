@@ -211,3 +211,26 @@ def test_a_power_whose_peak_newton_steps_from_side_to_side() -> None:
     torch.testing.assert_close(
         found.second[0], (spread - 1) / variance, rtol=1e-8, atol=0
     )
+
+
+def test_a_symmetric_product_that_is_narrower_than_the_steps() -> None:
+    """A tie three times: at this threshold even sums miss no identity by symmetry."""
+    threshold, variance = 2.3517591109750176, 800.0
+
+    def tie(z):
+        parts = log_sigmoid(z - threshold), log_sigmoid(-z - threshold)
+        (value, first, second), (other, slope, bend) = parts
+        return 3 * (value + other), 3 * (first - slope), 3 * (second + bend)
+
+    def density(z):
+        win, loss = (1 / (1 + mp.exp(threshold - s * z)) for s in (1, -1))
+        return (win * loss) ** 3 * mp.exp(-(z**2) / 2 / variance)
+
+    ends = [-40, -4, 0, 4, 40]
+    mass = mp.quad(density, ends)
+    spread = mp.quad(lambda z: z**2 * density(z), ends) / mass
+    value = mp.log(mass) - mp.log(2 * mp.pi * variance) / 2
+    given = (torch.tensor([t], dtype=torch.float64) for t in (0.0, variance))
+    found = log_concave_integral(lambda places: tie, *given)
+    assert float(found.value) == pytest.approx(float(value), rel=1e-9)
+    assert float(found.ratio) == pytest.approx(float(spread / variance), rel=1e-9)

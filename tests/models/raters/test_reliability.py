@@ -198,8 +198,20 @@ def test_a_new_rater_has_the_noise_of_the_median() -> None:
     raw = torch.tensor([math.log(4) / 0.5, math.log(0.25) / 0.5], dtype=DOUBLE)
     torch.testing.assert_close(closure(kernel), raw)
     assert (prior.loc, prior.scale) == (0, 1)
-    for wrong in (torch.empty(0), torch.tensor([1, 1]), torch.ones(2, 1)):
-        with pytest.raises(FeedbackError, match="number of each rater once"):
-            ReliabilityKernel(wrong)
+    wrong = [torch.empty(0), torch.tensor([1, 1]), torch.ones(2, 1)]
+    for raters in (*wrong, torch.tensor([0, math.nan]), torch.tensor([math.inf])):
+        with pytest.raises(FeedbackError, match="number of each rater"):
+            ReliabilityKernel(raters)
+    for spread in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(FeedbackError, match="give a positive finite number"):
+            ReliabilityKernel(RATERS, spread=spread)
     with pytest.raises(FeedbackError, match="leave out rater_dim or noisy_raters"):
         rater_covar_module(2, rater_dim=1, noisy_raters=torch.arange(2))
+
+
+def test_numbers_that_single_precision_would_round_are_known() -> None:
+    """Each rater has the noise of his own number, as the points hold it."""
+    numbers = torch.tensor([0.1, 2.0**24, 2.0**24 + 1], dtype=DOUBLE)
+    kernel = ReliabilityKernel(numbers).double()
+    kernel.noise = NOISE
+    torch.testing.assert_close(kernel.deviations(numbers), NOISE.sqrt())
