@@ -46,6 +46,7 @@ def findings_of(state: bytes) -> JSON:
     space = projection.log.space
     return {
         "summary": [[str(k), _plain(v)] for k, v in report.summary["value"].items()],
+        "meanings": dict(report.summary["meaning"]),
         "options": [
             {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
             for name, row in options.items()

@@ -435,6 +435,7 @@ def test_findings_are_those_of_the_report(
         page.experiment.record([OWN[0], option], winner=0, rater=rater)
     found, report = page.get("findings"), page.experiment.report()
     assert dict(found["summary"])["questions"] == 2
+    assert found["meanings"] == dict(report.summary["meaning"])
     assert [row["name"] for row in found["options"]] == list(report.options.index)
     assert [row["mean"] for row in found["options"]] == list(report.options["mean"])
     best = found["options"][0]["name"]

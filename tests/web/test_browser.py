@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from browsing import Visitor, browser, missing, serving, until
+from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.web import Markup, make_app
+from botorch_pref.web.worker import ModelWorker
 
 pytestmark = [
     pytest.mark.slow,
@@ -443,6 +445,41 @@ def test_taps_answer_one_question_and_beside_the_menu_none(
     widths = "return [arguments[0].scrollWidth, arguments[0].clientWidth]"
     needed, given = one.driver.execute_script(widths, back)
     assert needed <= given
+
+
+def test_the_findings_about_raters_are_whole_on_a_phone(
+    visit: Open, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rater = {"answers": 1234, "lower": 0.241, "upper": 13.4, "outlier": True}
+    option = {"name": "1_0", "leaf (g)": 2.0, "mean": 0, "lower": -1, "upper": 1}
+    found = {
+        "summary": [["answered alike", 0.8]],
+        "meanings": {"answered alike": "0.5 is guessing"},
+        "options": [option],
+        "parameters": ["leaf (g)"],
+        "duels": [],
+        "raters": [
+            {**rater, "rater": name, "noise": 0.907, "names_better": 0.771}
+            for name in ("Alexandra", "李小雷")
+        ],
+        "agreement": [
+            {"first": "Alexandra", "second": "李小雷", "agreement": -0.4}
+            | {"lower": -0.9, "upper": 0.2}
+        ],
+        "warnings": [],
+    }
+    monkeypatch.setattr(ModelWorker, "findings", lambda worker: found)
+    one = visit(window=(390, 844))
+    one.driver.get(f"{one.address}/report")
+    until(lambda: one.all(".bp-raters"))
+    assert one.fits()
+    (table, *_), figures = one.all(".bp-raters"), one.all(".bp-own-size")
+    wide = "return [arguments[0].scrollWidth, arguments[0].clientWidth]"
+    for part in (table, figures[0].find_element(By.XPATH, "..")):
+        needed, given = one.driver.execute_script(wide, part)
+        assert needed <= given
+    assert "0.907 (0.241 to 13.4)" in table.text
+    assert "0.5 is guessing" in one.text()
 
 
 DOUBLE_TAP = """

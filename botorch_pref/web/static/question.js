@@ -1054,7 +1054,7 @@ class ReportView {
     try {
       const found = await this.transport.call("findings", {});
       document.title = "What was learned";
-      main.replaceChildren(this.#best(found), this.#summary(found.summary), this.#figure(found), this.#table(found), ...this.#raters(found), this.#warnings(found.warnings));
+      main.replaceChildren(this.#best(found), this.#summary(found), this.#figure(found), this.#table(found), ...this.#raters(found), this.#warnings(found.warnings));
     } catch (error) {
       main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, error.message)));
     }
@@ -1073,17 +1073,18 @@ class ReportView {
     if (typeof values.stop === "boolean") {
       const chance = Math.round(100 * values["chance of regret"]);
       const share = values["gain as a share of the range"];
-      const worth = typeof share !== "number" ? "" : `, and would add ${this.#number(100 * share)} % of the range of utilities judged so far`;
-      const left = `the ideal design would be preferred to the recommended one with probability ${chance} %${worth}.`;
+      const worth = typeof share !== "number" ? "" : ` It would be better by ${this.#number(100 * share)} % of the step from the worst option so far to the best.`;
+      const left = `the ideal design would be preferred to the recommended one in ${chance} of 100 comparisons, where 50 means as good as equal.${worth}`;
       cards.push([values.stop ? "Stop" : "Go on", values.stop ? `Little is left to gain: ${left}` : `As far as is known, ${left}`]);
     }
     return make("section", { class: "bp-bests" }, ...cards.map(([name, value]) =>
       make("div", { class: "bp-card bp-first" }, make("h2", {}, name), make("p", {}, `${value}`))));
   }
 
-  #summary(summary) {
+  #summary({ summary, meanings }) {
+    const said = (name) => [name, meanings[name] ? make("small", {}, meanings[name]) : null];
     const rows = summary.filter(([name]) => !name.startsWith("recommended"));
-    return make("section", {}, make("h2", {}, "Answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, this.#number(value))])));
+    return make("section", {}, make("h2", {}, "Answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, ...said(name)), make("dd", {}, this.#number(value))])));
   }
 
   #warnings(warnings) {
@@ -1128,7 +1129,8 @@ class ReportView {
 
   #table({ options, parameters }) {
     const columns = ["name", ...parameters, "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"].filter((c) => options.some((o) => o[c] !== undefined && o[c] !== null));
-    return make("section", {}, make("h2", {}, "Options"), this.#rows(options, columns, { best: "P(best)" }));
+    const legend = make("p", { class: "bp-legend" }, "A name has the number of the question and that of the option in it, both counted from 0. Mean: how good the option is, with the ends of a 95 % interval; only differences count. P(best): the probability that it is the best of all here. Options that are too close to tell apart have one, at the first of them.");
+    return make("section", {}, make("h2", {}, "Options"), this.#rows(options, columns, { best: "P(best)" }), legend);
   }
 
   #rows(rows, columns, heads) {
@@ -1140,14 +1142,17 @@ class ReportView {
   /** The noise of each rater with its interval, and beside it who agrees with whom. */
   #raters({ raters, agreement }) {
     if (!raters.length) return [];
-    const side = 40, left = 110, width = 260, top = 12;
+    const side = 32, width = 130, top = 12;
+    // Of the widest letters there are.
+    const left = 20 + Math.max(...raters.map((r) => [...r.rater].reduce((sum, c) => sum + (c > "\u2e7f" ? 12 : 8), 0)));
     const height = top + side * raters.length + 26;
     const low = Math.log(Math.min(...raters.map((r) => r.lower))), high = Math.log(Math.max(...raters.map((r) => r.upper)));
     const x = (v) => left + 12 + ((Math.log(v) - low) / (high - low || 1)) * (width - 24);
     const row = new Map(raters.map((r, i) => [r.rater, i]));
-    const y = (i) => top + side * (i + 0.5), start = left + width + 24;
+    const y = (i) => top + side * (i + 0.5), start = left + width + 12;
     const text = (props, words) => { const t = draw("text", props); t.textContent = words; return t; };
-    const figure = draw("svg", { viewBox: `0 0 ${start + side * raters.length} ${height}`, role: "img", class: "bp-figure" }, draw("title"));
+    const size = start + Math.max(side * raters.length, 66);
+    const figure = draw("svg", { viewBox: `0 0 ${size} ${height}`, width: size, role: "img", class: "bp-figure bp-own-size" }, draw("title"));
     figure.firstChild.textContent = "Noise of each rater with 95 % intervals, and agreement of each two of them.";
     figure.append(draw("line", { x1: x(1), x2: x(1), y1: top, y2: height - 26, class: "bp-grid" }));
     for (const [i, rater] of raters.entries()) {
@@ -1165,12 +1170,22 @@ class ReportView {
         figure.append(cell, text({ x: start + side * (j + 0.5), y: y(i) + 4, class: "bp-cell" }, pair.agreement.toFixed(2)));
       }
     }
-    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, "noise beside the typical rater's, 95 % intervals"), text({ x: start, y: height - 4, class: "bp-axis bp-start" }, "agreement"));
-    const said = raters.map((r) => ({ ...r, outlier: r.outlier ? "yes" : "no" }));
-    const heads = { names_better: "names the better", lower: "noise from", upper: "to" };
-    const table = this.#rows(said, ["rater", "answers", "noise", "lower", "upper", "names_better", "outlier"], heads);
-    const legend = make("p", { class: "bp-legend" }, "Names the better: the probability for two options that differ by the typical rater's noise. Outlier: noise above that of the others by more than chance, which in one of twenty crowds names somebody wrongly.");
-    return [make("section", {}, make("h2", {}, "Raters"), make("div", { class: "bp-scroll" }, figure), table, legend)];
+    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, "noise"), text({ x: start, y: height - 4, class: "bp-axis bp-start" }, "agreement"));
+    const said = raters.map((r) => ({
+      ...r,
+      noise: `${this.#number(r.noise)} (${this.#number(r.lower)} to ${this.#number(r.upper)})`,
+      names_better: `${Math.round(100 * r.names_better)}\u00a0%`,
+      outlier: r.outlier ? "yes" : "no",
+    }));
+    const table = this.#rows(said, ["rater", "answers", "noise", "names_better", "outlier"], { names_better: "right" });
+    table.classList.add("bp-raters");
+    const legends = [
+      "Noise: how much chance is in the answers, where 1 is the typical rater; in brackets its 95 % interval.",
+      "Right: how often this rater names the better of two options of which the typical rater names the better in 76 %.",
+      "Outlier: more noise than that of the others, by more than chance explains. In one of twenty groups a yes is wrong.",
+      "Agreement: 1 if two like the same, 0 if they have nothing in common, -1 if one likes what the other dislikes.",
+    ].map((words) => make("p", { class: "bp-legend" }, words));
+    return [make("section", {}, make("h2", {}, "Raters"), make("div", { class: "bp-scroll" }, figure), table, ...legends)];
   }
 }
 
