@@ -389,7 +389,7 @@ def test_what_cannot_be_drawn_is_named() -> None:
         ("4 names", lambda: plot_probabilities(model, names=list("abcd"))),
         ("from 0 to 1", lambda: plot_calibration(torch.tensor([1.5]))),
         ("no duels", lambda: plot_progress([])),
-        ("three items", lambda: plot_agreement(model, X[:2], torch.arange(2))),
+        ("give three or more", lambda: plot_agreement(model, X[:2], torch.arange(2))),
     ]
     for said, call in wrong:
         with pytest.raises(BotorchPrefError, match=said):
