@@ -36,6 +36,7 @@ __all__ = [
     "DuelingExploringEIIG",
     "DuelingHBEI",
     "DuelingHBUCB",
+    "DuelingJointEUBO",
     "DuelingKG",
     "DuelingMUC",
     "DuelingTailedEI",

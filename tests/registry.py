@@ -62,6 +62,7 @@ from botorch_pref import (
     DuelingExploringEIIG,
     DuelingHBEI,
     DuelingHBUCB,
+    DuelingJointEUBO,
     DuelingKG,
     DuelingMUC,
     DuelingTailedEI,
@@ -360,5 +361,6 @@ ACQUISITIONS = {
     "DuelingExploringEIIG": Acquisition(DuelingExploringEIIG, drawn=True, linked=True),
     "DuelingHBEI": Acquisition(DuelingHBEI, drawn=True),
     "DuelingHBUCB": Acquisition(DuelingHBUCB, drawn=True),
+    "DuelingJointEUBO": Acquisition(DuelingJointEUBO, drawn=True),
     "DuelingThompson": Acquisition(DuelingThompson, drawn=True),
 }  # fmt: skip

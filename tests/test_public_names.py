@@ -27,7 +27,8 @@ with warnings.catch_warnings():
 PROMISED = """
 AffineProbitLikelihood BetaRatingLikelihood BotorchPrefError ChanceConstrained
 Choices Comparisons DistinctOptions DuelKernel DuelSampler DuelingBALD DuelingEIIG
-DuelingEUBO DuelingExploringEIIG DuelingHBEI DuelingHBUCB DuelingKG DuelingMUC
+DuelingEUBO DuelingExploringEIIG DuelingHBEI DuelingHBUCB DuelingJointEUBO
+DuelingKG DuelingMUC
 DuelingTailedEI DuelingThompson DuelingUCB EPPreferenceGP ExperimentError
 FeasibilityWeighted FeedbackError FullyBayesianEPPreferenceGP
 FullyBayesianLaplacePreferenceGP HallucinatedModel InferenceWarning

@@ -10,16 +10,24 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
-from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
+from botorch.sampling.base import MCSampler
+from botorch.sampling.get_sampler import get_sampler
+from botorch.utils.transforms import (
+    average_over_ensemble_models,
+    is_ensemble,
+    t_batch_mode_transform,
+)
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
     DuelingAcquisition,
     champion,
+    check_beside,
     incumbent,
     new_duels,
     observed_points,
+    reference_point,
     takes_points,
     with_others,
 )
@@ -123,6 +131,72 @@ class DuelingEUBO(DifferenceAcquisition):
         """See base class."""
         mean: Tensor = posterior.mean  # type: ignore[attr-defined]
         return mean[..., 0, 0]
+
+
+@register_acquisition("joint-eubo", reference=incumbent)
+class DuelingJointEUBO(AcquisitionFunction):
+    r"""Expected improvement of the best of several options on a reference.
+
+    .. math:: \alpha(x_1, \dots, x_q)
+        = E\big[\max\big(\max_i f(x_i) - f(x_r), 0\big)\big],
+
+    the qEUBO of Astudillo et al. (2023) of a question that shows the reference beside
+    ``q`` challengers, which are meant to be chosen jointly. It is an average over
+    `DRAWS` quasi-random draws of the utilities, which stay fixed. Pending points are
+    options of the same question. The value of one challenger is that of `DuelingEUBO`,
+    which is exact.
+
+    Args:
+        model: Any BoTorch model with one output whose posterior BoTorch draws from; a
+            batch of models; or an ensemble, over whose members values are averaged.
+        X_ref: The reference point, see :class:`.DuelingAcquisition`.
+        generator: Source of the draws, on the CPU; torch's default one if None.
+
+    Raises:
+        FeedbackError: ``X_ref`` is no such point.
+    """
+
+    DRAWS = 64
+    chosen_jointly = True
+    """Whether the challengers of a question are chosen at once."""
+
+    X_ref: Tensor
+
+    @checked_arguments
+    def __init__(
+        self, model: Model, X_ref: Tensor, generator: Generator | None = None
+    ) -> None:
+        super().__init__(model=model)
+        self.register_buffer("X_ref", reference_point(X_ref, model))
+        self._seed = int(torch.randint(2**31, (), generator=generator))
+        self._sampler: MCSampler | None = None
+        self.set_X_pending()
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Says which points, ``n x d`` or None, are options of the question too."""
+        if X_pending is not None:
+            X_pending = check_beside("X_pending", X_pending, self.X_ref)
+        super().set_X_pending(X_pending)
+
+    @takes_points
+    @t_batch_mode_transform()
+    @average_over_ensemble_models  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Expected improvement of the best of all options.
+
+        Args:
+            X: New points, ``batch_shape x q x d``.
+
+        Returns:
+            ``batch_shape``, broadcast with the batch of the model.
+        """
+        options = with_others(X, self.X_pending, self.X_ref)
+        posterior: Any = self.model.posterior(options)
+        if self._sampler is None:
+            shape = torch.Size([self.DRAWS])
+            self._sampler = get_sampler(posterior, shape, seed=self._seed)
+        utilities = self._sampler(posterior).squeeze(-1)
+        return (utilities.amax(-1) - utilities[..., -1]).mean(0)
 
 
 @register_acquisition("eiig", reference=incumbent)

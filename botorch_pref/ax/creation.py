@@ -107,6 +107,8 @@ def check_options(settings: Settings) -> None:
                 f"{argument} has {', '.join(unknown)}; there are "
                 f"{', '.join(sorted(names))}."
             )
+    if settings.acquisition is None:
+        return
     # A small model takes what the experiment's takes.
     points = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     model = EPPreferenceGP(points, torch.tensor([[0, 1]])).eval()

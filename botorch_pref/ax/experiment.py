@@ -155,10 +155,11 @@ class PreferenceExperiment:
             log = self.log
         except BotorchPrefError as error:
             return f"<{type(self).__name__}: {error}>"
+        acquisition = self.settings.acquisition_of(self.default_size)
         return (
             f"<{type(self).__name__} {log.name!r} in {self._kept.place}: "
             f"{len(log.questions)} questions, {self.num_answers} answers, "
-            f"{self.settings.model} with {self.settings.acquisition}>"
+            f"{self.settings.model} with {acquisition}>"
         )
 
     @property
@@ -465,7 +466,7 @@ class PreferenceExperiment:
     @property
     def generation_strategy(self) -> GenerationStrategy:
         """Ax's generation strategy, which chooses the next question for Ax."""
-        return preference_generation_strategy(self.settings)
+        return preference_generation_strategy(self.settings, size=self.default_size)
 
     @one_at_a_time
     def client(self) -> Client:

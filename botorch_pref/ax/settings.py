@@ -20,6 +20,7 @@ from ax.core.search_space import SearchSpace
 from ax.utils.common.constants import Keys
 from botorch.models.model import Model
 
+from botorch_pref.acquisition import DuelingExploringEIIG, DuelingJointEUBO
 from botorch_pref.ax.given import (
     finite_number,
     given_integer,
@@ -70,7 +71,9 @@ class Settings:
 
     Attributes:
         model: The name of a model.
-        acquisition: The name of an acquisition function.
+        acquisition: The name of an acquisition function. None for
+            `DuelingExploringEIIG` of duels, and `DuelingJointEUBO` of questions with
+            more options (`docs/benchmarks.md` compares them).
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
         model_options: Further arguments of the model. If there is no ``covar_module``
@@ -101,7 +104,7 @@ class Settings:
     """
 
     model: str = "EPPreferenceGP"
-    acquisition: str = "DuelingExploringEIIG"
+    acquisition: str | None = None
     initial: int = 5
     seed: int = 0
     model_options: dict[str, Any] = field(default_factory=dict)
@@ -117,7 +120,13 @@ class Settings:
     def __post_init__(self) -> None:
         """Validates the fields."""
         model_class = class_named(self.model, model_classes(), "model")
-        class_named(self.acquisition, duel_classes(), "acquisition function")
+        if self.acquisition is not None:
+            class_named(self.acquisition, duel_classes(), "acquisition function")
+        elif self.acquisition_options:
+            raise ExperimentError(
+                f"acquisition_options is {self.acquisition_options!r}; name the "
+                "acquisition function that takes them."
+            )
         for name, least in (("initial", 1), ("seed", 0)):
             number = given_integer(name, getattr(self, name), least)
             object.__setattr__(self, name, number)
@@ -147,6 +156,11 @@ class Settings:
                 f"{self.model} has no kernel of raters; give another model, or pool "
                 "the answers of all."
             )
+
+    def acquisition_of(self, size: int) -> str:
+        """The name of the acquisition function of questions with ``size`` options."""
+        usual = DuelingExploringEIIG if size <= 2 else DuelingJointEUBO
+        return self.acquisition or usual.__name__
 
     @classmethod
     def from_arguments(cls, given: dict[str, Any]) -> Self:

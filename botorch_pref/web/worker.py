@@ -264,7 +264,7 @@ class ModelWorker:
         self._found: tuple[str, JSON] | None = None
         settings = experiment.settings
         model = model_classes()[settings.model]
-        acquisition = acquisition_classes()[settings.acquisition]
+        acquisition = acquisition_classes()[settings.acquisition_of(size)]
         modules = [one.__module__.partition(".")[0] for one in (model, acquisition)]
         self._can_move = apart and modules == [_PACKAGE, _PACKAGE]
 

@@ -18,6 +18,7 @@ from botorch_pref import (
     DuelingEIIG,
     DuelingEUBO,
     DuelingExploringEIIG,
+    DuelingJointEUBO,
     DuelingMUC,
     DuelingTailedEI,
     DuelingUCB,
@@ -218,3 +219,46 @@ def test_how_often_it_explores(linear_utility) -> None:
     error = (2 / 9 / number) ** 0.5
     assert abs(sum(explores) / number - 1 / 3) < 4 * error
     assert explores == drawn()
+
+
+def joint(model: Model, seed: int = 0) -> DuelingJointEUBO:
+    generator = torch.Generator().manual_seed(seed)
+    return DuelingJointEUBO(model, X_REF, generator)
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_joint_improvement_is_a_mean_over_independent_draws(
+    linear_utility, monkeypatch: pytest.MonkeyPatch, q: int
+) -> None:
+    """Within four standard errors of both; of one challenger the closed form too."""
+    model, X, count = linear_utility(SEVERAL, 0.7), points(4, q), 2**14
+    monkeypatch.setattr(DuelingJointEUBO, "DRAWS", count)
+    value = joint(model)(X)
+    generator = torch.Generator().manual_seed(7)
+    member = torch.randint(len(SEVERAL), (count,), generator=generator)
+    noise = torch.randn(count, 2, generator=generator, dtype=torch.double)
+    weights = SEVERAL[member] + 0.7 * noise
+    gain = torch.einsum("nd,bqd->nbq", weights, X - X_REF).amax(-1).clamp_min(0.0)
+    error = gain.std(0) / count**0.5
+    assert ((value - gain.mean(0)).abs() < 4 * 2**0.5 * error).all()
+    if q == 1:
+        exact = DuelingEUBO(model, X_REF)(X)
+        assert ((value - exact).abs() < 4 * error).all()
+
+
+def test_joint_improvement_takes_pending_options_for_its_own(skew_model: Model) -> None:
+    X = points(5, 3)
+    whole, part = joint(skew_model), joint(skew_model)
+    part.set_X_pending(X[0, 2:])
+    torch.testing.assert_close(part(X[:1, :2]), whole(X[:1]))
+    torch.testing.assert_close(
+        joint(skew_model)(X_REF.expand(1, 2, 2)),
+        torch.zeros(1, dtype=torch.double),
+        rtol=0.0,
+        atol=1e-6,
+    )
+
+
+def test_joint_improvement_has_the_gradient_of_its_draws(skew_model: Model) -> None:
+    value = joint(skew_model)
+    assert torch.autograd.gradcheck(value, points(3, 2).requires_grad_())

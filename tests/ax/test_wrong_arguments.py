@@ -101,10 +101,14 @@ N = whole("n", 0, 3)
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"acquisition_options": {"kk": 1}}, r"acquisition_options=\{'kk': 1\}.*kk"),
+        ({"acquisition_options": {"k": 1}}, "name the acquisition function that"),
         (
-            {"acquisition_options": {"k": "much"}},
-            "DuelingExploringEIIG.*acquisition_options=",
+            {"acquisition": "DuelingUCB", "acquisition_options": {"kk": 1}},
+            r"acquisition_options=\{'kk': 1\}.*kk",
+        ),
+        (
+            {"acquisition": "DuelingEIIG", "acquisition_options": {"k": "much"}},
+            "DuelingEIIG.*acquisition_options=",
         ),
         ({"acquisition_options": [0.5]}, "acquisition_options is .*dictionary"),
         (

@@ -29,6 +29,7 @@ from botorch_pref.acquisition import (
     DuelingEUBO,
     DuelingHBEI,
     DuelingHBUCB,
+    DuelingJointEUBO,
     DuelingKG,
     DuelingMUC,
     DuelingTailedEI,
@@ -351,38 +352,12 @@ def best_with_incumbent(
     model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
 ) -> Tensor:
     """The incumbent, and options chosen at once whose best improves on it most."""
-    value = BestWithReference(model, X_ref, _seed_of(sources))
+    value = DuelingJointEUBO(model, X_ref, sources[0])
     return torch.cat([maximise(value, X_ref, size - 1, sources), X_ref], -2)
 
 
 def _seed_of(sources: Sequence[Generator]) -> int:
     return int(torch.randint(2**31, (), generator=sources[0]))
-
-
-class BestWithReference(AcquisitionFunction):
-    r"""Expected improvement of the best of ``q`` jointly chosen points on a reference.
-
-    .. math:: \alpha(X) = E[\max(\max_i f(x_i) - f(x_r), 0)],
-
-    by fixed quasi-random draws of the utilities.
-
-    Args:
-        model: Of all runs.
-        X_ref: `num_runs x 1 x d`.
-        seed: Of the draws.
-    """
-
-    def __init__(self, model: Model, X_ref: Tensor, seed: int) -> None:
-        super().__init__(model)
-        self.X_ref = X_ref
-        self.sampler = SobolQMCNormalSampler(torch.Size([DRAWS]), seed=seed)
-
-    def forward(self, X: Tensor) -> Tensor:
-        """The value of `batch_shape x q x d` points, `batch_shape`."""
-        reference = self.X_ref.expand(*X.shape[:-2], 1, X.shape[-1])
-        posterior = self.model.posterior(torch.cat([X, reference], -2))
-        drawn = self.sampler(posterior).squeeze(-1)
-        return (drawn.amax(-1) - drawn[..., -1]).mean(0)
 
 
 def own_best(
@@ -431,7 +406,7 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "kg-of-space": one_by_one(kg_of_space),
     "maximum-information": one_by_one(information_about_maximum),
     "pair-or-challenger": worth_more(one_by_one(exploring), jointly(distinct_pair)),
-    "eubo-joint": best_with_incumbent,
+    "joint-eubo": best_with_incumbent,
     "qeubo": jointly(expected_best),
 }
 """Acquisition functions by name, as a batch of runs is asked by them."""

@@ -16,8 +16,13 @@ MORE_OPTIONS = (
         for size in (3, 4)
     ),
     Rule("ep-learned-noise", "exploring-eiig", 4),
-    Rule("ep", "exploring-eiig", 4, "order"),
-    Rule("ep", "eubo-joint", 4),
+    *(
+        Rule("ep", acquisition, size, "order")
+        for acquisition in ("exploring-eiig", "joint-eubo")
+        for size in (3, 4)
+    ),
+    Rule("ep", "joint-eubo", 4),
+    Rule("ep", "qeubo", 4, "order"),
     Rule("ep", "random", 4),
     Rule("pairwise-gp", "qeubo", 4),
     Rule("optuna", "sampler", 4, "worst"),
@@ -126,6 +131,21 @@ OPTIONS = replace(
             "To rank four is better than to name the best.",
             Rule("ep", "exploring-eiig", 4, "order"),
             Rule("ep", "exploring-eiig", 4),
+        ),
+        Claim(
+            "Four to rank should be chosen jointly, not one by one.",
+            Rule("ep", "joint-eubo", 4, "order"),
+            Rule("ep", "exploring-eiig", 4, "order"),
+        ),
+        Claim(
+            "Four of which the best is named should be chosen jointly.",
+            Rule("ep", "joint-eubo", 4),
+            Rule("ep", "exploring-eiig", 4),
+        ),
+        Claim(
+            "To rank four that are chosen jointly is better than to name the best.",
+            Rule("ep", "joint-eubo", 4, "order"),
+            Rule("ep", "joint-eubo", 4),
         ),
         Claim(
             "The best of four, the incumbent among them, is better than qEUBO's four.",

@@ -106,10 +106,12 @@ class QuestionSearch:
     ) -> Tensor:
         """The options with the largest value, ``size x d``, as features.
 
-        Challengers of a reference are chosen one after the other, all options of a
-        question without one jointly. Without ``apart`` one design is sought.
+        Challengers of a reference are chosen one after the other unless the acquisition
+        function says ``chosen_jointly``, and all options of a question without one
+        jointly. Without ``apart`` one design is sought.
         """
-        if size > 1 and apart is not None and apart.reference is not None:
+        alone = not getattr(acquisition, "chosen_jointly", False)
+        if alone and size > 1 and apart is not None and apart.reference is not None:
             return self._one_by_one(acquisition, size, apart, apart.reference)
         designs = self.space.designs()
         if designs is not None and apart is not None:

@@ -88,13 +88,14 @@ MODEL = "model"
 
 
 def preference_generation_strategy(
-    settings: Settings, position: int = 0
+    settings: Settings, position: int = 0, size: int = 2
 ) -> GenerationStrategy:
     """A node of a Sobol sequence, then one of the model.
 
     Args:
         settings: Of the experiment.
         position: How many points of the Sobol sequence were used.
+        size: Number of options of a question.
 
     Returns:
         The strategy. Its ``gen_single_trial(experiment, n)`` gives ``n`` options.
@@ -111,10 +112,10 @@ def preference_generation_strategy(
             generator_specs=[sobol_spec(settings, position)],
             transition_criteria=[answered],
         ),
-        GenerationNode(name=MODEL, generator_specs=[model_spec(settings)]),
+        GenerationNode(name=MODEL, generator_specs=[model_spec(settings, size=size)]),
     ]
     return GenerationStrategy(
-        name=f"{settings.model}+{settings.acquisition}", nodes=nodes
+        name=f"{settings.model}+{settings.acquisition_of(size)}", nodes=nodes
     )
 
 
@@ -134,7 +135,7 @@ def next_run(
     if len(completed) < settings.initial:
         name, spec = SPREAD, fitted_sobol_spec(experiment, settings, position)
     else:
-        name, spec = MODEL, model_spec(settings, rater=rater)
+        name, spec = MODEL, model_spec(settings, rater=rater, size=size)
         spec.fit(experiment)
     run = spec.gen(n=size)
     run._generation_node_name = name
@@ -179,13 +180,16 @@ def model_spec(
     settings: Settings,
     acquisition_class: type[AcquisitionFunction] | None = None,
     rater: int | None = None,
+    size: int = 2,
 ) -> GeneratorSpec:
     """The model of an experiment, with an acquisition function.
 
-    Without an ``acquisition_class``, which takes no options, it is the settings' own.
+    Without an ``acquisition_class``, which takes no options, it is the settings' own
+    for questions with ``size`` options.
     Where raters share, the utility of the ``rater`` of a number counts, or the mean.
     """
-    own = class_named(settings.acquisition, duel_classes(), "acquisition function")
+    name = settings.acquisition_of(size)
+    own = class_named(name, duel_classes(), "acquisition function")
     acquisition_class = acquisition_class or own
     model_class = class_named(settings.model, model_classes(), "model")
     options = settings.model_options

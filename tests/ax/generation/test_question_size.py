@@ -119,7 +119,12 @@ def test_models_of_duels_alone_are_asked_about_duels(tmp_path, settings, size) -
 
 @pytest.mark.parametrize(
     ("acquisition", "raters"),
-    [("DuelingExploringEIIG", "pool"), ("DuelingThompson", "share")],
+    [
+        (None, "pool"),
+        (None, "share"),
+        ("DuelingExploringEIIG", "pool"),
+        ("DuelingThompson", "share"),
+    ],
 )
 def test_the_model_chooses_four_after_questions_of_four(
     tmp_path, acquisition, raters
