@@ -72,8 +72,8 @@ class Settings:
     Attributes:
         model: The name of a model.
         acquisition: The name of an acquisition function. None for
-            `DuelingExploringEIIG` of duels, and `DuelingJointEUBO` of questions with
-            more options (`docs/benchmarks.md` compares them).
+            `DuelingExploringEIIG` of two and three options, and `DuelingJointEUBO` of
+            more (`docs/benchmarks.md` compares them).
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
         model_options: Further arguments of the model. If there is no ``covar_module``
@@ -159,7 +159,7 @@ class Settings:
 
     def acquisition_of(self, size: int) -> str:
         """The name of the acquisition function of questions with ``size`` options."""
-        usual = DuelingExploringEIIG if size <= 2 else DuelingJointEUBO
+        usual = DuelingExploringEIIG if size < 4 else DuelingJointEUBO
         return self.acquisition or usual.__name__
 
     @classmethod
