@@ -122,11 +122,6 @@ class Settings:
         model_class = class_named(self.model, model_classes(), "model")
         if self.acquisition is not None:
             class_named(self.acquisition, duel_classes(), "acquisition function")
-        elif self.acquisition_options:
-            raise ExperimentError(
-                f"acquisition_options is {self.acquisition_options!r}; name the "
-                "acquisition function that takes them."
-            )
         for name, least in (("initial", 1), ("seed", 0)):
             number = given_integer(name, getattr(self, name), least)
             object.__setattr__(self, name, number)
@@ -144,6 +139,11 @@ class Settings:
         object.__setattr__(self, "smallest_difference", difference)
         for name in _OPTIONS:
             object.__setattr__(self, name, given_options(name, getattr(self, name)))
+        if self.acquisition is None and self.acquisition_options:
+            raise ExperimentError(
+                f"acquisition_options has {', '.join(self.acquisition_options)}; name "
+                "the acquisition function that takes them."
+            )
 
     def _check_raters(self, model_class: type[Model]) -> None:
         if self.raters not in (POOL, SHARE):

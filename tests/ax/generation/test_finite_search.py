@@ -7,10 +7,14 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import CandidateGenerationError
 
-from botorch_pref import EPPreferenceGP
+from botorch_pref import DuelingJointEUBO, EPPreferenceGP
 from botorch_pref.ax.generation import search as finite_search
-from botorch_pref.ax.generation.option_space import ToldApart
-from botorch_pref.ax.generation.search import best_of_designs
+from botorch_pref.ax.generation.option_space import (
+    Coordinate,
+    OptionSpace,
+    ToldApart,
+)
+from botorch_pref.ax.generation.search import QuestionSearch, best_of_designs
 
 DESIGNS = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
 STEPS = torch.full((2,), 1 / 3, dtype=torch.double)
@@ -80,6 +84,37 @@ def test_a_challenger_is_neither_the_reference_nor_asked_nor_pending(model) -> N
     left = [i for i in range(16) if i not in (0, 14, 15)]
     best = max(left, key=lambda i: acquisition(DESIGNS[i].view(1, 1, 2)).item())
     assert found.equal(DESIGNS[[best]])
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_challengers_that_are_worth_most_together_are_found_at_once(
+    few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all triples, also where exchanges of one at a time look for them."""
+    monkeypatch.setattr(finite_search, "MAX_QUESTIONS", 10_000 if few else 1)
+    space = OptionSpace(
+        (Coordinate([0], None), Coordinate([1], None)),
+        torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double),
+        rows=DESIGNS,
+    )
+    reference, none = DESIGNS[5:6], torch.zeros(0, 4, 2, dtype=torch.double)
+    won = torch.tensor([[0, 1], [0, 2], [0, 3]])
+    model = EPPreferenceGP(DESIGNS[[5, 6, 9, 10]], won).eval()
+    value = DuelingJointEUBO(model, reference, torch.Generator().manual_seed(0))
+    apart = ToldApart(STEPS, none, none, reference)
+    torch.manual_seed(0)
+    found = QuestionSearch(space, None, {}).best(value, 3, apart)
+    others = [place for place in range(16) if place != 5]
+    triples = DESIGNS[torch.tensor([*combinations(others, 3)])]
+    worth = value(found).item()
+    # Another order of the same options has other draws.
+    assert worth >= value(triples).max().item() - 1e-9
+    chosen: list[int] = []
+    for _ in range(3):
+        each = torch.tensor([[*chosen, place] for place in others])
+        chosen.append(others[value(DESIGNS[each]).argmax()])
+    # One after the other they are worth less.
+    assert worth > 1.02 * value(DESIGNS[chosen]).item()
 
 
 def test_what_nobody_can_tell_from_the_reference_is_no_challenger(model) -> None:
