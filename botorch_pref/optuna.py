@@ -16,12 +16,6 @@ from botorch.models.transforms.input import NumericToCategoricalEncoding
 from botorch.optim.optimize import optimize_acqf, optimize_acqf_discrete
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import manual_seed
-from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.samplers import BaseSampler, RandomSampler
-from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState
-from optuna_dashboard.preferential import PreferentialStudy
-from optuna_dashboard.preferential._system_attrs import get_skipped_trial_ids
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -40,6 +34,20 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.numerics.argument_ranges import checked_arguments
+
+try:
+    from optuna.distributions import BaseDistribution, CategoricalDistribution
+    from optuna.samplers import BaseSampler, RandomSampler
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, TrialState
+    from optuna_dashboard.preferential import PreferentialStudy
+    from optuna_dashboard.preferential._system_attrs import get_skipped_trial_ids
+except ImportError as error:
+    raise ImportError(
+        f"The sampler for optuna needs {error.name}: "
+        "pip install 'botorch-pref[optuna]'",
+        name=error.name,
+    ) from error
 
 __all__ = ["PreferenceSampler"]
 

@@ -1,9 +1,11 @@
 """Preferential studies of optuna-dashboard on a model of ours."""
 
+import importlib
 import math
 import random
 import re
 import statistics
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,15 @@ def test_what_is_no_preferential_study_is_refused_by_name() -> None:
         propose(study)
     with pytest.raises(BotorchPrefError, match="seed is 'a text'"):
         PreferenceSampler(seed="a text")
+
+
+def test_the_error_without_optuna_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna_dashboard.preferential", None)
+    monkeypatch.delitem(sys.modules, "botorch_pref.optuna")
+    with pytest.raises(ImportError, match=re.escape("botorch-pref[optuna]")):
+        importlib.import_module("botorch_pref.optuna")
 
 
 @pytest.mark.slow
