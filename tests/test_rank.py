@@ -179,6 +179,22 @@ def test_characters_without_a_font_are_told_once(
     assert capsys.readouterr().out.count("No font on this computer has") == 1
 
 
+def test_columns_stand_under_each_other_in_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two wide characters take four columns, and so do four letters with an accent.
+    tea, coffee = "抹茶", "cafe\u0301"
+    run(tmp_path, as_arena([(tea, coffee, "model_a")]))
+    printed = capsys.readouterr().out.splitlines()
+    head = next(place for place, row in enumerate(printed) if "utility" in row)
+    at = printed[head].index("utility") - len("item")
+    for row in printed[head + 1 : head + 3]:
+        name = tea if tea in row else coffee
+        utility = row[at + len(name) :][: len("utility")]
+        assert utility.lstrip() == f"{float(utility):+.2f}"
+        assert row[at + len(name) - 2 :].startswith("  ")
+
+
 def test_features_rank_items_without_answers(tmp_path: Path) -> None:
     items = tmp_path / "items.csv"
     items.write_text("id,size\n" + "\n".join(f"{i},{i}" for i in range(5)))

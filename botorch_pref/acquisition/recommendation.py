@@ -122,8 +122,8 @@ def _checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
     if not right or not bool((bounds[0] <= bounds[1]).all() & bounds.isfinite().all()):
         given = bounds.tolist() if isinstance(bounds, Tensor) else bounds
         raise BotorchPrefError(
-            f"bounds is {given}; give 2 x {like.shape[-1]}, the finite lower and then "
-            "the upper end of each column."
+            f"bounds is {given}; give a tensor, 2 x {like.shape[-1]}, the finite lower "
+            "ends of the columns and then the upper ends."
         )
     return bounds.to(like)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, cast
+from unicodedata import category, east_asian_width
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -424,15 +425,23 @@ def _notes(
 # --- What is printed and written
 
 
+def _terminal_width(text: str) -> int:
+    """How many columns a terminal takes: two for a wide character, none for a mark."""
+    joined = [one for one in text if category(one) not in ("Mn", "Me", "Cf")]
+    return len(joined) + sum(east_asian_width(one) in "WF" for one in joined)
+
+
 def _print_board(board: Board) -> None:
-    width = max(len(str(name)) for name in board.table.index[:PRINTED])
+    width = max(_terminal_width(str(name)) for name in board.table.index[:PRINTED])
+    width = max(width, len("item"))
     print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
     for name, row in board.table.head(PRINTED).iterrows():
         ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
         span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
         wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
+        padding = " " * (width - _terminal_width(str(name)))
         print(
-            f"{row['rank']:4.0f}  {ranks:7s}  {name!s:{width}s}  "
+            f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}  "
             f"{row['utility']:+z7.2f}  {span}  {wins}"
         )
     if (rest := len(board.table) - PRINTED) > 0:

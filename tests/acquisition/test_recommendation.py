@@ -117,7 +117,7 @@ def test_equal_seeds_give_equal_points_and_leave_the_global_state() -> None:
 def test_what_cannot_be_is_named() -> None:
     model = quadratic()
     for bounds in (BOX[:, :1], BOX.flip(0), torch.inf * BOX):
-        with pytest.raises(BotorchPrefError, match="bounds is"):
+        with pytest.raises(BotorchPrefError, match="give a tensor, 2 x 2"):
             recommend(model, bounds)
     X = torch.rand(2, 3, 2, dtype=torch.double)
     batch = EPPreferenceGP(X, torch.tensor([[0, 1]]).expand(2, 1, 2))
