@@ -36,9 +36,7 @@ def needed(requirement: str, seen: set[tuple[str, str]]) -> Iterator[str]:
         if key[0] == own["name"]:
             more = own["optional-dependencies"][extra] if extra else own["dependencies"]
         else:
-            # Torch for CUDA pins the parts of CUDA by itself.
-            if not any(one.operator == "==" for one in parsed.specifier):
-                yield key[0]
+            yield key[0]
             try:
                 more = requires(key[0]) or []
             except PackageNotFoundError:
