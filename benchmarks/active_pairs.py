@@ -135,6 +135,18 @@ def comparisons_needed(choose: Choose, seed: int, noise: float) -> float:
     return float("inf")
 
 
+def mean_and_error(needed: list[float]) -> str:
+    """Mean of the runs with its standard error, where there are two runs or more.
+
+    Args:
+        needed: Comparisons of each run.
+    """
+    told = f"{sum(needed) / len(needed):,.0f}"
+    if len(needed) < 2:
+        return told
+    return f"{told} ± {torch.tensor(needed).std() / len(needed) ** 0.5:,.0f}"
+
+
 def large_row() -> list[str]:
     """Pairs of a large catalogue in a second, under a sparse model with features."""
     generator = Generator().manual_seed(0)
@@ -168,11 +180,10 @@ def main() -> None:
             comparisons_needed(choose, seed, options.noise)
             for seed in range(options.runs)
         ]
-        mean = sum(needed) / len(needed)
         each = ", ".join(f"{number:,.0f}" for number in sorted(needed))
-        rows.append([name, f"{mean:,.0f}", each, PUBLISHED])
+        rows.append([name, mean_and_error(needed), each, PUBLISHED])
     print(f"{ITEMS} items, comparisons until the error is {ERROR_TO_REACH}")
-    print_table(["pairs by", "mean", "each run", "to reach"], rows)
+    print_table(["pairs by", "mean and its error", "each run", "to reach"], rows)
 
 
 if __name__ == "__main__":

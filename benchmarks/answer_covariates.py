@@ -1,20 +1,26 @@
 """Covariates of answers: home advantage, position bias, and whether intervals cover.
 
     pip install 'botorch-pref[data]'
-    python benchmarks/answer_covariates.py [--seeds 100]
+    python benchmarks/answer_covariates.py [--seeds 100] [--bigrams FOLDER]
 
 Prints the home advantage of the Bundesliga (14,018 games of 52 teams, vcd/Bundesliga),
 by our model with the logistic likelihood beside Bradley and Terry's by maximum
 likelihood on the 10,384 games with a winner, and by our model with ties on all games,
 with the log-loss in nats of games that were left out, with and without it. Then whether
-people favour the first of two train journeys (Ecdat/Train). Last, of simulated duels
-with a known bias, the share of 95 % intervals that hold it.
+people favour the first of two train journeys (Ecdat/Train). With --bigrams, what an
+arena calls style control: of two pairs of keys a person says which is more comfortable
+to type (processed_bigram_data.csv of binarybottle/typing_preferences_to_comfort_scores,
+MIT), and the covariates of the answer are which was shown first and how long it took to
+type each this time, which differs from answer to answer. Last, of simulated duels with
+a known bias, the share of 95 % intervals that hold it.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import math
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -181,6 +187,53 @@ def trains() -> None:
     )
 
 
+def styles(folder: Path) -> None:
+    """Choices between pairs of keys by their comfort, and the time that typing took.
+
+    Args:
+        folder: With processed_bigram_data.csv.
+    """
+    path = folder / "processed_bigram_data.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["unchosen_bigram_time"]]
+    sides = "chosen_bigram", "unchosen_bigram"
+    names = sorted({row[side] for row in rows for side in sides})
+    number = {name: i for i, name in enumerate(names)}
+    pairs = torch.tensor([[number[row[side]] for side in sides] for row in rows])
+    first = [1.0 if row["bigram1"] == row[sides[0]] else -1.0 for row in rows]
+    slower = [
+        math.log(float(row[f"{sides[0]}_time"]) / float(row[f"{sides[1]}_time"]))
+        for row in rows
+    ]
+    covariates = torch.tensor([first, slower], dtype=torch.double).mT
+    covariates[:, 1] /= covariates[:, 1].std()
+    X, likelihood = torch.eye(len(names), dtype=torch.double), PairwiseLogitLikelihood
+    table = []
+    for told, weights in (
+        ("none", None),
+        ("shown first", covariates[:, :1]),
+        ("shown first, log time", covariates),
+    ):
+        answers = Comparisons(pairs, covariates=weights)
+        model = fitted(X, answers, likelihood=likelihood(), covar_module=LinearKernel())
+        score = cross_validate_model(model, FOLDS, fit=None).loc["duels"]
+        values = "" if weights is None else ", ".join(weights_of(model))
+        loss = f"{score['log_loss']:.4f}"
+        table.append([told, values, loss, f"{100 * score['accuracy']:.1f} %"])
+    print(f"\n{len(rows)} choices of the more comfortable of two pairs of keys\n")
+    print_table(("covariates", "weights, 95 %", "log-loss", "predicted"), table)
+
+
+def weights_of(model: PreferenceGP) -> list[str]:
+    """Each weight of the covariates with its 95 % interval.
+
+    Args:
+        model: Fitted.
+    """
+    ends = torch.stack(central_interval(model.covariate_posterior(), 0.95), -1)
+    return [f"{m:.2f} ({low:.2f} to {high:.2f})" for m, low, high in ends.tolist()]
+
+
 def simulated(seed: int, bias: float) -> PreferenceGP:
     """A fit to duels of utilities from the kernel's own prior, with a bias."""
     generator = Generator().manual_seed(seed)
@@ -213,13 +266,16 @@ def coverage(seeds: int) -> None:
 
 
 def main() -> None:
-    """Prints the three tables."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--bigrams", type=Path, metavar="FOLDER")
     given = parser.parse_args()
     start("Covariates of answers")
     league()
     trains()
+    if given.bigrams is not None:
+        styles(given.bigrams)
     coverage(given.seeds)
 
 

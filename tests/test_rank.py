@@ -174,9 +174,12 @@ def test_answers_that_cannot_be_kept_are_not_fitted(
 def test_characters_without_a_font_are_told_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # U+10FFFD is of private use: no font has it.
-    run(tmp_path, "winner,loser\n\U0010fffd,b\n\U0010fffd,c\n")
-    assert capsys.readouterr().out.count("No font on this computer has") == 1
+    # From U+10FFF0 on they are of private use: no font has them.
+    name = "".join(chr(0x10FFF0 + place) for place in range(12))
+    run(tmp_path, f"winner,loser\n{name},b\n{name},c\n")
+    told = capsys.readouterr().out
+    assert told.count("No font on this computer has") == 1
+    assert "and 2 more: the figure" in told
 
 
 def test_columns_stand_under_each_other_in_a_terminal(

@@ -33,8 +33,9 @@ def informative_pairs(
     :class:`.DuelingBALD`). The pairs of a batch are a spanning tree of the items in
     which the sum of the information is largest: every item is asked about, and the
     answers compare all of them (Mikhailiuk et al. 2021; Li et al. 2018). More pairs
-    than a tree has are further trees, of the pairs that are left. Pairs that say as
-    much as each other stand in a random order, which has a fixed seed.
+    than a tree has are further trees, of the pairs that are left. These are chosen as
+    if nothing of the trees before were asked. Pairs that say as much as each other
+    stand in a random order, which has a fixed seed.
 
     Of up to 1,024 items all pairs compete. Of more, those whose places in the order of
     posterior means are at most 24 apart: no covariance of all items is made.

@@ -381,7 +381,7 @@ def answer_table(log: Log) -> DataFrame:
         of its parameters, whose columns end in ``_parameter`` where they would be
         called as others; who chose the question (``chosen_by``); who answered
         (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
-        which the option was on display (``shown``), where that was said;
+        which the option was on display (``shown``), where that is known;
         ``cannot_compare``; and for each kind of answer the value of the option, see
         `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
         both, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options
@@ -400,7 +400,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """The rows of a question, one for each option."""
     values = Answer(**told.said).rows(len(question.options))
-    order, nothing = told.what.get("order"), told.what.get("cannot_compare", False)
+    order, nothing = question.display, told.what.get("cannot_compare", False)
     return [
         {
             **dict.fromkeys(_BESIDE),
@@ -410,7 +410,7 @@ def _rows(
             **{names[name]: value for name, value in option.parameters.items()},
             "chosen_by": question.asked["chosen_by"],
             **{name: told.what.get(name) for name in _CIRCUMSTANCES},
-            "shown": order.index(place) if order else None,
+            "shown": None if order is None else order.index(place),
             "time": told.time,
             "cannot_compare": nothing,
             **{_KIND_COLUMNS[metric]: by.get(place) for metric, by in values.items()},

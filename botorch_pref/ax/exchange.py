@@ -117,7 +117,13 @@ def _of_json(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
 
 
 def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
-    first, *rows = csv_table(text).to_dict("records")
+    table = csv_table(text)
+    if "kind" not in table.columns:
+        raise ValueError(
+            "it has no column kind; give read a file of write_log, and record_table a "
+            "table of answers"
+        )
+    first, *rows = table.to_dict("records")
     if first["kind"] != _CREATED:
         raise ValueError(f"its first row is {first}")
     definition = Definition(**json.loads(first["what"]))

@@ -104,21 +104,30 @@ def _experiment(
     Where it cannot be served with these options, nothing is left behind.
     """
     parameters = [given_parameter(one) for one in given.parameter]
+    created: dict[str, Any] = {
+        "parameters": parameters,
+        "position_bias": given.position_bias,
+    }
     if parameters:
         with TemporaryDirectory() as folder:
             trial = Path(folder, "trial.db")
             experiment = PreferenceExperiment.create(
-                given.name, parameters=parameters, storage=trial
+                given.name, storage=trial, **created
             )
             make_app(experiment, **options)
         # Either there is one already, or it cannot be kept: `resume` says which.
         with suppress(StorageError):
             return PreferenceExperiment.create(
-                given.name, parameters=parameters, storage=given.storage
+                given.name, storage=given.storage, **created
             )
     experiment = PreferenceExperiment.resume(
         given.name, storage=given.storage, parameters=parameters or None
     )
+    if given.position_bias and not experiment.settings.position_bias:
+        raise ExperimentError(
+            f"The experiment {given.name!r} was created without --position-bias: leave "
+            "it out, or give --name of a new experiment."
+        )
     make_app(experiment, **options)
     return experiment
 

@@ -414,10 +414,11 @@ def _notes(
         )
     _, lacking = readable_fonts(map(str, items.names))
     if lacking:
+        more = f" and {len(lacking) - 10:,} more" if len(lacking) > 10 else ""
         notes.append(
-            f"No font on this computer has {lacking[:10]!r}: the figure shows boxes "
-            "for such characters until you install one. The page and the table are "
-            "not concerned."
+            f"No font on this computer has {lacking[:10]!r}{more}: the figure shows "
+            "boxes for these characters until you install one. The page and the table "
+            "show them."
         )
     return notes
 

@@ -69,6 +69,11 @@ def _make_parser() -> argparse.ArgumentParser:
         "designs",
     )
     add("--kinds", metavar="KIND,...", help="answers offered; default: all there are")
+    add(
+        "--position-bias",
+        action="store_true",
+        help="a new experiment learns how much being shown first adds to an option",
+    )
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     add(
         "--allow-host",

@@ -273,6 +273,9 @@ class CsvTable:
             raise FeedbackError(
                 f"{path} has {min(found)!r} between its cells: save it with commas"
             )
+        # Spreadsheets leave columns at the end that have no name.
+        if twice := [name for name in header if name and header.count(name) > 1]:
+            raise FeedbackError(f"{path} has the column {twice[0]} twice: remove one")
         return cls(path, header, [line for line, _ in rows], [row for _, row in rows])
 
     def error(self, row: int, column: str, what: str) -> FeedbackError:
@@ -285,10 +288,6 @@ class CsvTable:
         """A column as texts, without white space around them."""
         if column not in self.header:
             raise FeedbackError(f"{self.path} lacks the column {column}: add it")
-        if self.header.count(column) > 1:
-            raise FeedbackError(
-                f"{self.path} has the column {column} twice: remove one"
-            )
         if not self.rows:
             raise FeedbackError(f"{self.path} has no rows below its header: add some")
         place = self.header.index(column)

@@ -54,6 +54,17 @@ def test_positions_are_those_of_the_display(judged) -> None:
     assert [float(of_places[place]) for place in shown] == [0.5, 0.0, -0.5]
 
 
+def test_positions_come_back_from_a_table(judged, tmp_path) -> None:
+    judged.write_answers(tmp_path / "answers.csv")
+    other = triangle(tmp_path / "other.db", position_bias=True)
+    other.record_table(tmp_path / "answers.csv")
+    displays = [question.display for question in judged.log.questions]
+    found = [question.display for question in other.log.questions]
+    told = [None if d is None else [*d] for d in displays]
+    assert found == told
+    assert told[:1] + told[8:] == [[0, 1], [1, 0], [0, 1], [0, 1], None, [1, 0]]
+
+
 def test_the_report_says_what_the_first_place_adds(judged) -> None:
     report = judged.report()
     text = report.summary.loc["position bias", "value"]

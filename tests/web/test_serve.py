@@ -84,6 +84,21 @@ def test_parameters_make_an_experiment_and_find_it_again(
     assert len(served) == 2
 
 
+def test_position_bias_is_of_a_new_experiment(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, given = tmp_path / "tea.db", ("--parameter=cups=1:4", "--position-bias")
+    assert serve(place, *given) == 0
+    assert stored(place).settings.position_bias
+    assert (serve(place), serve(place, *given)) == (0, 0)
+    create(tmp_path / "plain.db")
+    assert serve(tmp_path / "plain.db", "--position-bias") == 2
+    assert "created without --position-bias" in capsys.readouterr().err
+    assert serve(place, "--size=2", "--kinds=strength") == 2
+    assert "position_bias adds to" in capsys.readouterr().err
+    assert len(served) == 3
+
+
 FIRST_IMPORT = """
 import runpy, sys
 

@@ -56,6 +56,8 @@ def test_notes_of_every_length_and_end_of_line_come_back(tmp_path) -> None:
     read = PreferenceExperiment.read(tmp_path / "log.csv", storage=tmp_path / "a.db")
     assert read.version == experiment.version
     experiment.write_answers(tmp_path / "answers.csv")
+    with pytest.raises(StorageError, match=r"no column kind.* record_table"):
+        PreferenceExperiment.read(tmp_path / "answers.csv", storage=tmp_path / "c.db")
     other = triangle(tmp_path / "b.db")
     other.record_table(tmp_path / "answers.csv")
     assert [*other.answers()["note"]][::2] == notes
