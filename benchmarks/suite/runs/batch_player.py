@@ -349,7 +349,8 @@ def locally(make: MakeOfBatch, region: TrustRegion) -> Ask:
 def _lengthscales(model: PreferenceGP) -> Tensor:
     """Those of every model of a batch, `num_runs x 1 x d`."""
     kernel = model.covar_module
-    return getattr(kernel, "base_kernel", kernel).lengthscale.detach()
+    scales: Tensor = getattr(kernel, "base_kernel", kernel).lengthscale
+    return scales.detach()
 
 
 def at_random(

@@ -106,4 +106,5 @@ class InBox(AcquisitionFunction):
 
     def forward(self, X: Tensor) -> Tensor:
         """The inner value of `batch_shape x q x d` points of the unit cube."""
-        return self.inner(self.to_space(X))
+        value: Tensor = self.inner(self.to_space(X))
+        return value
