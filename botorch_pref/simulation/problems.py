@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from botorch.test_functions import synthetic
@@ -122,6 +123,13 @@ def _sasena() -> Problem:
     return replace(_on_cube(penalised, -1.1742743288663489, *box), valid=valid)
 
 
+def _of_many_inputs(name: str, dim: int) -> Problem:
+    if name == "styblinskitang":
+        return _botorch(synthetic.StyblinskiTang(dim), least=-39.16616570377142 * dim)
+    functions = {"levy": synthetic.Levy, "rosenbrock": synthetic.Rosenbrock}
+    return _botorch(functions[name](dim))
+
+
 _PROBLEMS: dict[str, Callable[[], Problem]] = {
     "ackley": lambda: _botorch(synthetic.Ackley(dim=2)),
     # The domain of Astudillo et al. (2023).
@@ -147,6 +155,11 @@ _PROBLEMS: dict[str, Callable[[], Problem]] = {
     "styblinskitang": lambda: _botorch(
         synthetic.StyblinskiTang(dim=2), least=-78.33233140754282
     ),
+    **{
+        f"{name}{dim}": partial(_of_many_inputs, name, dim)
+        for dim in (20, 32, 64)
+        for name in ("levy", "rosenbrock", "styblinskitang")
+    },
 }
 
 PROBLEM_NAMES = tuple(_PROBLEMS)

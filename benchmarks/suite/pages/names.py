@@ -46,6 +46,10 @@ it with the probability of a valid trial, `eiig-constrained` asks only where tha
 that may be the maximum, `maximum-information` what an answer tells about the maximum
 and its place (joint entropy search), `pair-or-challenger` asks the question of
 `eubo-pair` or of `exploring-eiig`, whichever has the larger knowledge gradient.
+`exploring-eiig-turbo`, `exploring-eiig-local` and `eubo-local` choose challengers in a
+box around the incumbent, a trust region. Its side starts at 0.8 (`-turbo`) or 0.4 of
+the cube, doubles after three duels in a row that a new point won, and is halved after
+`d` (`-turbo`) or four in a row that a point won that was shown before.
 [Acquisition functions](acquisition.md) has what each does.
 """
 

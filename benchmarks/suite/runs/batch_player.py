@@ -18,11 +18,13 @@ from gpytorch.priors import LogNormalPrior
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
+from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.maximum_rules import (
     information_about_maximum,
     kg_of_space,
     promising,
 )
+from benchmarks.suite.runs.trust_region import InBox, TrustRegion
 from botorch_pref.acquisition import (
     DistinctOptions,
     DuelingEIIG,
@@ -39,6 +41,7 @@ from botorch_pref.acquisition import (
     champion,
     incumbent,
 )
+from botorch_pref.acquisition.base import observed_points
 from botorch_pref.commands.registry import (
     HUMAN_NOISE,
     IMPROVEMENT_WEIGHT,
@@ -66,6 +69,9 @@ reference with deviations of 0.1 and 0.02; and how many of them are climbed from
 EVALUATIONS = 60
 """Of an acquisition function by L-BFGS-B. Most runs converge in forty; where a maximum
 is at the wall of `DistinctOptions`, line searches of a few would take hundreds."""
+
+SMALL_REGION = TrustRegion(first=0.4, failures=4)
+"""A trust region that shrinks soon enough for some tens of answers."""
 
 DRAWS = 64
 """Draws of utilities behind the expected best of jointly chosen options."""
@@ -318,6 +324,36 @@ def one_by_one(make: MakeOfBatch, anew: bool = False) -> Ask:
     return ask
 
 
+def locally(make: MakeOfBatch, region: TrustRegion) -> Ask:
+    """The rule whose one challenger is chosen in a trust region of the incumbent.
+
+    Args:
+        make: Makes the acquisition function, which has the reference.
+        region: How the box grows and shrinks.
+    """
+
+    def ask(
+        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
+    ) -> Tensor:
+        if size != 2:
+            raise SuiteError("the rules of a trust region ask duels: give options=2")
+        acquisition = DistinctOptions(make(model, X_ref, sources))
+        told = observed_points(model).unflatten(-2, (-1, size))
+        box = region.box(told, X_ref, _lengthscales(model))
+        local = InBox(acquisition, box)
+        found = maximise(local, local.to_cube(X_ref), 1, sources)
+        return torch.cat([local.to_space(found), X_ref], -2)
+
+    return ask
+
+
+def _lengthscales(model: PreferenceGP) -> Tensor:
+    """Those of every model of a batch, `num_runs x 1 x d`."""
+    kernel = model.covar_module
+    scales: Tensor = getattr(kernel, "base_kernel", kernel).lengthscale
+    return scales.detach()
+
+
 def at_random(
     model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
 ) -> Tensor:
@@ -391,6 +427,9 @@ def distinct_pair(model: Model, seed: int) -> AcquisitionFunction:
 WAYS_OF_BATCHES: dict[str, Ask] = {
     "random": at_random,
     "exploring-eiig": one_by_one(exploring),
+    "exploring-eiig-turbo": locally(exploring, TrustRegion()),
+    "exploring-eiig-local": locally(exploring, SMALL_REGION),
+    "eubo-local": locally(lambda m, r, g: DuelingEUBO(m, r), SMALL_REGION),
     "eiig": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=IMPROVEMENT_WEIGHT)),
     "eiig-0.1": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.1)),
     "eiig-0.5": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.5)),

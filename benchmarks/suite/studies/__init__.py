@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks.suite.studies.own import DEFAULTS, INFERENCE, OPTIONS, PEOPLE
+from benchmarks.suite.studies.own import (
+    DEFAULTS,
+    INFERENCE,
+    MANY_DIMENSIONS,
+    OPTIONS,
+    PEOPLE,
+)
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
 
 STUDIES = {
@@ -12,6 +18,7 @@ STUDIES = {
         DEFAULTS,
         INFERENCE,
         PEOPLE,
+        MANY_DIMENSIONS,
         FIGURE_5,
         FIGURE_6,
         FIGURE_8,

@@ -238,3 +238,46 @@ PEOPLE = Study(
         ),
     ),
 )
+
+MANY_DIMENSIONS = Study(
+    "many-dimensions",
+    "Should questions in many dimensions be asked in a trust region?",
+    # Deviations of a tenth of the range that 4,096 quasi-random points have.
+    settings=(
+        Setting("levy20", "probit", 51.0),
+        Setting("rosenbrock20", "probit", 690_000.0),
+        Setting("styblinskitang20", "probit", 113.0),
+        Setting("levy64", "probit", 83.0),
+        Setting("styblinskitang64", "probit", 175.0),
+    ),
+    rules=(
+        DEFAULT,
+        *all_rules(
+            ("ep",),
+            ("exploring-eiig-turbo", "exploring-eiig-local", "eubo", "eubo-local"),
+        ),
+        *PEERS,
+    ),
+    reference=DEFAULT,
+    num_seeds=12,
+    num_random=10,
+    num_chosen=40,
+    claims=(
+        *BESIDE_PEERS,
+        Claim(
+            "The exploring rule is better in a trust region of TuRBO's constants.",
+            Rule("ep", "exploring-eiig-turbo"),
+            DEFAULT,
+        ),
+        Claim(
+            "The exploring rule is better in a small trust region.",
+            Rule("ep", "exploring-eiig-local"),
+            DEFAULT,
+        ),
+        Claim(
+            "Expected improvement on the incumbent is better in a small trust region.",
+            Rule("ep", "eubo-local"),
+            Rule("ep", "eubo"),
+        ),
+    ),
+)
