@@ -100,7 +100,7 @@ def same_raters(x1: Tensor, x2: Tensor) -> Tensor:
 
 _LEAST_OWN = 1e-3
 _LOG_SPREAD = 1.6
-_START, _SPREAD = 0.3, 3.0
+_START, _SPREAD = 0.3, 1.0
 """Deviations of the factors before a fit and of their prior, beside a noise of 1."""
 
 
