@@ -256,9 +256,8 @@ class CrowdPreferenceGP(EPPreferenceGP):
         comparisons: ``m x 2`` integers into ``datapoints``, winner first.
         feedback: Other answers, each about points of one rater.
         likelihood: Of one kind of answers or of several.
-        covar_module: A :class:`CrowdKernel`. Default: the package's default kernel for
-            what is shared, and a :class:`TasteKernel` of the items.
-        rank: Of that taste kernel.
+        covar_module: A :class:`CrowdKernel`. Default: one of the package's default
+            kernel for what is shared and of another one for tastes.
 
     Raises:
         FeedbackError: Data that cannot mean anything, that have batches or covariates,
@@ -279,7 +278,6 @@ class CrowdPreferenceGP(EPPreferenceGP):
         feedback: Sequence[Feedback] = (),
         likelihood: LikelihoodArgument = None,
         covar_module: CrowdKernel | None = None,
-        rank: int = 5,
     ) -> None:
         if datapoints.dim() != 2 or datapoints.shape[-1] < 2:
             raise FeedbackError(
@@ -287,10 +285,9 @@ class CrowdPreferenceGP(EPPreferenceGP):
                 "items with the number of the rater behind."
             )
         if covar_module is None:
-            items = datapoints[:, :-1]
-            items = items[distinct_rows(items)[0]]
-            shared = default_covar_module(items.shape[-1], torch.Size())
-            covar_module = CrowdKernel(shared, TasteKernel(items, rank))
+            dim = datapoints.shape[-1] - 1
+            both = (default_covar_module(dim, torch.Size()) for _ in range(2))
+            covar_module = CrowdKernel(*both)
         super().__init__(
             datapoints,
             comparisons,

@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from botorch_pref import (
@@ -23,6 +23,7 @@ from botorch_pref.models import (
     GroupUtility,
     TasteKernel,
 )
+from botorch_pref.models.preference_gp import default_covar_module
 
 DOUBLE = torch.float64
 NUM_ITEMS = 7
@@ -63,8 +64,13 @@ def answers(*numbers: int) -> list[Comparisons | Rankings]:
 FEEDBACK = answers(0, 1, 2, 3)
 
 
+def with_factors(rank: int, items: Tensor = ITEMS) -> CrowdKernel:
+    shared = default_covar_module(items.shape[-1], torch.Size()).double()
+    return CrowdKernel(shared, TasteKernel(items, rank))
+
+
 def crowd(feedback: list[Comparisons | Rankings] = FEEDBACK) -> CrowdPreferenceGP:
-    model = CrowdPreferenceGP(POINTS, feedback=feedback, rank=2)
+    model = CrowdPreferenceGP(POINTS, feedback=feedback, covar_module=with_factors(2))
     model.covar_module.shared.outputscale = 2.5
     return model
 
@@ -130,7 +136,7 @@ def test_more_answers_of_old_and_new_raters_are_taken() -> None:
 
 
 def test_without_answers_there_is_the_prior() -> None:
-    model = CrowdPreferenceGP(POINTS, rank=2)
+    model = CrowdPreferenceGP(POINTS, covar_module=with_factors(2))
     X = torch.cat([NEW, POINTS[:1]])
     covariance = model.posterior(X).distribution.covariance_matrix
     shared, own = (
@@ -175,7 +181,8 @@ def test_a_fit_finds_two_camps() -> None:
             low, high = torch.randperm(6, generator=generator)[:2].sort().values
             pair = [low, high] if person % 2 else [high, low]
             pairs.append([6 * person + int(item) for item in pair])
-    model = CrowdPreferenceGP(points, torch.tensor(pairs), rank=1)
+    kernel = with_factors(1, items)
+    model = CrowdPreferenceGP(points, torch.tensor(pairs), covar_module=kernel)
     fit_gpytorch_mll(
         PreferenceMarginalLogLikelihood(model.likelihood, model),
         optimizer_kwargs={"options": {"ftol": 1e-3}},
@@ -208,8 +215,9 @@ def test_a_crowd_says_what_it_does_not_take() -> None:
         crowd().posterior_terms()
 
 
-def test_any_kernel_of_items_can_be_a_taste() -> None:
-    kernel = CrowdKernel(ScaleKernel(RBFKernel()), ScaleKernel(RBFKernel())).double()
-    model = CrowdPreferenceGP(POINTS, feedback=FEEDBACK, covar_module=kernel)
+def test_tastes_have_a_kernel_of_their_own_by_default() -> None:
+    model = CrowdPreferenceGP(POINTS, feedback=FEEDBACK)
+    model.covar_module.own.outputscale = 2.0
     found, expected = model.posterior(NEW), dense(model).posterior(NEW)
     torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-9)
+    assert float(model.covar_module.shared.outputscale.detach()) > 6
