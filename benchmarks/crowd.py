@@ -46,13 +46,13 @@ from botorch_pref.models.preference_gp import default_covar_module
 
 ITEMS, FEATURES, RANKED = 100, 6, 10
 LEARNED, PREDICTED = 10, 1
-RANKS = (2, 5)
+RANKS = (5,)
 # Deviations of what all share and of tastes, beside a noise of 1 on each item.
 SHARED, TASTE, DECAY, FACTORS = 1.2, 1.2, 0.7, 5
 LENGTHSCALE, UNEXPLAINED = 0.5, 0.25
 LEAST_SHOWN = 0.05
 MOST_OF_SPARSE, INDUCING = 500, 256
-TOLERANCE = 1e-5
+TOLERANCE = 3e-5
 TO_REACH = "to reach: .78, .49 in 180 seconds; crowdGPPL on Sushi-B: .76-.78, .49-.50"
 
 
@@ -208,7 +208,7 @@ def at_people(crowd: Crowd, people: Tensor, pairs: Tensor) -> Tensor:
 
 
 def fit(model: PreferenceGP) -> None:
-    """Fits a model until an iteration gains less than a quarter of a nat.
+    """Fits a model until an iteration gains less than a nat in 30,000.
 
     Args:
         model: A new one.

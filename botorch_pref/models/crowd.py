@@ -27,6 +27,7 @@ covariances :math:`\kappa` of :math:`h_u(x)` with the rows of the rater,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self, cast
 
 import torch
@@ -243,9 +244,9 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
     Utilities have the prior of a :class:`CrowdKernel`, and the posterior is that of
     :class:`EPPreferenceGP` with the same kernel, to rounding. Answers of a rater are a
-    block: a sweep costs :math:`O(R M^3 + m k^2 + k^3)` for ``R`` raters with at most
-    ``M`` different answers each, ``m`` in all, about ``k`` items. So it is for many
-    people who said little each.
+    block: a sweep costs :math:`O(R M^3 + k^3)` for ``R`` raters with at most ``M``
+    different answers each about ``k`` items. So it is for many people who said little
+    each.
 
     Points carry the number of the rater in their last column. A number that is not
     known is a newcomer, of whom the others let expect what all share.
@@ -323,7 +324,9 @@ class CrowdPreferenceGP(EPPreferenceGP):
         made, crowd = super().factors(), self._crowd
         blocks = _blocks_of_raters(made.rows, crowd)
         made.rows = made.rows.reindex(crowd.item_of, len(crowd.items))
-        own = dense_covariance(self.covar_module.own, crowd.items)
+        own = dense_covariance(self.covar_module.own, crowd.items).double()
+        # Kernels in single precision are symmetric to rounding in it alone.
+        own = 0.5 * (own + own.mT)
         covariance = BlockRows.of(made.rows, blocks).congruence(own)
         if made.noise is not None:
             covariance = covariance + _within_blocks(made.noise, blocks)
@@ -378,14 +381,19 @@ class CrowdPreferenceGP(EPPreferenceGP):
         if self._found is None or self._found[0] is not solution:
             noise = cast("NoiseBlocks", self.factors().noise)
             factor, prior = solution.factor, solution.prior
-            shifts = solution.sites.shift - factor.tau * factor.rows.apply(prior.mean)
+            shifts = solution.sites.shift - factor.tau * factor.rows.apply(
+                prior.mean.double()
+            )
             forces = factor.solve(shifts.unsqueeze(-1)).forces
             tau = noise.take(factor.tau.unsqueeze(-1))
             inner = plus_identity(tau * noise.covariance)
             own = torch.linalg.solve(inner, torch.diag_embed(tau.squeeze(-1)))
-            rows = BlockRows.of(factor.rows, noise.rows)
-            tastes = _Tastes(rows, noise.take(forces).squeeze(-1), own)
-            self._found = solution, (solution.weights, factor.precision(), tastes)
+            like, of_rows = prior.covar, BlockRows.of(factor.rows, noise.rows)
+            c, blocks = of_rows.coefficients, noise.take(forces).squeeze(-1)
+            rows = replace(of_rows, coefficients=c.to(like))
+            tastes = _Tastes(rows, blocks.to(like), own.to(like))
+            known = solution.weights.to(like), factor.precision().to(like)
+            self._found = solution, (*known, tastes)
         return self._found[1]
 
     def _go_on_from(self, before: Self, more: TrainingSet) -> None:

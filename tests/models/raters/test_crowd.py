@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
@@ -107,6 +108,17 @@ def test_the_posterior_is_that_of_the_dense_model() -> None:
         torch.autograd.grad(m.posterior(x).mean.sum(), x)[0] for m in (model, exact)
     ]
     torch.testing.assert_close(slopes[0][:, :2], slopes[1][:, :2], rtol=0, atol=1e-8)
+
+
+def test_single_precision_is_near_double() -> None:
+    with pytest.warns(InputDataWarning):
+        model = CrowdPreferenceGP(POINTS.float(), feedback=FEEDBACK)
+    found = model.posterior(NEW.float())
+    expected = CrowdPreferenceGP(POINTS, feedback=FEEDBACK).posterior(NEW)
+    assert found.mean.dtype == torch.float32
+    torch.testing.assert_close(found.mean.double(), expected.mean, rtol=0, atol=1e-3)
+    variance = found.variance.double()
+    torch.testing.assert_close(variance, expected.variance, rtol=0, atol=1e-3)
 
 
 def test_the_evidence_and_its_gradient_are_those_of_the_dense_model() -> None:
