@@ -114,9 +114,9 @@ class TasteKernel(Kernel):
     as in crowdGPPL (Simpson and Gurevych 2020): each factor :math:`v_k` is a utility of
     the items that some people like and others dislike, drawn from a Gaussian process of
     kernel ``g``, and so is what is left, :math:`e_u`. The factors are learned with the
-    evidence, as ``V = L B`` for :math:`L L' = g(Z, Z)` and a normal prior of ``B`` with
-    a deviation of 3; at other items they are what ``g`` expects. With a base kernel
-    :math:`k_0` of variance one,
+    evidence, as ``V = L B`` for :math:`L L' = g(Z, Z)` and a standard normal prior of
+    ``B``; at other items they are what ``g`` expects. With a base kernel :math:`k_0` of
+    variance one,
 
     .. math:: k_h(x, x') = v(x)' v(x') + s^2 g(x, x'), \qquad
         g(x, x') = (1 - \delta) \, k_0(x, x') + \delta \, 1[x = x'] .
@@ -129,7 +129,7 @@ class TasteKernel(Kernel):
         items: ``Z``, ``n x d``, different ones.
         rank: ``R``.
         base_kernel: :math:`k_0`. Default: that of the default kernel, without scale.
-        seed: Of the factors before a fit, which must not be zero.
+        seed: Of the factors before a fit, where factors of zero would stay zero.
 
     Raises:
         FeedbackError: The rank is no positive integer.
