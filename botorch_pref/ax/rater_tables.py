@@ -1,4 +1,4 @@
-"""Tables of the raters of an experiment: their noise, and how far any two agree."""
+"""Tables of the raters of an experiment: checks, noise, and how far any two agree."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import ProductKernel
 from pandas import DataFrame
+from scipy.stats import binomtest
 from torch import Tensor
 
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.kinds import preferred
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, named_raters
 from botorch_pref.evaluation import rater_agreement, rater_reliability
-from botorch_pref.evaluation.raters import in_circles
+from botorch_pref.evaluation.raters import LEVEL, in_circles
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.models import (
     DuelKernel,
@@ -86,3 +89,37 @@ def _points(block: Feedback) -> Tensor:
     """A point of each answer."""
     fields = [getattr(block, names[0]) for names in block.tables.values()]
     return torch.cat([field[:, 0] for field in fields])
+
+
+def rater_checks(log: Log) -> DataFrame | None:
+    """How often raters answered alike where the same options were shown to them again.
+
+    A check is an answer that compares options which the rater compared before, in
+    whatever order they were shown. It is alike where the same options are the best.
+
+    Returns:
+        A row for each rater with checks, by name (empty of those without one): the
+        number of ``checks``; the share that is ``alike``, and Wilson's interval of it
+        from ``lower`` to ``upper``. None where nobody was checked.
+    """
+    alike: dict[str, list[bool]] = {}
+    before: dict[tuple[str, frozenset[str]], set[str]] = {}
+    for told in reversed([*log.answers()]):
+        names = [option.name for option in log.questions[told.question].options]
+        decided, tied = preferred(told.said, len(names))
+        if not decided and not tied:
+            continue
+        best = {place for pair in (*decided, *tied) for place in pair}
+        best -= {worse for _, worse in decided}
+        found, asked = {names[place] for place in best}, frozenset(names)
+        rater = told.rater or ""
+        if (rater, asked) in before:
+            alike.setdefault(rater, []).append(found == before[rater, asked])
+        before[rater, asked] = found
+    rows = {}
+    for rater, each in alike.items():
+        test = binomtest(sum(each), len(each))
+        lower, upper = test.proportion_ci(LEVEL, "wilson")
+        rows[rater] = (len(each), test.statistic, lower, upper)
+    columns = ["checks", "alike", "lower", "upper"]
+    return DataFrame.from_dict(rows, "index", columns=columns) if rows else None

@@ -34,7 +34,7 @@ from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.rater_tables import RaterTables, rater_tables
+from botorch_pref.ax.rater_tables import RaterTables, rater_checks, rater_tables
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.evaluation import progress
@@ -148,18 +148,25 @@ class Report:
             options, three or more of them.
         agreement: A row for each two raters: the table of :func:`.rater_agreement` over
             options that were judged. None where ``raters`` is.
+        checks: A row for each rater who was asked about the same options again: the
+            number of ``checks``, the share that was answered ``alike`` (the same
+            options are the best), and its 95 % interval from ``lower`` to ``upper``.
+            The name is empty of those who gave none. None where nobody was.
     """
 
     summary: DataFrame
     options: DataFrame
     raters: DataFrame | None = None
     agreement: DataFrame | None = None
+    checks: DataFrame | None = None
 
     def to_markdown(self) -> str:
         """The tables in Markdown; agreements as a square."""
         tables = [self.summary, self.options]
         if self.raters is not None and self.agreement is not None:
             tables += [self.raters, _square(self.agreement, [*self.raters.index])]
+        if self.checks is not None:
+            tables.append(self.checks)
         return "\n\n".join(map(_markdown, tables))
 
     __str__ = to_markdown
@@ -200,7 +207,9 @@ def preference_report(projection: Projection) -> Report:
     return Report(
         summary.assign(meaning=meaning),
         options.sort_values("mean", ascending=False, kind="stable"),
-        *(tables or ()),
+        tables and tables.raters,
+        tables and tables.agreement,
+        rater_checks(log),
     )
 
 

@@ -92,8 +92,9 @@ class Settings:
             choices, can be told apart unless this says otherwise of the former.
         raters: ``pool``: all answers are about one utility, whoever gave them;
             ``share``: each rater has one, and they have in common what answers show.
-        repeat_rate: How often an answered question is asked again, to see whether
-            answers are consistent, once the model chooses.
+        repeat_rate: How often a rater is asked an answered question again, with its
+            options in the opposite order, to see whether answers are consistent, once
+            the model chooses.
         position_bias: Whether the model learns how much being shown first adds to an
             option. The report says it, and what is chosen and recommended does not
             depend on where options were shown.

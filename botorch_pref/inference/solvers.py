@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -37,7 +38,7 @@ from botorch_pref.inference.conditioning import (
     site_cholesky,
 )
 from botorch_pref.linalg.covariance import psd_root
-from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign
+from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, SparseDesign
 
 
 class _RowFactor(SitePosterior):
@@ -200,6 +201,11 @@ class OwnNoise:
         product = self._np.mT @ taken if transposed else self._np @ taken
         return self._blocks.put(taken - product, values)
 
+    def softened(self, covariance: Tensor) -> Tensor:
+        """``Q C Q'`` of covariances of blocks, ``batch_shape x b x k x k``."""
+        half = covariance - self._np @ covariance
+        return half - half @ self._np.mT
+
     def spread(self, values: Tensor) -> Tensor:
         """``M values`` of rows."""
         inner = self.covariance @ self._blocks.take(values)
@@ -236,8 +242,9 @@ class _PointFactor(SitePosterior):
         if self._own is None:
             self._gram = self.rows.gram(tau)
         else:
-            seen = self._own.oppose(solver.dense_rows)
-            self._gram = self.rows.adjoint_matrix(seen)
+            alone = torch.where(solver.in_blocks, 0.0, tau)
+            inner = solver.block_rows.gram(self._own.precision)
+            self._gram = self.rows.gram(alone) + inner
         root = solver.root
         self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
         # H with Sigma_f = H' H.
@@ -294,11 +301,11 @@ class _PointFactor(SitePosterior):
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class; without a difference of large numbers."""
-        if self._own is None:
-            half = self._half @ self.rows.adjoint_matrix(values)
-            return self.rows.apply_matrix(self._half.mT @ half)
-        product = self._spread @ (self._spread.mT @ values)
-        return product + self._own.spread(values)
+        own = self._own
+        heard = values if own is None else own.soften(values, transposed=True)
+        half = self._half @ self.rows.adjoint_matrix(heard)
+        seen = self.rows.apply_matrix(self._half.mT @ half)
+        return seen if own is None else own.soften(seen) + own.spread(values)
 
     def influence(self) -> Tensor:
         """See base class: ``Q A (I + K G)^-1``."""
@@ -310,13 +317,20 @@ class _PointFactor(SitePosterior):
 
     def variance(self) -> Tensor:
         """See base class."""
-        if self._own is None or self._solver.noise is None:
+        own, noise = self._own, self._solver.noise
+        if own is None or noise is None:
             return self.rows.row_squares(self._half.mT)
-        variance = self._spread.square().sum(-1)
-        own = NoiseBlocks(
-            self._solver.noise.rows, self._own.covariance, variance.shape[-1]
-        )
-        return variance + own.diagonal()
+        softened = own.softened(self._block_covariance) + own.covariance
+        known = softened.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+        variance = torch.zeros_like(self.tau)
+        alone = (~self._solver.in_blocks).nonzero().squeeze(-1)
+        variance[..., alone] = self.rows.take(alone).row_squares(self._half.mT)
+        return noise.put(known, variance.unsqueeze(-1)).squeeze(-1)
+
+    @cached_property
+    def _block_covariance(self) -> Tensor:
+        """The covariance of ``A f`` in each block, ``batch_shape x b x k x k``."""
+        return self._solver.block_rows.congruence(self._half.mT @ self._half)
 
     def root(self) -> Tensor:
         """See base class."""
@@ -333,9 +347,8 @@ class _PointFactor(SitePosterior):
         """See base class."""
         if self._own is None:
             return super().noise_precision(noise)
-        seen = self._own.oppose(self.rows.apply_matrix(self._half.mT))
-        spread = noise.take(seen)
-        return self._own.precision - spread @ spread.mT
+        precision = self._own.precision
+        return precision - precision @ self._block_covariance @ precision
 
     def row_root(self) -> Tensor:
         """See base class."""
@@ -356,9 +369,18 @@ class PointSolver(SiteSolver):
         self.root = psd_root(covar)
 
     @cached_property
-    def dense_rows(self) -> Tensor:
-        """``A``, ``batch_shape x m x n``."""
-        return self.rows.dense()
+    def block_rows(self) -> BlockRows:
+        """The rows of each block of noise."""
+        return BlockRows.of(self.rows, cast("NoiseBlocks", self.noise).rows)
+
+    @cached_property
+    def in_blocks(self) -> Tensor:
+        """Whether each row is in a block of noise, ``m`` booleans."""
+        places = cast("NoiseBlocks", self.noise).rows.flatten()
+        inside = torch.zeros(
+            self.rows.num_rows + 1, dtype=torch.bool, device=places.device
+        )
+        return inside.index_fill(0, places, True)[:-1]
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""

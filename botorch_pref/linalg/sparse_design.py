@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -408,6 +409,53 @@ class NoiseBlocks:
         """``N values``, both ``batch_shape x m x c``."""
         product = self.covariance @ self.take(values)
         return self.put(product, torch.zeros_like(values))
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """Rows of a design by blocks, each with at most ``w`` non-zeros.
+
+    ``indices`` and ``coefficients`` are ``batch_shape x num_blocks x k x w``. Padding
+    of a block has coefficients of zero.
+    """
+
+    indices: Tensor
+    coefficients: Tensor
+    num_points: int
+
+    @classmethod
+    def of(cls, rows: SparseDesign, blocks: Tensor) -> BlockRows:
+        """The rows of ``num_blocks x k`` places, padded with the number of rows."""
+        there = blocks < rows.num_rows
+        place = torch.where(there, blocks, 0)
+        coefficients = rows.coefficients[..., place, :] * there.unsqueeze(-1)
+        return cls(rows.indices[..., place, :], coefficients, rows.num_points)
+
+    def _terms(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Places in a matrix of points, and factors, of ``batch_shape x b x k x k``."""
+        parts = self.indices.unbind(-1), self.coefficients.unbind(-1)
+        terms = [*zip(*parts, strict=True)]
+        for (i, a), (j, b) in product(terms, terms):
+            place = i.unsqueeze(-1) * self.num_points + j.unsqueeze(-2)
+            yield place, a.unsqueeze(-1) * b.unsqueeze(-2)
+
+    def congruence(self, matrix: Tensor) -> Tensor:
+        """``A K A'`` of each block, of ``batch_shape x n x n``."""
+        flat, total = matrix.flatten(-2), matrix.new_zeros(())
+        for place, factor in self._terms():
+            seen = take_places(flat, place.flatten(-3))
+            total = total + factor * seen.unflatten(-1, place.shape[-3:])
+        return total
+
+    def gram(self, blocks: Tensor) -> Tensor:
+        """``A' P A``, ``batch_shape x n x n``, of ``P``, a ``k x k`` for each block."""
+        n = self.num_points
+        batch = joint_shape(blocks.shape[:-3], self.indices.shape[:-3])
+        out = blocks.new_zeros(*batch, n * n)
+        for place, factor in self._terms():
+            values = (factor * blocks).expand(*batch, *place.shape[-3:]).flatten(-3)
+            out = out.scatter_add(-1, place.flatten(-3).expand_as(values), values)
+        return out.unflatten(-1, (n, n))
 
 
 def stack_noise_blocks(

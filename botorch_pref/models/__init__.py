@@ -3,6 +3,7 @@
 import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.answers import register_model
 from botorch_pref.models.base import UtilityModel
+from botorch_pref.models.crowd import CrowdKernel, CrowdPreferenceGP, TasteKernel
 from botorch_pref.models.engines import (
     EPPreferenceGP,
     LaplacePreferenceGP,
@@ -31,6 +32,8 @@ from botorch_pref.models.sparse import SparsePreferenceGP
 
 __all__ = [
     "AgreementKernel",
+    "CrowdKernel",
+    "CrowdPreferenceGP",
     "DuelKernel",
     "EPPreferenceGP",
     "FullyBayesianEPPreferenceGP",
@@ -43,6 +46,7 @@ __all__ = [
     "ReliabilityKernel",
     "SkewPreferenceGP",
     "SparsePreferenceGP",
+    "TasteKernel",
     "UtilityModel",
     "VariationalPreferenceGP",
     "choice_probability",

@@ -137,6 +137,11 @@ TINY = {
         **{"NUM_RANDOM": 2, "botorch_pref.evaluation.progress__NUM_PATHS": 4},
     ),
     "skewgp_figure_4": tiny("--out {folder}", ROUNDS=2, GRID=21),
+    "crowd": tiny(
+        "--people 8 --sushi {folder}",
+        **{"ITEMS": 12, "LEARNED": 4, "RANKS": (1,), "INDUCING": 4},
+        TOLERANCE=0.1,
+    ),
     "sparse_models": tiny(
         "--large",
         **{"PROBLEMS": {"few": (2, 12, 0.3)}, "NUM_PAIRS": 15, "SIZES": (4, 6)},

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref.linalg import SparseDesign, pair_rows, stack_rows
+from botorch_pref.linalg.sparse_design import BlockRows
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -88,6 +89,25 @@ def test_reindexed_rows_add_the_columns_of_equal_points(
     torch.testing.assert_close(
         dense(rows.reindex(inverse, num_distinct)), dense(rows) @ membership, **CLOSE
     )
+
+
+@given(rows_and_generator=sparse_rows())
+def test_blocks_of_rows_are_those_of_the_dense_matrix(rows_and_generator) -> None:
+    rows, generator = rows_and_generator
+    m, n = rows.num_rows, rows.num_points
+    order = torch.randperm(m, generator=generator)
+    # The last block is padded, and with two rows or more some are in no block.
+    blocks = torch.tensor([[order[0], order[m // 2]], [order[-1], m]])
+    blocks = blocks[: 1 + (m > 2)] if m > 1 else blocks[1:]
+    found, a = BlockRows.of(rows, blocks), dense(rows)
+    padded = torch.cat([a, a.new_zeros(*a.shape[:-2], 1, n)], dim=-2)[..., blocks, :]
+    matrix = normal(generator, n, n)
+    torch.testing.assert_close(
+        found.congruence(matrix), padded @ matrix @ padded.mT, **CLOSE
+    )
+    inner = normal(generator, *blocks.shape, 2)
+    expected = (padded.mT @ inner @ padded).sum(-3)
+    torch.testing.assert_close(found.gram(inner), expected, **CLOSE)
 
 
 def test_stacking_pads_to_the_widest_and_broadcasts_batches() -> None:

@@ -51,10 +51,13 @@ def chosen_question(projection: Projection, size: int, rater: str | None) -> Cho
     """Options of the next question, and the order in which they are shown.
 
     The order is random: people favour what comes first, and a model that always puts
-    its incumbent there would learn that.
+    its incumbent there would learn that. A question that is asked again has the
+    opposite order of before.
     """
     log = projection.log
     chosen = next_options(projection, size, rater)
+    if chosen.places is not None:
+        return chosen
     seed = derived_seed(log.settings, len(log.questions), "order")
     places = Random(seed).sample(range(size), size)
     options = beside_baseline(chosen, log.settings, log.space)
@@ -94,8 +97,8 @@ _ATTEMPTS = 4
 def next_options(projection: Projection, size: int, rater: str | None = None) -> Chosen:
     """Options that can be told apart and lie in the search space, and were not asked.
 
-    Now and then an answered question is asked again, see `question_again`. Otherwise
-    one is repeated only where none was found that was not asked.
+    Now and then the rater is asked an answered question again, see `question_again`.
+    Otherwise one is repeated only where none was found that was not asked.
 
     Rounding under constraints can leave them, and points that are spread can fall
     together. Then the strategy is asked again with another seed, and after a few times
@@ -107,7 +110,7 @@ def next_options(projection: Projection, size: int, rater: str | None = None) ->
     """
     log = projection.log
     again = derived_seed(log.settings, len(log.questions), "repeat")
-    repeated = question_again(log, size, again)
+    repeated = question_again(log, size, again, rater)
     if repeated is not None:
         return repeated
     found: dict[int, Chosen] = {}
@@ -198,25 +201,29 @@ REPEAT = "Repeat"
 """The chooser of a question that is asked again, in the log."""
 
 
-def question_again(log: Log, size: int, seed: int) -> Chosen | None:
-    """The options of an answered question that is to be asked again, now and then.
+def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen | None:
+    """An answered question that the rater is to be asked again, now and then.
 
-    Each is asked again once at most, and not as the very next one.
+    Its options are shown in the opposite order. Each question is asked again once at
+    most, and not as the very next one. Without a rater, it may be anybody's.
     """
     draws, settings = Random(seed), log.settings
     if draws.random() >= settings.repeat_rate:
         return None
     if sum(question.compared for question in log.questions) < settings.initial:
         return None
-    shown = [frozenset(o.name for o in question.options) for question in log.questions]
+    own = [q for q in log.questions if rater in (None, (q.standing or q).rater)]
+    shown = [frozenset(option.name for option in q.options) for q in own]
     times = Counter(shown)
     once = [
         question
-        for question, options in zip(log.questions[:-1], shown, strict=False)
+        for question, options in zip(own[:-1], shown, strict=False)
         if question.compared and len(options) == size and times[options] == 1
     ]
     if not once:
         return None
     again = draws.choice(once)
     options = [option.parameters for option in again.as_chosen]
-    return Chosen(options, REPEAT, repeats=again.index)
+    chosen_as = again.asked.get("places", range(size))
+    places = [chosen_as[place] for place in reversed(again.display or range(size))]
+    return Chosen(options, REPEAT, places, repeats=again.index)

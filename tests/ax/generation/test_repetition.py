@@ -1,10 +1,11 @@
 """Questions that are asked again for the sake of consistency."""
 
 import pytest
-from showing import PARAMETERS
+from showing import PARAMETERS, A, B, C, D, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.asking import question_again
+from botorch_pref.ax.rater_tables import rater_checks
 
 
 def experiment_with(storage, answers, **settings) -> PreferenceExperiment:
@@ -22,7 +23,7 @@ def test_the_rate_is_that_of_the_settings(tmp_path) -> None:
     log, settings = experiment.log, experiment.log.settings
     object.__setattr__(settings, "initial", 4)
     object.__setattr__(settings, "repeat_rate", 0.2)
-    runs = [question_again(log, 2, seed) for seed in range(1000)]
+    runs = [question_again(log, 2, seed, None) for seed in range(1000)]
     again = [run for run in runs if run is not None]
     # Four standard deviations of a binomial count.
     assert abs(len(again) - 200) < 4 * (1000 * 0.2 * 0.8) ** 0.5
@@ -34,9 +35,9 @@ def test_the_rate_is_that_of_the_settings(tmp_path) -> None:
         assert len(run.options) == 2
     assert counts[-1] == 0
     assert all(count > 30 for count in counts[:-1])
-    assert question_again(log, 3, 0) is None
+    assert question_again(log, 3, 0, None) is None
     object.__setattr__(settings, "initial", 5)
-    assert all(question_again(log, 2, seed) is None for seed in range(50))
+    assert all(question_again(log, 2, seed, None) is None for seed in range(50))
 
 
 @pytest.mark.slow
@@ -52,9 +53,72 @@ def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> 
         trial = experiment.experiment.trials[question.index]
         what = experiment.log.questions[question.index].asked
         assert what["chosen_by"] == "Repeat"
+        before = experiment.log.questions[what["repeats"]].options
+        assert experiment.log.questions[question.index].options == before[::-1]
         assert {arm.signature for arm in trial.arms} == earlier[what["repeats"]]
         experiment.tell(question, winner=0)
     resumed = PreferenceExperiment.resume("again", storage=storage)
-    value = resumed.report().summary["value"]
+    report = resumed.report()
+    # The first of two won, and again when the order was the opposite.
+    assert report.checks.loc["", ["checks", "alike"]].tolist() == [2, 0]
+    assert "checks" in str(report)
+    value = report.summary["value"]
     assert value["asked again on purpose"] == 2
     assert value["pairs asked about again"] == 2
+
+
+def test_raters_are_asked_their_own_questions_again_in_the_opposite_order(
+    tmp_path,
+) -> None:
+    storage = tmp_path / "again.db"
+    experiment = experiment_with(storage, 0, initial=4, repeat_rate=1.0)
+    for rater in ("ann", "bob", "ann", "bob", "ann"):
+        # Bob's page shows options in an order of its own.
+        order = [2, 0, 1] if rater == "bob" else None
+        question = experiment.ask(3, rater=rater)
+        experiment.tell(question, best=0, order=order)
+    experiment = PreferenceExperiment.resume("again", storage=storage)
+    log = experiment.log
+    for name, earlier, order in (("bob", [1], [1, 0, 2]), ("ann", [0, 2], [2, 1, 0])):
+        question = experiment.ask(3, rater=name)
+        number = log.questions[question.index].asked["repeats"]
+        assert number in earlier
+        options = experiment.question(number).options
+        assert question.options == tuple(options[place] for place in order)
+    # Bob has one left that he was not asked again, and nobody knows Cem.
+    assert {question_again(log, 3, seed, "bob").repeats for seed in range(9)} == {3}
+    assert all(question_again(log, 3, seed, "cem") is None for seed in range(9))
+
+
+def test_checks_are_counted_by_rater_from_what_was_shown(tmp_path) -> None:
+    experiment = triangle(tmp_path / "checks.db")
+    pair, trio = (A, B), (A, B, C)
+    said = [
+        (None, (A, D), {"winner": 0}),
+        ("ann", pair, {"winner": 0}),
+        ("bob", pair, {"winner": 1}),
+        ("ann", pair[::-1], {"winner": 1}),  # alike
+        ("ann", pair, {"tie": True}),  # not
+        ("ann", pair[::-1], {"cannot_compare": True}),  # no answer
+        ("ann", pair[::-1], {"tie": True}),  # alike
+        ("ann", trio, {"best": 2}),
+        ("ann", trio[::-1], {"ranking": (0, 2, 1)}),  # alike
+        (None, (D, A), {"winner": 0}),  # not
+    ]
+    for rater, options, answer in said:
+        shown = [{"a": a, "b": b} for a, b in options]
+        experiment.record(shown, rater=rater, **answer)
+    found = rater_checks(experiment.log)
+    assert found.index.tolist() == ["ann", ""]
+    assert found["checks"].tolist() == [4, 1]
+    assert found["alike"].tolist() == [0.75, 0.0]
+    for end in (found["lower"], found["upper"]):
+        # Each end is 1.96 of its own deviations away from the share.
+        deviation = (end * (1 - end) / found["checks"]) ** 0.5
+        away = (end - found["alike"]).abs()
+        assert away.to_numpy() == pytest.approx(1.959963985 * deviation.to_numpy())
+    experiment.withdraw(len(said) - 1)
+    assert rater_checks(experiment.log).index.tolist() == ["ann"]
+    for number in (1, 2, 3, 4, 6, 8):
+        experiment.withdraw(number)
+    assert rater_checks(experiment.log) is None

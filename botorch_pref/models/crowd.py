@@ -1,0 +1,436 @@
+r"""Preferences of thousands of people: what all share, and a taste of each.
+
+The utility of the item ``x`` to the rater ``u`` is :math:`t(x) + h_u(x)`, with Gaussian
+processes ``t`` of kernel :math:`k_t` and :math:`h_u`, independent of each other, of
+kernel :math:`k_h`. The rows of answers about items and raters are
+
+.. math:: z = A t + e, \qquad e = H, \qquad
+    \operatorname{cov}(e_i, e_j) = 1[u_i = u_j] \, a_i' K_h a_j ,
+
+so that to an engine the tastes are noise that all answers of a rater share, in blocks:
+the solvers of :mod:`botorch_pref.inference.solvers` integrate them out of each block
+first, and what is left are the utilities :math:`t` of the items. That is exact.
+
+With the forces ``a`` of the rows, the weights ``w`` and the precision ``M`` of the
+items, see :mod:`botorch_pref.inference.gaussian`, sites ``T``,
+:math:`P_u = (N_u + T_u^{-1})^{-1}` for the block :math:`N_u` of a rater, and the
+covariances :math:`\kappa` of :math:`h_u(x)` with the rows of the rater,
+
+.. math::
+    E[f_u(x)] &= m(x) + k w + \kappa a_u, \\
+    f_u(x) - E[f_u(x)] &= \tilde t(x) - g' \tilde t(Z) + r, \qquad
+    g = A_u' P_u \kappa', \\
+    \operatorname{cov}(\tilde t(x), \tilde t(x')) &= k_t(x, x') - k M k'^T, \qquad
+    \operatorname{cov}(r, r') = 1[u = u'] \, (k_h(x, x') - \kappa P_u \kappa'^T) .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Self, cast
+
+import torch
+from gpytorch.constraints import Interval, Positive
+from gpytorch.kernels import Kernel
+from gpytorch.priors import NormalPrior
+from torch import Tensor
+
+from botorch_pref.errors import BotorchPrefError, FeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference.conditioning import plus_identity
+from botorch_pref.inference.engine import PosteriorTerms, UtilityPrior
+from botorch_pref.inference.gaussian import GaussianSolution
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.linalg.covariance import dense_covariance
+from botorch_pref.linalg.sparse_design import (
+    BlockRows,
+    NoiseBlocks,
+    SparseDesign,
+    distinct_rows,
+)
+from botorch_pref.models.answers import LikelihoodArgument
+from botorch_pref.models.data import TrainingSet
+from botorch_pref.models.engines import EPPreferenceGP
+from botorch_pref.models.preference_gp import default_covar_module, in_spreads
+from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
+from botorch_pref.posteriors.gaussian import Moments
+
+# --- Kernels
+
+
+class CrowdKernel(Kernel):
+    r"""Covariance of utilities that people share in part.
+
+    .. math:: k\big((x, u), (x', u')\big) = k_t(x, x') + 1[u = u'] \, k_h(x, x')
+
+    The last column of a point is the number of its rater. Any model takes this kernel;
+    :class:`CrowdPreferenceGP` computes with it for thousands of raters.
+
+    Args:
+        shared: :math:`k_t`, of the columns of items.
+        own: :math:`k_h`, of the same columns.
+    """
+
+    has_lengthscale = False
+
+    def __init__(self, shared: Kernel, own: Kernel) -> None:
+        super().__init__()
+        self.shared, self.own = shared, own
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
+    ) -> Tensor:
+        """See base class; points are ``batch_shape x n x (d + 1)``."""
+        first, second = x1[..., :-1], x2[..., :-1]
+        if diag:
+            same = x1[..., -1] == x2[..., -1]
+            shared, own = (k(first, second, diag=True) for k in (self.shared, self.own))
+        else:
+            same = same_raters(x1, x2)
+            shared, own = (
+                dense_covariance(k, first, second) for k in (self.shared, self.own)
+            )
+        return cast("Tensor", shared + torch.where(same, own, 0.0))
+
+
+def same_raters(x1: Tensor, x2: Tensor) -> Tensor:
+    """Whether points, ``n`` and ``n'``, have one rater, ``batch_shape x n x n'``."""
+    return x1[..., -1].unsqueeze(-1) == x2[..., -1].unsqueeze(-2)
+
+
+_LEAST_OWN = 1e-3
+_LOG_SPREAD = 1.6
+_START, _SPREAD = 0.3, 1.0
+"""Deviations of the factors before a fit and of their prior, beside a noise of 1."""
+
+
+class TasteKernel(Kernel):
+    r"""Covariance of tastes that a few factors explain for the most part.
+
+    .. math::
+        h_u(x) = \sum_{k=1}^R w_{uk} v_k(x) + s \, e_u(x), \qquad w_{uk} \sim N(0, 1),
+
+    as in crowdGPPL (Simpson and Gurevych 2020): each factor :math:`v_k` is a utility of
+    the items that some people like and others dislike, drawn from a Gaussian process of
+    kernel ``g``, and so is what is left, :math:`e_u`. The factors are learned with the
+    evidence, as ``V = L B`` for :math:`L L' = g(Z, Z)` and a standard normal prior of
+    ``B``; at other items they are what ``g`` expects. With a base kernel :math:`k_0` of
+    variance one,
+
+    .. math:: k_h(x, x') = v(x)' v(x') + s^2 g(x, x'), \qquad
+        g(x, x') = (1 - \delta) \, k_0(x, x') + \delta \, 1[x = x'] .
+
+    The ``nugget`` :math:`\delta` is the share of an item that its features do not
+    explain; its log odds have a normal prior, as has the logarithm of the ``scale``
+    :math:`s^2`.
+
+    Args:
+        items: ``Z``, ``n x d``, different ones.
+        rank: ``R``.
+        base_kernel: :math:`k_0`. Default: that of the default kernel, without scale.
+        seed: Of the factors before a fit, where factors of zero would stay zero.
+
+    Raises:
+        FeedbackError: The rank is no positive integer.
+    """
+
+    has_lengthscale = False
+    items: Tensor
+
+    @checked_arguments
+    def __init__(
+        self,
+        items: Tensor,
+        rank: int = 5,
+        *,
+        base_kernel: Kernel | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_count("rank", rank, at_least=1)
+        self.register_buffer("items", items.detach().clone())
+        default: Any = default_covar_module(items.shape[-1], torch.Size())
+        self.base_kernel = default.base_kernel if base_kernel is None else base_kernel
+        generator = torch.Generator().manual_seed(seed)
+        start = _START * torch.randn(len(items), rank, generator=generator)
+        self.register_parameter("factors", torch.nn.Parameter(start.to(items)))
+        self.register_prior("factors_prior", NormalPrior(0.0, _SPREAD), _factors)
+        for name, constraint, closure in (
+            ("nugget", Interval(_LEAST_OWN, 1.0), _raw_nugget),
+            ("scale", Positive(**in_spreads(1.0)), _raw_scale),
+        ):
+            raw = torch.nn.Parameter(items.new_zeros(()))
+            self.register_parameter(f"raw_{name}", raw)
+            self.register_constraint(f"raw_{name}", constraint)
+            self.register_prior(f"{name}_prior", NormalPrior(0.0, _LOG_SPREAD), closure)
+
+    @property
+    def nugget(self) -> Tensor:
+        r""":math:`\delta`."""
+        return self.raw_nugget_constraint.transform(self.raw_nugget)
+
+    @property
+    def scale(self) -> Tensor:
+        """``s^2``."""
+        return self.raw_scale_constraint.transform(self.raw_scale)
+
+    def similarity(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """``g``, ``batch_shape x n x n'``."""
+        same = (x1.unsqueeze(-2) == x2.unsqueeze(-3)).all(-1)
+        base = dense_covariance(self.base_kernel, x1, x2)
+        return (1 - self.nugget) * base + torch.where(same, self.nugget, 0.0)
+
+    def factor_utilities(self, x: Tensor) -> Tensor:
+        """``v`` of items, ``batch_shape x n x R``."""
+        root = torch.linalg.cholesky(self.similarity(self.items, self.items))
+        weights = torch.linalg.solve_triangular(root.mT, self.factors, upper=True)
+        return self.similarity(x, self.items) @ weights
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
+    ) -> Tensor:
+        """See base class; points are ``batch_shape x n x d`` items."""
+        first, second = self.factor_utilities(x1), self.factor_utilities(x2)
+        if diag:
+            own = (1 - self.nugget) * self.base_kernel(x1, x2, diag=True)
+            own = own + torch.where((x1 == x2).all(-1), self.nugget, 0.0)
+            return (first * second).sum(-1) + self.scale * own
+        return first @ second.mT + self.scale * self.similarity(x1, x2)
+
+
+# At module level, so that they pickle.
+def _factors(module: TasteKernel) -> Tensor:
+    return module.factors
+
+
+def _raw_nugget(module: TasteKernel) -> Tensor:
+    return module.raw_nugget
+
+
+def _raw_scale(module: TasteKernel) -> Tensor:
+    return module.raw_scale
+
+
+# --- The model
+
+
+class _Crowd(NamedTuple):
+    """Items, ``k x d``, and numbers of raters, ascending, of some data.
+
+    ``item_of`` and ``rater_of`` have their places for each distinct point.
+    """
+
+    data: TrainingSet
+    items: Tensor
+    item_of: Tensor
+    raters: Tensor
+    rater_of: Tensor
+
+
+class _Tastes(NamedTuple):
+    """What tastes have of the rows of each rater, padded to the most, ``R x M``.
+
+    ``forces`` are ``R x M`` and ``precision`` is ``P``, ``R x M x M``.
+    """
+
+    rows: BlockRows
+    forces: Tensor
+    precision: Tensor
+
+
+class CrowdPreferenceGP(EPPreferenceGP):
+    r"""A preference model of thousands of raters, each with a taste of their own.
+
+    Utilities have the prior of a :class:`CrowdKernel`, and the posterior is that of
+    :class:`EPPreferenceGP` with the same kernel, to rounding. Answers of a rater are a
+    block: a sweep costs :math:`O(R M^3 + k^3)` for ``R`` raters with at most ``M``
+    different answers each about ``k`` items. So it is for many people who said little
+    each.
+
+    Points carry the number of the rater in their last column. A number that is not
+    known is a newcomer, of whom the others let expect what all share.
+    :class:`GroupUtility` is the utility of one rater or of a few.
+
+    Args:
+        datapoints: ``n x (d + 1)``, items with their raters. Equal rows are one point.
+        comparisons: ``m x 2`` integers into ``datapoints``, winner first.
+        feedback: Other answers, each about points of one rater.
+        likelihood: Of one kind of answers or of several.
+        covar_module: A :class:`CrowdKernel`. Default: one of the package's default
+            kernel for what is shared and of another one for tastes.
+
+    Raises:
+        FeedbackError: Data that cannot mean anything, that have batches or covariates,
+            or an answer about points of two raters.
+        UnsupportedFeedbackError: Data or a likelihood that EP does not take.
+    """
+
+    covar_module: CrowdKernel
+    _known: _Crowd | None = None
+    _found: tuple[object, tuple[Tensor, Tensor, _Tastes]] | None = None
+
+    @checked_arguments
+    def __init__(
+        self,
+        datapoints: Tensor,
+        comparisons: Tensor | Comparisons | None = None,
+        *,
+        feedback: Sequence[Feedback] = (),
+        likelihood: LikelihoodArgument = None,
+        covar_module: CrowdKernel | None = None,
+    ) -> None:
+        if datapoints.dim() != 2 or datapoints.shape[-1] < 2:
+            raise FeedbackError(
+                f"datapoints has shape {tuple(datapoints.shape)}; give n x (d + 1), "
+                "items with the number of the rater behind."
+            )
+        if covar_module is None:
+            dim = datapoints.shape[-1] - 1
+            both = (default_covar_module(dim, torch.Size()) for _ in range(2))
+            covar_module = CrowdKernel(*both)
+        super().__init__(
+            datapoints,
+            comparisons,
+            feedback=feedback,
+            likelihood=likelihood,
+            covar_module=covar_module,
+        )
+
+    @property
+    def _crowd(self) -> _Crowd:
+        data = cast("TrainingSet", self._data)
+        if self._known is None or self._known.data is not data:
+            if data.batch_shape or data.num_covariates or self._is_differentiated:
+                raise FeedbackError(
+                    "A crowd has no batches, no covariates of answers, and no "
+                    "derivatives in the points that answers are about; give "
+                    "EPPreferenceGP the same kernel."
+                )
+            points = self.transformed_points()
+            first, item_of = distinct_rows(points[:, :-1])
+            raters, rater_of = torch.unique(points[:, -1], return_inverse=True)
+            self._known = _Crowd(data, points[first, :-1], item_of, raters, rater_of)
+        return self._known
+
+    def prior(self) -> UtilityPrior:
+        """The prior of what all share at the items."""
+        items = self._crowd.items
+        covar = dense_covariance(self.covar_module.shared, items)
+        return UtilityPrior(items, self.mean_module(items).clone(), covar)
+
+    def factors(self) -> Factors:
+        """The factors of all answers about items, in which tastes are shared noise."""
+        made, crowd = super().factors(), self._crowd
+        blocks = _blocks_of_raters(made.rows, crowd)
+        made.rows = made.rows.reindex(crowd.item_of, len(crowd.items))
+        own = dense_covariance(self.covar_module.own, crowd.items).double()
+        # Kernels in single precision are symmetric to rounding in it alone.
+        own = 0.5 * (own + own.mT)
+        covariance = BlockRows.of(made.rows, blocks).congruence(own)
+        if made.noise is not None:
+            covariance = covariance + _within_blocks(made.noise, blocks)
+        made.noise = NoiseBlocks(blocks, covariance, made.rows.num_rows)
+        return made
+
+    def posterior_terms(self) -> PosteriorTerms | None:
+        """Refused: the posterior is no function of the covariances with points alone.
+
+        Raises:
+            BotorchPrefError: Always.
+        """
+        raise BotorchPrefError(
+            "Draws of whole utilities and look-ahead are not known of a crowd; give "
+            "EPPreferenceGP the same kernel, or ask for posterior(X)."
+        )
+
+    def _predict(self, X: Tensor) -> Moments:
+        kernel, items, crowd = self.covar_module, X[..., :-1], self._crowd
+        mean, covar = self.mean_module(items), dense_covariance(kernel, X)
+        known = self._conditioned()
+        if known is None:
+            return Moments(mean.unsqueeze(0), covar)
+        weights, precision, tastes = known
+        between = dense_covariance(kernel.shared, crowd.items)
+        shared = dense_covariance(kernel.shared, items, crowd.items)
+        own = dense_covariance(kernel.own, items, crowd.items)
+        number = X[..., -1].detach().contiguous()
+        place = torch.searchsorted(crowd.raters, number)
+        place = place.clamp_max(len(crowd.raters) - 1)
+        index, c = tastes.rows.indices[place], tastes.rows.coefficients[place]
+        c = c * (crowd.raters[place] == number)[..., None, None]
+        seen = own.gather(-1, index.flatten(-2)).unflatten(-1, index.shape[-2:])
+        cross = (seen * c).sum(-1)
+        pulled = (cross.unsqueeze(-2) @ tastes.precision[place]).squeeze(-2)
+        pulls = (pulled.unsqueeze(-1) * c).flatten(-2)
+        less = torch.zeros_like(shared).scatter_add(-1, index.flatten(-2), pulls)
+        mean = mean + (shared @ weights) + (cross * tastes.forces[place]).sum(-1)
+        left = shared - less @ between
+        both = less @ shared.mT
+        told = torch.where(same_raters(X, X), pulled @ cross.mT, 0.0)
+        covariance = covar - told - both - both.mT + less @ between @ less.mT
+        covariance = covariance - left @ precision @ left.mT
+        return Moments(mean.unsqueeze(0), covariance)
+
+    @torch.no_grad()
+    def _conditioned(self) -> tuple[Tensor, Tensor, _Tastes] | None:
+        """Weights and precision of the items, and what is known of tastes."""
+        solution = self.solution()
+        if solution is None or not isinstance(solution, GaussianSolution):
+            return None
+        if self._found is None or self._found[0] is not solution:
+            noise = cast("NoiseBlocks", self.factors().noise)
+            factor, prior = solution.factor, solution.prior
+            shifts = solution.sites.shift - factor.tau * factor.rows.apply(
+                prior.mean.double()
+            )
+            forces = factor.solve(shifts.unsqueeze(-1)).forces
+            tau = noise.take(factor.tau.unsqueeze(-1))
+            inner = plus_identity(tau * noise.covariance)
+            own = torch.linalg.solve(inner, torch.diag_embed(tau.squeeze(-1)))
+            like, of_rows = prior.covar, BlockRows.of(factor.rows, noise.rows)
+            c, blocks = of_rows.coefficients, noise.take(forces).squeeze(-1)
+            rows = replace(of_rows, coefficients=c.to(like))
+            tastes = _Tastes(rows, blocks.to(like), own.to(like))
+            known = solution.weights.to(like), factor.precision().to(like)
+            self._found = solution, (*known, tastes)
+        return self._found[1]
+
+    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+        """Starts anew: blocks of raters have other rows."""
+
+
+# --- Blocks of raters
+
+
+def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> Tensor:
+    """The rows of each rater with answers, ``R x M`` long, padded with the number."""
+    raters = crowd.rater_of[rows.indices]
+    other = (raters != raters[:, :1]).any(-1)
+    if bool(other.any()):
+        two = crowd.raters[raters[other][0]].unique().tolist()
+        raise FeedbackError(
+            f"An answer is about points of the raters {two}; give each answer points "
+            "of the rater who gave it."
+        )
+    of_row = raters[:, 0]
+    order = of_row.argsort(stable=True)
+    count = torch.bincount(of_row, minlength=len(crowd.raters))
+    first = (count.cumsum(0) - count)[of_row[order]]
+    blocks = order.new_full((len(count), int(count.max())), rows.num_rows)
+    blocks[of_row[order], torch.arange(len(order), device=order.device) - first] = order
+    return blocks
+
+
+def _within_blocks(noise: NoiseBlocks, blocks: Tensor) -> Tensor:
+    """Noise that rows of one answer share, in the blocks of raters, ``R x M x M``."""
+    num_rows, width = noise.num_rows, blocks.shape[-1]
+    where = torch.zeros(num_rows + 1, dtype=torch.long, device=blocks.device)
+    where[blocks.flatten()] = torch.arange(blocks.numel(), device=blocks.device)
+    at = where[noise.rows]
+    there = noise.rows < num_rows
+    both = there.unsqueeze(-1) & there.unsqueeze(-2)
+    flat = at.unsqueeze(-1) * width + (at % width).unsqueeze(-2)
+    own = torch.where(both, noise.covariance, 0.0).flatten()
+    total = own.new_zeros(blocks.numel() * width)
+    return total.index_add(0, flat.flatten(), own).view(*blocks.shape, width)

@@ -1,0 +1,235 @@
+"""Crowds: the dense model of the same kernel, and the formulas of tastes by hand."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from botorch.exceptions.warnings import InputDataWarning
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import RBFKernel
+from torch import Tensor
+
+from botorch_pref import (
+    BotorchPrefError,
+    Comparisons,
+    EPPreferenceGP,
+    FeedbackError,
+    PreferenceMarginalLogLikelihood,
+    Rankings,
+)
+from botorch_pref.models import (
+    CrowdKernel,
+    CrowdPreferenceGP,
+    GroupUtility,
+    TasteKernel,
+)
+from botorch_pref.models.preference_gp import default_covar_module
+
+DOUBLE = torch.float64
+NUM_ITEMS = 7
+RATERS = torch.tensor([8.0, 3.0, 40.0, 5.0, 7.0], dtype=DOUBLE)
+
+
+def uniform(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
+
+
+ITEMS = uniform(NUM_ITEMS, 2)
+# Every item as every rater meets it, and one of them a second time.
+POINTS = torch.cat(
+    [ITEMS.repeat(5, 1), RATERS.repeat_interleave(NUM_ITEMS)[:, None]], 1
+)
+POINTS = torch.cat([POINTS, POINTS[:1]])
+NEW = torch.cat([uniform(4, 2, seed=1), ITEMS[:2]])
+# A newcomer, twice, among those who are known.
+NEW = torch.cat([NEW, torch.tensor([[3.0, 3, 6, 40, 8, 6]], dtype=DOUBLE).mT], dim=1)
+
+
+def answers(*numbers: int) -> list[Comparisons | Rankings]:
+    """Answers of some raters, more of the later ones."""
+    generator = torch.Generator().manual_seed(sum(numbers))
+    drawn = [
+        [r * NUM_ITEMS + torch.randperm(NUM_ITEMS, generator=generator) for _ in "abc"]
+        for r in numbers
+    ]
+    pairs = [order[:2] for r, own in enumerate(drawn) for order in own[: r + 1]]
+    ties = torch.stack([own[2][2:4] for own in drawn[1:]])
+    orders = torch.stack([own[0][:4] for own in drawn[-2:]])
+    more = [torch.tensor([35, 1]), torch.tensor([0, 1])] if 0 in numbers else []
+    return [Comparisons(torch.stack([*pairs, *more]), ties), Rankings(orders)]
+
+
+# The last rater has a number and says nothing.
+FEEDBACK = answers(0, 1, 2, 3)
+
+
+def with_factors(rank: int, items: Tensor = ITEMS) -> CrowdKernel:
+    shared = default_covar_module(items.shape[-1], torch.Size()).double()
+    return CrowdKernel(shared, TasteKernel(items, rank))
+
+
+def crowd(feedback: list[Comparisons | Rankings] = FEEDBACK) -> CrowdPreferenceGP:
+    model = CrowdPreferenceGP(POINTS, feedback=feedback, covar_module=with_factors(2))
+    model.covar_module.shared.outputscale = 2.5
+    return model
+
+
+def dense(model: CrowdPreferenceGP) -> EPPreferenceGP:
+    """The same prior and the same answers, without blocks."""
+    twin = EPPreferenceGP(
+        model.datapoints,
+        feedback=model.feedback,
+        covar_module=copy.deepcopy(model.covar_module),
+    )
+    twin.load_state_dict(model.state_dict())
+    return twin
+
+
+def test_the_posterior_is_that_of_the_dense_model() -> None:
+    model, exact = crowd(), dense(crowd())
+    for X in (NEW, NEW.reshape(3, 2, 3), POINTS[28:]):
+        found, expected = model.posterior(X), exact.posterior(X)
+        torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-9)
+        covariance = found.distribution.covariance_matrix
+        truth = expected.distribution.covariance_matrix
+        torch.testing.assert_close(covariance, truth, rtol=0, atol=1e-9)
+    for noisy in (False, True):
+        wins, truth = (
+            m.duel_probability(NEW[:3], NEW[3:], observation_noise=noisy)
+            for m in (model, exact)
+        )
+        torch.testing.assert_close(wins, truth, rtol=0, atol=1e-9)
+    group = [GroupUtility(m, RATERS[:3]).posterior(ITEMS) for m in (model, exact)]
+    torch.testing.assert_close(group[0].variance, group[1].variance, rtol=0, atol=1e-9)
+    x = NEW.clone().requires_grad_()
+    slopes = [
+        torch.autograd.grad(m.posterior(x).mean.sum(), x)[0] for m in (model, exact)
+    ]
+    torch.testing.assert_close(slopes[0][:, :2], slopes[1][:, :2], rtol=0, atol=1e-8)
+
+
+def test_single_precision_is_near_double() -> None:
+    with pytest.warns(InputDataWarning):
+        model = CrowdPreferenceGP(POINTS.float(), feedback=FEEDBACK)
+    found = model.posterior(NEW.float())
+    expected = CrowdPreferenceGP(POINTS, feedback=FEEDBACK).posterior(NEW)
+    assert found.mean.dtype == torch.float32
+    torch.testing.assert_close(found.mean.double(), expected.mean, rtol=0, atol=1e-3)
+    variance = found.variance.double()
+    torch.testing.assert_close(variance, expected.variance, rtol=0, atol=1e-3)
+
+
+def test_the_evidence_and_its_gradient_are_those_of_the_dense_model() -> None:
+    model, exact = crowd(), dense(crowd())
+    values, slopes = [], []
+    for each in (model, exact):
+        value = each.log_evidence()
+        learned = [p for p in each.parameters() if p.requires_grad]
+        slopes.append(torch.autograd.grad(value, learned))
+        values.append(value.detach())
+    torch.testing.assert_close(*values, rtol=0, atol=1e-9)
+    for found, expected in zip(*slopes, strict=True):
+        # The fixed point is reached to 1e-7, and the gradient follows it.
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+def test_more_answers_of_old_and_new_raters_are_taken() -> None:
+    model = crowd()
+    _ = model.posterior(NEW)
+    more = [Comparisons(torch.tensor([[7, 8], [28, 30]])), *FEEDBACK[1:]]
+    found = model.condition_on_observations(POINTS, more).posterior(NEW)
+    expected = dense(model).condition_on_observations(POINTS, more).posterior(NEW)
+    torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-7)
+    torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-7)
+    twin = pickle.loads(pickle.dumps(copy.deepcopy(model)))
+    assert torch.equal(twin.posterior(NEW).mean, model.posterior(NEW).mean)
+
+
+def test_without_answers_there_is_the_prior() -> None:
+    model = CrowdPreferenceGP(POINTS, covar_module=with_factors(2))
+    X = torch.cat([NEW, POINTS[:1]])
+    covariance = model.posterior(X).distribution.covariance_matrix
+    shared, own = (
+        k(X[:, :2]) for k in (model.covar_module.shared, model.covar_module.own)
+    )
+    same = torch.eye(7, dtype=torch.bool)
+    for i, j in ((0, 1), (2, 5), (4, 6)):
+        same[i, j] = same[j, i] = True
+    expected = shared.to_dense() + torch.where(same, own.to_dense(), 0.0)
+    torch.testing.assert_close(covariance, expected)
+
+
+def test_tastes_are_factors_and_what_is_left() -> None:
+    base = RBFKernel().double()
+    kernel = TasteKernel(ITEMS, rank=3, base_kernel=base, seed=4)
+    assert torch.equal(kernel.factors, TasteKernel(ITEMS, rank=3, seed=4).factors)
+    delta, scale = kernel.nugget, kernel.scale
+    X = NEW[:, :2]
+    every = torch.cat([ITEMS, X])
+    same = (every[:, None] == every).all(-1).double()
+    g = (1 - delta) * base(every).to_dense() + delta * same
+    z, x = slice(0, NUM_ITEMS), slice(NUM_ITEMS, None)
+    factors = torch.linalg.cholesky(g[z, z]) @ kernel.factors
+    # At other items the factors are what a regression on those of the items expects.
+    elsewhere = g[x, z] @ torch.linalg.solve(g[z, z], factors)
+    expected = elsewhere @ elsewhere.mT + scale * g[x, x]
+    torch.testing.assert_close(kernel(X).to_dense(), expected)
+    torch.testing.assert_close(kernel(X, diag=True), expected.diagonal())
+    between = kernel(X, ITEMS).to_dense()
+    torch.testing.assert_close(between, elsewhere @ factors.mT + scale * g[x, z])
+    torch.testing.assert_close(elsewhere[-2:], factors[:2])
+
+
+def test_a_fit_finds_two_camps() -> None:
+    items = torch.linspace(0, 1, 6, dtype=DOUBLE)[:, None]
+    people = torch.arange(16, dtype=DOUBLE)
+    points = torch.cat([items.repeat(16, 1), people.repeat_interleave(6)[:, None]], 1)
+    generator = torch.Generator().manual_seed(0)
+    pairs = []
+    for person in range(16):
+        for _ in range(4):
+            low, high = torch.randperm(6, generator=generator)[:2].sort().values
+            pair = [low, high] if person % 2 else [high, low]
+            pairs.append([6 * person + int(item) for item in pair])
+    kernel = with_factors(1, items)
+    model = CrowdPreferenceGP(points, torch.tensor(pairs), covar_module=kernel)
+    fit_gpytorch_mll(
+        PreferenceMarginalLogLikelihood(model.likelihood, model),
+        optimizer_kwargs={"options": {"ftol": 1e-3}},
+    )
+    ends = torch.stack([points[0::6], points[5::6]], dim=1)
+    first = model.duel_probability(ends[:, :1], ends[:, 1:]).squeeze(-1)
+    assert bool(((first > 0.5) == (people % 2 == 1)).all())
+    newcomer = torch.tensor([[[0.0, 99.0], [1.0, 99.0]]], dtype=DOUBLE)
+    of_all = model.duel_probability(newcomer[:, :1], newcomer[:, 1:])
+    # Nobody knows a newcomer's camp.
+    assert 0.3 < float(of_all.detach()) < 0.7
+
+
+def test_a_crowd_says_what_it_does_not_take() -> None:
+    with pytest.raises(FeedbackError, match=r"raters \[3.0, 8.0\]"):
+        CrowdPreferenceGP(POINTS, torch.tensor([[0, 1], [0, 8]]))
+    with pytest.raises(FeedbackError, match=r"items with the number of the rater"):
+        CrowdPreferenceGP(ITEMS[:, :1], torch.tensor([[0, 1]]))
+    with pytest.raises(FeedbackError, match=r"no batches"):
+        CrowdPreferenceGP(POINTS, torch.tensor([[[0, 1]], [[1, 2]]]))
+    seen = Comparisons(torch.tensor([[0, 1]]), covariates=torch.ones(1, 1))
+    with pytest.raises(FeedbackError, match=r"no covariates"):
+        CrowdPreferenceGP(POINTS, seen)
+    with pytest.raises(FeedbackError, match=r"rank"):
+        TasteKernel(ITEMS, rank=0)
+    moved = POINTS.clone().requires_grad_()
+    with pytest.raises(FeedbackError, match=r"derivatives in the points"):
+        crowd().condition_on_observations(moved, FEEDBACK).posterior(NEW)
+    with pytest.raises(BotorchPrefError, match=r"whole utilities and look-ahead"):
+        crowd().posterior_terms()
+
+
+def test_tastes_have_a_kernel_of_their_own_by_default() -> None:
+    model = CrowdPreferenceGP(POINTS, feedback=FEEDBACK)
+    model.covar_module.own.outputscale = 2.0
+    found, expected = model.posterior(NEW), dense(model).posterior(NEW)
+    torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-9)
+    assert float(model.covar_module.shared.outputscale.detach()) > 6
