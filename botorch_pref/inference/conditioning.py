@@ -233,10 +233,6 @@ class SiteSolver(ABC):
     def variance(self) -> Tensor:
         """The diagonal of ``C``, ``batch_shape x m``."""
 
-    @abstractmethod
-    def moved_by(self, pull: Tensor) -> Tensor:
-        """Movement of the space by a pull under the prior, ``batch_shape x k``."""
-
     @cached_property
     def rounding(self) -> Tensor:
         """The rounding error of prior row variances, ``batch_shape x m``, positive.
@@ -287,6 +283,10 @@ class SiteSolver(ABC):
         """Movement of the rows, ``batch_shape x m``, by that of the space."""
         return moved
 
+    def movement(self, forces: Tensor, rows: Tensor) -> Tensor:
+        """Movement of the space by forces that move ``rows = C forces``."""
+        return rows
+
 
 class NegativeSites(SitePosterior):
     """The posterior of sites with precisions of either sign.
@@ -334,10 +334,11 @@ class NegativeSites(SitePosterior):
         """See base class."""
         solver, (opposed, moved, decrement) = self._solver, self._base.respond(pull)
         g = self._seen.mT @ solver.rows_of(moved).unsqueeze(-1)
-        more = solver.gather((self._forces_widening @ g).squeeze(-1))
+        forces = (self._forces_widening @ g).squeeze(-1)
+        rows = (self._rows_widening @ g).squeeze(-1)
         return Response(
-            opposed + more,
-            moved + solver.moved_by(more),
+            opposed + solver.gather(forces),
+            moved + solver.movement(forces, rows),
             decrement + g.square().sum((-2, -1)),
         )
 

@@ -155,10 +155,6 @@ class RowSolver(SiteSolver):
         """See base class."""
         return self._covar.diagonal(dim1=-2, dim2=-1)
 
-    def moved_by(self, pull: Tensor) -> Tensor:
-        """See base class."""
-        return (self._covar @ pull.unsqueeze(-1)).squeeze(-1)
-
 
 # Posterior deviations by which weights may be off without being refined.
 _NEGLIGIBLE = 1e-9
@@ -397,9 +393,9 @@ class PointSolver(SiteSolver):
         pull = self.rows.adjoint(forces).unsqueeze(-1)
         return (self.root.mT @ pull).squeeze(-1)
 
-    def moved_by(self, pull: Tensor) -> Tensor:
-        """See base class."""
-        return pull
+    def movement(self, forces: Tensor, rows: Tensor) -> Tensor:
+        """See base class: the prior of a white space is one."""
+        return self.gather(forces)
 
     def rows_of(self, moved: Tensor) -> Tensor:
         """See base class."""

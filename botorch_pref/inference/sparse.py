@@ -230,10 +230,6 @@ class FeatureSolver(SiteSolver):
         """See base class."""
         return self.squares.apply(self._prior_variance)
 
-    def moved_by(self, pull: Tensor) -> Tensor:
-        """See base class: the prior of weights is white."""
-        return pull
-
 
 class FeatureFactor(SitePosterior):
     """Weights of features given sites: one Cholesky factor of ``r x r``, reused.

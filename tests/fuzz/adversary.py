@@ -13,14 +13,18 @@ from random_answers import counted, repeated
 from registry import CELLS, RANDOM
 from torch import Generator, Tensor
 
-from botorch_pref import EPPreferenceGP, SkewPreferenceGP
+from botorch_pref import EPPreferenceGP, SkewPreferenceGP, SparsePreferenceGP
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
 NUM_DRAWS = 128
 # Answers of a problem, for a time of a tenth of a second or so.
-MOST_ANSWERS = {SkewPreferenceGP: 30, EPPreferenceGP: 600}
+MOST_ANSWERS = {
+    SkewPreferenceGP: 30,
+    EPPreferenceGP: 600,
+    SparsePreferenceGP: 600,
+}
 MOST_ANSWERS_OF_OTHERS = 3000
 
 

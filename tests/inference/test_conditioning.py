@@ -89,7 +89,7 @@ class Problem:
         largest = torch.linalg.eigvalsh(scaled).amax(-1, keepdim=True)
         self.tau = torch.where(sign > 0, self.tau, -share * self.tau / largest)
 
-    def assert_agrees(self, factor, atol):
+    def assert_agrees(self, factor, built, atol):
         """Every quantity that a posterior of sites has is what the inverses say."""
         values = self.normal(*self.tau.shape, 3)
         q, p, h = factor.root(), factor.widening(), factor.row_root()
@@ -125,10 +125,19 @@ class Problem:
         if self.noise is not None:
             blocks = factor.noise_precision(self.noise), self.noise.take_square(self.w)
             pairs["noise"] = blocks
+        else:
+            # Newton's step, in the space of the solver.
+            pull = built.gather(values[..., 0])
+            step, moved = factor.respond(pull), (self.sigma @ values)[..., 0]
+            pairs["opposed"] = step.opposed, built.gather(forces[..., 0])
+            pairs["step"] = built.rows_of(step.moved), moved
+            pairs["decrement"] = step.decrement, (values[..., 0] * moved).sum(-1)
         for name, (got, want) in pairs.items():
             near = atol * (1 + float(want.abs().max()))
             want = want.expand_as(got)
-            torch.testing.assert_close(got, want, rtol=0, atol=near, msg=name)
+            torch.testing.assert_close(
+                got, want, rtol=0, atol=near, msg=lambda m, name=name: f"{name}: {m}"
+            )
 
 
 @each_solver
@@ -146,7 +155,8 @@ def test_every_quantity_agrees_with_dense_inverses(
     prior = given.c.diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(built.variance, prior, rtol=1e-12, atol=1e-12)
     # Digits lost to the condition of B, up to precision times variance.
-    given.assert_agrees(built.factor(given.tau), atol=1e-12 * (1 + precision * 100))
+    atol = 1e-12 * (1 + precision * 100)
+    given.assert_agrees(built.factor(given.tau), built, atol)
 
 
 @each_solver
@@ -159,14 +169,13 @@ def test_so_it_does_where_precisions_are_negative(
     solver, batch, size, noise, share
 ) -> None:
     given = Problem(*size, batch, 1.0, noise, share)
-    factor, proper = site_posterior(
-        solver(given.covar, given.rows, given.noise), given.tau
-    )
+    built = solver(given.covar, given.rows, given.noise)
+    factor, proper = site_posterior(built, given.tau)
     assert isinstance(factor, NegativeSites)
     assert bool(proper.all())
     assert torch.equal(factor.tau, given.tau)
     # Digits lost to 1 - share and to the condition of the dense inverses.
-    given.assert_agrees(factor, atol=1e-10 / (1 - share))
+    given.assert_agrees(factor, built, atol=1e-10 / (1 - share))
 
 
 class DenseSites(SitePosterior):
@@ -200,7 +209,8 @@ def test_five_methods_are_a_posterior_of_sites(m, noise) -> None:
     given = Problem(m, 5, (2,), noise=noise)
     written = {name for name in vars(DenseSites) if not name.startswith("_")}
     assert SitePosterior.__abstractmethods__ == written
-    given.assert_agrees(DenseSites(given), atol=1e-10)
+    built = RowSolver(given.covar, given.rows, given.noise)
+    given.assert_agrees(DenseSites(given), built, atol=1e-10)
 
 
 @pytest.mark.parametrize("protocol", [SitePosterior, SiteSolver, Engine, Solution])

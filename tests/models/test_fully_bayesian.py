@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import pickle
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,8 @@ NUM_SAMPLES = 150
 
 @pytest.fixture(scope="module")
 def sampled() -> FullyBayesianPreferenceGP:
+    # JAX itself draws from NumPy's global generator when it is imported first.
+    import_module("jax")
     model = small_model(FullyBayesianLaplacePreferenceGP)
     states = torch.random.get_rng_state(), str(np.random.get_state())  # noqa: NPY002
     fit_fully_bayesian_model_nuts(
