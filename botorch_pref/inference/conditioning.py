@@ -316,7 +316,7 @@ class NegativeSites(SitePosterior):
         where = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
         scale = (-tau[..., where]).clamp_min(0.0).sqrt()
         columns = tau.new_zeros(*tau.shape, len(where))
-        columns[..., where, torch.arange(len(where))] = scale
+        columns[..., where, torch.arange(len(where), device=tau.device)] = scale
         forces, narrow, weights, _ = base.solve(columns)
         cholesky, info = torch.linalg.cholesky_ex(plus_identity(-columns.mT @ narrow))
         self.proper = info == 0

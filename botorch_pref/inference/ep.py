@@ -412,10 +412,12 @@ class Damping:
         self._calm, self._factor = calm, torch.where(calm, grown, halved)
         self._is_needed = not everywhere or bool((self._factor < 1).any())
 
-    def ends(self, reached: Tensor) -> bool:
+    def ends(self, reached: Tensor, some_have: bool) -> bool:
         """Whether all have reached the tolerance, or steps too short to lead there."""
         if self._is_needed:
             reached = reached | (self._factor < _MIN_DAMPING)
+        elif not some_have:
+            return False
         return bool(reached.all())
 
 
@@ -441,7 +443,7 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
         some_may_have = bool(reached.any())
         if some_may_have:
             reached = state.residual <= _TOLERANCE
-        if damping.ends(reached):
+        if damping.ends(reached, some_may_have):
             break
         sites = damping.next_sites(state, memory)
         if some_may_have:
@@ -462,11 +464,8 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
         damping.judge(calm, everywhere)
         state = new
         better = state.mismatch < least
-        if bool(better.all()):
-            best, least = state.sites, state.mismatch
-        else:
-            best = torch.where(better.unsqueeze(-1), state.sites, best)
-            least = torch.where(better, state.mismatch, least)
+        best = torch.where(better.unsqueeze(-1), state.sites, best)
+        least = torch.where(better, state.mismatch, least)
         iterations += 1
     # Of two that would do, the one that reached the tolerance in all respects stays.
     worse = (state.mismatch > least) & (state.residual > _TOLERANCE)
