@@ -222,7 +222,12 @@ class FeatureSolver(SiteSolver):
         values = tau[:, None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
         sums = tau.new_zeros(places.shape[-1]).index_add_(0, inverse, values.flatten())
         return torch.sparse_coo_tensor(
-            places, sums, (n, n), is_coalesced=True, check_invariants=False
+            places,
+            sums,
+            (n, n),
+            device=sums.device,
+            is_coalesced=True,
+            check_invariants=False,
         )
 
     @property

@@ -1,4 +1,7 @@
-"""How often an engine waits for a device, which each truth value of a tensor does."""
+"""Where engines compute, and how often they wait for a device.
+
+Each truth value of a tensor waits.
+"""
 
 from typing import Any
 
@@ -7,11 +10,20 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_pref import (
+    Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
+    OrdinalRatings,
+    PreferenceMarginalLogLikelihood,
+    Rankings,
+    Ratings,
+    SkewPreferenceGP,
     SparsePreferenceGP,
+    Strengths,
+    Validity,
     VariationalPreferenceGP,
 )
+from botorch_pref.feedback import Feedback
 from botorch_pref.inference import ep, laplace, variational
 from botorch_pref.models import PreferenceGP
 
@@ -65,3 +77,39 @@ def test_a_step_waits_as_often_as_it_has_to_decide(
                 model.engine.solve(prior, factors)
             counts.append(waits.number)
     assert counts[1] - counts[0] == allowed
+
+
+PLACES = torch.arange(5)
+COMPARISONS = Comparisons(torch.stack([PLACES, PLACES + 4], -1))
+LEVELS = torch.linspace(0.1, 0.9, 5)
+VALIDITY = Validity(PLACES, PLACES != 2)
+OTHERS = [
+    Comparisons(None, torch.tensor([[0, 3]])),
+    Rankings(torch.tensor([[0, 1, 2, 3], [4, 5, 2, 1]])),
+    Strengths(torch.stack([PLACES, PLACES + 3], -1), LEVELS),
+    OrdinalRatings(PLACES, PLACES % 3, 3),
+    Ratings(PLACES, LEVELS),
+]
+HEARD: dict[type[PreferenceGP], list[Feedback]] = {
+    EPPreferenceGP: [COMPARISONS, VALIDITY, *OTHERS],
+    LaplacePreferenceGP: [COMPARISONS, VALIDITY, OTHERS[0], *OTHERS[2:]],
+    SparsePreferenceGP: [COMPARISONS, VALIDITY, *OTHERS],
+    SkewPreferenceGP: [COMPARISONS, VALIDITY],
+    VariationalPreferenceGP: [COMPARISONS],
+}
+
+
+@pytest.mark.parametrize("kind", HEARD)
+def test_all_tensors_are_made_where_the_data_are(kind: type[PreferenceGP]) -> None:
+    # A tensor made without a device is without numbers here, and fails beside others.
+    generator = torch.Generator().manual_seed(0)
+    points = torch.rand(12, 2, generator=generator, dtype=torch.float64)
+    options: Any = {"num_inducing": 6} if kind is SparsePreferenceGP else {}
+    for feedback in HEARD[kind]:
+        model = kind(points, feedback=[feedback], **options)
+        mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+        with torch.device("meta"):
+            mll.compute_custom_loss().backward()
+            posterior = model.eval().posterior(points[:3] / 2)
+            found = posterior.mean, posterior.variance
+        assert all(bool(moment.isfinite().all()) for moment in found)
