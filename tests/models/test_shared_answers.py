@@ -6,12 +6,13 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from models.shared_answers import SHARES, findings, made, share, work
-from torch import multiprocessing
+from torch import distributed, multiprocessing
 
 from botorch_pref import (
     BotorchPrefError,
     PreferenceMarginalLogLikelihood,
     SparsePreferenceGP,
+    Strengths,
 )
 from botorch_pref.inference.sparse import SparseExpectationPropagation
 
@@ -47,3 +48,24 @@ def test_processes_share_answers_by_inducing_points() -> None:
     model.engine = SparseExpectationPropagation(shared=True)
     with pytest.raises(BotorchPrefError, match="inducing_points"):
         model.log_evidence()
+
+
+def test_processes_do_not_share_answers_that_widen_the_posterior(
+    tmp_path: Path,
+) -> None:
+    points = torch.linspace(0, 1, 12, dtype=torch.float64).unsqueeze(-1)
+    pairs = torch.tensor([[0, 11]]).expand(6, 2)
+    said = torch.tensor([0.98] * 5 + [0.02], dtype=torch.float64)
+    model = SparsePreferenceGP(
+        points, feedback=[Strengths(pairs, said)], num_inducing=4
+    )
+    model.likelihood.precision, model.likelihood.noise = 6.0, 0.5
+    assert bool((model.solution().sites.precision < 0).any())
+    model.engine = SparseExpectationPropagation(shared=True)
+    meeting = f"file://{tmp_path / 'meeting'}"
+    distributed.init_process_group("gloo", meeting, rank=0, world_size=1)
+    try:
+        with pytest.raises(BotorchPrefError, match="contradict"):
+            model.log_evidence()
+    finally:
+        distributed.destroy_process_group()
