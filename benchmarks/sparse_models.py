@@ -7,9 +7,9 @@ that a fit took: of the exact model, of `SparsePreferenceGP` with more and more 
 points, and of stochastic variational inference in minibatches, with natural gradients
 and with Adam alone, after once, five and twenty times the seconds of the sparse model
 with as many inducing points. All start from the same kernel. Then the exact and the
-sparse model of real choices between two trains and of one out of six vehicles. With
-``--large`` also time, memory and scores of a fit to 100,000 comparisons of 10,000
-points with 16 features.
+sparse model of real choices between two trains, of one out of six vehicles, and of
+lecturers' marks from 1 to 5 (lme4's InstEval). With ``--large`` also time, memory and
+scores of a fit to 100,000 comparisons of 10,000 points with 16 features.
 
 Utilities are drawn from a Gaussian process; half of the features hardly matter. Answers
 are heard with a noise of one on each item.
@@ -36,6 +36,7 @@ from torch.special import log_ndtr, ndtr
 from botorch_pref import (
     Comparisons,
     EPPreferenceGP,
+    OrdinalRatings,
     PreferenceMarginalLogLikelihood,
     SparsePreferenceGP,
 )
@@ -45,6 +46,8 @@ from botorch_pref.datasets import (
     load_car,
     load_train,
 )
+from botorch_pref.datasets.data import distinct_items
+from botorch_pref.datasets.tables import one_hot, read_r_table
 from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.models import PreferenceGP
 from botorch_pref.models.preference_gp import default_covar_module
@@ -57,8 +60,23 @@ PROBLEMS = {
     "wide, d = 16": (16, 1000, 0.35),
 }
 NUM_PAIRS = 2000
-REAL = {"Train": load_train, "Car": load_car}
-NUM_LEARNED = {"Train": 2000, "Car": 300}
+
+
+def load_lecturers() -> FeedbackData[OrdinalRatings]:
+    """73,421 marks by what is known of student, lecturer and lecture."""
+    table = read_r_table("lme4", "InstEval")
+    names = ("studage", "lectage", "service")
+    numbers = torch.tensor(table[list(names)].to_numpy(dtype=float))
+    departments = sorted(table["dept"].unique())
+    own = one_hot(list(table["dept"]), departments)
+    points, places = distinct_items(torch.cat([numbers, own], -1).unsqueeze(-2))
+    marks = torch.tensor(table["y"].to_numpy(dtype=int)) - 1
+    columns = (*names, *(f"dept_{name}" for name in departments))
+    return FeedbackData(points, OrdinalRatings(places.squeeze(-1), marks, 5), columns)
+
+
+REAL = {"Train": load_train, "Car": load_car, "InstEval": load_lecturers}
+NUM_LEARNED = {"Train": 2000, "Car": 300, "InstEval": 2000}
 SIZES = (32, 64, 128, 256)
 PEER_SIZE = 128
 BUDGETS = (1, 5, 20)

@@ -6,7 +6,8 @@ import argparse
 import base64
 import html
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -17,6 +18,7 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import Kernel, LinearKernel, ProductKernel
 from gpytorch.priors import GammaPrior
+from joblib import Parallel, delayed, parallel_config
 from torch import Tensor
 
 from botorch_pref.datasets.tables import (
@@ -95,13 +97,28 @@ def rank(argv: Sequence[str]) -> None:
     each = given.category is not None
     out: Path = given.out or Path("runs", given.table.stem)
     _check_writable(out)
-    boards, notes = rank_items(items, answers, known=given.items is not None, each=each)
+    known = given.items is not None
+    with _workers(given.jobs, given.scheduler):
+        boards, notes = rank_items(items, answers, known=known, each=each)
     title = f"Ranks of the items of {given.table.name}"
     for note in notes:
         print(note)
     _print_board(boards[0])
     for path in write_boards(boards, title, notes, out):
         print(f"written: {path}")
+
+
+@contextmanager
+def _workers(jobs: int, scheduler: str | None) -> Iterator[None]:
+    """Gives boards to processes of this machine, or to those of a Dask scheduler."""
+    if scheduler is None:
+        with parallel_config(n_jobs=jobs):
+            yield
+        return
+    from dask.distributed import Client
+
+    with Client(scheduler), parallel_config(backend="dask"):
+        yield
 
 
 def _check_writable(out: Path) -> None:
@@ -144,6 +161,19 @@ def _make_parser() -> argparse.ArgumentParser:
         help="that names the kind of question: a board for each beside that of all",
     )
     add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes for the boards of categories, -1 for all cores; default 1",
+    )
+    where.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="of a Dask scheduler, whose workers make the boards instead",
+    )
     return parser
 
 
@@ -338,9 +368,11 @@ def rank_items(
     ]
     if each:
         chosen += [(str(name), torch.tensor([i])) for i, name in enumerate(groups)]
+    # Workers get the posterior with the model.
+    model.solution()
+    tables = Parallel()(delayed(_centred_board)(model, items, own) for _, own in chosen)
     boards = []
-    for group, numbers in chosen:
-        table = _centred_board(model, items, numbers)
+    for (group, _), table in zip(chosen, tables, strict=True):
         told = answers if group is None else answers[answers[RATER] == group]
         boards.append(Board(group, _with_answers(table, told)))
     return boards, notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -13,6 +14,7 @@ from botorch.posteriors.posterior import Posterior
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.utils.transforms import is_ensemble
+from joblib import Parallel, delayed
 from torch import Generator, Tensor
 
 from botorch_pref.errors import (
@@ -217,15 +219,39 @@ def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
     independent; and for duels ``accuracy``, the share whose winner was thought the
     likelier (an even one counts half).
     """
+    return _table(map(_fold_scores, folds))
+
+
+class _BlockScores(NamedTuple):
+    """Log probabilities of answers of one kind, and how often each was given.
+
+    ``correct`` is of duels: 1 where the winner was thought the likelier, else 0.
+    """
+
+    kind: str
+    scores: Tensor
+    counts: Tensor
+    correct: Tensor | None
+
+
+def _fold_scores(fold: HeldOutAnswers) -> list[_BlockScores]:
+    found = []
+    for kind, block in by_kind(fold.feedback):
+        correct = _correct(block, fold) if kind == DUELS else None
+        scores = _scores(block, fold)
+        found.append(_BlockScores(kind, scores, block.answer_counts, correct))
+    return found
+
+
+def _table(folds: Iterable[Sequence[_BlockScores]]) -> DataFrame:
     scores: dict[str, list[Tensor]] = defaultdict(list)
     counts: dict[str, list[Tensor]] = defaultdict(list)
     correct: list[Tensor] = []
-    for fold in folds:
-        for kind, block in by_kind(fold.feedback):
-            scores[kind].append(_scores(block, fold))
-            counts[kind].append(block.answer_counts)
-            if kind == DUELS:
-                correct.append(_correct(block, fold))
+    for block in chain.from_iterable(folds):
+        scores[block.kind].append(block.scores)
+        counts[block.kind].append(block.counts)
+        if block.correct is not None:
+            correct.append(block.correct)
     kinds = sorted(scores, key=lambda kind: (kind != DUELS, kind))
     table = data_frame_class()(
         {k: _row(torch.cat(scores[k]), torch.cat(counts[k])) for k in kinds}
@@ -324,6 +350,7 @@ def cross_validate_model(
     *,
     fit: Fit | None = fit_by_evidence,
     seed: int = 0,
+    n_jobs: int | None = None,
 ) -> DataFrame:
     r"""Scores of a model's answers, each predicted from a part of the others.
 
@@ -341,6 +368,9 @@ def cross_validate_model(
         fit: Learns the hyper-parameters of each copy anew, from where the model's are;
             None keeps them.
         seed: Of the deal; the global random state stays as it is.
+        n_jobs: Processes among which joblib deals the folds out, -1 for all cores. By
+            default what ``joblib.parallel_config`` says, which is one unless it is
+            asked for more, or for a cluster: ``parallel_config(backend="dask")``.
 
     Returns:
         See `answer_scores`.
@@ -364,15 +394,15 @@ def cross_validate_model(
     deal = torch.randperm(sum(counts), generator=Generator().manual_seed(seed))
     folds = (deal % num_folds).split(counts)
 
-    def parts() -> Iterator[HeldOutAnswers]:
-        for number in range(num_folds):
-            copy = model.with_feedback(_some(model, [f != number for f in folds]))
-            if fit is not None:
-                fit(copy.train())
-            test = _some(model, [fold == number for fold in folds])
-            yield HeldOutAnswers(copy.eval(), test, points)
+    def scored(number: int) -> list[_BlockScores]:
+        copy = model.with_feedback(_some(model, [f != number for f in folds]))
+        if fit is not None:
+            fit(copy.train())
+        test = _some(model, [fold == number for fold in folds])
+        return _fold_scores(HeldOutAnswers(copy.eval(), test, points))
 
-    return answer_scores(parts())
+    each = Parallel(n_jobs=n_jobs)(delayed(scored)(i) for i in range(num_folds))
+    return _table(cast("list[list[_BlockScores]]", each))
 
 
 def _some(model: PreferenceGP, masks: list[Tensor]) -> list[Feedback]:

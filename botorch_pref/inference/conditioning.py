@@ -268,6 +268,22 @@ class SiteSolver(ABC):
         """Whether it does so for every row."""
         return bool(self.resolved.all())
 
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of values that each process has of its own rows."""
+        return values
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The largest of values that each process has of its own rows."""
+        return values
+
+    def everywhere(self, holds: Tensor) -> Tensor:
+        """Whether something holds for the rows of every process."""
+        return holds
+
+    def bends(self, tau: Tensor) -> bool:
+        """Whether any precision is negative."""
+        return bool((tau < 0).any())
+
     def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
         """``C a`` as predictions make it, of weights of points, ``batch_shape x m``."""
         rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
@@ -300,7 +316,7 @@ class NegativeSites(SitePosterior):
         where = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
         scale = (-tau[..., where]).clamp_min(0.0).sqrt()
         columns = tau.new_zeros(*tau.shape, len(where))
-        columns[..., where, torch.arange(len(where))] = scale
+        columns[..., where, torch.arange(len(where), device=tau.device)] = scale
         forces, narrow, weights, _ = base.solve(columns)
         cholesky, info = torch.linalg.cholesky_ex(plus_identity(-columns.mT @ narrow))
         self.proper = info == 0
@@ -389,7 +405,7 @@ def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tens
     Elsewhere the negative precisions are left out. Without any it costs what ``factor``
     does.
     """
-    if not bool((tau < 0).any()):
+    if not solver.bends(tau):
         base = solver.factor(tau)
         return base, torch.ones_like(base.log_det, dtype=torch.bool)
     widened = NegativeSites(solver.factor(tau.clamp_min(0.0)), solver, tau)
@@ -435,7 +451,7 @@ def lost_digits(
     # A point and its copy differ by nothing, whatever the sums are.
     means = float(torch.where(prior > 0, of_means, 0.0).max())
     # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
-    largest = (tau * prior.clamp_min(0.0)).sum(-1, keepdim=True)
+    largest = solver.total((tau * prior.clamp_min(0.0)).sum(-1, keepdim=True))
     bound = 2 * eps * float(torch.maximum(largest, sharpest * solver.terms).max())
     if bound <= _NEGLIGIBLE:
         return max(bound, means)

@@ -15,6 +15,7 @@ is taken back and shortened.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -108,6 +109,7 @@ class EPState:
     error.
     """
 
+    solver: SiteSolver
     sites: Tensor
     posterior: SitePosterior
     mean: Tensor
@@ -139,7 +141,7 @@ class EPState:
         both = torch.maximum(shift.abs(), ratio.abs())
         if self.moving is not None:
             both = both * self.moving.chunk(2, dim=-1)[0]
-        worst = both.amax(-1)
+        worst = self.solver.largest(both.amax(-1))
         return worst if self.is_proper else worst.masked_fill(~self.proper, torch.inf)
 
     @cached_property
@@ -163,8 +165,8 @@ class EPState:
         moved = self.posterior.mean(force).abs() / self._deviation
         if self.moving is not None:
             moved = moved * self.moving.chunk(2, dim=-1)[0]
-        spread = (tau.abs() * self.variance).sum(-1)
-        return torch.maximum(moved.amax(-1), spread)
+        spread = self.solver.total((tau.abs() * self.variance).sum(-1))
+        return torch.maximum(self.solver.largest(moved.amax(-1)), spread)
 
     @cached_property
     def _deviation(self) -> Tensor:
@@ -189,7 +191,7 @@ class EPState:
     @cached_property
     def step_length(self) -> Tensor:
         """The step summed over sites, since those of equal answers add up."""
-        return (self.step * self.scale).abs().sum(-1)
+        return self.solver.total((self.step * self.scale).abs().sum(-1))
 
 
 def _non_negative(state: EPState) -> Tensor:
@@ -222,7 +224,7 @@ class EPProblem:
         shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
         balance = posterior.solve(shift).of_column()
         force, mean = balance.forces, prior + balance.moved
-        proper = proper & (left > 0).all(-1)
+        proper = solver.everywhere(proper & (left > 0).all(-1))
         is_proper = bool(proper.all())
         if not is_proper:
             # Any Gaussian will do where there is no cavity: its moments are not used.
@@ -230,6 +232,7 @@ class EPProblem:
         cavity_variance = variance / left
         cavity_mean = torch.addcmul(mean, cavity_variance, force, value=-1.0)
         return EPState(
+            solver=solver,
             sites=sites,
             posterior=posterior,
             mean=mean,
@@ -315,16 +318,21 @@ _MEMORY = 4
 _ROUNDING = 16.0
 
 
+def _as_it_is(values: Tensor) -> Tensor:
+    return values
+
+
 class AndersonMemory:
     r"""Memory of the last residuals ``g(x) - x``, from which a fixed point follows.
 
     With the differences :math:`\Delta X, \Delta F` of the last iterates and residuals,
     the next iterate is :math:`x + f - (\Delta X + \Delta F) \gamma`, where
     :math:`\gamma` minimises :math:`\|D (f - \Delta F \gamma)\|` (Walker and Ni 2011,
-    type II).
+    type II). ``total`` sums the products of entries over processes that have some each.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, total: Callable[[Tensor], Tensor] = _as_it_is) -> None:
+        self._total = total
         self._last: tuple[Tensor, Tensor] | None = None
         self._dg: list[Tensor] = []
         self._df: list[Tensor] = []
@@ -343,7 +351,8 @@ class AndersonMemory:
         dg = torch.stack(self._dg, dim=-1)
         weighted = scale.unsqueeze(-1) * torch.stack(self._df, dim=-1)
         target = weighted.mT @ (scale * residual).unsqueeze(-1)
-        gamma = _solve_normal(weighted.mT @ weighted, target)
+        normal = self._total(weighted.mT @ weighted)
+        gamma = _solve_normal(normal, self._total(target))
         return image - (dg @ gamma).squeeze(-1)
 
 
@@ -387,11 +396,12 @@ class Damping:
         """
         accelerated = memory.extrapolate(state.sites, state.step, state.scale)
         tau = accelerated.chunk(2, dim=-1)[0]
-        if not self._is_needed and bool((tau >= 0).all()):
+        everywhere = state.solver.everywhere
+        if not self._is_needed and bool(everywhere((tau >= 0).all(-1)).all()):
             return accelerated
         damped = state.sites + self._factor.unsqueeze(-1) * state.step
         asked = damped.chunk(2, dim=-1)[0]
-        proper = ((tau >= 0) | (asked < 0)).all(-1)
+        proper = everywhere(((tau >= 0) | (asked < 0)).all(-1))
         return torch.where((self._calm & proper).unsqueeze(-1), accelerated, damped)
 
     def judge(self, calm: Tensor, everywhere: bool) -> None:
@@ -402,10 +412,12 @@ class Damping:
         self._calm, self._factor = calm, torch.where(calm, grown, halved)
         self._is_needed = not everywhere or bool((self._factor < 1).any())
 
-    def ends(self, reached: Tensor) -> bool:
+    def ends(self, reached: Tensor, some_have: bool) -> bool:
         """Whether all have reached the tolerance, or steps too short to lead there."""
         if self._is_needed:
             reached = reached | (self._factor < _MIN_DAMPING)
+        elif not some_have:
+            return False
         return bool(reached.all())
 
 
@@ -423,14 +435,15 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
     little. Where the sweeps lead nowhere, the one with the least mismatch is what there
     is.
     """
-    damping, memory, iterations = Damping(state), AndersonMemory(), 1
+    total, iterations = problem.solver.total, 1
+    damping, memory = Damping(state), AndersonMemory(total)
     best, least = state.sites, state.mismatch
     while iterations < _MAX_SWEEPS:
         reached = state.mismatch <= _TOLERANCE
         some_may_have = bool(reached.any())
         if some_may_have:
             reached = state.residual <= _TOLERANCE
-        if damping.ends(reached):
+        if damping.ends(reached, some_may_have):
             break
         sites = damping.next_sites(state, memory)
         if some_may_have:
@@ -439,23 +452,20 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
         if new is None:
             # Nothing says which element of a batch it was.
             damping.judge(torch.zeros_like(state.proper), everywhere=False)
-            memory, iterations = AndersonMemory(), iterations + 1
+            memory, iterations = AndersonMemory(total), iterations + 1
             continue
         calm = new.proper & (new.step_length <= _LONGER * state.step_length)
         everywhere = bool(calm.all())
         if not everywhere:
             sites = torch.where(calm.unsqueeze(-1), sites, state.sites)
             new = problem.state(sites)
-            memory = AndersonMemory()
+            memory = AndersonMemory(total)
             iterations += 1
         damping.judge(calm, everywhere)
         state = new
         better = state.mismatch < least
-        if bool(better.all()):
-            best, least = state.sites, state.mismatch
-        else:
-            best = torch.where(better.unsqueeze(-1), state.sites, best)
-            least = torch.where(better, state.mismatch, least)
+        best = torch.where(better.unsqueeze(-1), state.sites, best)
+        least = torch.where(better, state.mismatch, least)
         iterations += 1
     # Of two that would do, the one that reached the tolerance in all respects stays.
     worse = (state.mismatch > least) & (state.residual > _TOLERANCE)
@@ -489,7 +499,8 @@ def ep_log_evidence(state: EPState, tilted: Tensor) -> Tensor:
     """
     own = state.cavity_variance * state.force.square()
     each = tilted + 0.5 * (own - state.cavity_ratio.log())
-    return each.sum(-1) - 0.5 * (state.balance.energy + state.posterior.log_det)
+    outside = state.balance.energy + state.posterior.log_det
+    return state.solver.total(each.sum(-1)) - 0.5 * outside
 
 
 def _surrogate(

@@ -35,6 +35,12 @@ where :math:`dD = \mathrm{diag}(dK_{XX} - 2 P dK_{ZX} + P dK_{ZZ} P')`, and
 :math:`\gamma` adds up the derivatives in the blur of the rows,
 :math:`\partial \log Z_i / \partial \delta_i = \tfrac12 (\partial^2 \log Z_i
 + (\partial \log Z_i)^2)`, and in the shared noise.
+
+All that answers say of the weights is a sum over answers: ``G``, :math:`\Phi' A' s` and
+the terms of the evidence. So processes may have the inducing points in common and each
+some of the datapoints and answers: a sweep adds up matrices of inducing points by
+inducing points over them, and each finds the posterior of all answers. The sum of the
+gradients that processes find of their shares is that of the evidence.
 """
 
 from __future__ import annotations
@@ -45,7 +51,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 from torch.nn.functional import embedding_bag, pad
 
 from botorch_pref.errors import BotorchPrefError
@@ -216,8 +222,18 @@ class FeatureSolver(SiteSolver):
         values = tau[:, None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
         sums = tau.new_zeros(places.shape[-1]).index_add_(0, inverse, values.flatten())
         return torch.sparse_coo_tensor(
-            places, sums, (n, n), is_coalesced=True, check_invariants=False
+            places,
+            sums,
+            (n, n),
+            device=sums.device,
+            is_coalesced=True,
+            check_invariants=False,
         )
+
+    @property
+    def num_processes(self) -> int:
+        """Of those that have some of the answers each."""
+        return 1
 
     @cached_property
     def variance(self) -> Tensor:
@@ -231,6 +247,52 @@ class FeatureSolver(SiteSolver):
         return self.squares.apply(self._prior_variance)
 
 
+class SharedFeatureSolver(FeatureSolver):
+    """Solver of a process that has some of the answers: it adds up over processes."""
+
+    @property
+    def num_processes(self) -> int:
+        """See base class."""
+        return distributed.get_world_size()
+
+    def total(self, values: Tensor) -> Tensor:
+        """See base class."""
+        return _reduced(values, distributed.ReduceOp.SUM)
+
+    def largest(self, values: Tensor) -> Tensor:
+        """See base class."""
+        return _reduced(values, distributed.ReduceOp.MAX)
+
+    def everywhere(self, holds: Tensor) -> Tensor:
+        """See base class."""
+        return _reduced(holds.to(torch.uint8), distributed.ReduceOp.MIN).bool()
+
+    @cached_property
+    def resolves_all(self) -> bool:
+        """See base class."""
+        return bool(self.everywhere(self.resolved.all()))
+
+    def bends(self, tau: Tensor) -> bool:
+        """See base class.
+
+        Raises:
+            BotorchPrefError: One is, which would ask for the rows of other processes.
+        """
+        if bool(self.everywhere((tau >= 0).all())):
+            return False
+        raise BotorchPrefError(
+            "Some answers contradict others so much that they make utilities less "
+            "certain, as those of likelihoods do that are not log-concave; processes "
+            "cannot share such answers: fit them in one."
+        )
+
+
+def _reduced(values: Tensor, operation: Any) -> Tensor:
+    out = values.detach().clone(memory_format=torch.contiguous_format)
+    distributed.all_reduce(out, operation)
+    return out
+
+
 class FeatureFactor(SitePosterior):
     """Weights of features given sites: one Cholesky factor of ``r x r``, reused.
 
@@ -242,7 +304,7 @@ class FeatureFactor(SitePosterior):
         self._solver, self.rows, self.tau = solver, solver.rows, tau
         self._own = None if solver.noise is None else OwnNoise(solver.noise, tau)
         self.pulled = solver.pulled(tau, self._own)
-        gram = solver.features.mT @ self.pulled
+        gram = solver.total(solver.features.mT @ self.pulled)
         self._gram = 0.5 * (gram + gram.mT)
         self._cholesky = site_cholesky(plus_identity(self._gram))
 
@@ -254,20 +316,22 @@ class FeatureFactor(SitePosterior):
     def log_det(self) -> Tensor:
         """See base class."""
         own = log_det(self._cholesky)
-        return own if self._own is None else own + self._own.log_det
+        if self._own is None:
+            return own
+        return own + self._solver.total(self._own.log_det)
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class; the weights are those of inducing points."""
         own, noise, solver = self._own, self._solver.noise, self._solver
         heard = shifts if own is None else own.soften(shifts, transposed=True)
-        pull = solver.features.mT @ self.rows.adjoint_matrix(heard)
+        pull = solver.total(solver.features.mT @ self.rows.adjoint_matrix(heard))
         white = torch.cholesky_solve(pull, self._cholesky)
         seen = self.rows.apply_matrix(solver.features @ white)
         energy, weights = white.square().sum(-2), solver.root @ white
         forces = heard - self._oppose(seen)
         if own is None or noise is None:
             return Balance(forces, seen, weights, energy)
-        energy = energy + (forces * noise.times(forces)).sum(-2)
+        energy = energy + solver.total((forces * noise.times(forces)).sum(-2))
         return Balance(forces, own.soften(seen) + own.spread(shifts), weights, energy)
 
     @cached_property
@@ -418,7 +482,10 @@ class _OpenPart:
 
 
 class PriorSlopes(NamedTuple):
-    """Derivatives of the evidence in the parts of an :class:`InducingPrior`."""
+    """Derivatives of the evidence in the parts of an :class:`InducingPrior`.
+
+    Of a process with some of the answers, its share of them.
+    """
 
     mean: Tensor
     covar: Tensor
@@ -449,7 +516,7 @@ class SparseSolution(GaussianSolution):
         eps = torch.finfo(known.covar.dtype).eps
         _, *of_matrices, of_variance = self.fixed.slopes.forms(known.in_double())
         total = sum(part.abs().sum((-2, -1)) for part in of_matrices)
-        return eps * (total + of_variance.abs().sum(-1))
+        return eps * self.fixed.solver.total(total + of_variance.abs().sum(-1))
 
     def tangent(self, mean: Tensor) -> GaussianTangent:
         """Refused: see base class of the base class.
@@ -494,6 +561,7 @@ class _FixedPoint:
         of_cross, of_covar = whole.point_precision()
         of_cross = pulls.unsqueeze(-1) * weights.unsqueeze(-2) - of_cross
         of_covar = weights.unsqueeze(-1) * weights.unsqueeze(-2) - of_covar
+        of_covar = of_covar / solver.num_processes
         _, first, second = (part.detach() for part in self.tilted)
         left = self.open_part.slope(0.5 * (second + first.square()), self.noise_slope)
         projection = solver.features @ solver.root.mT
@@ -508,20 +576,33 @@ class _FixedPoint:
     def surrogate(self, prior: InducingPrior, noise: NoiseBlocks | None) -> Tensor:
         """A linear form with the gradient of the evidence, ``batch_shape``.
 
-        ``prior`` and ``noise``, that of the likelihood, have their graphs.
+        ``prior`` and ``noise``, that of the likelihood, have their graphs. Of several
+        processes each has its share, times their number: torch takes means of them.
         """
         with torch.no_grad():
             slopes = self.slopes
         mean, covar, cross, variance = slopes.forms(prior)
         form = mean.sum(-1) + covar.sum((-2, -1)) + cross.sum((-2, -1))
         form = form + variance.sum(-1) + self.tilted.value.sum(-1)
-        if noise is None or self.noise_slope is None:
-            return form
-        return form + (self.noise_slope.detach() * noise.covariance).sum((-3, -2, -1))
+        if noise is not None and self.noise_slope is not None:
+            slope = self.noise_slope.detach()
+            form = form + (slope * noise.covariance).sum((-3, -2, -1))
+        return form * self.solver.num_processes
 
 
 class SparseExpectationPropagation(ExpectationPropagation):
-    """Expectation propagation that takes a prior by way of inducing points too."""
+    """Expectation propagation that takes a prior by way of inducing points too.
+
+    Args:
+        shared: Whether each process of torch's default process group has some of the
+            answers, and all have the same inducing points and hyper-parameters. Each
+            then finds the posterior and the evidence of all answers. Gradients are for
+            :class:`torch.nn.parallel.DistributedDataParallel`: their mean over the
+            processes is that of the evidence.
+    """
+
+    def __init__(self, shared: bool = False) -> None:
+        self.shared = shared
 
     def solve(
         self,
@@ -531,6 +612,11 @@ class SparseExpectationPropagation(ExpectationPropagation):
     ) -> GaussianSolution:
         """See base class."""
         if isinstance(prior, UtilityPrior):
+            if self.shared:
+                raise BotorchPrefError(
+                    "Processes share answers by way of inducing points, and this model "
+                    "has none; assign the same inducing_points in all of them."
+                )
             return super().solve(prior, factors, start)
         known, eps = prior.in_double(), torch.finfo(prior.covar.dtype).eps
         given, start = in_double((factors, start))
@@ -543,7 +629,8 @@ class SparseExpectationPropagation(ExpectationPropagation):
             left = (known.variance - explained).clamp_min(0.0)
             open_part = _OpenPart(own, left)
             blurred = open_part.blurred()
-            solver = FeatureSolver(known, root, own.rows, blurred.noise)
+            kind = SharedFeatureSolver if self.shared else FeatureSolver
+            solver = kind(known, root, own.rows, blurred.noise)
             problem = EPProblem(solver, own.rows.apply(known.mean), blurred)
             state, iterations = fixed_point(problem, start)
         tilted = blurred.log_partition(state.cavity_mean, state.cavity_variance)

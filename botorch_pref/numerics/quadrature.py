@@ -203,8 +203,10 @@ def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
     """The first rule of few integrals, and the others for those that it misses."""
     with torch.no_grad():
         reach = math.sqrt(2 * _DROP)
-        unit = torch.linspace(-reach, reach, _WIDE_NODES, dtype=mean.dtype)
-        unit, step = unit.to(mean.device), float(unit[1] - unit[0])
+        step = 2 * reach / (_WIDE_NODES - 1)
+        unit = torch.linspace(
+            -reach, reach, _WIDE_NODES, dtype=mean.dtype, device=mean.device
+        )
         deviation = variance.sqrt()
         # About the middle of a symmetric product E[u] = 0 holds whatever was missed.
         nodes = (unit + 0.25 * step).view(-1, *[1] * mean.dim()) * deviation

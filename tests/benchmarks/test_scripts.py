@@ -77,6 +77,7 @@ TINY = {
         **{"GRADIENT_SIZES": (4,), "GRADIENT_SEEDS": 2},
     ),
     "fit_entropy_gaussians": tiny("--terms 2", ROUNDS=2, FIT_POINTS=201),
+    "gpu": tiny(EXACT=(4, 8), SPARSE=(9,), NEW=3, RAW=4),
     "fit_time": tiny(SIZES=(5,), SEEDS=(0,), NOISES=Only("low")),
     "fully_bayesian": tiny(
         "--seeds 1",

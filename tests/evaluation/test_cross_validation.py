@@ -2,7 +2,9 @@
 
 import math
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -78,3 +80,21 @@ def test_what_cannot_be_left_out_is_refused() -> None:
     for other in (EPPreferenceGP(), batch):
         with pytest.raises(BotorchPrefError, match="give one model, with answers"):
             cross_validate_model(other)
+
+
+@pytest.mark.slow
+def test_processes_and_clusters_find_the_same() -> None:
+    model = EPPreferenceGP(POINTS, PAIRS).eval()
+    model.posterior(POINTS)
+    alone = cross_validate_model(model, num_folds=4)
+    both = cross_validate_model(model, num_folds=4, n_jobs=2)
+    pd.testing.assert_frame_equal(both, alone)
+    distributed = pytest.importorskip("distributed", reason="dask is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        pd.testing.assert_frame_equal(cross_validate_model(model, num_folds=4), alone)

@@ -1,0 +1,79 @@
+"""Some of the answers of a sparse model, and a process that has them."""
+
+from pathlib import Path
+
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.optim.closures import ForwardBackwardClosure
+from torch import Tensor, distributed
+from torch.nn.parallel import DistributedDataParallel
+
+from botorch_pref import (
+    Comparisons,
+    PreferenceMarginalLogLikelihood,
+    Rankings,
+    SparsePreferenceGP,
+    Validity,
+)
+from botorch_pref.feedback import Feedback
+from botorch_pref.inference.sparse import SparseExpectationPropagation
+
+GENERATOR = torch.Generator().manual_seed(0)
+POINTS = torch.rand(40, 2, generator=GENERATOR, dtype=torch.float64)
+NEW = torch.rand(5, 2, generator=GENERATOR, dtype=torch.float64)
+# Ten of the points are of both.
+SHARES = ((slice(0, 30), 50, 1), (slice(20, 40), 20, 2))
+
+
+def share(rank: int) -> tuple[Tensor, list[Feedback]]:
+    """Points and answers of a process."""
+    places, count, seed = SHARES[rank]
+    points = POINTS[places]
+    generator = torch.Generator().manual_seed(seed)
+
+    def sets(count: int, size: int) -> Tensor:
+        drawn = torch.rand(count, len(points), generator=generator).argsort(-1)
+        return drawn[:, :size]
+
+    sound = torch.rand(6, generator=generator) < 0.5
+    return points, [
+        Comparisons(sets(count, 2), sets(4, 2)),
+        Rankings(sets(5, 4)),
+        Validity(torch.arange(6), sound),
+    ]
+
+
+def made(points: Tensor, feedback: list[Feedback]) -> SparsePreferenceGP:
+    """A model of which nine points leave a good deal open."""
+    model = SparsePreferenceGP(points, feedback=feedback, num_inducing=9)
+    model.inducing_points = POINTS[::5] + 0.01
+    model.covar_module.outputscale = 5.0
+    model.covar_module.base_kernel.lengthscale = 0.3
+    return model
+
+
+def findings(model: SparsePreferenceGP, loss: Tensor) -> dict[str, Tensor]:
+    """Evidence, its gradient with the priors', and the posterior."""
+    loss.backward()
+    slopes = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
+    with torch.no_grad():
+        evidence, posterior = model.log_evidence(), model.posterior(NEW)
+        moments = posterior.mean, posterior.distribution.covariance_matrix
+    return {**slopes, "evidence": evidence, "mean": moments[0], "cov": moments[1]}
+
+
+def work(rank: int, folder: Path) -> None:
+    """Finds what follows from the answers of all processes, and writes it down."""
+    meeting = f"file://{folder / 'meeting'}"
+    distributed.init_process_group("gloo", meeting, rank=rank, world_size=len(SHARES))
+    model = made(*share(rank))
+    model.engine = SparseExpectationPropagation(shared=True)
+    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    parallel = DistributedDataParallel(mll, broadcast_buffers=False)
+    found = findings(model, -parallel(None, None))
+    parameters = {n: p for n, p in mll.named_parameters() if p.requires_grad}
+    closure = ForwardBackwardClosure(lambda: -parallel(None, None), parameters)
+    fit_gpytorch_mll(mll, closure=closure)
+    fitted = {n: p.detach() for n, p in model.named_parameters()}
+    torch.save([found, fitted], folder / f"{rank}.pt")
+    distributed.destroy_process_group()

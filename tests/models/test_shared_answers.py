@@ -1,0 +1,71 @@
+"""Two processes with some of the answers each, against one process with all."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from models.shared_answers import SHARES, findings, made, share, work
+from torch import distributed, multiprocessing
+
+from botorch_pref import (
+    BotorchPrefError,
+    PreferenceMarginalLogLikelihood,
+    SparsePreferenceGP,
+    Strengths,
+)
+from botorch_pref.inference.sparse import SparseExpectationPropagation
+
+
+def everything() -> SparsePreferenceGP:
+    """The model of the answers of all processes."""
+    (points, first), (others, second) = map(share, range(2))
+    both = [
+        block.followed_by(more.shifted(len(points)))
+        for block, more in zip(first, second, strict=True)
+    ]
+    return made(torch.cat([points, others]), both)
+
+
+@pytest.mark.slow
+def test_processes_find_what_all_answers_say(tmp_path: Path) -> None:
+    multiprocessing.spawn(work, (tmp_path,), nprocs=len(SHARES))
+    model = everything()
+    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    expected = findings(model, mll.compute_custom_loss())
+    fit_gpytorch_mll(mll)
+    for rank in range(len(SHARES)):
+        found, fitted = torch.load(tmp_path / f"{rank}.pt")
+        # Fixed points agree to the tolerance of moments, 1e-7 deviations.
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+        # An optimum, to the tolerance of its search.
+        own = {n: p.detach() for n, p in model.named_parameters()}
+        torch.testing.assert_close(fitted, own, rtol=1e-3, atol=1e-3)
+
+
+def test_processes_share_answers_by_inducing_points() -> None:
+    model = SparsePreferenceGP(*map(torch.tensor, ([[0.1], [0.9]], [[0, 1]])))
+    model.engine = SparseExpectationPropagation(shared=True)
+    with pytest.raises(BotorchPrefError, match="inducing_points"):
+        model.log_evidence()
+
+
+def test_processes_do_not_share_answers_that_widen_the_posterior(
+    tmp_path: Path,
+) -> None:
+    points = torch.linspace(0, 1, 12, dtype=torch.float64).unsqueeze(-1)
+    pairs = torch.tensor([[0, 11]]).expand(6, 2)
+    said = torch.tensor([0.98] * 5 + [0.02], dtype=torch.float64)
+    model = SparsePreferenceGP(
+        points, feedback=[Strengths(pairs, said)], num_inducing=4
+    )
+    model.likelihood.precision, model.likelihood.noise = 6.0, 0.5
+    assert bool((model.solution().sites.precision < 0).any())
+    model.engine = SparseExpectationPropagation(shared=True)
+    meeting = f"file://{tmp_path / 'meeting'}"
+    distributed.init_process_group("gloo", meeting, rank=0, world_size=1)
+    try:
+        with pytest.raises(BotorchPrefError, match="contradict"):
+            model.log_evidence()
+    finally:
+        distributed.destroy_process_group()
