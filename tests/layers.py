@@ -119,14 +119,14 @@ PARTS = (
             *("feedback", "posteriors", "likelihoods", "models", "acquisition"),
             *("datasets", "evaluation", "ax", "web", "plotting", "simulation"),
         ),
-        frozenset({"ax", "pandas", "segno", "uvicorn"}),
+        frozenset({"ax", "dask", "pandas", "segno", "uvicorn"}),
     ),
     Part("__main__", "the command line", ("commands", "simulation")),
 )
 """From the bottom up: a part uses parts above it in this list alone."""
 
 REQUIRED = frozenset(
-    {"botorch", "gpytorch", "linear_operator", "scipy", "torch", "tqdm"}
+    {"botorch", "gpytorch", "joblib", "linear_operator", "scipy", "torch", "tqdm"}
 )
 """Third-party packages that every part may import."""
 

@@ -34,6 +34,9 @@ from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.simulation import make_problem
 from botorch_pref.simulation.duel_loop import index_pairs
 
+DUELS_ALONE = ("eubo-pair", "eubo-local", "exploring-eiig-local", "exploring-eiig-turbo")
+"""Rules that choose both options of a duel, or search where a duel's incumbent is."""
+
 ERRING = Setting("hartmann6", "probit", 0.3)
 FIGURES = ("regret_recommended", "regret_best_shown", "distance", "told_apart")
 
@@ -140,7 +143,7 @@ def test_every_rule_asks_of_three_distinct_options(
 ) -> None:
     for name in ("UNIFORM", "NEAR", "NEARER"):
         monkeypatch.setattr(batch_player, name, 8)
-    size = 2 if acquisition == "eubo-pair" else 3
+    size = 2 if acquisition in DUELS_ALONE else 3
     rule = Rule("ep", acquisition, size)
     cells = cells_of(rule, Setting("sixhumpcamel-narrow", "probit", 0.2), range(2), 4)
     for outcome in play_together(cells):

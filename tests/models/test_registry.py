@@ -8,7 +8,13 @@ from botorch.models.model import Model
 from botorch_pref import models
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.inference import Laplace
-from botorch_pref.models import EPPreferenceGP, GroupUtility, PreferenceGP, UtilityModel
+from botorch_pref.models import (
+    CrowdPreferenceGP,
+    EPPreferenceGP,
+    GroupUtility,
+    PreferenceGP,
+    UtilityModel,
+)
 from botorch_pref.models import answers as registry
 from botorch_pref.models.answers import register_model, registered_models
 
@@ -23,6 +29,7 @@ def test_every_exported_model_of_answers_is_registered() -> None:
     found = {e for e in exported if inspect.isclass(e) and issubclass(e, Model)}
     assert {entry.model_class for entry in registered_models()} == found - {
         PreferenceGP,
+        CrowdPreferenceGP,
         GroupUtility,
         UtilityModel,
     }
