@@ -34,7 +34,12 @@ from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.simulation import make_problem
 from botorch_pref.simulation.duel_loop import index_pairs
 
-DUELS_ALONE = ("eubo-pair", "eubo-local", "exploring-eiig-local", "exploring-eiig-turbo")
+DUELS_ALONE = (
+    "eubo-pair",
+    "eubo-local",
+    "exploring-eiig-local",
+    "exploring-eiig-turbo",
+)
 """Rules that choose both options of a duel, or search where a duel's incumbent is."""
 
 ERRING = Setting("hartmann6", "probit", 0.3)
