@@ -62,10 +62,10 @@ def stages_of(blocks):
     return stages
 
 
-def log_likelihood(blocks, f):
+def log_likelihood(stages, f):
     """``... x n`` to ``...``."""
     total = torch.zeros(f.shape[:-1], dtype=DOUBLE)
-    for stage in stages_of(blocks):
+    for stage in stages:
         total = total + f[..., stage[0]] - torch.logsumexp(f[..., stage], -1)
     return total
 
@@ -141,7 +141,7 @@ def test_the_bound_is_below_the_evidence(blocks, scale) -> None:
     grid = torch.cartesian_prod(*[x] * N)
     weight = torch.cartesian_prod(*[w / w.sum()] * N).prod(-1)
     f = MEAN + grid @ torch.linalg.cholesky(covar).mT
-    truth = (weight * log_likelihood(blocks, f).exp()).sum().log()
+    truth = (weight * log_likelihood(stages_of(blocks), f).exp()).sum().log()
     bound = variational(covar, MEAN, factors_of(blocks)).log_evidence
     assert bound < truth
     # Jaakkola and Jordan's bound is good to second order in the prior variance of a
@@ -275,10 +275,10 @@ def test_laplace_finds_the_mode_of_softmax_answers(blocks, scale) -> None:
     """Rows of pairs carry the softmax Hessian: a dense Newton agrees."""
     covar, factors = covariance(scale), factors_of(blocks)
     result = laplace(covar, MEAN, factors)
-    prior = torch.linalg.inv(covar)
+    prior, stages = torch.linalg.inv(covar), stages_of(blocks)
 
     def objective(f):
-        return log_likelihood(blocks, f) - 0.5 * (f - MEAN) @ prior @ (f - MEAN)
+        return log_likelihood(stages, f) - 0.5 * (f - MEAN) @ prior @ (f - MEAN)
 
     mode, s = posterior(covar, MEAN, result)
     hessian = -torch.func.hessian(objective)(mode)

@@ -17,9 +17,9 @@ N = 5
 
 
 def log_likelihood(stages, f):
-    """Sum of log softmax probabilities, set by set."""
+    """Sum of log softmax probabilities, set by set, of stages in lists."""
     total = torch.zeros((), dtype=DOUBLE)
-    for stage in stages.tolist():
+    for stage in stages:
         members = [i for i in stage if i >= 0]
         if members:
             total = total + f[members[0]] - torch.logsumexp(f[members], 0)
@@ -40,9 +40,10 @@ def test_value_gradient_and_hessian_are_those_of_the_softmax(scale) -> None:
     factors = PlackettLuceFactors(STAGES, N, LIKE)
     f, a = utilities(scale), dense(factors)
     value, first, second = factors.log_prob(a @ f)
+    stages = STAGES.tolist()
 
     def truth(f):
-        return log_likelihood(STAGES, f)
+        return log_likelihood(stages, f)
 
     close = {"rtol": 1e-12, "atol": 1e-13}
     torch.testing.assert_close(value.sum(), truth(f), **close)
@@ -127,7 +128,7 @@ def test_points_counted_once() -> None:
     factors.reindex(inverse, 3)
     f = torch.tensor([0.3, -1.0, 2.0], dtype=DOUBLE)
     value = factors.log_prob(factors.rows.apply(f)).value.sum()
-    torch.testing.assert_close(value, log_likelihood(STAGES, f[inverse]))
+    torch.testing.assert_close(value, log_likelihood(STAGES.tolist(), f[inverse]))
     assert factors.stages[0].tolist() == [2, 0, 1, -1]
 
 
