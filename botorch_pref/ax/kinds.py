@@ -110,7 +110,7 @@ class AnswerKind:
 
 
 def checked_places(
-    field: str, given: object, allowed: Sequence[int]
+    field: str, given: object, allowed: Sequence[int], failed: Sequence[int] = ()
 ) -> tuple[int, ...]:
     """Places of options, each of which is allowed and named once."""
     if isinstance(given, str) or not isinstance(given, Sequence):
@@ -118,6 +118,11 @@ def checked_places(
             f"{field} is {written(given)}; give a list of options, counted from 0."
         )
     for place in given:
+        if is_integer(place) and int(place) in failed:
+            raise ExperimentError(
+                f"{field} names option {place}, which failed by invalid="
+                f"{list(failed)}; compare the others."
+            )
         if not is_integer(place) or place not in allowed:
             raise ExperimentError(
                 f"{field} names option {written(place)}, which is not one of "
@@ -130,7 +135,7 @@ def checked_places(
 
 def _checked_winner(given: Any, shown: ShownOptions) -> dict[str, Any]:
     pair = shown.pair("winner")
-    (winner,) = checked_places("winner", [given], pair)
+    (winner,) = checked_places("winner", [given], pair, shown.invalid)
     return {"winner": winner}
 
 
@@ -143,14 +148,14 @@ def _checked_tie(given: Any, shown: ShownOptions) -> dict[str, Any]:
 def _checked_best(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """The best option; of two it is the winner."""
     compared = shown.compared("best")
-    (best,) = checked_places("best", [given], compared)
+    (best,) = checked_places("best", [given], compared, shown.invalid)
     return {"winner" if len(compared) == 2 else "best": best}
 
 
 def _checked_ranking(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """All valid options, best first; the first of two is the winner."""
     compared = shown.compared("ranking")
-    ranking = checked_places("ranking", given, compared)
+    ranking = checked_places("ranking", given, compared, shown.invalid)
     if len(ranking) != len(compared):
         raise ExperimentError(
             f"ranking is {list(ranking)}; name all of {compared}, best first."

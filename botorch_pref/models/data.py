@@ -308,6 +308,11 @@ def collect_feedback(
             )
     if comparisons is None:
         return blocks
+    if isinstance(comparisons, Feedback) and not isinstance(comparisons, Comparisons):
+        raise FeedbackError(
+            f"comparisons is one {type(comparisons).__name__}; pass it as "
+            "feedback=[...]."
+        )
     if not isinstance(comparisons, Comparisons):
         pairs = check_index_tensor("comparisons", comparisons, width=2)
         comparisons = Comparisons(pairs)

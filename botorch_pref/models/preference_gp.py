@@ -194,6 +194,7 @@ def _around(mode: float, spread: float) -> LogNormalPrior:
 
 _UNEQUAL = 100.0
 _CUBE_EDGE = 0.01
+_WIDE = 10.0
 
 
 def _warn_of_unequal_scales(points: Tensor) -> None:
@@ -213,6 +214,19 @@ def _warn_of_unequal_scales(points: Tensor) -> None:
             f"{float(ranges.amax()):.3g}, and the default kernel is for the unit cube; "
             "pass input_transform=Normalize(d, bounds=...) of "
             "botorch.models.transforms.input, or a covar_module of your own.",
+            InputDataWarning,
+        )
+
+
+def _warn_of_wide_ranges(points: Tensor) -> None:
+    """Warns of a range far beyond the lengthscales that a `DuelKernel` can learn."""
+    points = points.detach().flatten(0, -2)
+    widest = float((points.amax(0) - points.amin(0)).amax())
+    if widest > _WIDE:
+        warn_caller(
+            f"A feature has a range of {widest:.3g}, and DuelKernel is for the unit "
+            "cube; pass normalize(X, bounds) of botorch.utils.transforms, or "
+            "input_transform=Normalize(d, bounds=...).",
             InputDataWarning,
         )
 
@@ -309,6 +323,8 @@ class PreferenceGP(UtilityModel, GP):
             features = transformed.shape[-1]
             if covar_module is None:
                 _warn_of_unequal_scales(transformed)
+            elif isinstance(covar_module, DuelKernel):
+                _warn_of_wide_ranges(transformed)
         elif blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
         batch = self.batch_shape

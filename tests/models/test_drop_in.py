@@ -41,6 +41,7 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
 
 from botorch_pref import (
+    DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
@@ -274,6 +275,9 @@ def test_warnings_about_inputs_point_to_the_line_that_gave_them(cls: Any) -> Non
         assert [w.filename for w in caught] == [__file__]
     cls(unequal, pairs, input_transform=Normalize(3))
     cls(unequal, pairs, covar_module=ScaleKernel(RBFKernel(ard_num_dims=3)))
+    with pytest.warns(InputDataWarning, match="range of .* DuelKernel.*Normalize"):
+        cls(500.0 * x, pairs, covar_module=DuelKernel(dim=3))
+    cls(x, pairs, covar_module=DuelKernel(dim=3))
     # In the cube a narrow range may be meant, and outside of it equal ones are no harm.
     for narrow in (unequal / 500.0, 500.0 * x):
         cls(narrow, pairs)

@@ -73,6 +73,8 @@ def test_four_that_cannot_be_compared_or_are_not_to_be(experiment) -> None:
         experiment.tell(compared, tie=True)
     with pytest.raises(ExperimentError, match=r"winner is about two.*best or ranking"):
         experiment.tell(compared, winner=3)
+    with pytest.raises(ExperimentError, match=r"option 3, which failed by invalid"):
+        experiment.tell(compared, best=3, invalid=[3])
     experiment.tell(compared, cannot_compare=True)
     experiment.withdraw(withdrawn)
     experiment.tell(told, best=3)

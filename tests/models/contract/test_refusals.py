@@ -182,6 +182,8 @@ def test_feedback_that_means_nothing_is_refused(engine: Engine) -> None:
         engine(POINTS, PAIRS, feedback=[Comparisons(PAIRS)])
     with pytest.raises(FeedbackError, match="wrap answers in a container"):
         engine(POINTS, feedback=[PAIRS])
+    with pytest.raises(FeedbackError, match=r"one Validity; pass it as feedback="):
+        engine(POINTS, Validity(torch.tensor([0]), torch.tensor([True])))
     for no_sequence in (Comparisons(PAIRS), 3):
         with pytest.raises(FeedbackError, match="pass a sequence"):
             engine(POINTS, feedback=no_sequence)
