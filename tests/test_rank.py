@@ -229,6 +229,32 @@ def test_groups_that_no_answer_joins_are_named(
     assert "connect 2 groups of items: between groups the ranks are the prior's" in told
 
 
+def test_cells_that_spreadsheets_leave_empty_say_nothing(tmp_path: Path) -> None:
+    items = tmp_path / "items.csv"
+    items.write_text("id,size,\na,1,\nb,2,\n,,\n")
+    table = run(tmp_path, "winner,loser,\na,b,\n,,\n,,\n", "--items", str(items))
+    assert table["answers"].to_dict() == {"a": 1, "b": 1}
+
+
+def test_names_that_may_be_misspelt_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accents = ["M\u00fcnchen", "Mu\u0308nchen"]
+    others = [f"item {place}" for place in range(18)]
+    names = [*accents, "Ajax", "ajax", *others]
+    pairs = itertools.pairwise([*names, *names[:2]])
+    text = "".join(f"{a},{b},2\n" for a, b in pairs) + "item 0,Ajacks,1\n"
+    run(tmp_path, "winner,loser,count\n" + text)
+    told = capsys.readouterr().out
+    assert r"'Mu\u0308nchen' and 'M\xfcnchen'" in told
+    assert "'Ajax' and 'ajax'" in told
+    assert "In one answer alone: 'Ajacks'." in told
+    run(tmp_path, as_arena(played(3)))
+    told = capsys.readouterr().out
+    assert "of their own" not in told
+    assert "In one answer" not in told
+
+
 def test_a_utility_that_rounds_to_nothing_has_no_sign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -254,7 +280,12 @@ def test_items_without_answers_are_no_group(
     [
         ("winner,loser\na,a\n", (), "line 2, column loser: 'a' meets itself"),
         ("winner,loser\na,\n", (), "line 2, column loser: empty"),
-        ("winner,lost\na,b\n", (), "lacks the column loser"),
+        (
+            "winner,lost\na,b\n",
+            (),
+            "loser: add it, or rename one; the header is winner, lost",
+        ),
+        ("", (), "the header is empty"),
         ("winner,loser,tie\na,b,so\n", (), "column tie: 'so' is neither"),
         ("winner,loser,count\na,b,0\n", (), "column count: '0' is not"),
         ("winner,loser\na,b\n", ("--rater", "who"), "lacks the column who"),
@@ -285,6 +316,8 @@ def test_a_wrong_table_is_refused_by_line_and_column(
         ("id,size\na,1\n", "items.csv lacks the item 'b'"),
         ("id,size\na,1\nb,1\n", "items.csv has no feature in which items differ"),
         ("id,size,size\na,1,2\nb,2,1\n", "items.csv has the column size twice"),
+        ("id,size\na,1\nb,2 kg\n", "line 3, column size: '2 kg' is not a number"),
+        ("id,size,\na,1,\nb,2,x\n", "cells in column 3, which has no name"),
     ],
 )
 def test_wrong_features_are_refused(

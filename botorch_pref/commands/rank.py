@@ -6,13 +6,14 @@ import argparse
 import base64
 import html
 import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, cast
-from unicodedata import category, east_asian_width
+from unicodedata import category, east_asian_width, normalize
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -30,7 +31,6 @@ from botorch_pref.datasets.tables import (
     WINNER,
     CsvTable,
     ItemTable,
-    number_of,
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import connected_components, leaderboard
@@ -71,8 +71,6 @@ an item's answers that called both bad."""
 BAD = {"tie (bothbad)", "tie(bothbad)", "bothbad", "both_bad", "both bad"}
 """What arenas of language models write where both answers were bad."""
 
-TIES = {"": False, "false": False, "0": False, "true": True, "1": True}
-
 
 @dataclass(frozen=True)
 class Board:
@@ -103,7 +101,7 @@ def rank(argv: Sequence[str]) -> None:
     title = f"Ranks of the items of {given.table.name}"
     for note in notes:
         print(note)
-    _print_board(boards[0])
+    _print_boards(boards)
     for path in write_boards(boards, title, notes, out):
         print(f"written: {path}")
 
@@ -234,7 +232,7 @@ def _read_pairs(
     if FIRST not in table.header:
         winners, losers = table.texts(WINNER), table.texts(LOSER)
         column = TIE if tie is None and TIE in table.header else tie
-        tied = [False] * len(winners) if column is None else _read_ties(table, column)
+        tied = [False] * len(winners) if column is None else table.truths(column)
         return winners, losers, tied, [False] * len(winners)
     if tie is not None:
         raise FeedbackError(
@@ -260,21 +258,12 @@ def _read_pairs(
     )
 
 
-def _read_ties(table: CsvTable, column: str) -> list[bool]:
-    cells = [cell.lower() for cell in table.texts(column, may_be_empty=True)]
-    for row, cell in enumerate(cells):
-        if cell not in TIES:
-            what = f"{cell!r} is neither true nor false: correct the file"
-            raise table.error(row, column, what)
-    return [TIES[cell] for cell in cells]
-
-
 def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
     """Reads the features of items; without a file, the items that answers name.
 
     Raises:
         FeedbackError: An item of the answers is missing, named twice or without a
-            feature.
+            feature, or a column has numbers and words.
         OSError: The file cannot be read.
     """
     frame = data_frame_class()
@@ -291,10 +280,14 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
             f"{path} lacks the item {unknown[0]!r}, which an answer names: add it"
         )
     features = frame(index=names)
-    for column in table.header[1:]:
-        cells = table.texts(column)
-        numbers = [number_of(cell) for cell in cells]
-        features[column] = cells if None in numbers else numbers
+    for place, column in enumerate(table.header[1:], 1):
+        if column:
+            features[column] = table.numbers_or_words([column])
+        elif any("".join(row[place : place + 1]).strip() for row in table.rows):
+            raise FeedbackError(
+                f"{path} has cells in column {place + 1}, which has no name: name it, "
+                "or empty it"
+            )
     known = ItemTable.from_frame(features)
     if not known.feature_names:
         raise FeedbackError(
@@ -444,6 +437,7 @@ def _notes(
             f"No answers connect {parts} groups of items: between groups {between}, "
             "and a duel across two groups teaches most."
         )
+    notes += _doubtful_names(items, answers)
     _, lacking = readable_fonts(map(str, items.names))
     if lacking:
         more = f" and {len(lacking) - 10:,} more" if len(lacking) > 10 else ""
@@ -451,6 +445,35 @@ def _notes(
             f"No font on this computer has {lacking[:10]!r}{more}: the figure shows "
             "boxes for these characters until you install one. The page and the table "
             "show them."
+        )
+    return notes
+
+
+def _doubtful_names(items: ItemTable, answers: DataFrame) -> list[str]:
+    """Sentences about names that may be misspelt, so that one item became two."""
+    alike: dict[str, list[str]] = {}
+    for name in map(str, items.names):
+        written = " ".join(normalize("NFKC", name).casefold().split())
+        alike.setdefault(written, []).append(name)
+    notes = []
+    if same := [names for names in alike.values() if len(names) > 1]:
+        told = "; ".join(" and ".join(map(ascii, names)) for names in same[:5])
+        more = f"; and {len(same) - 5:,} more" if len(same) > 5 else ""
+        notes.append(
+            "These names differ only in capitals, spaces or the coding of letters, and "
+            f"are items of their own: {told}{more}."
+        )
+    named = answers[WINNER].tolist() + answers[LOSER].tolist()
+    number: Counter[str] = Counter()
+    for name, count in zip(named, answers[COUNT].tolist() * 2, strict=True):
+        number[name] += count
+    once = [name for name, count in number.items() if count == 1]
+    # Where many items have one answer, it says nothing of how they are written.
+    if once and len(once) <= len(number) / 10:
+        told = ", ".join(map(repr, once[:10]))
+        more = f" and {len(once) - 10:,} more" if len(once) > 10 else ""
+        notes.append(
+            f"In one answer alone: {told}{more}. A misspelt name is an item of its own."
         )
     return notes
 
@@ -464,11 +487,13 @@ def _terminal_width(text: str) -> int:
     return len(joined) + sum(east_asian_width(one) in "WF" for one in joined)
 
 
-def _print_board(board: Board) -> None:
-    width = max(_terminal_width(str(name)) for name in board.table.index[:PRINTED])
+def _print_boards(boards: Sequence[Board]) -> None:
+    """Prints the head of the first board, and how many others there are."""
+    table = boards[0].table
+    width = max(_terminal_width(str(name)) for name in table.index[:PRINTED])
     width = max(width, len("item"))
     print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
-    for name, row in board.table.head(PRINTED).iterrows():
+    for name, row in table.head(PRINTED).iterrows():
         ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
         span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
         wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
@@ -477,8 +502,10 @@ def _print_board(board: Board) -> None:
             f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}  "
             f"{row['utility']:+z7.2f}  {span}  {wins}"
         )
-    if (rest := len(board.table) - PRINTED) > 0:
+    if (rest := len(table) - PRINTED) > 0:
         print(f"... and {rest} more, in the files")
+    if len(boards) > 1:
+        print(f"The boards of {len(boards) - 1:,} categories are in the files.")
 
 
 def write_boards(
@@ -535,7 +562,7 @@ img {{ max-width: 100% }}
 @media (max-width: 40rem) {{
   table {{ font-size: 13px }}
   th, td {{ padding: .25rem .3rem }}
-  td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere }}
+  td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
 }}
 </style>
 </head>

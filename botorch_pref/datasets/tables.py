@@ -243,6 +243,9 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
     return {name: [(number - lower) / (upper - lower) for number in numbers]}
 
 
+TRUTHS = {"": False, "false": False, "0": False, "true": True, "1": True}
+
+
 @dataclass(frozen=True)
 class CsvTable:
     """A CSV file with a header; errors name the file, the line and the column.
@@ -263,7 +266,8 @@ class CsvTable:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file)
                 header = [name.strip() for name in next(reader, [])]
-                rows = [(reader.line_num, row) for row in reader if row]
+                # Spreadsheets leave rows at the end in which every cell is empty.
+                rows = [(reader.line_num, row) for row in reader if any(row)]
         except (UnicodeDecodeError, csv.Error) as error:
             raise FeedbackError(
                 f"{path} cannot be read: {error}; save it as text in UTF-8, with "
@@ -273,7 +277,7 @@ class CsvTable:
             raise FeedbackError(
                 f"{path} has {min(found)!r} between its cells: save it with commas"
             )
-        # Spreadsheets leave columns at the end that have no name.
+        # And columns that have no name.
         if twice := [name for name in header if name and header.count(name) > 1]:
             raise FeedbackError(f"{path} has the column {twice[0]} twice: remove one")
         return cls(path, header, [line for line, _ in rows], [row for _, row in rows])
@@ -287,7 +291,10 @@ class CsvTable:
     def texts(self, column: str, *, may_be_empty: bool = False) -> list[str]:
         """A column as texts, without white space around them."""
         if column not in self.header:
-            raise FeedbackError(f"{self.path} lacks the column {column}: add it")
+            raise FeedbackError(
+                f"{self.path} lacks the column {column}: add it, or rename one; the "
+                f"header is {', '.join(self.header) or 'empty'}"
+            )
         if not self.rows:
             raise FeedbackError(f"{self.path} has no rows below its header: add some")
         place = self.header.index(column)
@@ -295,6 +302,36 @@ class CsvTable:
         if "" in texts and not may_be_empty:
             raise self.error(texts.index(""), column, "empty cell: fill it in")
         return texts
+
+    def truths(self, column: str) -> list[bool]:
+        """A column of true and false; an empty cell is false."""
+        cells = [cell.lower() for cell in self.texts(column, may_be_empty=True)]
+        for row, cell in enumerate(cells):
+            if cell not in TRUTHS:
+                what = f"{cell!r} is neither true nor false: correct the file"
+                raise self.error(row, column, what)
+        return [TRUTHS[cell] for cell in cells]
+
+    def numbers_or_words(self, columns: Sequence[str]) -> list[Any]:
+        """Columns one after the other: all cells finite numbers, or none a number.
+
+        One misspelt number would otherwise turn every number into a category.
+        """
+        cells = [
+            (row, column, cell)
+            for column in columns
+            for row, cell in enumerate(self.texts(column))
+        ]
+        numbers = [number_of(cell) for _, _, cell in cells]
+        if all(number is None for number in numbers):
+            return [cell for _, _, cell in cells]
+        for number, (row, column, cell) in zip(numbers, cells, strict=True):
+            if number is None:
+                what = f"{cell!r} is not a number, and other cells are: correct it, or "
+                raise self.error(row, column, what + "write words in all")
+            if not math.isfinite(number):
+                raise self.error(row, column, f"{cell!r} is not finite: correct it")
+        return numbers
 
     def integers(self, column: str, low: int, high: int | None = None) -> list[int]:
         """A column as integers of a range."""
@@ -383,7 +420,9 @@ def load_csv(path: str | Path) -> ComparisonData:
     table = CsvTable.read(Path(path))
     columns: dict[str, list[float]] = {}
     for name in _features_of(table):
-        columns |= _feature(name, table)
+        cells = table.numbers_or_words([side + name for side in SIDES])
+        is_text = isinstance(cells[0], str)
+        columns |= category_features(name, cells) if is_text else {name: cells}
     if not columns:
         raise FeedbackError(f"{path} has no feature that differs: add one")
     values = torch.tensor([*columns.values()], dtype=torch.double)
@@ -394,7 +433,7 @@ def load_csv(path: str | Path) -> ComparisonData:
             "features: remove the line or add the feature in which they differ"
         )
     raters = numbered(table.texts(RATER)) if RATER in table.header else None
-    tie = _ties_of(table) if TIE in table.header else None
+    tie = torch.tensor(table.truths(TIE)) if TIE in table.header else None
     return ComparisonData.from_pairs(winners, losers, tuple(columns), raters, tie)
 
 
@@ -413,36 +452,3 @@ def _features_of(table: CsvTable) -> list[str]:
     if missing:
         raise FeedbackError(f"{table.path} lacks the column {missing[0]}: add it")
     return won
-
-
-def _feature(name: str, table: CsvTable) -> dict[str, list[float]]:
-    """Values of a feature of all winners, then of all losers, by its columns' names."""
-    cells = [
-        (row, side + name, cell)
-        for side in SIDES
-        for row, cell in enumerate(table.texts(side + name))
-    ]
-    numbers = [number_of(cell) for _, _, cell in cells]
-    if all(number is None for number in numbers):
-        return category_features(name, [cell for _, _, cell in cells])
-    found = []
-    for number, (row, column, cell) in zip(numbers, cells, strict=True):
-        if number is None:
-            what = f"{cell!r} is not a number, and other cells are: correct it, or "
-            raise table.error(row, column, what + "write words in all")
-        if not math.isfinite(number):
-            raise table.error(row, column, f"{cell!r} is not finite: remove the line")
-        found.append(number)
-    return {name: found}
-
-
-_TIES = {"": False, "false": False, "0": False, "true": True, "1": True}
-
-
-def _ties_of(table: CsvTable) -> Tensor:
-    said = [cell.lower() for cell in table.texts(TIE, may_be_empty=True)]
-    for row, cell in enumerate(said):
-        if cell not in _TIES:
-            what = f"{cell!r} is neither true nor false: correct it"
-            raise table.error(row, TIE, what)
-    return torch.tensor([_TIES[cell] for cell in said])

@@ -453,7 +453,7 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     rater = {"answers": 1234, "lower": 0.241, "upper": 13.4, "outlier": True}
     option = {"name": "1_0", "leaf (g)": 2.0, "mean": 0, "lower": -1, "upper": 1}
     found = {
-        "summary": [["answered alike", 0.8]],
+        "summary": [["answered alike", 0.8], ["options", 40 * "12_3, "]],
         "meanings": {"answered alike": "0.5 is guessing"},
         "options": [option],
         "parameters": ["leaf (g)"],
@@ -480,6 +480,9 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         assert needed <= given
     assert "0.907 (0.241 to 13.4)" in table.text
     assert "0.5 is guessing" in one.text()
+    # A long value leaves half of the row to its name.
+    name, row = one.all(".bp-summary dt")[0], one.all(".bp-summary")[0]
+    assert name.size["width"] >= row.size["width"] // 2
 
 
 DOUBLE_TAP = """
