@@ -330,6 +330,26 @@ def test_wrong_features_are_refused(
     assert wrong in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "match"),
+    [("--jobs", "0", "--jobs is 0"), ("--scheduler", "nowhere", "tcp://HOST:PORT")],
+)
+def test_wrong_workers_are_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    value: str,
+    match: str,
+) -> None:
+    if option == "--scheduler":
+        pytest.importorskip("distributed", reason="dask is not installed")
+    table = tmp_path / "answers.csv"
+    table.write_text("winner,loser\na,b\n")
+    out = str(tmp_path / "out")
+    assert main(["rank", str(table), "--out", out, option, value]) == 2
+    assert match in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_processes_and_clusters_make_the_same_boards(tmp_path: Path) -> None:
     lines = ["winner,loser,kind", "a,b,x", "b,c,x", "a,c,y", "c,b,y", "b,a,y"]

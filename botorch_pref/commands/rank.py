@@ -108,14 +108,26 @@ def rank(argv: Sequence[str]) -> None:
 
 @contextmanager
 def _workers(jobs: int, scheduler: str | None) -> Iterator[None]:
-    """Gives boards to processes of this machine, or to those of a Dask scheduler."""
+    """Gives boards to processes of this machine, or to those of a Dask scheduler.
+
+    Raises:
+        FeedbackError: There are to be no processes, or the address is none.
+    """
+    if jobs == 0:
+        raise FeedbackError("--jobs is 0; give 1 or more processes, or -1 for all.")
     if scheduler is None:
         with parallel_config(n_jobs=jobs):
             yield
         return
     from dask.distributed import Client
 
-    with Client(scheduler), parallel_config(backend="dask"):
+    try:
+        client = Client(scheduler)
+    except ValueError as error:
+        raise FeedbackError(
+            f"--scheduler is {scheduler!r}: {error}; give one like tcp://HOST:PORT."
+        ) from error
+    with client, parallel_config(backend="dask"):
         yield
 
 

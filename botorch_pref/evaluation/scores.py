@@ -6,6 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from numbers import Integral
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -33,7 +35,7 @@ from botorch_pref.likelihoods import PreferenceLikelihood
 from botorch_pref.likelihoods.factors import ScalarFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.numerics.argument_ranges import check_count, check_kind
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 if TYPE_CHECKING:
@@ -378,6 +380,7 @@ def cross_validate_model(
     Raises:
         BotorchPrefError: There are not so many answers, or the model is a batch or an
             ensemble.
+        FeedbackError: A number of folds or processes is none.
     """
     points = model.datapoints
     if points is None or len(model.batch_shape) > 0 or is_ensemble(model):
@@ -387,6 +390,9 @@ def cross_validate_model(
         )
     counts = [len(block.answer_counts) for block in model.feedback]
     check_count("num_folds", num_folds, at_least=2)
+    check_kind("n_jobs", n_jobs, Integral, NoneType)
+    if n_jobs == 0:
+        raise FeedbackError("n_jobs is 0; give 1 or more processes, or -1 for all.")
     if num_folds > sum(counts):
         raise BotorchPrefError(
             f"num_folds is {num_folds}, and there are {sum(counts)} answers."

@@ -54,7 +54,7 @@ from botorch_pref.models.data import TrainingSet
 from botorch_pref.models.engines import EPPreferenceGP
 from botorch_pref.models.preference_gp import default_covar_module, in_spreads
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
-from botorch_pref.posteriors.gaussian import Moments
+from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
 
 # --- Kernels
 
@@ -70,10 +70,14 @@ class CrowdKernel(Kernel):
     Args:
         shared: :math:`k_t`, of the columns of items.
         own: :math:`k_h`, of the same columns.
+
+    Raises:
+        FeedbackError: One of them is no kernel.
     """
 
     has_lengthscale = False
 
+    @checked_arguments
     def __init__(self, shared: Kernel, own: Kernel) -> None:
         super().__init__()
         self.shared, self.own = shared, own
@@ -132,7 +136,8 @@ class TasteKernel(Kernel):
         seed: Of the factors before a fit, where factors of zero would stay zero.
 
     Raises:
-        FeedbackError: The rank is no positive integer.
+        FeedbackError: The rank is no positive integer, or the items are no finite
+            points, all different.
     """
 
     has_lengthscale = False
@@ -149,6 +154,13 @@ class TasteKernel(Kernel):
     ) -> None:
         super().__init__()
         check_count("rank", rank, at_least=1)
+        items = check_finite("items", check_points("items", items))
+        usable = items.dim() == 2 and items.numel() > 0
+        if not usable or len(distinct_rows(items)[0]) < len(items):
+            raise FeedbackError(
+                f"items has shape {tuple(items.shape)}; give n x d, at least one row "
+                "and none of them twice (items.unique(dim=0) has each once)."
+            )
         self.register_buffer("items", items.detach().clone())
         default: Any = default_covar_module(items.shape[-1], torch.Size())
         self.base_kernel = default.base_kernel if base_kernel is None else base_kernel
@@ -280,6 +292,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         likelihood: LikelihoodArgument = None,
         covar_module: CrowdKernel | None = None,
     ) -> None:
+        check_points("datapoints", datapoints)
         if datapoints.dim() != 2 or datapoints.shape[-1] < 2:
             raise FeedbackError(
                 f"datapoints has shape {tuple(datapoints.shape)}; give n x (d + 1), "

@@ -1,6 +1,7 @@
 """Cross-validation of a model against models that are made by hand."""
 
 import math
+from typing import Any
 
 import joblib
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from botorch_pref import Choices, Comparisons, EPPreferenceGP, OrdinalRatings
-from botorch_pref.errors import BotorchPrefError
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.evaluation import cross_validate_model
 from botorch_pref.evaluation.scores import fit_by_evidence
 
@@ -80,6 +81,12 @@ def test_what_cannot_be_left_out_is_refused() -> None:
     for other in (EPPreferenceGP(), batch):
         with pytest.raises(BotorchPrefError, match="give one model, with answers"):
             cross_validate_model(other)
+    wrong: list[tuple[Any, str]] = [(0, "n_jobs is 0"), ("2", "n_jobs is '2'")]
+    for given, match in wrong:
+        with pytest.raises(FeedbackError, match=match):
+            cross_validate_model(
+                EPPreferenceGP(POINTS, PAIRS), num_folds=4, fit=None, n_jobs=given
+            )
 
 
 @pytest.mark.slow

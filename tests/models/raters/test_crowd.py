@@ -220,6 +220,21 @@ def test_a_crowd_says_what_it_does_not_take() -> None:
         CrowdPreferenceGP(POINTS, seen)
     with pytest.raises(FeedbackError, match=r"rank"):
         TasteKernel(ITEMS, rank=0)
+    for items, match in (
+        (torch.cat([ITEMS, ITEMS[:1]]), r"none of them twice"),
+        (ITEMS[:0], r"at least one row"),
+        (ITEMS[None], r"items has shape \(1, 7, 2\)"),
+        (ITEMS[:, 0], r"items has shape \(7,\)"),
+        (ITEMS / 0, r"items\[0, 0\] is inf"),
+        (torch.arange(4)[:, None], r"pass items.to\(torch.float64\)"),
+    ):
+        with pytest.raises(FeedbackError, match=match):
+            TasteKernel(items)
+    for points in (None, [[0.1, 1.0], [0.2, 1.0]]):
+        with pytest.raises(FeedbackError, match=r"datapoints must be a tensor"):
+            CrowdPreferenceGP(points, torch.tensor([[0, 1]]))  # type: ignore[arg-type]
+    with pytest.raises(FeedbackError, match=r"own is 1; give an instance"):
+        CrowdKernel(RBFKernel(), 1)  # type: ignore[arg-type]
     moved = POINTS.clone().requires_grad_()
     with pytest.raises(FeedbackError, match=r"derivatives in the points"):
         crowd().condition_on_observations(moved, FEEDBACK).posterior(NEW)
