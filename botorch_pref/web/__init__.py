@@ -5,19 +5,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from botorch_pref.web.rendering import Markup, NumberTable
-
 if TYPE_CHECKING:
     from botorch_pref.web.app import make_app
+    from botorch_pref.web.rendering import Markup, NumberTable
     from botorch_pref.web.widget import QuestionWidget
 
 __all__ = ["Markup", "NumberTable", "QuestionWidget", "make_app"]
 
 _EXTRAS = {
-    "make_app": ("botorch_pref.web.app", "web"),
+    "Markup": ("botorch_pref.web.rendering", "web"),
+    "NumberTable": ("botorch_pref.web.rendering", "web"),
     "QuestionWidget": ("botorch_pref.web.widget", "widget"),
+    "make_app": ("botorch_pref.web.app", "web"),
 }
-"""Where the names are that need an extra each, and which."""
+"""The module of each public name, and the extra that the module needs."""
 
 
 def __getattr__(name: str) -> Any:

@@ -37,7 +37,7 @@ before, written, filters = functions(), ddl(), list(warnings.filters)
 names = set(dir(sympy)) | set(dir(db))
 import botorch_pref.ax
 if sys.argv[1:]:
-    import botorch_pref.web
+    import botorch_pref.web.app
 after = functions()
 assert all(x is y for x, y in zip(before, after, strict=True))
 assert set(dir(sympy)) | set(dir(db)) == names

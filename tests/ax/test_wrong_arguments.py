@@ -1,6 +1,7 @@
 """What a new user gets wrong is answered in words."""
 
 import importlib
+import re
 import sys
 from dataclasses import replace
 
@@ -92,6 +93,21 @@ def test_without_ax_the_extra_is_named(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "botorch_pref.ax")
     with pytest.raises(ImportError, match=r"need ax: pip install .botorch-pref.ax"):
         importlib.import_module("botorch_pref.ax")
+
+
+def test_without_ax_page_and_widget_name_their_extras(monkeypatch) -> None:
+    importlib.import_module("botorch_pref.web")
+    monkeypatch.delattr("botorch_pref.web")
+    for name in list(sys.modules):
+        if re.match(r"(ax|botorch_pref\.ax|botorch_pref\.web)(\.|$)", name):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ax", None)
+    web = importlib.import_module("botorch_pref.web")
+    for name in web.__all__:
+        extra = "widget" if name == "QuestionWidget" else "web"
+        needed = rf"^{name} needs ax\S*: pip install 'botorch-pref\[ax,{extra}\]'$"
+        with pytest.raises(ImportError, match=needed):
+            getattr(web, name)
 
 
 CUP = choice("cup", [40, 60, 100], is_ordered=True)
