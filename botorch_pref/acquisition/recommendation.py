@@ -7,13 +7,19 @@ from typing import NamedTuple
 
 import torch
 from botorch.acquisition.analytic import PosteriorMean
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.model import Model
 from botorch.optim.optimize import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_pref.acquisition.base import better_probability, champion, incumbent
-from botorch_pref.errors import BotorchPrefError
+from botorch_pref.acquisition.base import (
+    better_probability,
+    champion,
+    incumbent,
+    observed_points,
+)
+from botorch_pref.errors import BotorchPrefError, warn_caller
 from botorch_pref.models.answers import check_unbatched
 from botorch_pref.numerics.argument_ranges import checked_arguments
 
@@ -79,10 +85,15 @@ def recommend(
     Raises:
         BotorchPrefError: The model is a batch, or bounds that are none of its points.
         FeedbackError: The model has no training inputs.
+
+    Warns:
+        InputDataWarning: Every observed point is beyond the bounds of some column, as
+            where points are in the unit cube and bounds are not.
     """
     check_unbatched(model)
     shown = champion(model)
     bounds = _checked_bounds(bounds, shown)
+    _warn_of_other_units(bounds, observed_points(model))
     equalities = _checked_constraints("equality_constraints", equality_constraints)
     inequalities = _checked_constraints(
         "inequality_constraints", inequality_constraints
@@ -126,6 +137,22 @@ def _checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
             "ends of the columns and then the upper ends."
         )
     return bounds.to(like)
+
+
+def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:
+    """Warns where no observed point, ``n x d``, is within the bounds of a column."""
+    low, high = points.amin(0), points.amax(0)
+    apart = (low > bounds[1]) | (high < bounds[0])
+    apart &= bounds[0] < bounds[1]
+    if bool(apart.any()):
+        column = int(apart.nonzero()[0])
+        warn_caller(
+            f"Column {column} of bounds goes from {float(bounds[0, column]):.4g} to "
+            f"{float(bounds[1, column]):.4g}, and observed points have values from "
+            f"{float(low[column]):.4g} to {float(high[column]):.4g} there: the model "
+            "knows little of such points. Are the bounds in the units of the points?",
+            InputDataWarning,
+        )
 
 
 def _checked_constraints(

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
@@ -71,6 +72,16 @@ def test_an_end_of_the_box_bounds_the_point() -> None:
     point, mean, _ = recommend(quadratic(), box)
     torch.testing.assert_close(point.squeeze(0), BOX.new_tensor([0.5, 0.4]))
     assert mean == pytest.approx(-0.08)
+
+
+def test_bounds_in_other_units_are_told() -> None:
+    box = torch.tensor([[0.0, 14.0], [1.0, 22.0]], dtype=torch.double)
+    with pytest.warns(InputDataWarning, match=r"Column 1 .* 14 to 22, .* 0\.1 to 0\.9"):
+        point, _, _ = recommend(quadratic(), box)
+    assert float(point[0, 1]) == 14.0
+    # A column that is fixed away from all points is meant so.
+    fixed = torch.tensor([[0.0, 2.0], [1.0, 2.0]], dtype=torch.double)
+    assert float(recommend(quadratic(), fixed).point[0, 1]) == 2.0
 
 
 def test_constraints_hold() -> None:
