@@ -137,7 +137,7 @@ def _candidates(
         explained = None
         if place is not None:
             means, covariance = _gaussian(means, covariance)
-            explained = _explained(link, means, covariance, size + place)
+            explained = _explained(link, means, covariance, size + place, size)
         first, second = torch.triu_indices(size, size, 1, device=items.device)
         # Pairs that begin in the next window's part are that window's own.
         last = start + _WINDOW >= count
@@ -176,9 +176,9 @@ def _gaussian(means: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _explained(
-    link: DuelLink, means: Tensor, covariance: Tensor, pending: Tensor
+    link: DuelLink, means: Tensor, covariance: Tensor, pending: Tensor, size: int
 ) -> Tensor:
-    """The part of a covariance that answers to ``m x 2`` pending pairs explain."""
+    """What answers to ``m x 2`` pending pairs explain of the first items' covariance."""
     first, second = pending.unbind(-1)
     toward = covariance[..., first] - covariance[..., second]
     inner = toward[..., first, :] - toward[..., second, :]
@@ -191,7 +191,7 @@ def _explained(
     inner = root.unsqueeze(-1) * inner * root.unsqueeze(-2)
     inner.diagonal(dim1=-2, dim2=-1).add_(1.0)
     cholesky = torch.linalg.cholesky(inner)
-    half = (root.unsqueeze(-2) * toward).mT
+    half = (root.unsqueeze(-2) * toward[..., :size, :]).mT
     half = torch.linalg.solve_triangular(cholesky, half, upper=False)
     return half.mT @ half
 
