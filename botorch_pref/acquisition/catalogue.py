@@ -178,7 +178,7 @@ def _gaussian(means: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
 def _explained(
     link: DuelLink, means: Tensor, covariance: Tensor, pending: Tensor, size: int
 ) -> Tensor:
-    """What answers to ``m x 2`` pending pairs explain of the first items' covariance."""
+    """The part of the first items' covariance that pending pairs explain."""
     first, second = pending.unbind(-1)
     toward = covariance[..., first] - covariance[..., second]
     inner = toward[..., first, :] - toward[..., second, :]
