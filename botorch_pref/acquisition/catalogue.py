@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from botorch.models.model import Model
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.special import roots_hermitenorm
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
@@ -200,7 +200,7 @@ def _information_left(
     link: DuelLink, gap: Tensor, variance: Tensor, known: Tensor
 ) -> Tensor:
     """The expected information of duels once ``known`` of their variance is."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    nodes, weights = roots_hermitenorm(_NODES)
     total, left = torch.zeros_like(variance), variance - known
     for node, weight in zip(nodes, weights / weights.sum(), strict=True):
         _, each = win_and_information(link, gap + node * known.sqrt(), left)
