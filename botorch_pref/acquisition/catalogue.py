@@ -8,10 +8,15 @@ import torch
 from botorch.models.model import Model
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.special import roots_hermitenorm
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.likelihoods.base import win_and_information
+from botorch_pref.likelihoods.base import (
+    DuelLink,
+    answer_correlation,
+    win_and_information,
+)
 from botorch_pref.models.answers import check_unbatched, model_link
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import shared_covariance_mixture
@@ -20,11 +25,16 @@ _WINDOW = 1024
 """Items of which a joint covariance is made at once; of so many, all pairs compete."""
 _NEIGHBOURS = 24
 """Items above each one that compete to meet it, where the window does not hold all."""
+_NODES = 7
+"""Of the quadrature over means that pending answers may lead to."""
 
 
 @torch.no_grad()
 def informative_pairs(
-    model: Model, num_pairs: int | None = None, X: Tensor | None = None
+    model: Model,
+    num_pairs: int | None = None,
+    X: Tensor | None = None,
+    pairs_pending: Tensor | None = None,
 ) -> Tensor:
     r"""Pairs of items for many raters at once, the most informative duel first.
 
@@ -37,6 +47,13 @@ def informative_pairs(
     if nothing of the trees before were asked. Pairs that say as much as each other
     stand in a random order, which has a fixed seed.
 
+    What pending duels will say is not said again. The answer to a duel of which a share
+    :math:`\rho^2` of the variance :math:`\tau^2` is expected to go (see
+    :func:`.answer_correlation`) counts as the difference with a Gaussian noise of
+    :math:`\tau^2 (1 - \rho^2) / \rho^2`. All of them leave the covariance
+    :math:`C - \Delta`, and means that are not known yet, :math:`m \sim N(\mu, \Delta)`,
+    over which the information of another duel is a mean.
+
     Of up to 1,024 items all pairs compete. Of more, those whose places in the order of
     posterior means are at most 24 apart: no covariance of all items is made.
 
@@ -45,14 +62,16 @@ def informative_pairs(
             batches or an ensemble.
         num_pairs: How many; by default one tree, a pair fewer than items.
         X: ``n x d`` items, two or more; by default the model's points.
+        pairs_pending: ``m x 2`` places in ``X`` of duels that were asked and are not
+            answered yet, one as often as it was asked.
 
     Returns:
         ``num_pairs x 2`` places in ``X``, all pairs different; the pairs of a tree
         stand together.
 
     Raises:
-        BotorchPrefError: The items are fewer than two, or fewer pairs compete than are
-            asked for.
+        BotorchPrefError: The items are fewer than two, fewer pairs compete than are
+            asked for, or a pending pair is not of two of the items.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
     check_unbatched(model)
@@ -62,7 +81,9 @@ def informative_pairs(
         raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")
     wanted = len(items) - 1 if num_pairs is None else num_pairs
     check_count("num_pairs", wanted, at_least=1)
-    pairs, information = _candidates(model, items)
+    if pairs_pending is not None:
+        _check_pending(pairs_pending, len(items))
+    pairs, information = _candidates(model, items, pairs_pending)
     # Before there are answers all pairs say as much, and the first item would be in
     # each pair of a tree.
     shuffle = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(0))
@@ -83,35 +104,108 @@ def informative_pairs(
     return torch.cat(chosen)[:wanted]
 
 
-def _candidates(model: Model, items: Tensor) -> tuple[Tensor, Tensor]:
+def _check_pending(pairs: Tensor, count: int) -> None:
+    whole = not (pairs.is_floating_point() or pairs.dtype == torch.bool)
+    if whole and pairs.dim() == 2 and pairs.shape[-1] == 2:
+        inside = bool(((pairs >= 0) & (pairs < count)).all())
+        if inside and not bool((pairs[:, 0] == pairs[:, 1]).any()):
+            return
+    raise BotorchPrefError(
+        f"pairs_pending has shape {tuple(pairs.shape)} and dtype {pairs.dtype}; give "
+        f"m x 2 places of two different items each, from 0 to {count - 1}."
+    )
+
+
+def _candidates(
+    model: Model, items: Tensor, pending: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Pairs that compete, ``m x 2``, and the information of their duels, ``m``."""
     count, link = len(items), model_link(model)
     reach, order = count - 1, torch.arange(count, device=items.device)
+    asked, place = order[:0], None
+    if pending is not None and len(pending):
+        asked, place = torch.unique(pending.to(items.device), return_inverse=True)
     if count > _WINDOW:
         reach = _NEIGHBOURS
         order = _mean(model, items).argsort(stable=True)
     pairs, information = [], []
     for start in range(0, count - 1, _WINDOW - reach):
         window = order[start : start + _WINDOW]
-        posterior: Any = model.posterior(items[window])
-        means, covariance = shared_covariance_mixture(posterior)
         size = len(window)
+        posterior: Any = model.posterior(items[torch.cat([window, asked])])
+        means, covariance = shared_covariance_mixture(posterior)
+        explained = None
+        if place is not None:
+            means, covariance = _gaussian(means, covariance)
+            explained = _explained(link, means, covariance, size + place, size)
         first, second = torch.triu_indices(size, size, 1, device=items.device)
         # Pairs that begin in the next window's part are that window's own.
         last = start + _WINDOW >= count
         keep = (second - first <= reach) & (last | (first < _WINDOW - reach))
         first, second = first[keep], second[keep]
-        variances = covariance.diagonal(dim1=-2, dim2=-1)
-        variance = variances[..., first] + variances[..., second]
-        variance = (variance - 2 * covariance[..., first, second]).clamp_min(0.0)
+        variance = _of_differences(covariance, first, second)
         gap = means[..., first] - means[..., second]
-        _, each = win_and_information(link, gap, variance)
+        if explained is None:
+            _, each = win_and_information(link, gap, variance)
+        else:
+            known = _of_differences(explained, first, second).minimum(variance)
+            each = _information_left(link, gap, variance, known)
         # Members of an ensemble count alike.
         information.append(each.reshape(-1, len(first)).mean(0))
         pairs.append(torch.stack([window[first], window[second]], dim=-1))
         if last:
             break
     return torch.cat(pairs), torch.cat(information)
+
+
+def _of_differences(covariance: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Variances of differences of items at ``m`` places, ``batch_shape x m``."""
+    variances = covariance.diagonal(dim1=-2, dim2=-1)
+    variance = variances[..., first] + variances[..., second]
+    return (variance - 2 * covariance[..., first, second]).clamp_min(0.0)
+
+
+def _gaussian(means: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """The Gaussian with the moments of a mixture, as a mixture of one.
+
+    Answers change the weights of components, which have no weights here.
+    """
+    center = means.mean(0, keepdim=True)
+    deviation = (means - center).movedim(0, -1)
+    return center, covariance + deviation @ deviation.mT / means.shape[0]
+
+
+def _explained(
+    link: DuelLink, means: Tensor, covariance: Tensor, pending: Tensor, size: int
+) -> Tensor:
+    """The part of the first items' covariance that pending pairs explain."""
+    first, second = pending.unbind(-1)
+    toward = covariance[..., first] - covariance[..., second]
+    inner = toward[..., first, :] - toward[..., second, :]
+    variance = inner.diagonal(dim1=-2, dim2=-1)
+    # An item and its copy: of no difference nothing is explained.
+    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    gap = means[..., first] - means[..., second]
+    share = answer_correlation(link, gap, variance).square()
+    root = (share / (1 - share) / variance).sqrt()
+    inner = root.unsqueeze(-1) * inner * root.unsqueeze(-2)
+    inner.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    cholesky = torch.linalg.cholesky(inner)
+    half = (root.unsqueeze(-2) * toward[..., :size, :]).mT
+    half = torch.linalg.solve_triangular(cholesky, half, upper=False)
+    return half.mT @ half
+
+
+def _information_left(
+    link: DuelLink, gap: Tensor, variance: Tensor, known: Tensor
+) -> Tensor:
+    """The expected information of duels once ``known`` of their variance is."""
+    nodes, weights = roots_hermitenorm(_NODES)
+    total, left = torch.zeros_like(variance), variance - known
+    for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+        _, each = win_and_information(link, gap + node * known.sqrt(), left)
+        total = total + weight * each
+    return total
 
 
 def _mean(model: Model, items: Tensor) -> Tensor:

@@ -443,20 +443,22 @@ def lost_digits(
     """
     prior = solver.variance
     tau = posterior.tau.clamp_min(0.0)
-    sharpest = solver.squares.adjoint(tau).amax(-1, keepdim=True)
+    sharpest = solver.largest(solver.squares.adjoint(tau).amax(-1, keepdim=True))
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
     left = posterior.variance().maximum(solver.rounding_given(tau))
     blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
     of_means = _rounding_of_means(solver, balance, eps) / (left + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
-    means = float(torch.where(prior > 0, of_means, 0.0).max())
+    means = float(solver.largest(torch.where(prior > 0, of_means, 0.0).max()))
     # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
     largest = solver.total((tau * prior.clamp_min(0.0)).sum(-1, keepdim=True))
-    bound = 2 * eps * float(torch.maximum(largest, sharpest * solver.terms).max())
+    bounds = torch.maximum(largest, sharpest * solver.terms)
+    bound = 2 * eps * float(solver.largest(bounds.max()))
     if bound <= _NEGLIGIBLE:
         return max(bound, means)
     lost = solver.terms * (1 - left / prior).clamp_min(0.0) / (left + blur)
-    return max(means, eps * float(torch.where(solver.resolved, lost, 0.0).max()))
+    worst = solver.largest(torch.where(solver.resolved, lost, 0.0).max())
+    return max(means, eps * float(worst))
 
 
 def _rounding_of_means(solver: SiteSolver, balance: Balance, eps: float) -> Tensor:

@@ -54,7 +54,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn.functional import embedding_bag, pad
 
-from botorch_pref.errors import BotorchPrefError
+from botorch_pref.errors import BotorchPrefError, PrecisionError
 from botorch_pref.inference.conditioning import (
     Balance,
     SitePosterior,
@@ -150,6 +150,8 @@ def inverse_root(covar: Tensor, eps: float) -> Tensor:
 
 # Columns of features that are taken to the answers at once.
 _COLUMNS = 32
+# Relative difference of equal priors, fitted on different processors.
+_ALIKE = 1e-6
 
 
 def _squares(values: Tensor) -> Tensor:
@@ -230,6 +232,10 @@ class FeatureSolver(SiteSolver):
             check_invariants=False,
         )
 
+    def own_noise(self, tau: Tensor) -> OwnNoise | None:
+        """The noise of each answer conditioned on its sites; None without any."""
+        return None if self.noise is None else OwnNoise(self.noise, tau)
+
     @property
     def num_processes(self) -> int:
         """Of those that have some of the answers each."""
@@ -248,7 +254,31 @@ class FeatureSolver(SiteSolver):
 
 
 class SharedFeatureSolver(FeatureSolver):
-    """Solver of a process that has some of the answers: it adds up over processes."""
+    """Solver of a process that has some of the answers: it adds up over processes.
+
+    All processes take part in each sum, in the same order, whatever answers they have:
+    what decides about the next one must be the same in all of them.
+
+    Raises:
+        BotorchPrefError: Processes have different inducing points or kernels.
+    """
+
+    def __init__(self, prior: InducingPrior, *given: Any) -> None:
+        values = torch.cat([prior.points.flatten(), prior.covar.flatten()])
+        room = self.largest(_ALIKE * values.abs().amax())
+        # Of different lengths nothing can be said together.
+        if bool(self._range(values.new_tensor(len(values)))) or bool(
+            (self._range(values) > room).any()
+        ):
+            raise BotorchPrefError(
+                "Processes have different inducing points, covariates or kernels; "
+                "assign the same inducing_points and hyper-parameters in all of them, "
+                "and fit with the same seed: fits that begin anew draw where."
+            )
+        super().__init__(prior, *given)
+
+    def _range(self, values: Tensor) -> Tensor:
+        return self.largest(values) + self.largest(-values)
 
     @property
     def num_processes(self) -> int:
@@ -266,6 +296,23 @@ class SharedFeatureSolver(FeatureSolver):
     def everywhere(self, holds: Tensor) -> Tensor:
         """See base class."""
         return _reduced(holds.to(torch.uint8), distributed.ReduceOp.MIN).bool()
+
+    def own_noise(self, tau: Tensor) -> OwnNoise | None:
+        """See base class.
+
+        Raises:
+            PrecisionError: In all processes where that of one has no factor.
+        """
+        own, failed = None, None
+        try:
+            own = super().own_noise(tau)
+        except PrecisionError as error:
+            failed = error
+        if bool(self.everywhere(tau.new_tensor(failed is None))):
+            return own
+        raise failed or PrecisionError(
+            "The answers of another process are too precise."
+        )
 
     @cached_property
     def resolves_all(self) -> bool:
@@ -302,7 +349,7 @@ class FeatureFactor(SitePosterior):
 
     def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
-        self._own = None if solver.noise is None else OwnNoise(solver.noise, tau)
+        self._own = solver.own_noise(tau)
         self.pulled = solver.pulled(tau, self._own)
         gram = solver.total(solver.features.mT @ self.pulled)
         self._gram = 0.5 * (gram + gram.mT)
@@ -316,9 +363,10 @@ class FeatureFactor(SitePosterior):
     def log_det(self) -> Tensor:
         """See base class."""
         own = log_det(self._cholesky)
-        if self._own is None:
-            return own
-        return own + self._solver.total(self._own.log_det)
+        of_noise = torch.zeros_like(own)
+        if self._own is not None:
+            of_noise = of_noise + self._own.log_det
+        return own + self._solver.total(of_noise)
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class; the weights are those of inducing points."""
@@ -329,10 +377,11 @@ class FeatureFactor(SitePosterior):
         seen = self.rows.apply_matrix(solver.features @ white)
         energy, weights = white.square().sum(-2), solver.root @ white
         forces = heard - self._oppose(seen)
-        if own is None or noise is None:
-            return Balance(forces, seen, weights, energy)
-        energy = energy + solver.total((forces * noise.times(forces)).sum(-2))
-        return Balance(forces, own.soften(seen) + own.spread(shifts), weights, energy)
+        of_noise = torch.zeros_like(energy)
+        if own is not None and noise is not None:
+            of_noise = of_noise + (forces * noise.times(forces)).sum(-2)
+            seen = own.soften(seen) + own.spread(shifts)
+        return Balance(forces, seen, weights, energy + solver.total(of_noise))
 
     @cached_property
     def _spread(self) -> Tensor:

@@ -11,9 +11,9 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.inference.engine import UtilityPrior
+from botorch_pref.inference.engine import PosteriorTerms, Solution, UtilityPrior
 from botorch_pref.inference.sparse import InducingPrior, SparseExpectationPropagation
 from botorch_pref.linalg.covariance import dense_covariance
 from botorch_pref.models.answers import LikelihoodArgument, register_model
@@ -154,6 +154,26 @@ class SparsePreferenceGP(PreferenceGP):
             at = spread_places(self.covar_module, points, self.num_inducing)
             at = at.unsqueeze(-1).expand(*at.shape, given.shape[-1])
             self.inducing_points = first.detach().gather(-2, at)
+
+    def _answered(self) -> TrainingSet:
+        self._check_share()
+        return super()._answered()
+
+    def solution(self) -> Solution[PosteriorTerms] | None:
+        """See base class.
+
+        Raises:
+            BotorchPrefError: A process without answers has no share in those of others.
+        """
+        self._check_share()
+        return super().solution()
+
+    def _check_share(self) -> None:
+        if getattr(self.engine, "shared", False) and not self.feedback:
+            raise BotorchPrefError(
+                "This process has no answers to share; give it some of those of the "
+                "others, or leave it out of the process group."
+            )
 
     def prior(self) -> UtilityPrior:
         """See base class; by way of inducing points, if there are any.

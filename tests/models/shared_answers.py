@@ -1,5 +1,8 @@
 """Some of the answers of a sparse model, and a process that has them."""
 
+import itertools
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -9,6 +12,7 @@ from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from botorch_pref import (
+    BotorchPrefError,
     Comparisons,
     PreferenceMarginalLogLikelihood,
     Rankings,
@@ -16,18 +20,21 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.inference.sparse import SparseExpectationPropagation
+from botorch_pref.inference.sparse import (
+    SharedFeatureSolver,
+    SparseExpectationPropagation,
+)
 
 GENERATOR = torch.Generator().manual_seed(0)
 POINTS = torch.rand(40, 2, generator=GENERATOR, dtype=torch.float64)
 NEW = torch.rand(5, 2, generator=GENERATOR, dtype=torch.float64)
-# Ten of the points are of both.
-SHARES = ((slice(0, 30), 50, 1), (slice(20, 40), 20, 2))
+# Ten of the points are of both. The second has no rankings, whose rows share noise.
+SHARES = ((slice(0, 30), 50, 5, 1), (slice(20, 40), 20, 0, 2))
 
 
 def share(rank: int) -> tuple[Tensor, list[Feedback]]:
     """Points and answers of a process."""
-    places, count, seed = SHARES[rank]
+    places, count, rankings, seed = SHARES[rank]
     points = POINTS[places]
     generator = torch.Generator().manual_seed(seed)
 
@@ -36,11 +43,11 @@ def share(rank: int) -> tuple[Tensor, list[Feedback]]:
         return drawn[:, :size]
 
     sound = torch.rand(6, generator=generator) < 0.5
-    return points, [
+    blocks = [
         Comparisons(sets(count, 2), sets(4, 2)),
-        Rankings(sets(5, 4)),
         Validity(torch.arange(6), sound),
     ]
+    return points, [*blocks, Rankings(sets(rankings, 4))] if rankings else blocks
 
 
 def made(points: Tensor, feedback: list[Feedback]) -> SparsePreferenceGP:
@@ -75,5 +82,41 @@ def work(rank: int, folder: Path) -> None:
     closure = ForwardBackwardClosure(lambda: -parallel(None, None), parameters)
     fit_gpytorch_mll(mll, closure=closure)
     fitted = {n: p.detach() for n, p in model.named_parameters()}
-    torch.save([found, fitted], folder / f"{rank}.pt")
-    distributed.destroy_process_group()
+    rounding, told = model.solution().rounding, refusals(rank, model)
+    torch.save([found, fitted, rounding, told], folder / f"{rank}.pt")
+    if rank == 1:
+        die_at_a_sum()
+    torch.save(error_of(model.log_evidence), folder / "death.pt")
+
+
+def error_of(step: Callable[[], object]) -> str:
+    """The class and the words of an error; empty for none."""
+    try:
+        step()
+    except (BotorchPrefError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def refusals(rank: int, model: SparsePreferenceGP) -> list[str]:
+    """What each process is told where something is wrong in one of them."""
+    solver, own = model.solution().fixed.solver, model.inducing_points
+    no_numbers = torch.full((solver.rows.num_rows,), torch.nan)
+    told = [error_of(lambda: solver.own_noise(no_numbers))]
+    for other in (own[rank:], own + 0.01 * rank):
+        model.inducing_points = other
+        told.append(error_of(model.log_evidence))
+    model.inducing_points = own
+    return told
+
+
+def die_at_a_sum() -> None:
+    """Has the process end without a word in the midst of the next solution."""
+    inherited, left = SharedFeatureSolver.total, itertools.count(3, -1)
+
+    def total(solver: SharedFeatureSolver, values: Tensor) -> Tensor:
+        if next(left) == 0:
+            os._exit(0)
+        return inherited(solver, values)
+
+    SharedFeatureSolver.total = total

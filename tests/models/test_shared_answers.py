@@ -20,9 +20,10 @@ from botorch_pref.inference.sparse import SparseExpectationPropagation
 def everything() -> SparsePreferenceGP:
     """The model of the answers of all processes."""
     (points, first), (others, second) = map(share, range(2))
+    more = {type(block): block.shifted(len(points)) for block in second}
     both = [
-        block.followed_by(more.shifted(len(points)))
-        for block, more in zip(first, second, strict=True)
+        block.followed_by(more[type(block)]) if type(block) in more else block
+        for block in first
     ]
     return made(torch.cat([points, others]), both)
 
@@ -35,12 +36,30 @@ def test_processes_find_what_all_answers_say(tmp_path: Path) -> None:
     expected = findings(model, mll.compute_custom_loss())
     fit_gpytorch_mll(mll)
     for rank in range(len(SHARES)):
-        found, fitted = torch.load(tmp_path / f"{rank}.pt")
+        found, fitted, rounding, told = torch.load(tmp_path / f"{rank}.pt")
         # Fixed points agree to the tolerance of moments, 1e-7 deviations.
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
         # An optimum, to the tolerance of its search.
         own = {n: p.detach() for n, p in model.named_parameters()}
         torch.testing.assert_close(fitted, own, rtol=1e-3, atol=1e-3)
+        model_there = everything()
+        model_there.load_state_dict(fitted, strict=False)
+        assert rounding == pytest.approx(model_there.solution().rounding, rel=1e-3)
+        # One of the processes has answers without numbers, or other inducing points.
+        assert told[0].startswith("PrecisionError")
+        for refusal in told[1:]:
+            assert "assign the same inducing_points" in refusal
+    # The other one died in the midst of a solution.
+    assert torch.load(tmp_path / "death.pt").startswith("RuntimeError")
+
+
+def test_a_process_without_answers_says_so() -> None:
+    points = share(0)[0]
+    model = SparsePreferenceGP(points, num_inducing=4)
+    model.engine = SparseExpectationPropagation(shared=True)
+    for step in (model.log_evidence, lambda: model.posterior(points)):
+        with pytest.raises(BotorchPrefError, match="give it some of those of the"):
+            step()
 
 
 def test_processes_share_answers_by_inducing_points() -> None:

@@ -86,7 +86,7 @@ def assert_same(model: PreferenceGP, expected: PreferenceGP) -> None:
     )
 
 
-def learned(model: SparsePreferenceGP) -> list[torch.nn.Parameter]:
+def learned(model: PreferenceGP) -> list[torch.nn.Parameter]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
@@ -332,6 +332,37 @@ def test_raters_share_what_inducing_points_see() -> None:
         points, sets(60, 2, 40, 2), covar_module=kernel, num_inducing=12
     )
     assert len(few.inducing_points[:, -1].unique()) == 4
+
+
+def test_noisy_raters_and_covariates_are_those_of_the_exact_model() -> None:
+    raters = torch.arange(40) % 4
+    points = torch.cat([X, raters.unsqueeze(-1)], dim=-1)
+    feedback = [
+        Comparisons(sets(60, 2, 40, 2), covariates=uniform(60, 2, seed=3)),
+        Rankings(sets(8, 4, 40, 4), covariates=uniform(8, 4, 2, seed=5)),
+        Validity(torch.arange(12), uniform(12, seed=7) < 0.5),
+    ]
+    kernel = rater_covar_module(2, noisy_raters=raters.unique().double())
+    kernel.kernels[-1].noise = torch.tensor([0.3, 1.0, 3.0, 0.8], dtype=DOUBLE)
+    exact = EPPreferenceGP(points, feedback=feedback, covar_module=kernel)
+    model = SparsePreferenceGP(
+        points, feedback=feedback, covar_module=copy.deepcopy(kernel), num_inducing=40
+    )
+    all_inducing(model)
+    both = model, exact
+    slopes = [torch.autograd.grad(own.log_evidence(), learned(own)) for own in both]
+    torch.testing.assert_close(*slopes, rtol=1e-6, atol=1e-6)
+    x, shown = points[:5] + 0.1, uniform(5, 2, seed=8)
+    for find in (
+        lambda own: own.posterior(x),
+        lambda own: own.option_posterior(x, shown),
+        lambda own: own.covariate_posterior(),
+    ):
+        found = [find(own.eval()).distribution for own in both]
+        for part in ("mean", "covariance_matrix"):
+            torch.testing.assert_close(
+                *(getattr(of, part) for of in found), rtol=1e-6, atol=1e-6
+            )
 
 
 # --- The choice of inducing points
