@@ -597,7 +597,7 @@ class QuestionView {
   }
 
   #showOrder() {
-    const so = this.order?.length ? `So far ${this.order.map(letter).join(" > ")}; Undo takes back the last tap.` : "Nothing is saved before the last tap.";
+    const so = this.order?.length ? `So far ${this.order.map(letter).join(" > ")}; Undo takes back the last tap.` : "Nothing is saved before the last tap. Stop ranking, below, goes back.";
     this.hint.textContent = so;
     this.undoButton.disabled = this.order ? !this.order.length : this.last === null;
     this.cards.forEach((card, place) => {
@@ -1094,13 +1094,15 @@ class ReportView {
 
   #number(value) {
     if (value === null) return "–";
+    if (typeof value === "boolean") return value ? "yes" : "no";
     if (typeof value !== "number" || Number.isInteger(value)) return `${value}`;
     return `${Number(value.toPrecision(3))}`;
   }
 
   #best({ summary }) {
     const values = Object.fromEntries(summary);
-    const cards = Object.entries(values).filter(([name]) => name.startsWith("recommended"));
+    const heads = { "recommended of those shown": "The best of those shown", "recommended of all": "Perhaps better: the best of all designs" };
+    const cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
     if (typeof values.stop === "boolean") {
       const chance = Math.round(100 * values["chance of regret"]);
       const share = values["gain as a share of the range"];
@@ -1115,7 +1117,7 @@ class ReportView {
   #summary({ summary, meanings }) {
     const said = (name) => [name, meanings[name] ? make("small", {}, meanings[name]) : null];
     const rows = summary.filter(([name]) => !name.startsWith("recommended"));
-    return make("section", {}, make("h2", {}, "Answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, ...said(name)), make("dd", {}, this.#number(value))])));
+    return make("section", {}, make("details", { class: "bp-more bp-fold" }, make("summary", {}, "Numbers behind this: answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, ...said(name)), make("dd", {}, this.#number(value))]))));
   }
 
   #warnings(warnings) {
@@ -1139,7 +1141,7 @@ class ReportView {
   #utilities(options, duels, whole) {
     const rowHeight = 28, top = 12, letterWidth = 7;
     const longest = Math.max(...options.map((o) => o.name.length));
-    const left = Math.min(letterWidth * longest + 16, 0.35 * whole), arcs = Math.min(200, 0.25 * whole);
+    const left = Math.min(letterWidth * longest + 16, 0.35 * whole), arcs = Math.max(92, Math.min(200, 0.25 * whole));
     const width = whole - left - arcs, room = Math.floor((left - 12) / letterWidth);
     const height = top + rowHeight * options.length + 26;
     const low = Math.min(...options.map((o) => o.lower)), high = Math.max(...options.map((o) => o.upper));
