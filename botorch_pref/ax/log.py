@@ -361,10 +361,10 @@ class Log:
 
     ``blank`` is Ax's experiment without questions, whose search ``space`` has all
     options; ``names`` has the name of each option that was shown, by the text of its
-    parameters, ``titles`` what people call each option, by its name: the id of a row, or
-    the `option_title` where it was first shown, and ``raters`` the number of each person who has answered, by name, in
-    the order of their first answers. ``position`` points of the Sobol sequence were
-    used.
+    parameters; ``titles`` has what people call each option, by its name: the id of a
+    row, or the `option_title` where it was first shown; ``raters`` has the number of
+    each person who has answered, by name, in the order of their first answers.
+    ``position`` points of the Sobol sequence were used.
     """
 
     def __init__(self, definition: Definition) -> None:

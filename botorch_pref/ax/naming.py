@@ -172,8 +172,11 @@ def model_arguments(
         made_kernel = kernel_named(kernel, dataset.X.shape[-1])
         arguments["covar_module"] = made_kernel.to(dataset.X)
     kinds = {type(block) for block in arguments.get("feedback", ())}
-    if "likelihood" not in arguments:
-        arguments |= _ties_beside_sets(model_class, arguments.get("feedback", ()))
+    named = arguments.get("likelihood", {})
+    if isinstance(named, Mapping) and Comparisons not in named:
+        beside = ties_beside_sets(model_class, arguments.get("feedback", ()))
+        if beside:
+            arguments["likelihood"] = {**beside, **named}
     compared = "comparisons" in arguments or kinds & {Comparisons, Choices, Rankings}
     given = arguments.get("likelihood") or {}
     if compared or not kinds or not isinstance(given, Mapping):
@@ -184,10 +187,10 @@ def model_arguments(
     return arguments
 
 
-def _ties_beside_sets(
+def ties_beside_sets(
     model_class: type[Any], feedback: Sequence[Feedback]
-) -> dict[str, Any]:
-    """A likelihood with a fixed tie threshold, where ties come with sets of options.
+) -> dict[type[Feedback], AnyLikelihood]:
+    """A likelihood of duels whose tie threshold is fixed, where there are sets too.
 
     Duels that were decided tell how large it is, choices and rankings do not: learned
     beside these, it grows until ties say nothing.
@@ -202,7 +205,7 @@ def _ties_beside_sets(
         return {}
     likelihood = default.default_for(duels)
     likelihood.raw_tie_threshold.requires_grad_(False)
-    return {"likelihood": {Comparisons: likelihood}}
+    return {Comparisons: likelihood}
 
 
 OF_RATERS, RATER = "model of raters", "rater"

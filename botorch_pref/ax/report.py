@@ -134,16 +134,16 @@ class Report:
             interval. The column ``meaning`` has what to make of a
             value.
         options: A row for each option that was judged or could have been, the largest
-            posterior mean first, by what people call it, see
-            `PreferenceExperiment.titles`: its parameters; its utility's posterior ``mean`` and
-            95 % interval from ``lower`` to ``upper``; the probability that it is the
-            ``best`` of those that were judged, NaN for others; how many options it was
-            said to be better than (``wins``), worse than (``losses``) and equal to
-            (``ties``); how often it ``failed``; and the ``part`` of the comparison
-            graph that it is in. Options that nobody could tell apart have one entry in
-            ``best``: the others have NaN, and ``copy_of`` names it. With a baseline
-            also its ``difference`` to that, from ``least`` to ``most``, and the
-            probability that it is ``preferred`` to it.
+            posterior mean first, by what people call it (`.PreferenceExperiment.titles`
+            has the names of Ax's arms): its parameters; its utility's posterior
+            ``mean`` and 95 % interval from ``lower`` to ``upper``; the probability that
+            it is the ``best`` of those that were judged, NaN for others; how many
+            options it was said to be better than (``wins``), worse than (``losses``)
+            and equal to (``ties``); how often it ``failed``; and the ``part`` of the
+            comparison graph that it is in. Options that nobody could tell apart have
+            one entry in ``best``: the others have NaN, and ``copy_of`` names it. With a
+            baseline also its ``difference`` to that, from ``least`` to ``most``, and
+            the probability that it is ``preferred`` to it.
         raters: A row for each rater, those who agree beside each other: the table of
             :func:`.rater_reliability`. None unless two to 40 people with names compared
             options, three or more of them.
