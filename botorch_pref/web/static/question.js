@@ -1102,7 +1102,8 @@ class ReportView {
   #best({ summary }) {
     const values = Object.fromEntries(summary);
     const heads = { "recommended of those shown": "The best of those shown", "recommended of all": "Perhaps better: the best of all designs" };
-    const cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
+    let cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
+    if (cards.length === 2 && cards[0][1] === cards[1][1]) cards = [["The best, of those shown and of all designs", cards[0][1]]];
     if (typeof values.stop === "boolean") {
       const chance = Math.round(100 * values["chance of regret"]);
       const share = values["gain as a share of the range"];
@@ -1139,10 +1140,12 @@ class ReportView {
   }
 
   #utilities(options, duels, whole) {
-    const rowHeight = 28, top = 12, letterWidth = 7;
-    const longest = Math.max(...options.map((o) => o.name.length));
-    const left = Math.min(letterWidth * longest + 16, 0.35 * whole), arcs = Math.max(92, Math.min(200, 0.25 * whole));
-    const width = whole - left - arcs, room = Math.floor((left - 12) / letterWidth);
+    const top = 12, letterWidth = 7;
+    const beside = letterWidth * Math.max(...options.map((o) => o.name.length)) + 16;
+    // Long names, as of rows of a table, stand above their intervals.
+    const above = beside > 0.35 * whole, rowHeight = above ? 44 : 28, left = above ? 0 : beside;
+    const arcs = Math.max(92, Math.min(200, 0.25 * whole)), width = whole - left - arcs;
+    const room = Math.floor(whole / letterWidth);
     const height = top + rowHeight * options.length + 26;
     const low = Math.min(...options.map((o) => o.lower)), high = Math.max(...options.map((o) => o.upper));
     const x = (v) => left + 12 + ((v - low) / (high - low || 1)) * (width - 24);
@@ -1153,7 +1156,7 @@ class ReportView {
     for (const option of options) {
       const at = y.get(option.name);
       figure.append(
-        text({ x: left - 8, y: at + 4, class: "bp-name" }, option.name.length > room ? `${option.name.slice(0, room - 1)}…` : option.name),
+        text(above ? { x: 0, y: at - 12, class: "bp-name bp-start" } : { x: left - 8, y: at + 4, class: "bp-name" }, option.name.length > room ? `${option.name.slice(0, room - 1)}…` : option.name),
         draw("line", { x1: left, x2: left + width, y1: at, y2: at, class: "bp-grid" }),
         draw("line", { x1: x(option.lower), x2: x(option.upper), y1: at, y2: at, class: "bp-interval" }),
         draw("circle", { cx: x(option.mean), cy: at, r: 5, class: "bp-mean" }));
@@ -1167,7 +1170,7 @@ class ReportView {
       const start = left + width + 10;
       figure.append(draw("path", { d: `M${start} ${from} C${start + reach} ${from} ${start + reach} ${to} ${start} ${to}`, class: `bp-arc ${kind}`, "stroke-width": 1 + Math.min(duel.times, 4) / 2 }));
     }
-    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, "utility, 95 % intervals"), text({ x: left + width + 10, y: height - 4, class: "bp-axis bp-start" }, "comparisons"));
+    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, width < 200 ? "utility" : "utility, 95 % intervals"), text({ x: left + width + 10, y: height - 4, class: "bp-axis bp-start" }, "comparisons"));
     return figure;
   }
 
