@@ -384,7 +384,7 @@ def answer_table(log: Log) -> DataFrame:
         which the option was on display (``shown``), where that is known;
         ``cannot_compare``; and for each kind of answer the value of the option, see
         `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
-        both, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options
+        each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options
         that failed. Cells of which nothing was said are empty.
     """
     names = _parameter_columns(log.space)

@@ -18,10 +18,12 @@ from botorch_pref.ax.kinds import (
     INVALID,
     KINDS,
     OBJECTIVE,
+    TIE,
     Groups,
     ShownOptions,
     Values,
     checked_places,
+    tied_in_turn,
 )
 from botorch_pref.ax.naming import class_named, model_arguments, model_classes
 from botorch_pref.ax.settings import Settings
@@ -39,7 +41,7 @@ class Answer:
 
     Attributes:
         winner: The better one of two.
-        tie: Whether two are equally good.
+        tie: Whether all valid options are equally good.
         best: The best of all valid options, of which there may be more than two.
         ranking: All valid options, best first.
         strength: How strongly the first of two is preferred, strictly between 0 and 1;
@@ -313,7 +315,10 @@ def feedback_blocks(
     """
     blocks: dict[type[Feedback], Feedback] = {}
     for kind in KINDS:
-        if found := [*groups(kind.metric)]:
+        found = [*groups(kind.metric)]
+        if kind is TIE:
+            found = [(t, two) for t, values in found for two in tied_in_turn(values)]
+        if found:
             block = kind.feedback(found, num_levels)
             if positions_in is not None:
                 at = [positions_in(trial) for trial, _ in found]

@@ -215,6 +215,15 @@ class PreferenceExperiment:
         return self.log.head
 
     @property
+    def titles(self) -> dict[str, str]:
+        """What people call each option that was shown, by the name of Ax's arm.
+
+        "3 B" is option B of the third question, in which it was first shown, as the
+        page and the report have it; a row of a catalogue is called by its id.
+        """
+        return dict(self.log.titles)
+
+    @property
     def raters(self) -> list[str]:
         """The names of those who have answered, in the order of their first answers."""
         return [*self.log.raters]

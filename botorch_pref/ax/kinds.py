@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any
 
 import torch
@@ -75,13 +75,13 @@ class ShownOptions:
             )
         return self.valid
 
-    def pair(self, field: str, instead: str = "best or ranking") -> list[int]:
+    def pair(self, field: str) -> list[int]:
         """Places of the two options that ``field`` compares."""
         compared = self.compared(field)
         if len(compared) != 2:
             raise ExperimentError(
                 f"{field} is about two options, and there are {len(compared)}; give "
-                f"{instead}."
+                "best or ranking."
             )
         return compared
 
@@ -141,7 +141,7 @@ def _checked_winner(given: Any, shown: ShownOptions) -> dict[str, Any]:
 
 def _checked_tie(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """A tie; ``tie=False`` says nothing and does not get here."""
-    shown.pair("tie", "best, ranking or cannot_compare, or ask about two by ask(2)")
+    shown.compared("tie")
     return {"tie": True}
 
 
@@ -235,7 +235,7 @@ def _named(values: Values, shown: ShownOptions) -> int:
     return max(values, key=values.__getitem__)
 
 
-def _one_for_both(said: bool, shown: ShownOptions) -> Values:
+def _one_for_each(said: bool, shown: ShownOptions) -> Values:
     return dict.fromkeys(shown.valid, 1.0)
 
 
@@ -303,6 +303,20 @@ def _duels(groups: Groups, num_levels: int | None) -> Comparisons:
     return Comparisons(torch.tensor(pairs))
 
 
+def tied_in_turn(values: Values) -> list[Values]:
+    """A tie of all options as ties of each with the next, of the last with the first.
+
+    In answers of a Thurstone's person, who hears each option once and finds all of them
+    within a threshold, there is about as much as in this ring, and less than in ties of
+    all pairs, each of which would be heard anew (`docs/feedback.md`).
+    """
+    places = [*values]
+    if len(places) <= 2:
+        return [values]
+    turn = zip(places, [*places[1:], places[0]], strict=True)
+    return [{place: values[place] for place in pair} for pair in turn]
+
+
 def _ties(groups: Groups, num_levels: int | None) -> Comparisons:
     ties = [_pair_of(TIE.metric, trial, values) for trial, values in groups]
     return Comparisons(None, torch.tensor(ties))
@@ -368,7 +382,7 @@ def _levels(groups: Groups, num_levels: int | None) -> OrdinalRatings:
 
 # Field, metric, checked, encode, said_by and feedback of each.
 WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _one_for, _named, _duels)
-TIE = AnswerKind("tie", "preference_tie", _checked_tie, _one_for_both, _true, _ties)
+TIE = AnswerKind("tie", "preference_tie", _checked_tie, _one_for_each, _true, _ties)
 BEST = AnswerKind(
     "best", "preference_choice", _checked_best, _one_for, _named, _choices
 )
@@ -412,8 +426,7 @@ def preferred(said: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
                 if sign * values[i] > sign * values[j]
             ]
             # The options that are not the best of many are not equal.
-            first, second, *_ = values
-            return decided, [] if decided else [(first, second)]
+            return decided, [] if decided else [*combinations(values, 2)]
     return [], []
 
 

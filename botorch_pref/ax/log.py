@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from string import ascii_uppercase
 from typing import Any, Self, cast
 
 from ax.api.configs import (
@@ -161,6 +162,16 @@ def _parameter_from_json(stored: dict[str, Any]) -> ParameterConfig:
             stored[field_name] = of_pairs(stored[field_name])
     config: ParameterConfig = _CONFIGS[kind](**stored)
     return config
+
+
+def option_title(question: int, place: int) -> str:
+    """What people call an option, by its question and the place at which it was shown.
+
+    Both are counted from 0 here, and from 1 and A on by people, as the page shows them:
+    "3 B" is the second option of the third question.
+    """
+    letter = ascii_uppercase[place] if place < len(ascii_uppercase) else place + 1
+    return f"{question + 1} {letter}"
 
 
 def now() -> str:
@@ -350,9 +361,10 @@ class Log:
 
     ``blank`` is Ax's experiment without questions, whose search ``space`` has all
     options; ``names`` has the name of each option that was shown, by the text of its
-    parameters, and ``raters`` the number of each person who has answered, by name, in
-    the order of their first answers. ``position`` points of the Sobol sequence were
-    used.
+    parameters; ``titles`` has what people call each option, by its name: the id of a
+    row, or the `option_title` where it was first shown; ``raters`` has the number of
+    each person who has answered, by name, in the order of their first answers.
+    ``position`` points of the Sobol sequence were used.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -371,6 +383,7 @@ class Log:
         self.events: list[Event] = []
         self.questions: list[LoggedQuestion] = []
         self.names: dict[str, str] = {}
+        self.titles: dict[str, str] = {}
         self.raters: dict[str, int] = {}
         self.position = 0
         self._start = definition.checksum()
@@ -437,9 +450,12 @@ class Log:
                 options = tuple(Option(**option) for option in event.what["options"])
                 question = LoggedQuestion(event.question, options, [event])
                 self.questions.append(question)
-                for option in options:
+                for place, option in enumerate(options):
                     if option.name not in self._parameters:
                         self._parameters[option.name] = option.parameters
+                        title = option_title(event.question, place)
+                        is_row = self.catalogue is not None
+                        self.titles[option.name] = option.name if is_row else title
                         key = json_text(option.parameters, any_order=True)
                         self.names[key] = option.name
             self.events.append(event)

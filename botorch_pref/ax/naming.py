@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from botorch_pref.acquisition import FeasibilityWeighted
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.models import DuelKernel, rater_covar_module
 from botorch_pref.models.answers import AnyLikelihood, registered_models
@@ -171,6 +172,11 @@ def model_arguments(
         made_kernel = kernel_named(kernel, dataset.X.shape[-1])
         arguments["covar_module"] = made_kernel.to(dataset.X)
     kinds = {type(block) for block in arguments.get("feedback", ())}
+    named = arguments.get("likelihood", {})
+    if isinstance(named, Mapping) and Comparisons not in named:
+        beside = ties_beside_sets(model_class, arguments.get("feedback", ()))
+        if beside:
+            arguments["likelihood"] = {**beside, **named}
     compared = "comparisons" in arguments or kinds & {Comparisons, Choices, Rankings}
     given = arguments.get("likelihood") or {}
     if compared or not kinds or not isinstance(given, Mapping):
@@ -179,6 +185,27 @@ def model_arguments(
         duels = model_class.default_likelihoods[Comparisons].default_for(None)
         arguments["likelihood"] = {Comparisons: duels, **given}
     return arguments
+
+
+def ties_beside_sets(
+    model_class: type[Any], feedback: Sequence[Feedback]
+) -> dict[type[Feedback], AnyLikelihood]:
+    """A likelihood of duels whose tie threshold is fixed, where there are sets too.
+
+    Duels that were decided tell how large it is, choices and rankings do not: learned
+    beside these, it grows until ties say nothing.
+    """
+    blocks = {type(block): block for block in feedback}
+    duels = blocks.get(Comparisons)
+    default = getattr(model_class, "default_likelihoods", {}).get(Comparisons)
+    has_ties = isinstance(duels, Comparisons) and duels.ties is not None
+    if not has_ties or default is not PairwiseProbitLikelihood:
+        return {}
+    if not blocks.keys() & {Choices, Rankings}:
+        return {}
+    likelihood = default.default_for(duels)
+    likelihood.raw_tie_threshold.requires_grad_(False)
+    return {Comparisons: likelihood}
 
 
 OF_RATERS, RATER = "model of raters", "rater"

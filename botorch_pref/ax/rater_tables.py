@@ -14,6 +14,7 @@ from torch import Tensor
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import Log
+from botorch_pref.ax.naming import ties_beside_sets
 from botorch_pref.ax.projection import Projection, named_raters
 from botorch_pref.evaluation import rater_agreement, rater_reliability
 from botorch_pref.evaluation.raters import LEVEL, in_circles
@@ -68,7 +69,12 @@ def rater_tables(
     stimulus = DuelKernel(dim)
     stimulus.active_dims = torch.arange(dim)
     kernel = ProductKernel(stimulus, agreement, noise)
-    model = EPPreferenceGP(dataset.points, feedback=compared, covar_module=kernel)
+    model = EPPreferenceGP(
+        dataset.points,
+        feedback=compared,
+        covar_module=kernel,
+        likelihood=ties_beside_sets(EPPreferenceGP, compared) or None,
+    )
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     by_number = {n: name for name, n in projection.log.raters.items()}
     names = [by_number[number] for number in numbers.tolist()]

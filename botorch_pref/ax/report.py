@@ -134,15 +134,16 @@ class Report:
             interval. The column ``meaning`` has what to make of a
             value.
         options: A row for each option that was judged or could have been, the largest
-            posterior mean first: its parameters; its utility's posterior ``mean`` and
-            95 % interval from ``lower`` to ``upper``; the probability that it is the
-            ``best`` of those that were judged, NaN for others; how many options it was
-            said to be better than (``wins``), worse than (``losses``) and equal to
-            (``ties``); how often it ``failed``; and the ``part`` of the comparison
-            graph that it is in. Options that nobody could tell apart have one entry in
-            ``best``: the others have NaN, and ``copy_of`` names it. With a baseline
-            also its ``difference`` to that, from ``least`` to ``most``, and the
-            probability that it is ``preferred`` to it.
+            posterior mean first, by what people call it (`.PreferenceExperiment.titles`
+            has the names of Ax's arms): its parameters; its utility's posterior
+            ``mean`` and 95 % interval from ``lower`` to ``upper``; the probability that
+            it is the ``best`` of those that were judged, NaN for others; how many
+            options it was said to be better than (``wins``), worse than (``losses``)
+            and equal to (``ties``); how often it ``failed``; and the ``part`` of the
+            comparison graph that it is in. Options that nobody could tell apart have
+            one entry in ``best``: the others have NaN, and ``copy_of`` names it. With a
+            baseline also its ``difference`` to that, from ``least`` to ``most``, and
+            the probability that it is ``preferred`` to it.
         raters: A row for each rater, those who agree beside each other: the table of
             :func:`.rater_reliability`. None unless two to 40 people with names compared
             options, three or more of them.
@@ -179,7 +180,8 @@ def preference_report(projection: Projection) -> Report:
     arms = _judged_first(projection.experiment(), adapter)
     part = progress.connected_components(len(arms), adapter.feedback)
     sizes = torch.bincount(part)
-    alone = [arm.name for arm, p in zip(arms, part, strict=True) if sizes[p] == 1]
+    titles = [log.titles[arm.name] for arm in arms]
+    alone = [title for title, p in zip(titles, part, strict=True) if sizes[p] == 1]
     agreement = _agreement(adapter)
     tables, untold = _rater_tables(projection, adapter)
     shown, anywhere = best_shown(adapter), best_anywhere(log, adapter)
@@ -201,7 +203,8 @@ def preference_report(projection: Projection) -> Report:
     options["part"] = part.numpy()
     baseline = log.settings.baseline
     if baseline is not None:
-        options = options.join(_differences(adapter, arms, baseline))
+        differences = _differences(adapter, arms, baseline)
+        options = options.join(differences.set_axis(titles))
     summary = DataFrame({"value": values}, dtype=object)
     meaning = [MEANINGS.get(row, "") for row in summary.index]
     return Report(
@@ -370,14 +373,13 @@ def _baseline_rows(
 def _differences(
     adapter: PreferenceAdapter, arms: list[Arm], baseline: TParameterization
 ) -> DataFrame:
-    """Differences of options to the baseline, as `Report` has them, by name.
+    """Differences of options to the baseline, as `Report` has them, a row each.
 
     They are zeros and 1/2 for the baseline itself.
     """
     reference = Arm(parameters=baseline)
-    names = [arm.name_or_short_signature for arm in arms]
     columns = ["difference", "least", "most", "preferred"]
-    table = DataFrame(0.0, index=names, columns=columns)
+    table = DataFrame(0.0, index=range(len(arms)), columns=columns)
     table["preferred"] = 0.5
     others = [i for i, arm in enumerate(arms) if arm.signature != reference.signature]
     if not others:
@@ -399,8 +401,8 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
         adapter.points_of(arm.parameters for arm in arms)
     )
     mean, lower, upper = central_interval(posterior, LEVEL)
-    names = [arm.name for arm in arms]
-    table = DataFrame([arm.parameters for arm in arms], index=names)
+    titles = [log.titles[arm.name] for arm in arms]
+    table = DataFrame([arm.parameters for arm in arms], index=titles)
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
     apart = in_smallest_differences(
@@ -414,9 +416,9 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
     # Over a batch of models, if it is one.
     probability = progress.best_probability(adapter.botorch_model, adapter.datapoints)
     best.index_add_(0, stands_for, probability.reshape(-1, judged).mean(0))
-    copies = ["" if i == j else names[j] for i, j in enumerate(stands_for.tolist())]
+    copies = ["" if i == j else titles[j] for i, j in enumerate(stands_for.tolist())]
     table = table.assign(**utility, best=best.numpy())
-    table = table.join(_wins_and_losses(log, names))
+    table = table.join(_wins_and_losses(log, titles))
     if any(copies):
         table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]
     return table
@@ -436,11 +438,12 @@ def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
     return found
 
 
-def _wins_and_losses(log: Log, options: list[str]) -> DataFrame:
-    counts = DataFrame(0, index=options, columns=["wins", "losses", "ties", "failed"])
+def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
+    counts = DataFrame(0, index=rows, columns=["wins", "losses", "ties", "failed"])
     for told in log.answers():
-        names = [option.name for option in log.questions[told.question].options]
-        decided, tied = preferred(told.said, len(names))
+        options = log.questions[told.question].options
+        titles = [log.titles[option.name] for option in options]
+        decided, tied = preferred(told.said, len(options))
         said = {
             "wins": [better for better, _ in decided],
             "losses": [worse for _, worse in decided],
@@ -449,7 +452,7 @@ def _wins_and_losses(log: Log, options: list[str]) -> DataFrame:
         }
         for column, options_said in said.items():
             for option in options_said:
-                counts.loc[names[option], column] += 1
+                counts.loc[titles[option], column] += 1
     return counts
 
 
@@ -462,12 +465,14 @@ def _agreement(adapter: PreferenceAdapter) -> progress.AnswerAgreement:
 
 
 def _text(log: Log, option: TParameterization) -> str:
-    """An option as people know it: the id of a row, or its values."""
+    """An option as people know it: the id of a row, or its values and its title."""
     if log.catalogue is not None and (name := log.catalogue.id_of(option)) is not None:
         return name
     # Three digits would be another design than the one that was valued.
     values = ((k, f"{v:g}" if isinstance(v, float) else v) for k, v in option.items())
-    return ", ".join(f"{name} = {value}" for name, value in values)
+    text = ", ".join(f"{name} = {value}" for name, value in values)
+    shown_as = log.name_of(option)
+    return text if shown_as is None else f"{log.titles[shown_as]}: {text}"
 
 
 def _short(value: object) -> object:

@@ -407,13 +407,13 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
         intervals = central_interval(posterior, level)
     mean, lower, upper = (part.cpu().double() for part in intervals)
     sizes = torch.tensor([len(question.options) for question in asked])
-    numbers = torch.arange(1, len(asked) + 1).repeat_interleave(sizes)
+    x = [question.index + 1.0 for question in asked]
+    numbers = torch.tensor(x).repeat_interleave(sizes)
     axes.plot(numbers.tolist(), mean.tolist(), "o", color="0.6", markersize=4)
     best = [int(mean[:end].argmax()) for end in sizes.cumsum(0).tolist()]
-    x = [float(number) for number in range(1, len(asked) + 1)]
     drawing.draw_band(axes, x, mean[best], lower[best], upper[best])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("answered question")
+    axes.set_xlabel("question")
     axes.set_ylabel(f"utility, {100 * level:g} % interval")
 
 

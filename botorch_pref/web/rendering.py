@@ -469,7 +469,8 @@ def offered_kinds(
 def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
     """One answer of each kind that a person can give about this number of options."""
     of_two: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
-    compared = of_two if size == 2 else {"best": 0, "ranking": [*range(size)]}
+    of_more = {"best": 0, "tie": True, "ranking": [*range(size)]}
+    compared = of_two if size == 2 else of_more
     levels = {} if num_levels is None else {"levels": [0] * size}
     judged = {"invalid": [0], "ratings": [0.5] * size} | levels
     return {**compared, "cannot_compare": True, **judged}

@@ -292,7 +292,8 @@ class PreferenceService:
             raise rendering.AskError(str(error), question=question.index) from error
 
     def _answered(self, answer: Event) -> JSON:
-        question = self._desk.experiment.question(answer.question)
+        experiment = self._desk.experiment
+        question = experiment.question(answer.question)
         try:
             shown = self._presenter.shown(question)
         except ExperimentError as error:
@@ -301,6 +302,7 @@ class PreferenceService:
         return {
             "question": question.index,
             "options": list(question.options),
+            "titles": [experiment.titles[name] for name in question.names],
             "shown": shown,
             "said": answer.said,
             "time": answer.time,

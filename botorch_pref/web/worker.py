@@ -83,10 +83,12 @@ def _duels(log: Log) -> list[JSON]:
     for question in log.questions:
         if question.standing is None:
             continue
-        names = [option.name for option in question.options]
-        won, tied = preferred(question.standing.said, len(names))
-        decided.update((names[better], names[worse]) for better, worse in won)
-        equal.update((names[first], names[second]) for first, second in tied)
+        titles = [log.titles[option.name] for option in question.options]
+        won, tied = preferred(question.standing.said, len(titles))
+        decided.update((titles[better], titles[worse]) for better, worse in won)
+        # A tie has no first one.
+        pairs = ((titles[i], titles[j]) for i, j in tied)
+        equal.update((min(pair), max(pair)) for pair in pairs)
     return [
         *({"better": b, "worse": w, "times": n} for (b, w), n in decided.items()),
         *({"tied": [*pair], "times": n} for pair, n in equal.items()),

@@ -1,5 +1,6 @@
 """Experiments whose designs are the rows of a table."""
 
+import logging
 import pickle
 import sqlite3
 
@@ -64,6 +65,7 @@ def test_options_are_rows_also_of_the_model_and_after_a_restart(
     for anywhere in (False, True):
         assert experiment.recommend(anywhere=anywhere) in WINES.to_dict("records")
     assert set(experiment.report().options.index) <= set(WINES.index)
+    assert all(name == title for name, title in experiment.titles.items())
 
 
 def test_what_is_spread_are_rows_and_ids_name_them(tmp_path) -> None:
@@ -219,3 +221,19 @@ def test_a_design_is_a_dictionary(tmp_path) -> None:
     design = Design({"x": 1}, "one")
     for other in (design.copy(), pickle.loads(pickle.dumps(design))):
         assert (other, other.id) == (design, "one")
+
+
+def test_all_rows_of_a_small_table_are_asked_without_a_warning(
+    tmp_path, caplog: pytest.LogCaptureFixture
+) -> None:
+    experiment = cellar(tmp_path / "cellar.db", WINES[:4], initial=10)
+    ax = logging.getLogger("ax")
+    ax.addHandler(caplog.handler)
+    try:
+        for _ in range(3):
+            question = experiment.ask(4)
+            assert {*question.names} == {*WINES.index[:4]}
+            experiment.tell(question, best=0)
+    finally:
+        ax.removeHandler(caplog.handler)
+    assert [one.message for one in caplog.records if one.levelname != "INFO"] == []

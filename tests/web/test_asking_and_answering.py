@@ -57,13 +57,14 @@ def test_of_four_options_one_says_the_best_or_nothing(
     asked = page.ask()
     assert len(asked["options"]) == 4
     assert {"best", "ranking", "cannot_compare"} <= set(asked["kinds"])
-    assert not {"winner", "tie", "strength"} & set(asked["kinds"])
-    reply = page.post("answer", 400, question=asked["question"], tie=True)
-    assert "give best, ranking or cannot_compare" in reply["error"]
+    assert not {"winner", "strength"} & set(asked["kinds"])
+    reply = page.post("answer", 400, question=asked["question"], winner=0)
+    assert "give best or ranking" in reply["error"]
     answers: list[dict[str, Any]] = [
         {"cannot_compare": True},
         {"best": 3},
         {"ranking": [2, 0, 3, 1]},
+        {"tie": True},
     ]
     given = [("told", page.answer(**said), {**said, "rater": None}) for said in answers]
     skipped = page.ask()["question"]

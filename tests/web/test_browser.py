@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -337,6 +338,38 @@ def test_a_ranking_is_tapped_in_order(visit: Open, place: Path) -> None:
     ]
 
 
+def test_a_ranking_says_how_to_stop_it(visit: Open, place: Path) -> None:
+    one = visit(size=4)
+
+    def says() -> list[str]:
+        shown = [e.text for e in one.all(".bp-beside button") if e.is_displayed()]
+        return [text.split("\n")[0] for text in shown]
+
+    before = says()
+    assert before == ["No difference", "Rank them all", "Cannot compare"]
+    body = one.driver.find_element(By.TAG_NAME, "body")
+    by_button = partial(one.click, "Stop ranking")
+    for stop in (by_button, partial(body.send_keys, Keys.ESCAPE)):
+        one.click("Rank them all")
+        # What would be an answer at once cannot be tapped by mistake.
+        assert says() == ["Stop ranking"]
+        body.send_keys("=", "c")
+        one.click("B is next")
+        one.click("D is next")
+        assert "So far B > D" in one.text()
+        stop()
+        assert says() == before
+        assert "Which is the best?" in one.text()
+    one.click("Rank them all")
+    one.click("B is next")
+    one.click("D is next")
+    # The last tap and no answer is taken back.
+    one.click("Undo")
+    one.click("A is next")
+    ranked = one.answer("C is next")
+    assert kept(place) == [("told", ranked, {"ranking": [1, 0, 2, 3]})]
+
+
 def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
     visit: Open, place: Path
 ) -> None:
@@ -344,17 +377,24 @@ def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
     one.is_usable()
     best = one.answer("D is the best")
     none = one.answer("Cannot compare")
+    equal = one.answer("No difference")
     skipped = one.answer("Skip")
     assert kept(place) == [
         ("told", best, {"best": 3}),
         ("told", none, {"cannot_compare": True}),
+        ("told", equal, {"tie": True}),
         ("withdrawn", skipped, {}),
     ]
+    assert f"Question {skipped + 2} · 3 answers" in one.text()
     # Four options that were shown stand there with each value in one line.
     one.menu("My answers")
     values = until(lambda: one.all("dialog .bp-value"))
     lines = "return arguments[0].map((value) => value.getClientRects().length)"
-    assert one.driver.execute_script(lines, values) == [1] * 32
+    assert one.driver.execute_script(lines, values) == [1] * 48
+    # By these names the report has them too.
+    names = [name.text for name in one.all("dialog .bp-letter")]
+    assert names == [f"{q + 1} {x}" for q in (equal, none, best) for x in "ABCD"]
+    assert {*names} <= {*stored(place).titles.values()}
     assert one.fits()
 
 
@@ -451,13 +491,17 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     visit: Open, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rater = {"answers": 1234, "lower": 0.241, "upper": 13.4, "outlier": True}
-    option = {"name": "1_0", "leaf (g)": 2.0, "mean": 0, "lower": -1, "upper": 1}
+    option = {"leaf (g)": 2.0, "mean": 0, "lower": -1, "upper": 1}
+    names = ["1 A", "1 B", "an id of a row that is longer than there is room", "12 D"]
     found = {
-        "summary": [["answered alike", 0.8], ["options", 40 * "12_3, "]],
+        "summary": [["answered alike", 0.8], ["options", 40 * "12 D, "]],
         "meanings": {"answered alike": "0.5 is guessing"},
-        "options": [option],
+        "options": [{**option, "name": name} for name in names],
         "parameters": ["leaf (g)"],
-        "duels": [],
+        "duels": [
+            {"better": "1 A", "worse": "12 D", "times": 1},
+            {"tied": ["1 B", "12 D"], "times": 3},
+        ],
         "raters": [
             {**rater, "rater": name, "noise": 0.907, "names_better": 0.771}
             for name in ("Alexandra", "李小雷")
@@ -473,16 +517,35 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     one.driver.get(f"{one.address}/report")
     until(lambda: one.all(".bp-raters"))
     assert one.fits()
-    (table, *_), figures = one.all(".bp-raters"), one.all(".bp-own-size")
+    (table, *_), figures = one.all(".bp-raters"), one.all(".bp-figure")
     wide = "return [arguments[0].scrollWidth, arguments[0].clientWidth]"
-    for part in (table, figures[0].find_element(By.XPATH, "..")):
+    for part in (table, *(figure.find_element(By.XPATH, "..") for figure in figures)):
         needed, given = one.driver.execute_script(wide, part)
         assert needed <= given
+    for width in (390, 1280):
+        one.resize(width, 844)
+        # Arcs, and whatever is written, end within the figure.
+        assert until(lambda: one.driver.execute_script(WITHIN))
+    one.resize(390, 844)
+    one.click("Numbers behind this")
     assert "0.907 (0.241 to 13.4)" in table.text
     assert "0.5 is guessing" in one.text()
     # A long value leaves half of the row to its name.
     name, row = one.all(".bp-summary dt")[0], one.all(".bp-summary")[0]
     assert name.size["width"] >= row.size["width"] // 2
+
+
+WITHIN = """
+    const [figure] = document.querySelectorAll(".bp-figure");
+    const { left, right } = figure.getBoundingClientRect();
+    const width = figure.parentElement.clientWidth;
+    const arcs = document.querySelectorAll(".bp-arc");
+    return Math.abs(right - left - width) < 1 && arcs.length === 2
+        && [...figure.querySelectorAll("text, path, line")].every((e) => {
+            const box = e.getBoundingClientRect();
+            return box.left >= left - 0.5 && box.right <= right + 0.5;
+        });
+"""
 
 
 DOUBLE_TAP = """

@@ -208,7 +208,7 @@ def test_offered_kinds_are_those_that_tell_takes(
     # A pair has no best one but its winner, more than two no winner but the best.
     compared: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
     if size > 2:
-        compared = {"best": 0, "ranking": [*range(size)]}
+        compared = {"best": 0, "tie": True, "ranking": [*range(size)]}
     taken = set()
     for kind, answer in (judged | compared).items():
         with suppress(ExperimentError):

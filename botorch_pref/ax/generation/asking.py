@@ -18,7 +18,12 @@ from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.option_space import can_be_told
-from botorch_pref.ax.generation.strategy import SPREAD, fitted_sobol_spec, next_run
+from botorch_pref.ax.generation.strategy import (
+    SPREAD,
+    fitted_sobol_spec,
+    next_run,
+    spread_run,
+)
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.projection import Projection, chosen_by
 from botorch_pref.ax.settings import Settings
@@ -160,7 +165,7 @@ def _proposals(
     rounds = 15 * _ATTEMPTS
     for attempt in range(rounds):
         # Goes on in the sequence where it was.
-        spread = chosen_by(spec.gen(n=size))
+        spread = chosen_by(spread_run(spec, size))
         kept = first if 2 * attempt < rounds else []
         options = [*kept, *spread.options[: size - len(kept)]]
         yield replace(spread, options=options, chosen_by=SOBOL)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from ax.adapter.registry import GeneratorRegistryBase, Generators
+from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.search_space import SearchSpaceDigest
@@ -133,13 +134,38 @@ def next_run(
     """
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
     if len(completed) < settings.initial:
-        name, spec = SPREAD, fitted_sobol_spec(experiment, settings, position)
-    else:
-        name, spec = MODEL, model_spec(settings, rater=rater, size=size)
-        spec.fit(experiment)
+        run = spread_run(fitted_sobol_spec(experiment, settings, position), size)
+        run._generation_node_name = SPREAD
+        return run
+    spec = model_spec(settings, rater=rater, size=size)
+    spec.fit(experiment)
     run = spec.gen(n=size)
-    run._generation_node_name = name
+    run._generation_node_name = MODEL
     return run
+
+
+_DRAWS = 20
+"""Points of the Sobol sequence for each option, before fewer options have to do."""
+
+
+def spread_run(spec: GeneratorSpec, size: int) -> GeneratorRun:
+    """Options of a Sobol sequence that differ, from where the sequence is.
+
+    One point after the other: rounding to rows, choices and whole numbers makes some of
+    them the same, of which Ax would warn where it makes them together. There are fewer
+    options than ``size`` where so many were not found.
+    """
+    found: dict[str, Arm] = {}
+    for _ in range(_DRAWS * size):
+        run = spec.gen(n=1)
+        found.setdefault(run.arms[0].signature, run.arms[0])
+        if len(found) == size:
+            break
+    return GeneratorRun(
+        [*found.values()],
+        generator_key=run._generator_key,
+        generator_state_after_gen=run._generator_state_after_gen,
+    )
 
 
 def fitted_sobol_spec(

@@ -29,6 +29,8 @@ function draw(tag, props = {}, ...children) {
   return element;
 }
 
+const RANK = "Rank them all";
+
 const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const letter = (place) => LETTERS[place] ?? `${place + 1}`;
 
@@ -469,7 +471,9 @@ class QuestionView {
       const mine = found.yours === found.answered ? "" : ` · ${found.yours} by you`;
       const early = found.answered < found.initial ? ` · getting to know your taste` : "";
       const answers = found.answered === 1 ? "answer" : "answers";
-      this.counts.textContent = found.answered ? `${found.answered} ${answers}${mine}${early}` : "the first question";
+      // By this number the findings and one's answers name what is shown.
+      const number = this.asked ? `Question ${this.asked.question + 1} · ` : "";
+      this.counts.textContent = found.answered ? `${number}${found.answered} ${answers}${mine}${early}` : "The first question";
       this.chip.textContent = this.rater ?? "";
       this.chip.setAttribute("aria-label", `You answer as ${this.rater}; change`);
       this.chip.hidden = !this.rater;
@@ -499,13 +503,23 @@ class QuestionView {
     const button = (text, key, act, more = "") =>
       make("button", { type: "button", class: `bp-quiet ${more}`, "aria-keyshortcuts": key, onclick: act }, text, make("kbd", { "aria-hidden": "true" }, key));
     if (kinds.has("tie")) this.compares.push(button("No difference", "=", () => this.answer({ tie: true }), "bp-says"));
-    if (kinds.has("ranking")) this.compares.push(button("Rank them all", "R", () => this.#rank(), "bp-says"));
+    // What cannot be said while a ranking is under way.
+    this.instead = [...this.compares];
+    if (kinds.has("ranking")) {
+      this.rankText = make("span", {}, RANK);
+      this.rankKey = make("kbd", { "aria-hidden": "true" }, "R");
+      this.compares.push(make("button", { type: "button", class: "bp-quiet bp-says", "aria-keyshortcuts": "R", onclick: () => this.#rank() }, this.rankText, this.rankKey));
+    }
     beside.append(...this.compares);
-    if (kinds.has("cannot_compare")) beside.append(button("Cannot compare", "C", () => this.answer({ cannot_compare: true }), "bp-says"));
+    if (kinds.has("cannot_compare")) {
+      this.instead.push(button("Cannot compare", "C", () => this.answer({ cannot_compare: true }), "bp-says"));
+      beside.append(this.instead.at(-1));
+    }
     this.undoButton = button("Undo", "U", () => this.undo());
     this.undoButton.disabled = this.last === null;
     const back = make("div", { class: "bp-back" }, this.undoButton, button("Skip", "S", () => this.skip()));
-    this.main.replaceChildren(this.prompt, group, beside, this.#more(kinds), back);
+    this.hint = make("p", { class: "bp-wait", hidden: true });
+    this.main.replaceChildren(this.prompt, this.hint, group, beside, this.#more(kinds), back);
     this.live.textContent = `${this.said ?? ""} Question ${asked.question + 1}. ${this.prompt.textContent}`.trim();
     this.said = null;
     if (this.page || this.frame.contains(document.activeElement)) this.prompt.focus({ preventScroll: true });
@@ -560,12 +574,18 @@ class QuestionView {
 
   // ------------------------------------------------------------------ ranking
 
+  /** Begins a ranking, or ends one that is under way. */
   #rank() {
     this.order = this.order ? null : [];
-    this.prompt.textContent = this.order ? "Tap them in order, the best first" : "Which is the best?";
-    this.live.textContent = this.prompt.textContent;
-    this.main.classList.toggle("bp-ranking", Boolean(this.order));
+    const ranking = Boolean(this.order);
+    this.prompt.textContent = ranking ? "Tap them in order, the best first" : "Which is the best?";
+    this.rankText.textContent = ranking ? "Stop ranking" : RANK;
+    this.rankKey.textContent = ranking ? "Esc" : "R";
+    this.hint.hidden = !ranking;
+    for (const one of this.instead) one.hidden = ranking;
+    this.main.classList.toggle("bp-ranking", ranking);
     this.#showOrder();
+    this.live.textContent = ranking ? `${this.prompt.textContent}. ${this.hint.textContent}` : `Ranking stopped. ${this.prompt.textContent}`;
   }
 
   #rankNext(place) {
@@ -573,10 +593,13 @@ class QuestionView {
     const left = this.#judgeable().filter((p) => !this.order.includes(p));
     if (left.length === 1 && this.order.length) return this.answer({ ranking: [...this.order, left[0]] });
     this.#showOrder();
-    this.live.textContent = `${this.order.map(letter).join(", ")}`;
+    this.live.textContent = this.hint.textContent;
   }
 
   #showOrder() {
+    const so = this.order?.length ? `So far ${this.order.map(letter).join(" > ")}; Undo takes back the last tap.` : "Nothing is saved before the last tap. Stop ranking, below, goes back.";
+    this.hint.textContent = so;
+    this.undoButton.disabled = this.order ? !this.order.length : this.last === null;
     this.cards.forEach((card, place) => {
       const at = this.order?.indexOf(place) ?? -1;
       card.classList.toggle("bp-ordered", at >= 0);
@@ -649,6 +672,7 @@ class QuestionView {
 
   #failure(place) {
     const button = make("button", { type: "button", class: "bp-toggle", "aria-pressed": "false", onclick: () => {
+      if (this.order) this.#rank();
       if (this.failed.has(place)) this.failed.delete(place);
       else this.failed.add(place);
       const failed = this.failed.has(place);
@@ -742,7 +766,8 @@ class QuestionView {
   }
 
   async undo() {
-    if (this.last === null) return;
+    if (this.order?.length) return this.#rankNext(this.order.at(-1));
+    if (this.order || this.last === null) return;
     // Named, so that it is undone once where the reply is lost and this is tapped again.
     await this.#act("undo", { question: this.last }, "Undone: please answer again.");
   }
@@ -836,6 +861,7 @@ class QuestionView {
       this.#menu(false);
       return this.menuButton.focus();
     }
+    if (event.key === "Escape" && this.order && !this.busy && !this.root.querySelector("dialog[open]")) return this.#rank();
     if (!this.menu.hidden && (event.key === "ArrowDown" || event.key === "ArrowUp")) return this.#walkMenu(event);
     const target = event.composedPath()[0];
     if (target.closest?.("input, textarea, select, audio, video, dialog, [role=menu], [contenteditable]")) return;
@@ -857,7 +883,7 @@ class QuestionView {
 
   #actOf(key) {
     const size = this.asked.options.length;
-    const kinds = this.asked.kinds;
+    const kinds = this.order ? ["ranking"] : this.asked.kinds;
     if (size === 2 && key === "ArrowLeft") return () => this.#tap(0);
     if (size === 2 && key === "ArrowRight") return () => this.#tap(1);
     const place = "123456789".indexOf(key);
@@ -902,7 +928,7 @@ class QuestionView {
   }
 
   #showKeys() {
-    const keys = [["← →", "choose the left or the right one"], ["1 2 3 …", "choose by number"], ["=", "no difference"], ["C", "cannot compare"], ["R", "rank more than two, by their numbers"], ["U", "undo"], ["S", "skip"]];
+    const keys = [["← →", "choose the left or the right one"], ["1 2 3 …", "choose by number"], ["=", "no difference"], ["C", "cannot compare"], ["R", "rank more than two, by their numbers"], ["Esc", "stop ranking"], ["U", "undo"], ["S", "skip"]];
     this.#dialog("Keys", make("dl", { class: "bp-keys" }, ...keys.flatMap(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)])));
   }
 
@@ -930,10 +956,15 @@ class QuestionView {
     if (this.history === call) body.replaceChildren(...rows);
   }
 
-  #past({ question, shown, said, time }) {
+  #past({ question, shown, titles, said, time }) {
     const first = firstPlaces(said);
+    // An option that was shown before, or that is a row, has a name of its own.
+    const called = (place) => {
+      const here = `${question + 1} ${letter(place)}`;
+      return titles[place] === here ? here : `${letter(place)} (${titles[place]})`;
+    };
     const minis = shown.map((one, place) =>
-      make("div", { class: `bp-mini ${first.includes(place) ? "bp-first" : ""}` }, make("div", { class: "bp-letter", "aria-hidden": "true" }, letter(place)), ...contents(one, `Option ${letter(place)}`)));
+      make("div", { class: `bp-mini ${first.includes(place) ? "bp-first" : ""}` }, make("div", { class: "bp-letter" }, called(place)), ...contents(one, `Option ${letter(place)}`)));
     const when = make("time", { datetime: time }, new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }));
     return make("section", { class: "bp-past" }, make("h3", {}, `${question + 1}. ${saidWords(said)} `, when), make("div", { class: "bp-minis" }, ...minis));
   }
@@ -1054,7 +1085,7 @@ class ReportView {
     try {
       const found = await this.transport.call("findings", {});
       document.title = "What was learned";
-      main.replaceChildren(this.#best(found), this.#summary(found), this.#figure(found), this.#table(found), ...this.#raters(found), this.#warnings(found.warnings));
+      main.replaceChildren(this.#best(found), this.#figure(found), ...this.#raters(found), this.#table(found), this.#summary(found), this.#warnings(found.warnings));
     } catch (error) {
       main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, error.message)));
     }
@@ -1063,13 +1094,16 @@ class ReportView {
 
   #number(value) {
     if (value === null) return "–";
+    if (typeof value === "boolean") return value ? "yes" : "no";
     if (typeof value !== "number" || Number.isInteger(value)) return `${value}`;
     return `${Number(value.toPrecision(3))}`;
   }
 
   #best({ summary }) {
     const values = Object.fromEntries(summary);
-    const cards = Object.entries(values).filter(([name]) => name.startsWith("recommended"));
+    const heads = { "recommended of those shown": "The best of those shown", "recommended of all": "Perhaps better: the best of all designs" };
+    let cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
+    if (cards.length === 2 && cards[0][1] === cards[1][1]) cards = [["The best, of those shown and of all designs", cards[0][1]]];
     if (typeof values.stop === "boolean") {
       const chance = Math.round(100 * values["chance of regret"]);
       const share = values["gain as a share of the range"];
@@ -1084,7 +1118,7 @@ class ReportView {
   #summary({ summary, meanings }) {
     const said = (name) => [name, meanings[name] ? make("small", {}, meanings[name]) : null];
     const rows = summary.filter(([name]) => !name.startsWith("recommended"));
-    return make("section", {}, make("h2", {}, "Answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, ...said(name)), make("dd", {}, this.#number(value))])));
+    return make("section", {}, make("details", { class: "bp-more bp-fold" }, make("summary", {}, "Numbers behind this: answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, ...said(name)), make("dd", {}, this.#number(value))]))));
   }
 
   #warnings(warnings) {
@@ -1098,18 +1132,31 @@ class ReportView {
 
   /** Utilities with their intervals, and beside them who was better than whom. */
   #figure({ options, duels }) {
-    const rowHeight = 28, left = 64, width = 420, arcs = 200, top = 12;
+    const legend = make("p", { class: "bp-legend" }, make("span", { class: "bp-agrees" }, "as the model has it"), make("span", { class: "bp-upset" }, "the other way round"), make("span", { class: "bp-tied" }, "no difference"));
+    const place = make("div");
+    // As wide as there is room, so that it is whole on a phone and can be read there.
+    new ResizeObserver(([{ contentRect }]) => place.replaceChildren(this.#utilities(options, duels, contentRect.width))).observe(place);
+    return make("section", {}, make("h2", {}, "Utilities, and who was better than whom"), place, legend);
+  }
+
+  #utilities(options, duels, whole) {
+    const top = 12, letterWidth = 7;
+    const beside = letterWidth * Math.max(...options.map((o) => o.name.length)) + 16;
+    // Long names, as of rows of a table, stand above their intervals.
+    const above = beside > 0.35 * whole, rowHeight = above ? 44 : 28, left = above ? 0 : beside;
+    const arcs = Math.max(92, Math.min(200, 0.25 * whole)), width = whole - left - arcs;
+    const room = Math.floor(whole / letterWidth);
     const height = top + rowHeight * options.length + 26;
     const low = Math.min(...options.map((o) => o.lower)), high = Math.max(...options.map((o) => o.upper));
     const x = (v) => left + 12 + ((v - low) / (high - low || 1)) * (width - 24);
     const y = new Map(options.map((o, i) => [o.name, top + rowHeight * (i + 0.5)]));
-    const figure = draw("svg", { viewBox: `0 0 ${left + width + arcs} ${height}`, role: "img", class: "bp-figure" }, draw("title"));
+    const figure = draw("svg", { viewBox: `0 0 ${whole} ${height}`, width: whole, role: "img", class: "bp-figure" }, draw("title"));
     figure.firstChild.textContent = "Utilities with 95 % intervals, the best first; arcs join options that were compared.";
     const text = (props, words) => { const t = draw("text", props); t.textContent = words; return t; };
     for (const option of options) {
       const at = y.get(option.name);
       figure.append(
-        text({ x: left - 8, y: at + 4, class: "bp-name" }, option.name),
+        text(above ? { x: 0, y: at - 12, class: "bp-name bp-start" } : { x: left - 8, y: at + 4, class: "bp-name" }, option.name.length > room ? `${option.name.slice(0, room - 1)}…` : option.name),
         draw("line", { x1: left, x2: left + width, y1: at, y2: at, class: "bp-grid" }),
         draw("line", { x1: x(option.lower), x2: x(option.upper), y1: at, y2: at, class: "bp-interval" }),
         draw("circle", { cx: x(option.mean), cy: at, r: 5, class: "bp-mean" }));
@@ -1117,19 +1164,19 @@ class ReportView {
     for (const duel of duels) {
       const [from, to] = (duel.tied ?? [duel.better, duel.worse]).map((name) => y.get(name));
       if (from === undefined || to === undefined) continue;
-      const reach = 14 + (Math.abs(to - from) / (rowHeight * options.length)) * (arcs - 40) * 1.3;
+      // The curve goes three quarters as far as its middle points.
+      const reach = (14 + (Math.abs(to - from) / (rowHeight * options.length)) * (arcs - 34)) / 0.75;
       const kind = duel.tied ? "bp-tied" : to < from ? "bp-upset" : "bp-agrees";
       const start = left + width + 10;
       figure.append(draw("path", { d: `M${start} ${from} C${start + reach} ${from} ${start + reach} ${to} ${start} ${to}`, class: `bp-arc ${kind}`, "stroke-width": 1 + Math.min(duel.times, 4) / 2 }));
     }
-    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, "utility, with 95 % intervals"), text({ x: left + width + 10, y: height - 4, class: "bp-axis bp-start" }, "comparisons"));
-    const legend = make("p", { class: "bp-legend" }, make("span", { class: "bp-agrees" }, "as the model has it"), make("span", { class: "bp-upset" }, "the other way round"), make("span", { class: "bp-tied" }, "no difference"));
-    return make("section", {}, make("h2", {}, "Utilities, and who was better than whom"), make("div", { class: "bp-scroll" }, figure), legend);
+    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, width < 200 ? "utility" : "utility, 95 % intervals"), text({ x: left + width + 10, y: height - 4, class: "bp-axis bp-start" }, "comparisons"));
+    return figure;
   }
 
   #table({ options, parameters }) {
     const columns = ["name", ...parameters, "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"].filter((c) => options.some((o) => o[c] !== undefined && o[c] !== null));
-    const legend = make("p", { class: "bp-legend" }, "A name has the number of the question and that of the option in it, both counted from 0. Mean: how good the option is, with the ends of a 95 % interval; only differences count. P(best): the probability that it is the best of all here. Options that are too close to tell apart have one, at the first of them.");
+    const legend = make("p", { class: "bp-legend" }, "3 B is option B of question 3, where it was first shown. Mean: how good the option is, with the ends of a 95 % interval; only differences count. P(best): the probability that it is the best of all here. Options that are too close to tell apart have one, at the first of them.");
     return make("section", {}, make("h2", {}, "Options"), this.#rows(options, columns, { best: "P(best)" }), legend);
   }
 

@@ -45,7 +45,9 @@ def said_of(draw: Any, size: int) -> dict[str, Any]:
     ways: list[dict[str, Any]] = [{}]
     if len(valid) == 2:
         ways += [{"winner": w} for w in valid]
-        ways += [{"tie": True}, {"strength": draw(FRACTIONS)}]
+        ways += [{"strength": draw(FRACTIONS)}]
+    if len(valid) >= 2:
+        ways += [{"tie": True}]
     if len(valid) > 2:
         ways += [{"best": draw(st.sampled_from(valid))}]
         ways += [{"ranking": draw(st.permutations(valid))}]

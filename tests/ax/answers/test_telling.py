@@ -69,8 +69,6 @@ def test_a_duel_that_cannot_be_compared(experiment) -> None:
 def test_four_that_cannot_be_compared_or_are_not_to_be(experiment) -> None:
     compared, withdrawn, told = (experiment.ask() for _ in range(3))
     assert len(compared.options) == 4
-    with pytest.raises(ExperimentError, match=r"tie is about two.*ask\(2\)"):
-        experiment.tell(compared, tie=True)
     with pytest.raises(ExperimentError, match=r"winner is about two.*best or ranking"):
         experiment.tell(compared, winner=3)
     with pytest.raises(ExperimentError, match=r"option 3, which failed by invalid"):

@@ -11,6 +11,7 @@ from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, report
 from botorch_pref.ax.kinds import preferred
+from botorch_pref.ax.log import option_title
 from botorch_pref.ax.report import best_shown, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability, stopping_advice
@@ -48,6 +49,7 @@ def by_option(table):
         ({"ranking": [2, 0, 1]}, 3, [(2, 0), (2, 1), (0, 1)], []),
         ({"tie": True}, 2, [], [(0, 1)]),
         ({"tie": True, "invalid": [1]}, 3, [], [(0, 2)]),
+        ({"tie": True}, 3, [], [(0, 1), (0, 2), (1, 2)]),
         ({"strength": 0.9}, 2, [(0, 1)], []),
         ({"strength": 0.2}, 2, [(1, 0)], []),
         ({"strength": 0.5}, 2, [], [(0, 1)]),
@@ -84,12 +86,25 @@ def test_options_are_joined_by_answers(judged, found) -> None:
     assert part[A] == part[B] != part[C] == part[D]
     assert part[E] not in (part[A], part[C])
     assert found.summary["value"]["parts of the comparison graph"] == 3
-    (alone,) = (
-        name
-        for name, arm in judged.experiment.arms_by_name.items()
-        if tuple(arm.parameters.values()) == E
-    )
-    assert found.summary["value"]["options that stand alone"] == alone
+    # The second option of the fifth question.
+    assert found.summary["value"]["options that stand alone"] == "5 B"
+
+
+def test_an_option_has_one_name_for_people(judged, found) -> None:
+    shown = {A: "1 A", B: "1 B", C: "4 A", D: "4 B", E: "5 B"}
+    designs = found.options[["a", "b"]].itertuples(index=False, name=None)
+    assert dict(zip(designs, found.options.index, strict=True)) == shown
+    arms = judged.experiment.arms_by_name
+    titles = {tuple(arms[n].parameters.values()): t for n, t in judged.titles.items()}
+    assert titles == shown
+    best = judged.recommend()
+    text = f"{shown[best['a'], best['b']]}: a = {best['a']:g}, b = {best['b']:g}"
+    assert found.summary["value"]["recommended of those shown"] == text
+    assert [option_title(9, place) for place in (0, 25, 26)] == [
+        "10 A",
+        "10 Z",
+        "10 27",
+    ]
 
 
 def test_wins_and_losses_are_counted(found) -> None:
@@ -216,7 +231,7 @@ def test_what_is_recommended_can_be_set_by_the_report(tmp_path) -> None:
     )
     experiment.record([{"grams": 1234.5}, {"grams": 1800}], winner=0)
     found = experiment.report()
-    assert found.summary["value"]["recommended of those shown"] == "grams = 1234.5"
+    assert found.summary["value"]["recommended of those shown"] == "1 A: grams = 1234.5"
     assert "| 1800 " in str(found)
     assert "e+03" not in str(found)
 
