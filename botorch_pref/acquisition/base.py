@@ -42,13 +42,23 @@ from botorch_pref.posteriors.difference import (
 from botorch_pref.posteriors.gaussian import check_finite, check_points
 
 
+def single_output(model: Model) -> Model:
+    """The model, which has one output: the utility."""
+    if model.num_outputs != 1:
+        raise UnsupportedError(
+            f"{type(model).__name__} has {model.num_outputs} outputs; give a model of "
+            "one, the utility."
+        )
+    return model
+
+
 @checked_arguments
 def observed_points(model: Model) -> Tensor:
     """The points of any BoTorch model, ``batch_shape x n x d``, as the user gave them.
 
     The members of an ensemble have the same points, which are returned once.
     """
-    if not model.train_inputs:
+    if not single_output(model).train_inputs:
         raise FeedbackError(
             "The best point so far is wanted of a model without observed points. Ask a "
             "first duel of two points of your choice."
@@ -107,6 +117,7 @@ def champion(model: Model) -> Tensor:
 
     Raises:
         FeedbackError: The model has no training inputs.
+        UnsupportedError: It has several outputs.
     """
     return points_at(observed_points(model), champion_index(model))
 
@@ -148,6 +159,7 @@ def incumbent(model: Model) -> Tensor:
 
     Raises:
         FeedbackError: The model has no training inputs.
+        UnsupportedError: It has several outputs.
     """
     return points_at(observed_points(model), incumbent_index(model))
 
@@ -300,6 +312,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     Raises:
         FeedbackError: ``X_ref`` is no such point.
+        UnsupportedError: The model has several outputs.
     """
 
     X_ref: Tensor | None
@@ -309,7 +322,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     @checked_arguments
     def __init__(self, model: Model, X_ref: Tensor | None = None) -> None:
-        super().__init__(model=model)
+        super().__init__(model=single_output(model))
         point = None if X_ref is None else reference_point(X_ref, model)
         self.register_buffer("X_ref", point)
         self.set_X_pending()

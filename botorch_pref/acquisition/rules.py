@@ -28,6 +28,7 @@ from botorch_pref.acquisition.base import (
     new_duels,
     observed_points,
     reference_point,
+    single_output,
     takes_points,
     with_others,
 )
@@ -166,7 +167,7 @@ class DuelingJointEUBO(AcquisitionFunction):
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
-        super().__init__(model=model)
+        super().__init__(model=single_output(model))
         self.register_buffer("X_ref", reference_point(X_ref, model))
         self._seed = int(torch.randint(2**31, (), generator=generator))
         self._sampler: MCSampler | None = None

@@ -16,6 +16,7 @@ from botorch_pref.acquisition.base import (
     incumbent,
     observed_points,
     reference_point,
+    single_output,
     takes_points,
     with_others,
 )
@@ -62,7 +63,7 @@ class DuelingThompson(AcquisitionFunction):
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
-        super().__init__(model=model)
+        super().__init__(model=single_output(model))
         self.register_buffer("X_ref", reference_point(X_ref, model))
         self._seed = int(torch.randint(2**62, (), generator=generator))
         self.set_X_pending()

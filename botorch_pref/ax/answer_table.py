@@ -94,8 +94,7 @@ def _table_rows(
     from_file = isinstance(answers, str | Path)
     table = _table(answers)
     records = table.to_dict("records")
-    # A spreadsheet counts the rows of a file so.
-    labels = range(2, 2 + len(table)) if from_file else map(repr, table.index)
+    labels = map(repr, table.index)
     name = Path(answers).name if isinstance(answers, str | Path) else "the answers"
     rows = [(f"Row {k} of {name}", row) for k, row in zip(labels, records, strict=True)]
     space, has_ids = log.space, log.catalogue is not None
@@ -152,24 +151,34 @@ def _check_items(items: object) -> None:
 
 
 def csv_table(text: str) -> DataFrame:
-    """Table of a CSV file, whose cells are all texts, and whose first row has names."""
-    header = text.partition("\n")[0]
+    """Table of a CSV file, whose cells are all texts, and whose first row has names.
+
+    The index has the numbers of rows as a spreadsheet shows them. Rows in which every
+    cell is empty, as spreadsheets leave them at the end, are left out.
+    """
+    header = StringIO(text, newline=None).readline()
     if not header.strip():
         raise ValueError("its first line is empty; give the columns names there")
-    # Python's reader refuses cells of more than 131,072 characters, which a catalogue
-    # or a note can have. "NA" and "007" are names, and two columns can have one name.
-    table = read_csv(
-        StringIO(text, newline=""), header=None, dtype=object, na_filter=False
-    )
-    names, *rows = table.to_numpy().tolist()
     for separator in (";", "\t"):
-        if len(names) == 1 and separator in names[0]:
+        # Decimal commas below such a header would be taken for columns.
+        if separator in header and "," not in header:
             raise ValueError(
                 f"its columns are separated by {separator!r}; save it with commas, or "
                 f"give the table that pandas.read_csv(..., sep={separator!r}) reads, "
                 "with decimal=',' if its numbers have commas"
             )
-    return DataFrame(rows, columns=names, dtype=object)
+    # Python's reader refuses cells of more than 131,072 characters, which a catalogue
+    # or a note can have. "NA" and "007" are names, and two columns can have one name.
+    table = read_csv(
+        StringIO(text, newline=""),
+        header=None,
+        dtype=object,
+        na_filter=False,
+        skip_blank_lines=False,
+    )
+    names, *rows = table.to_numpy().tolist()
+    found = {number: row for number, row in enumerate(rows, 2) if any(row)}
+    return DataFrame([*found.values()], index=[*found], columns=names, dtype=object)
 
 
 def _table(answers: DataFrame | str | Path) -> DataFrame:
@@ -183,7 +192,8 @@ def _table(answers: DataFrame | str | Path) -> DataFrame:
     try:
         return csv_table(file_content(Path(answers)).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise ExperimentError(f"{answers} cannot be read: {error}") from error
+        said = str(error).strip()
+        raise ExperimentError(f"{answers} cannot be read: {said}") from error
 
 
 def _check_columns(table: DataFrame, named: bool, space: SearchSpace) -> None:
@@ -242,10 +252,17 @@ def _read(where: str, kind: ParameterType, cell: str) -> Any:
             return _TRUTHS[cell.lower()]
         raise ExperimentError(f"{where}, is {written(cell)}; give true or false.")
     try:
-        # Not every integer can be a float.
-        return int(cell) if cell.lstrip("+-").isdecimal() else float(cell)
+        return _number(cell)
     except ValueError as error:
         raise ExperimentError(f"{where}, is {written(cell)}; give a number.") from error
+
+
+def _number(text: str) -> int | float:
+    """The number that a text says to everybody; to Python alone, 1_0 is ten."""
+    if "_" in text:
+        raise ValueError(f"{text!r:.80} is no number")
+    # Not every integer can be a float.
+    return int(text) if text.lstrip("+-").isdecimal() else float(text)
 
 
 def _item(
@@ -269,7 +286,7 @@ def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
         known["rater"] = str(int(rater) if whole else rater)
     if isinstance(seconds := known.get("seconds"), str):
         with suppress(ValueError):
-            known["seconds"] = float(seconds)
+            known["seconds"] = _number(seconds)
     return known
 
 
@@ -361,7 +378,7 @@ def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
         if _is_empty(cell):
             continue
         try:
-            number = finite_number(float(cell) if isinstance(cell, str) else cell)
+            number = finite_number(_number(cell) if isinstance(cell, str) else cell)
         except ValueError:
             number = None
         if number is None:

@@ -476,6 +476,9 @@ def _text(log: Log, option: TParameterization) -> str:
 
 
 def _short(value: object) -> object:
+    if isinstance(value, str):
+        # A name with either of them would be two cells, or two rows.
+        return " ".join(value.splitlines()).replace("|", r"\|")
     if not isinstance(value, float):
         return value
     if math.isnan(value):
@@ -485,7 +488,8 @@ def _short(value: object) -> object:
 
 
 def _markdown(table: DataFrame) -> str:
-    return str(table.map(_short).to_markdown(disable_numparse=True))
+    told = table.map(_short).rename(index=_short, columns=_short)
+    return str(told.to_markdown(disable_numparse=True))
 
 
 def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:

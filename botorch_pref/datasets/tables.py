@@ -347,9 +347,9 @@ class CsvTable:
 
 
 def number_of(cell: str) -> float | None:
-    """The number that a text says; None if it says none."""
+    """The number that a text says; None if it says none, as 1_0 to all but Python."""
     try:
-        return float(cell)
+        return None if "_" in cell else float(cell)
     except ValueError:
         return None
 

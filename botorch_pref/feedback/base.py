@@ -16,6 +16,10 @@ from botorch_pref.errors import FeedbackError
 PADDING = -1
 """The index at the end of sets that are shorter than others."""
 
+LARGEST_COVARIATE = 1e6
+"""Covariates of which rounding leaves nothing of the utilities beside them are larger:
+prior variances go with their squares."""
+
 # Double precision, in which counts are multiplied, has no larger whole numbers.
 _MOST = 2**53
 
@@ -194,10 +198,12 @@ class Feedback(ABC):
                 + " What all options of an answer share would cancel."
                 * (len(rows) > 1)
             )
-        if where := first_place(~value.isfinite()):
+        # Negated, so that NaN counts as wrong.
+        if where := first_place(~(value.abs() <= LARGEST_COVARIATE)):
             raise FeedbackError(
-                f"{label}{where} is {value[tuple(where)].item()}; give finite numbers, "
-                "0 for what is neutral or not known."
+                f"{label}{where} is {value[tuple(where)].item()}; give finite numbers "
+                f"of at most {LARGEST_COVARIATE:g}, best standardised, and 0 for what "
+                "is neutral or not known."
             )
 
     def with_neutral_covariates(self, num_covariates: int, like: Tensor) -> Self:

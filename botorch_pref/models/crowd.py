@@ -195,6 +195,12 @@ class TasteKernel(Kernel):
 
     def factor_utilities(self, x: Tensor) -> Tensor:
         """``v`` of items, ``batch_shape x n x R``."""
+        if x.shape[-1] != self.items.shape[-1]:
+            raise FeedbackError(
+                f"TasteKernel has items of {self.items.shape[-1]} features, and the "
+                f"model has some of {x.shape[-1]}; give it items as the model has "
+                "them, without the number of the rater."
+            )
         root = torch.linalg.cholesky(self.similarity(self.items, self.items))
         weights = torch.linalg.solve_triangular(root.mT, self.factors, upper=True)
         return self.similarity(x, self.items) @ weights

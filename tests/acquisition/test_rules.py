@@ -9,6 +9,8 @@ from botorch.acquisition.preference import (
     AnalyticExpectedUtilityOfBestOption,
     PairwiseBayesianActiveLearningByDisagreement,
 )
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from scipy.stats import norm
@@ -21,12 +23,14 @@ from botorch_pref import (
     DuelingJointEUBO,
     DuelingMUC,
     DuelingTailedEI,
+    DuelingThompson,
     DuelingUCB,
     EPPreferenceGP,
     FeasibilityWeighted,
     PairwiseProbitLikelihood,
     Validity,
 )
+from botorch_pref.acquisition import champion
 from botorch_pref.likelihoods import DuelLink, LogitLink, ProbitLink
 
 # Of the closed form of the probit's expected entropy, in nats.
@@ -178,6 +182,16 @@ def test_numbers_that_cannot_be(linear_utility) -> None:
     for epsilon in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match=r"epsilon is .* give a probability"):
             DuelingExploringEIIG(model, X_REF, epsilon=epsilon)
+
+
+def test_a_model_of_several_outputs_is_refused() -> None:
+    X = points(3, 2).flatten(0, 1)
+    model = SingleTaskGP(X, X)
+    for rule in (DuelingEUBO, DuelingJointEUBO, DuelingThompson):
+        with pytest.raises(UnsupportedError, match="SingleTaskGP has 2 outputs"):
+            rule(model, X[:1])
+    with pytest.raises(UnsupportedError, match="SingleTaskGP has 2 outputs"):
+        champion(model)
 
 
 @pytest.mark.parametrize(

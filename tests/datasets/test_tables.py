@@ -172,6 +172,7 @@ def test_raters_are_optional_and_a_byte_order_mark_is_no_column(tmp_path: Path) 
         ("winner_a,loser_a\n1,2\n1,\n", "line 3, column loser_a: empty cell"),
         ("winner_a,loser_a\n1,2\n1\n", "line 3, column loser_a: empty cell"),
         ("winner_a,loser_a\nred,2\n", "line 2, column winner_a: 'red' is not a number"),
+        ("winner_a,loser_a\n1_0,2\n", "line 2, column winner_a: '1_0' is not a number"),
         ("winner_a,loser_a\nnan,2\n", "line 2, column winner_a: 'nan' is not finite"),
         ("winner_a,loser_a\n1,-inf\n", "column loser_a: '-inf' is not finite"),
         ("winner_a,loser_a\n1,2\n2,2.0\n", "line 3: winner and loser have the same"),

@@ -422,6 +422,7 @@ def test_covariates_that_cannot_be_are_refused() -> None:
         (one[0], r"expected batch_shape x 2 x p"),
         (one[:1], r"shape \(1, 1\)"),
         (one * torch.nan, r"covariates\[0, 0\] is nan"),
+        (one * -1e8, r"covariates\[0, 0\] is -1.*e.*of at most 1e\+06, .*standardised"),
         ([[1.0], [1.0]], "got list"),
     ):
         with pytest.raises(FeedbackError, match=match):

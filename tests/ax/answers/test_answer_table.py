@@ -134,6 +134,10 @@ def test_tables_that_are_none(tmp_path) -> None:
             r"by ';'; save .*read_csv\(..., sep=';'\)",
         ),
         ("winner_a\twinner_b\n1\t1", "separated by"),
+        # As a spreadsheet in Germany saves it.
+        ("winner_a;winner_b\n0,5;0,3", r"by ';'.* decimal=','"),
+        ("0_5,1,1,1", "Row 2 of t.csv, column winner_a, is '0_5'; give a number"),
+        ("1,1,0,0\n\n,,,\n1,1,1,1", "Row 5 of t.csv: Options 0 and 1 are both"),
         ("1,1,much,1", "Row 2 of t.csv, column loser_a, is 'much'; give a number"),
         ("1,1,0,0\n1,0,9,9", r"Row 3 of t.csv \(loser\): .*a is 9.0, and should be"),
         ("1,1,0,0\n1,0,,0", r"Row 3 of t.csv \(loser\): .*has no a; give"),

@@ -6,6 +6,7 @@ import pytest
 import torch
 from ax.core.observation import ObservationFeatures
 from espresso import QUICK, QUICK_FIT
+from pandas import DataFrame
 from parameters import choice, real, whole
 from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 
@@ -362,6 +363,13 @@ def test_a_report_reads_well(found) -> None:
     assert max(map(len, lines)) < 120
     (gain,) = (line for line in lines if "expected remaining gain" in line)
     assert f"{found.summary['value']['expected remaining gain']:.3g}" in gain
+
+
+def test_names_stay_one_cell_of_one_row() -> None:
+    names = DataFrame({"value": ["x|y"]}, index=["a|b\nc"])
+    table, _ = report.Report(names, names).to_markdown().split("\n\n")
+    _, _, row = table.splitlines()
+    assert row.split() == ["|", r"a\|b", "c", "|", r"x\|y", "|"]
 
 
 def test_there_is_no_report_before_the_first_answer(tmp_path) -> None:

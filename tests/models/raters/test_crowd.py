@@ -220,6 +220,8 @@ def test_a_crowd_says_what_it_does_not_take() -> None:
         CrowdPreferenceGP(POINTS, seen)
     with pytest.raises(FeedbackError, match=r"rank"):
         TasteKernel(ITEMS, rank=0)
+    with pytest.raises(FeedbackError, match=r"of 3 features, and the model has .* 2;"):
+        TasteKernel(torch.cat([ITEMS, ITEMS[:, :1]], -1))(ITEMS).to_dense()
     for items, match in (
         (torch.cat([ITEMS, ITEMS[:1]]), r"none of them twice"),
         (ITEMS[:0], r"at least one row"),
