@@ -19,6 +19,7 @@ from botorch_pref.ax.log import Draft, Event, Log, LoggedQuestion
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import record
 from botorch_pref.ax.space.options import own_design
+from botorch_pref.datasets.tables import decimal_point, separator_of
 from botorch_pref.errors import ExperimentError
 
 _SIDES = ("winner", "loser")
@@ -152,24 +153,26 @@ def _check_items(items: object) -> None:
 
 
 def csv_table(text: str) -> DataFrame:
-    """Table of a CSV file, whose cells are all texts, and whose first row has names."""
+    """Table of a CSV file, whose cells are all texts, and whose first row has names.
+
+    Its cells are separated as `separator_of` says, and decimal commas become points.
+    """
     header = text.partition("\n")[0]
     if not header.strip():
         raise ValueError("its first line is empty; give the columns names there")
+    separator = separator_of(text)
     # Python's reader refuses cells of more than 131,072 characters, which a catalogue
     # or a note can have. "NA" and "007" are names, and two columns can have one name.
     table = read_csv(
-        StringIO(text, newline=""), header=None, dtype=object, na_filter=False
+        StringIO(text, newline=""),
+        sep=separator,
+        header=None,
+        dtype=object,
+        na_filter=False,
     )
     names, *rows = table.to_numpy().tolist()
-    for separator in (";", "\t"):
-        if len(names) == 1 and separator in names[0]:
-            raise ValueError(
-                f"its columns are separated by {separator!r}; save it with commas, or "
-                f"give the table that pandas.read_csv(..., sep={separator!r}) reads, "
-                "with decimal=',' if its numbers have commas"
-            )
-    return DataFrame(rows, columns=names, dtype=object)
+    cells = [[decimal_point(cell, separator) for cell in row] for row in rows]
+    return DataFrame(cells, columns=names, dtype=object)
 
 
 def _table(answers: DataFrame | str | Path) -> DataFrame:
