@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 WINNER, LOSER, TIE, RATER, COUNT = "winner", "loser", "tie", "rater", "count"
+HOME = "home"
 """The columns of a table of answers."""
 
 MOST_COUNTED = 2**53
@@ -109,13 +110,16 @@ class ItemTable:
         Args:
             answers: A row each answer, with the ids ``winner`` and ``loser``. Where
                 ``tie`` is true the two are in any order; ``count`` says how often the
-                answer was given, once without it. Other columns are not read.
+                answer was given, once without it; ``home`` has the id of the one that
+                was at home or shown first, and nothing where neither was. It becomes a
+                covariate: 1 for a winner at home, -1 for a loser. Other columns are
+                not read.
 
         Raises:
-            FeedbackError: A column or an item is missing, or an item meets itself.
+            FeedbackError: A column or an item is missing, an item meets itself, or
+                another one was at home.
         """
-        pairs = self._compared(answers)
-        return pairs_and_ties(pairs, _ties(answers), _counts(answers))
+        return _comparisons(self._compared(answers), answers)
 
     def _compared(self, answers: DataFrame) -> Tensor:
         """Rows of the two items of each answer, the winner first."""
@@ -149,15 +153,14 @@ class ItemTable:
         seen = torch.stack([items, said.expand_as(items)], dim=-1)
         distinct, pairs = distinct_items(seen)
         points = torch.cat([self.points[distinct[:, 0]], distinct[:, 1:]], dim=-1)
-        answered = pairs_and_ties(pairs, _ties(answers), _counts(answers))
-        return points, answered, names
+        return points, _comparisons(pairs, answers), names
 
     def answers(self, comparisons: Comparisons) -> DataFrame:
         """Table of answers about `points`, as `comparisons` reads it.
 
         Args:
             comparisons: Without batch dimensions; the ties come last. An answer with a
-                count is as many rows.
+                count is as many rows. Covariates are left out.
 
         Raises:
             FeedbackError: They are about other points.
@@ -173,6 +176,11 @@ class ItemTable:
             for winner, loser in block.tolist()
         ]
         return DataFrame(rows, columns=[WINNER, LOSER, TIE])
+
+
+def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
+    """Answers about `m x 2` pairs of points, winners first."""
+    return pairs_and_ties(pairs, _ties(answers), _counts(answers), _at_home(answers))
 
 
 def _column(answers: DataFrame, name: str) -> Series[Any]:
@@ -206,6 +214,22 @@ def _counts(answers: DataFrame) -> Tensor | None:
                 f"from 1 to {MOST_COUNTED}."
             )
     return torch.tensor(said)
+
+
+def _at_home(answers: DataFrame) -> Tensor | None:
+    """1 where the winner was at home and -1 where the loser was, ``m x 1``."""
+    if HOME not in answers.columns:
+        return None
+    home = answers[HOME]
+    won, lost = home == answers[WINNER], home == answers[LOSER]
+    if (other := home.notna() & ~won & ~lost).any():
+        row = int(other.argmax())
+        raise FeedbackError(
+            f"The answer {answers.index[row]!r} has {home.iloc[row]!r} at home, which "
+            "is neither its winner nor its loser; name one of them, or None."
+        )
+    sign = won.astype(int) - lost.astype(int)
+    return torch.tensor(sign.tolist(), dtype=torch.double).unsqueeze(-1)
 
 
 def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]]:
