@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import base64
 import html
+import re
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, cast
@@ -448,7 +450,7 @@ def _home_note(home: PositionBias) -> str:
     share, least, most = (f"{100 * one:.0f}" for one in home.share)
     return (
         f"Being at home, or shown first, adds {added:+z.2f} to the utility (95 %: "
-        f"{low:+z.2f} to {high:+z.2f}): between equals the one at home wins {share} % "
+        f"{low:+z.2f} to {high:+z.2f}): between equals that one wins {share} % "
         f"of the duels that are no ties ({least} to {most} %). Ranks are without it."
     )
 
@@ -533,31 +535,52 @@ def _notes(
 
 def _doubtful_names(items: ItemTable, answers: DataFrame) -> list[str]:
     """Sentences about names that may be misspelt, so that one item became two."""
-    alike: dict[str, list[str]] = {}
-    for name in map(str, items.names):
-        written = " ".join(normalize("NFKC", name).casefold().split())
-        alike.setdefault(written, []).append(name)
-    notes = []
-    if same := [names for names in alike.values() if len(names) > 1]:
-        told = "; ".join(" and ".join(map(ascii, names)) for names in same[:5])
-        more = f"; and {len(same) - 5:,} more" if len(same) > 5 else ""
-        notes.append(
-            "These names differ only in capitals, spaces or the coding of letters, and "
-            f"are items of their own: {told}{more}."
-        )
+    notes = _names_alike(map(str, items.names), "items")
+    if RATER in answers.columns:
+        notes += _names_alike(answers[RATER].unique(), "groups")
     named = answers[WINNER].tolist() + answers[LOSER].tolist()
     number: Counter[str] = Counter()
     for name, count in zip(named, answers[COUNT].tolist() * 2, strict=True):
         number[name] += count
     once = [name for name, count in number.items() if count == 1]
     # Where many items have one answer, it says nothing of how they are written.
-    if once and len(once) <= len(number) / 10:
+    if len(once) > len(number) / 10:
+        few = len(once) <= 10
+        once = [name for name in once if few and _is_near_another(name, number)]
+    if once:
         told = ", ".join(map(repr, once[:10]))
         more = f" and {len(once) - 10:,} more" if len(once) > 10 else ""
         notes.append(
             f"In one answer alone: {told}{more}. A misspelt name is an item of its own."
         )
     return notes
+
+
+def _names_alike(names: Iterable[str], what: str) -> list[str]:
+    """A sentence about names that only look different, if there are some."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        written = " ".join(normalize("NFKC", name).casefold().split())
+        alike.setdefault(written, []).append(name)
+    same = [found for found in alike.values() if len(found) > 1]
+    if not same:
+        return []
+    told = "; ".join(" and ".join(map(ascii, found)) for found in same[:5])
+    more = f"; and {len(same) - 5:,} more" if len(same) > 5 else ""
+    return [
+        "These names differ only in capitals, spaces or the coding of letters, and "
+        f"are {what} of their own: {told}{more}."
+    ]
+
+
+def _is_near_another(name: str, names: Iterable[str]) -> bool:
+    """Whether a letter or two make one name the other, the numbers in both being equal.
+
+    "Barolo 2015" and "Barolo 2016" are two wines.
+    """
+    numbers = re.findall(r"\d+", name)
+    others = [o for o in names if o != name and re.findall(r"\d+", o) == numbers]
+    return bool(get_close_matches(name, others, n=1, cutoff=0.8))
 
 
 # --- What is printed and written
@@ -653,11 +676,11 @@ th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap }}
 th {{ border-bottom: 2px solid #888 }}
 td {{ border-bottom: 1px solid #ddd }}
 th:nth-child(2), td:nth-child(2) {{ text-align: left }}
+td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
 img {{ max-width: 100% }}
 @media (max-width: 40rem) {{
   table {{ font-size: 13px }}
   th, td {{ padding: .25rem .3rem }}
-  td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
 }}
 </style>
 </head>

@@ -253,3 +253,14 @@ def test_ties_and_categories_are_read_as_an_item_table_reads_them(
     subset = data.subset(torch.tensor([1, 2]))
     assert subset.tie is not None
     assert subset.tie.tolist() == [True, False]
+
+
+def test_who_was_at_home_is_a_covariate_of_the_winner() -> None:
+    answers = ANSWERS.assign(home=["w2", None, "w2", "w2"])
+    found = ItemTable.from_frame(ITEMS).comparisons(answers)
+    assert found.pair_covariates is not None
+    assert found.tie_covariates is not None
+    assert found.pair_covariates.tolist() == [[1.0], [-1.0], [1.0]]
+    assert found.tie_covariates.tolist() == [[0.0]]
+    with pytest.raises(FeedbackError, match=r"answer 1 has 'w3' at home.*or None"):
+        ItemTable.from_frame(ITEMS).comparisons(answers.assign(home="w3")[1:])
