@@ -567,10 +567,8 @@ def _names_alike(names: Iterable[str], what: str) -> list[str]:
         return []
     told = "; ".join(" and ".join(map(ascii, found)) for found in same[:5])
     more = f"; and {len(same) - 5:,} more" if len(same) > 5 else ""
-    return [
-        "These names differ only in capitals, spaces or the coding of letters, and "
-        f"are {what} of their own: {told}{more}."
-    ]
+    note = "These names differ only in capitals, spaces or the coding of letters, and "
+    return [f"{note}are {what} of their own: {told}{more}."]
 
 
 def _is_near_another(name: str, names: Iterable[str]) -> bool:
