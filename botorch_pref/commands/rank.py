@@ -54,7 +54,6 @@ from botorch_pref.plotting.drawing import ORANGE, readable_fonts
 
 if TYPE_CHECKING:
     from botorch.posteriors.gpytorch import GPyTorchPosterior
-    from matplotlib.axes import Axes
     from pandas import DataFrame, Series
 
 MOST_POINTS = 4000
@@ -627,19 +626,18 @@ def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
         names = _board_names(boards)
         table = concat([b.table for b in boards], keys=names, names=["board", "item"])
     table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
-    axes = plot_leaderboard(boards[0].table, title)
-    figure: Any = axes.figure
+    axes: Any = plot_leaderboard(boards[0].table, title)
     if ranking.home is not None:
         _draw_home(axes, ranking.home)
     with warnings.catch_warnings():
         # The notes tell of characters that no font has.
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
-        figure.savefig(paths[1], dpi=150)
+        axes.figure.savefig(paths[1], dpi=150)
     paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
     return paths
 
 
-def _draw_home(axes: Axes, home: PositionBias) -> None:
+def _draw_home(axes: Any, home: PositionBias) -> None:
     """Draws what being at home adds, below the items and in their unit."""
     added, low, high = home.utility
     end, top = axes.get_ylim()
