@@ -88,7 +88,7 @@ PARTS = (
         "experiments in Ax: questions, answers, their log, reports",
         (
             *("feedback", "posteriors", "likelihoods", "models"),
-            *("acquisition", "evaluation"),
+            *("acquisition", "datasets", "evaluation"),
         ),
         frozenset({"ax", "pandas", "sqlalchemy", "sympy"}),
     ),

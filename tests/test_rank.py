@@ -1,6 +1,7 @@
 """Boards of `python -m botorch_pref rank` against models and counts by hand."""
 
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +85,7 @@ def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
     answers = pd.DataFrame(said).assign(tie=False, count=1)
     sizes = {"size": [0.0, 0.1, 1.0]} if known else {}
     items = ItemTable.from_frame(pd.DataFrame(sizes, index=list("abc")))
-    boards, _ = command.rank_items(items, answers, known=known, each=False)
+    boards = command.rank_items(items, answers, known=known, each=False).boards
     kernel = LinearKernel(variance_prior=GammaPrior(2.0, 0.15))
     if known:
         kernel = default_covar_module(1, torch.Size())
@@ -131,6 +132,73 @@ def test_no_share_is_told_of_an_item_without_answers(tmp_path: Path) -> None:
     run(tmp_path, "\n".join(lines), "--category", "kind")
     page = (tmp_path / "out" / "leaderboard.html").read_text()
     assert "nan" not in page.partition("<h2>Figure")[0]
+
+
+def league(games: int, seed: int = 1) -> list[tuple[str, str, str]]:
+    """Games of everybody at home against everybody, where being there adds 0.8."""
+    generator = Generator().manual_seed(seed)
+    rows = []
+    for first, second in itertools.permutations(NAMES, 2):
+        gap = UTILITIES[first] - UTILITIES[second] + 0.8
+        noise = torch.rand(games, generator=generator, dtype=torch.float64).logit()
+        said = ["home" if seen > 0 else "away" for seen in (gap + noise).tolist()]
+        # Strong teams are at home more often: who leaves home out is misled.
+        kept = games if first in NAMES[:2] else games // 4
+        rows += [(first, second, one) for one in said[:kept]]
+    return rows
+
+
+def most_likely_home(rows: list[tuple[str, str, str]]) -> tuple[float, float]:
+    """Bradley and Terry's home advantage by Newton's method, and its deviation."""
+    design = np.zeros((len(rows), len(NAMES) + 1))
+    for row, (first, second, _) in zip(design, rows, strict=True):
+        row[[NAMES.index(first), NAMES.index(second), -1]] = 1, -1, 1
+    won = np.array([said == "home" for *_, said in rows])
+    weights = np.zeros(len(NAMES) + 1)
+    for _ in range(20):
+        share = 1 / (1 + np.exp(-design @ weights))
+        information = (design.T * share * (1 - share)) @ design
+        weights += np.linalg.pinv(information) @ design.T @ (won - share)
+    return weights[-1], np.linalg.pinv(information)[-1, -1] ** 0.5
+
+
+def test_home_advantage_is_the_most_likely_one_in_every_layout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = league(100)
+    mean, deviation = most_likely_home(rows)
+    text = "date;home;away;winner\n" + "\n".join("1,5;" + ";".join(r) for r in rows)
+    table = run(tmp_path, text, "--home", "home")
+    told = capsys.readouterr().out
+    found = re.search(r"adds (\S+) to the utility \(95 %: (\S+) to (\S+)\)", told)
+    assert found is not None
+    expected = [mean, mean - 1.96 * deviation, mean + 1.96 * deviation]
+    # Rounded to two digits, and drawn to 0 by a prior of deviation 1 or so.
+    assert [*map(float, found.groups())] == pytest.approx(expected, abs=0.02)
+    assert f"wins {100 / (1 + np.exp(-mean)):.0f} % of the duels" in told
+    page = (tmp_path / "out" / "leaderboard.html").read_text()
+    assert f"adds {found[1]}" in page
+    lines = ["winner,loser,host"]
+    for first, second, said in rows:
+        ends = (first, second) if said == "home" else (second, first)
+        lines.append(",".join([*ends, first]))
+    again = run(tmp_path, "\n".join(lines), "--home", "host")
+    pd.testing.assert_frame_equal(again, table, rtol=1e-5, atol=1e-8)
+    assert found[0] in capsys.readouterr().out
+    # The best two, mostly at home, are thought too good without it.
+    blind = run(tmp_path, text)
+    assert blind["utility"][NAMES[1]] > table["utility"][NAMES[1]] + 0.05
+
+
+def test_neutral_ground_says_nothing_of_home(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "winner,loser,tie,host,who\na,b,false,,x\nb,a,true,,y\nb,c,false,,x\n"
+    plain = run(tmp_path, text, "--rater", "who")
+    assert "at home" not in capsys.readouterr().out
+    neutral = run(tmp_path, text, "--home", "host", "--rater", "who")
+    pd.testing.assert_frame_equal(neutral, plain, rtol=1e-4, atol=1e-6)
+    assert "adds +0.00 to the utility" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["--rater", "--category"])
@@ -255,6 +323,19 @@ def test_names_that_may_be_misspelt_are_told(
     assert "In one answer" not in told
 
 
+def test_a_small_tasting_with_names_misspelt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["winner,loser,taster,count"]
+    names = ["Barolo 2015", "Barolo 2016", "Nebbiolo", "Primitivo"]
+    lines += [f"{a},{b},Eva,3" for a, b in itertools.permutations(names[1:], 2)]
+    lines += ["Primitivo,Nebiolo,eva,1", "Barolo 2015,Primitivo,Bob,1"]
+    run(tmp_path, "\n".join(lines), "--rater", "taster")
+    told = capsys.readouterr().out
+    assert "In one answer alone: 'Nebiolo'." in told
+    assert "are groups of their own: 'Eva' and 'eva'." in told
+
+
 def test_a_utility_that_rounds_to_nothing_has_no_sign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +372,14 @@ def test_items_without_answers_are_no_group(
         ("winner,loser\na,b\n", ("--rater", "who"), "lacks the column who"),
         ("model_a,model_b,winner\na,b,a\n", (), "line 2, column winner: 'a' is none"),
         ("model_a,model_b,winner,d\na,b,tie,1\n", ("--tie", "d"), "leave out --tie"),
+        ("home,away,winner\na,b,a\n", (), "'a' is none of home, away, tie"),
+        ("home,away,winner\na,a,draw\n", (), "line 2, column away: 'a' meets"),
+        ("winner,loser\na,b\n", ("--home", "winner"), "who won, not who was at home"),
+        (
+            "winner,loser,at\na,b,\na,b,c\n",
+            ("--home", "at"),
+            "line 3, column at: 'c' is neither 'a' nor 'b'",
+        ),
         ("winner,loser,winner\na,b,c\n", (), "has the column winner twice"),
         (f"winner,loser,count\na,b,{2**53}\nb,a,1\n", (), "counts 9007199254740993"),
     ],

@@ -19,6 +19,7 @@ from botorch_pref.ax.log import Draft, Event, Log, LoggedQuestion
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import record
 from botorch_pref.ax.space.options import own_design
+from botorch_pref.datasets.tables import decimal_point, separator_of
 from botorch_pref.errors import ExperimentError
 
 _SIDES = ("winner", "loser")
@@ -154,30 +155,29 @@ def csv_table(text: str) -> DataFrame:
     """Table of a CSV file, whose cells are all texts, and whose first row has names.
 
     The index has the numbers of rows as a spreadsheet shows them. Rows in which every
-    cell is empty, as spreadsheets leave them at the end, are left out.
+    cell is empty, as spreadsheets leave them at the end, are left out. Cells are
+    separated as `separator_of` says, and decimal commas become points.
     """
     header = StringIO(text, newline=None).readline()
     if not header.strip():
         raise ValueError("its first line is empty; give the columns names there")
-    for separator in (";", "\t"):
-        # Decimal commas below such a header would be taken for columns.
-        if separator in header and "," not in header:
-            raise ValueError(
-                f"its columns are separated by {separator!r}; save it with commas, or "
-                f"give the table that pandas.read_csv(..., sep={separator!r}) reads, "
-                "with decimal=',' if its numbers have commas"
-            )
+    separator = separator_of(text)
     # Python's reader refuses cells of more than 131,072 characters, which a catalogue
     # or a note can have. "NA" and "007" are names, and two columns can have one name.
     table = read_csv(
         StringIO(text, newline=""),
+        sep=separator,
         header=None,
         dtype=object,
         na_filter=False,
         skip_blank_lines=False,
     )
     names, *rows = table.to_numpy().tolist()
-    found = {number: row for number, row in enumerate(rows, 2) if any(row)}
+    found = {
+        number: [decimal_point(cell, separator) for cell in row]
+        for number, row in enumerate(rows, 2)
+        if any(row)
+    }
     return DataFrame([*found.values()], index=[*found], columns=names, dtype=object)
 
 

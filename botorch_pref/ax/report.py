@@ -38,6 +38,7 @@ from botorch_pref.ax.rater_tables import RaterTables, rater_checks, rater_tables
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.evaluation import progress
+from botorch_pref.evaluation.leaderboard import position_bias
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import AgreementKernel, GroupUtility
@@ -337,16 +338,8 @@ def _position_rows(adapter: PreferenceAdapter) -> dict[str, str]:
     model = model.rater_model if isinstance(model, GroupUtility) else model
     if not getattr(model, "num_covariates", 0):
         return {}
-    with torch.no_grad():
-        interval = central_interval(model.covariate_posterior(), LEVEL)
-        # Parameters of an ensemble come last.
-        ends = torch.cat(interval).unsqueeze(-1)
-        won, lost = (
-            model.likelihood.win_probability(z, torch.zeros_like(z))
-            for z in (ends, -ends)
-        )
-    shares = (won / (won + lost)).reshape(3, -1).mean(-1)
-    first, least, most = (f"{share:.0%}" for share in shares.tolist())
+    share = position_bias(model, LEVEL).share
+    first, least, most = (f"{one:.0%}" for one in share)
     return {
         "position bias": f"the option shown first is chosen {first} of the time "
         f"between equals, {least} to {most} with probability {LEVEL}"

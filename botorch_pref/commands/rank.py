@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import base64
 import html
+import re
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +26,7 @@ from torch import Tensor
 
 from botorch_pref.datasets.tables import (
     COUNT,
+    HOME,
     LOSER,
     MOST_COUNTED,
     RATER,
@@ -34,6 +37,7 @@ from botorch_pref.datasets.tables import (
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import connected_components, leaderboard
+from botorch_pref.evaluation.leaderboard import PositionBias, position_bias
 from botorch_pref.evaluation.scores import data_frame_class
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, RaoKupperLikelihood
@@ -46,7 +50,7 @@ from botorch_pref.models import (
 )
 from botorch_pref.models.preference_gp import default_covar_module
 from botorch_pref.plotting import plot_leaderboard
-from botorch_pref.plotting.drawing import readable_fonts
+from botorch_pref.plotting.drawing import ORANGE, readable_fonts
 
 if TYPE_CHECKING:
     from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -58,15 +62,24 @@ MOST_POINTS = 4000
 MOST_ANSWERS = 30_000
 """Different answers with which a fit of a tie threshold for each item takes seconds."""
 
+LEVEL = 0.95
+"""Probability of the intervals."""
+
 Z = 1.959963984540054
-"""Half width of a central 95 % interval in standard deviations."""
+"""Half width of such an interval in standard deviations."""
 
 PRINTED = 20
 """Items of a board that are printed; the files have all."""
 
-FIRST, SECOND, BOTH_BAD = "model_a", "model_b", "both_bad"
-"""Columns of a table that says in ``winner`` which of two columns won, and the share of
-an item's answers that called both bad."""
+SIDES = {"model_a": "model_b", "home": "away"}
+"""Columns of tables that say in ``winner`` which of two columns won: of arenas, of
+leagues."""
+
+TIES = {"tie", "draw"}
+"""What such tables write where neither won."""
+
+BOTH_BAD = "both_bad"
+"""The share of an item's answers that called both bad."""
 
 BAD = {"tie (bothbad)", "tie(bothbad)", "bothbad", "both_bad", "both bad"}
 """What arenas of language models write where both answers were bad."""
@@ -85,24 +98,39 @@ class Board:
     table: DataFrame
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """What is printed and written.
+
+    Attributes:
+        boards: That of everybody, and those of groups after it.
+        notes: Sentences about the answers.
+        home: What being at home or shown first adds; None where that was not told.
+    """
+
+    boards: list[Board]
+    notes: list[str]
+    home: PositionBias | None = None
+
+
 def rank(argv: Sequence[str]) -> None:
     """Ranks the items of a table; prints a board and writes all of them."""
     given = _make_parser().parse_args(argv)
     torch.set_num_threads(1)
     by = given.rater or given.category
-    answers = read_answers(given.table, by=by, tie=given.tie)
+    answers = read_answers(given.table, by=by, tie=given.tie, home=given.home)
     items = read_items(given.items, answers)
     each = given.category is not None
     out: Path = given.out or Path("runs", given.table.stem)
     _check_writable(out)
     known = given.items is not None
     with _workers(given.jobs, given.scheduler):
-        boards, notes = rank_items(items, answers, known=known, each=each)
+        ranking = rank_items(items, answers, known=known, each=each)
     title = f"Ranks of the items of {given.table.name}"
-    for note in notes:
+    for note in ranking.notes:
         print(note)
-    _print_boards(boards)
-    for path in write_boards(boards, title, notes, out):
+    _print_boards(ranking.boards)
+    for path in write_boards(ranking, title, out):
         print(f"written: {path}")
 
 
@@ -147,7 +175,8 @@ def _make_parser() -> argparse.ArgumentParser:
         prog="python -m botorch_pref rank",
         description="Rank items by a long table of answers, a row each: with the "
         "columns winner and loser, and perhaps tie (true or false) and count; or with "
-        "model_a, model_b and winner (model_a, model_b, tie or tie (bothbad)).",
+        "model_a, model_b and winner (model_a, model_b, tie or tie (bothbad)); or with "
+        "home, away and winner (home, away or draw).",
     )
     add = parser.add_argument
     add("table", type=Path, metavar="FILE.csv", help="the answers")
@@ -159,6 +188,12 @@ def _make_parser() -> argparse.ArgumentParser:
         "are known by their answers alone",
     )
     add("--tie", metavar="COLUMN", help="that says which answers are ties; default tie")
+    add(
+        "--home",
+        metavar="COLUMN",
+        help="that names the item at home or shown first, such as home or model_a: "
+        "what this adds is estimated, and ranks are those without it",
+    )
     groups = parser.add_mutually_exclusive_group()
     groups.add_argument(
         "--rater",
@@ -190,18 +225,21 @@ def _make_parser() -> argparse.ArgumentParser:
 # --- The tables that are read
 
 
-def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
+def read_answers(
+    path: Path, *, by: str | None, tie: str | None, home: str | None
+) -> DataFrame:
     """Reads a long table of answers, a row each.
 
     Args:
         path: A CSV file, UTF-8.
         by: The column that names raters or categories.
         tie: The column of ties; by default ``tie`` where there is one.
+        home: The column that names the item at home or shown first.
 
     Returns:
         The different answers in alphabetical order: the columns ``winner``, ``loser``,
-        ``tie`` and ``count``; ``rater`` from the column ``by``; and ``both_bad`` where
-        the file says so.
+        ``tie`` and ``count``; ``rater`` from the column ``by``; ``home`` from that of
+        this name; and ``both_bad`` where the file says so.
 
     Raises:
         FeedbackError: A column is missing or there twice, a cell is empty or wrong, or
@@ -209,10 +247,14 @@ def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
         OSError: The file cannot be read.
     """
     table = CsvTable.read(path)
-    winners, losers, tied, bad = _read_pairs(table, tie)
+    first = next((name for name in SIDES if name in table.header), None)
+    # A table of winners and losers may say in a column "home" who was there.
+    sides = None if first is None or LOSER in table.header else (first, SIDES[first])
+    winners, losers, tied, bad = _read_pairs(table, tie, sides)
     for row, (winner, loser) in enumerate(zip(winners, losers, strict=True)):
         if winner == loser:
-            raise table.error(row, LOSER, f"{winner!r} meets itself: remove the line")
+            column = LOSER if sides is None else sides[1]
+            raise table.error(row, column, f"{winner!r} meets itself: remove the line")
     answers = data_frame_class()({WINNER: winners, LOSER: losers, TIE: tied})
     if any(bad):
         answers[BOTH_BAD] = bad
@@ -226,6 +268,8 @@ def read_answers(path: Path, *, by: str | None, tie: str | None) -> DataFrame:
         answers[COUNT] = counts
     if by is not None:
         answers[RATER] = table.texts(by)
+    if home is not None:
+        answers[HOME] = _read_home(table, home, winners, losers)
     return _merged(answers)
 
 
@@ -233,41 +277,57 @@ def _merged(answers: DataFrame) -> DataFrame:
     """The different answers, each with how often it was given."""
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
     said = [name for name in counted.columns if name != COUNT]
-    merged = counted.groupby(said, sort=False)[COUNT].sum().reset_index()
+    merged = counted.groupby(said, sort=False, dropna=False)[COUNT].sum().reset_index()
     return merged.sort_values(said, ignore_index=True)
 
 
 def _read_pairs(
-    table: CsvTable, tie: str | None
+    table: CsvTable, tie: str | None, sides: tuple[str, str] | None
 ) -> tuple[list[str], list[str], list[bool], list[bool]]:
     """Winners, losers, whether they are tied, and whether both were called bad."""
-    if FIRST not in table.header:
+    if sides is None:
         winners, losers = table.texts(WINNER), table.texts(LOSER)
         column = TIE if tie is None and TIE in table.header else tie
         tied = [False] * len(winners) if column is None else table.truths(column)
         return winners, losers, tied, [False] * len(winners)
     if tie is not None:
         raise FeedbackError(
-            f"{table.path} has the column {FIRST}, so that {WINNER} says which answers "
-            "are ties: leave out --tie"
+            f"{table.path} has the column {sides[0]}, so that {WINNER} says which "
+            "answers are ties: leave out --tie"
         )
-    first, second = table.texts(FIRST), table.texts(SECOND)
+    first, second = (table.texts(side) for side in sides)
     said = [cell.lower() for cell in table.texts(WINNER)]
     for row, cell in enumerate(said):
-        if cell not in {FIRST, SECOND, "tie", *BAD}:
-            what = f"{cell!r} is none of {FIRST}, {SECOND}, tie and tie (bothbad)"
+        if cell not in {*sides, *TIES, *BAD}:
+            what = f"{cell!r} is none of {', '.join(sides)}, tie and tie (bothbad)"
             raise table.error(row, WINNER, f"{what}: correct the file")
     won = [
-        (b, a) if cell == SECOND else (a, b)
+        (b, a) if cell == sides[1] else (a, b)
         for a, b, cell in zip(first, second, said, strict=True)
     ]
-    tied = [cell not in {FIRST, SECOND} for cell in said]
     return (
         [winner for winner, _ in won],
         [loser for _, loser in won],
-        tied,
+        [cell not in sides for cell in said],
         [cell in BAD for cell in said],
     )
+
+
+def _read_home(
+    table: CsvTable, column: str, winners: Sequence[str], losers: Sequence[str]
+) -> list[str | None]:
+    """Who of each answer was at home; None on neutral ground."""
+    if LOSER in table.header and column in (WINNER, LOSER):
+        raise FeedbackError(
+            f"--home is {column}, which says who won, not who was at home or shown "
+            "first: name a column that does, with one of the two items in each cell"
+        )
+    home = table.texts(column, may_be_empty=True)
+    for row, (name, *both) in enumerate(zip(home, winners, losers, strict=True)):
+        if name and name not in both:
+            what = f"{name!r} is neither {both[0]!r} nor {both[1]!r}"
+            raise table.error(row, column, f"{what}: correct it, or empty it")
+    return [name or None for name in home]
 
 
 def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
@@ -322,7 +382,7 @@ def _check_size(count: int, what: str) -> None:
 
 def rank_items(
     items: ItemTable, answers: DataFrame, *, known: bool, each: bool
-) -> tuple[list[Board], list[str]]:
+) -> Ranking:
     r"""Fits one model to all answers and ranks the items by it.
 
     Items without features have independent utilities of one variance, which the
@@ -332,17 +392,14 @@ def rank_items(
     Answers are Bradley and Terry's; where there are ties, Rao and Kupper's with a
     threshold for each item (:class:`.RaoKupperLikelihood`), or one for all where more
     than :data:`MOST_ANSWERS` different answers would make the fit slow. The scales are
-    those of Laplace's evidence, the posterior is that of EP.
+    those of Laplace's evidence, the posterior is that of EP. With the column ``home``
+    there is one weight of being there, and the ranks are those of neutral ground.
 
     Args:
         items: Of the answers.
         answers: See :func:`read_answers`.
         known: Whether the items have features.
         each: Whether each group has a board of its own.
-
-    Returns:
-        The board of everybody, those of groups after it, and sentences about the
-        answers.
     """
     points, feedback = items.points, items.comparisons(answers)
     kernel: Kernel = _item_kernel(items, known)
@@ -368,6 +425,7 @@ def rank_items(
     quick = LaplacePreferenceGP(points, feedback, **options)
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(quick.likelihood, quick))
     model = EPPreferenceGP(points, feedback, **options).eval()
+    model.covariate_module = quick.covariate_module
     chosen: list[tuple[str | None, Tensor | None]] = [
         (None, torch.arange(len(groups)) if groups else None)
     ]
@@ -380,7 +438,20 @@ def rank_items(
     for (group, _), table in zip(chosen, tables, strict=True):
         told = answers if group is None else answers[answers[RATER] == group]
         boards.append(Board(group, _with_answers(table, told)))
-    return boards, notes
+    if HOME not in answers.columns:
+        return Ranking(boards, notes)
+    home = position_bias(model, LEVEL)
+    return Ranking(boards, [*notes, _home_note(home)], home)
+
+
+def _home_note(home: PositionBias) -> str:
+    added, low, high = home.utility
+    share, least, most = (f"{100 * one:.0f}" for one in home.share)
+    return (
+        f"Being at home, or shown first, adds {added:+z.2f} to the utility (95 %: "
+        f"{low:+z.2f} to {high:+z.2f}): between equals that one wins {share} % "
+        f"of the duels that are no ties ({least} to {most} %). Ranks are without it."
+    )
 
 
 def _item_kernel(items: ItemTable, known: bool) -> Kernel:
@@ -463,31 +534,50 @@ def _notes(
 
 def _doubtful_names(items: ItemTable, answers: DataFrame) -> list[str]:
     """Sentences about names that may be misspelt, so that one item became two."""
-    alike: dict[str, list[str]] = {}
-    for name in map(str, items.names):
-        written = " ".join(normalize("NFKC", name).casefold().split())
-        alike.setdefault(written, []).append(name)
-    notes = []
-    if same := [names for names in alike.values() if len(names) > 1]:
-        told = "; ".join(" and ".join(map(ascii, names)) for names in same[:5])
-        more = f"; and {len(same) - 5:,} more" if len(same) > 5 else ""
-        notes.append(
-            "These names differ only in capitals, spaces or the coding of letters, and "
-            f"are items of their own: {told}{more}."
-        )
+    notes = _names_alike(map(str, items.names), "items")
+    if RATER in answers.columns:
+        notes += _names_alike(answers[RATER].unique(), "groups")
     named = answers[WINNER].tolist() + answers[LOSER].tolist()
     number: Counter[str] = Counter()
     for name, count in zip(named, answers[COUNT].tolist() * 2, strict=True):
         number[name] += count
     once = [name for name, count in number.items() if count == 1]
     # Where many items have one answer, it says nothing of how they are written.
-    if once and len(once) <= len(number) / 10:
+    if len(once) > len(number) / 10:
+        few = len(once) <= 10
+        once = [name for name in once if few and _is_near_another(name, number)]
+    if once:
         told = ", ".join(map(repr, once[:10]))
         more = f" and {len(once) - 10:,} more" if len(once) > 10 else ""
         notes.append(
             f"In one answer alone: {told}{more}. A misspelt name is an item of its own."
         )
     return notes
+
+
+def _names_alike(names: Iterable[str], what: str) -> list[str]:
+    """A sentence about names that only look different, if there are some."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        written = " ".join(normalize("NFKC", name).casefold().split())
+        alike.setdefault(written, []).append(name)
+    same = [found for found in alike.values() if len(found) > 1]
+    if not same:
+        return []
+    told = "; ".join(" and ".join(map(ascii, found)) for found in same[:5])
+    more = f"; and {len(same) - 5:,} more" if len(same) > 5 else ""
+    note = "These names differ only in capitals, spaces or the coding of letters, and "
+    return [f"{note}are {what} of their own: {told}{more}."]
+
+
+def _is_near_another(name: str, names: Iterable[str]) -> bool:
+    """Whether a letter or two make one name the other, the numbers in both being equal.
+
+    "Barolo 2015" and "Barolo 2016" are two wines.
+    """
+    numbers = re.findall(r"\d+", name)
+    others = [o for o in names if o != name and re.findall(r"\d+", o) == numbers]
+    return bool(get_close_matches(name, others, n=1, cutoff=0.8))
 
 
 # --- What is printed and written
@@ -520,9 +610,7 @@ def _print_boards(boards: Sequence[Board]) -> None:
         print(f"The boards of {len(boards) - 1:,} categories are in the files.")
 
 
-def write_boards(
-    boards: Sequence[Board], title: str, notes: Sequence[str], out: Path
-) -> list[Path]:
+def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     """Writes all boards as a table and as a page, and the first one as a figure.
 
     Returns:
@@ -530,6 +618,7 @@ def write_boards(
     """
     from pandas import concat
 
+    boards = ranking.boards
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
     table = boards[0].table
@@ -537,13 +626,26 @@ def write_boards(
         names = _board_names(boards)
         table = concat([b.table for b in boards], keys=names, names=["board", "item"])
     table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
-    figure: Any = plot_leaderboard(boards[0].table, title).figure
+    axes: Any = plot_leaderboard(boards[0].table, title)
+    if ranking.home is not None:
+        _draw_home(axes, ranking.home)
     with warnings.catch_warnings():
         # The notes tell of characters that no font has.
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
-        figure.savefig(paths[1], dpi=150)
-    paths[2].write_text(_page(boards, title, notes, paths[1]), encoding="utf-8")
+        axes.figure.savefig(paths[1], dpi=150)
+    paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
     return paths
+
+
+def _draw_home(axes: Any, home: PositionBias) -> None:
+    """Draws what being at home adds, below the items and in their unit."""
+    added, low, high = home.utility
+    end, top = axes.get_ylim()
+    sides = [[added - low], [high - added]]
+    axes.errorbar(added, end + 0.5, xerr=sides, fmt="s", color=ORANGE, ms=4)
+    axes.axhline(end, color="0.6", lw=0.8)
+    axes.set_yticks([end + 0.5], ["at home or first"], minor=True, fontsize=8)
+    axes.set_ylim(end + 1, top)
 
 
 def _board_names(boards: Sequence[Board]) -> list[str]:
@@ -570,11 +672,11 @@ th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap }}
 th {{ border-bottom: 2px solid #888 }}
 td {{ border-bottom: 1px solid #ddd }}
 th:nth-child(2), td:nth-child(2) {{ text-align: left }}
+td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
 img {{ max-width: 100% }}
 @media (max-width: 40rem) {{
   table {{ font-size: 13px }}
   th, td {{ padding: .25rem .3rem }}
-  td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
 }}
 </style>
 </head>
@@ -594,14 +696,12 @@ duels that an item would win against a random other one, half of a tie counted;
 """
 
 
-def _page(
-    boards: Sequence[Board], title: str, notes: Sequence[str], figure: Path
-) -> str:
+def _page(ranking: Ranking, title: str, figure: Path) -> str:
     """A page that needs no other file and no other host."""
     return PAGE.format(
         title=html.escape(title),
-        notes="\n".join(f"<p>{html.escape(note)}</p>" for note in notes),
-        boards="\n".join(_section(board) for board in boards),
+        notes="\n".join(f"<p>{html.escape(note)}</p>" for note in ranking.notes),
+        boards="\n".join(_section(board) for board in ranking.boards),
         figure=base64.b64encode(figure.read_bytes()).decode(),
     )
 

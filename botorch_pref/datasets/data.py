@@ -191,18 +191,25 @@ class FeedbackData(Generic[Kind]):
 
 
 def pairs_and_ties(
-    pairs: Tensor, tie: Tensor, counts: Tensor | None = None
+    pairs: Tensor,
+    tie: Tensor,
+    counts: Tensor | None = None,
+    covariates: Tensor | None = None,
 ) -> Comparisons:
     """Comparisons of `m x 2` pairs, winner first, of which some are ties.
 
-    Each was given as often as its count says, or once.
+    Each was given as often as its count says, or once. Covariates are `m x p`.
     """
     parts = [(rows, bool(rows.any())) for rows in (~tie, tie)]
     won, tied = (pairs[rows] if some else None for rows, some in parts)
     often: list[Tensor | None] = [
         counts[rows] if some and counts is not None else None for rows, some in parts
     ]
-    return Comparisons(won, tied, pair_counts=often[0], tie_counts=often[1])
+    if covariates is not None:
+        covariates = torch.cat([covariates[~tie], covariates[tie]])
+    return Comparisons(
+        won, tied, pair_counts=often[0], tie_counts=often[1], covariates=covariates
+    )
 
 
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 WINNER, LOSER, TIE, RATER, COUNT = "winner", "loser", "tie", "rater", "count"
+HOME = "home"
 """The columns of a table of answers."""
 
 MOST_COUNTED = 2**53
@@ -107,13 +110,16 @@ class ItemTable:
         Args:
             answers: A row each answer, with the ids ``winner`` and ``loser``. Where
                 ``tie`` is true the two are in any order; ``count`` says how often the
-                answer was given, once without it. Other columns are not read.
+                answer was given, once without it; ``home`` has the id of the one that
+                was at home or shown first, and nothing where neither was. It becomes a
+                covariate: 1 for a winner at home, -1 for a loser. Other columns are
+                not read.
 
         Raises:
-            FeedbackError: A column or an item is missing, or an item meets itself.
+            FeedbackError: A column or an item is missing, an item meets itself, or
+                another one was at home.
         """
-        pairs = self._compared(answers)
-        return pairs_and_ties(pairs, _ties(answers), _counts(answers))
+        return _comparisons(self._compared(answers), answers)
 
     def _compared(self, answers: DataFrame) -> Tensor:
         """Rows of the two items of each answer, the winner first."""
@@ -147,15 +153,14 @@ class ItemTable:
         seen = torch.stack([items, said.expand_as(items)], dim=-1)
         distinct, pairs = distinct_items(seen)
         points = torch.cat([self.points[distinct[:, 0]], distinct[:, 1:]], dim=-1)
-        answered = pairs_and_ties(pairs, _ties(answers), _counts(answers))
-        return points, answered, names
+        return points, _comparisons(pairs, answers), names
 
     def answers(self, comparisons: Comparisons) -> DataFrame:
         """Table of answers about `points`, as `comparisons` reads it.
 
         Args:
             comparisons: Without batch dimensions; the ties come last. An answer with a
-                count is as many rows.
+                count is as many rows. Covariates are left out.
 
         Raises:
             FeedbackError: They are about other points.
@@ -171,6 +176,11 @@ class ItemTable:
             for winner, loser in block.tolist()
         ]
         return DataFrame(rows, columns=[WINNER, LOSER, TIE])
+
+
+def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
+    """Answers about `m x 2` pairs of points, winners first."""
+    return pairs_and_ties(pairs, _ties(answers), _counts(answers), _at_home(answers))
 
 
 def _column(answers: DataFrame, name: str) -> Series[Any]:
@@ -204,6 +214,22 @@ def _counts(answers: DataFrame) -> Tensor | None:
                 f"from 1 to {MOST_COUNTED}."
             )
     return torch.tensor(said)
+
+
+def _at_home(answers: DataFrame) -> Tensor | None:
+    """1 where the winner was at home and -1 where the loser was, ``m x 1``."""
+    if HOME not in answers.columns:
+        return None
+    home = answers[HOME]
+    won, lost = home == answers[WINNER], home == answers[LOSER]
+    if (other := home.notna() & ~won & ~lost).any():
+        row = int(other.argmax())
+        raise FeedbackError(
+            f"The answer {answers.index[row]!r} has {home.iloc[row]!r} at home, which "
+            "is neither its winner nor its loser; name one of them, or None."
+        )
+    sign = won.astype(int) - lost.astype(int)
+    return torch.tensor(sign.tolist(), dtype=torch.double).unsqueeze(-1)
 
 
 def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]]:
@@ -246,6 +272,26 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
 TRUTHS = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 
+def separator_of(text: str) -> str:
+    """What stands between the cells of a CSV file: a comma, a semicolon or a tab.
+
+    It is the one that the header has most often outside of quotes. Where decimals have
+    commas, spreadsheets save semicolons.
+    """
+    header = re.sub('"[^"]*"', "", text.partition("\n")[0])
+    return max(",;\t", key=header.count)
+
+
+def decimal_point(cell: str, separator: str) -> str:
+    """A cell, with a point if it is a number with a decimal comma.
+
+    Between commas a comma is none: ``"1,500"`` may be a thousand and a half.
+    """
+    if separator != "," and re.fullmatch(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*", cell):
+        return cell.replace(",", ".")
+    return cell
+
+
 @dataclass(frozen=True)
 class CsvTable:
     """A CSV file with a header; errors name the file, the line and the column.
@@ -255,32 +301,32 @@ class CsvTable:
     """
 
     path: Path
+    separator: str
     header: list[str]
     lines: list[int]
     rows: list[list[str]]
 
     @classmethod
     def read(cls, path: Path) -> CsvTable:
-        """Reads a file, UTF-8 and separated by commas."""
+        """Reads a file in UTF-8, separated as its header is: see `separator_of`."""
         try:
             with path.open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.reader(file)
-                header = [name.strip() for name in next(reader, [])]
-                # Spreadsheets leave rows at the end in which every cell is empty.
-                rows = [(reader.line_num, row) for row in reader if any(row)]
+                text = file.read()
+            separator = separator_of(text)
+            reader = csv.reader(StringIO(text, newline=""), delimiter=separator)
+            header = [name.strip() for name in next(reader, [])]
+            # Spreadsheets leave rows at the end in which every cell is empty.
+            rows = [(reader.line_num, row) for row in reader if any(row)]
         except (UnicodeDecodeError, csv.Error) as error:
             raise FeedbackError(
                 f"{path} cannot be read: {error}; save it as text in UTF-8, with "
-                "commas between the cells"
+                "commas, semicolons or tabs between the cells"
             ) from error
-        if len(header) == 1 and (found := {";", "\t"} & set(header[0])):
-            raise FeedbackError(
-                f"{path} has {min(found)!r} between its cells: save it with commas"
-            )
         # And columns that have no name.
         if twice := [name for name in header if name and header.count(name) > 1]:
             raise FeedbackError(f"{path} has the column {twice[0]} twice: remove one")
-        return cls(path, header, [line for line, _ in rows], [row for _, row in rows])
+        lines = [line for line, _ in rows]
+        return cls(path, separator, header, lines, [row for _, row in rows])
 
     def error(self, row: int, column: str, what: str) -> FeedbackError:
         """The error of a cell."""
@@ -322,7 +368,9 @@ class CsvTable:
             for column in columns
             for row, cell in enumerate(self.texts(column))
         ]
-        numbers = [number_of(cell) for _, _, cell in cells]
+        numbers = [
+            number_of(decimal_point(cell, self.separator)) for _, _, cell in cells
+        ]
         if all(number is None for number in numbers):
             return [cell for _, _, cell in cells]
         for number, (row, column, cell) in zip(numbers, cells, strict=True):
@@ -337,7 +385,9 @@ class CsvTable:
         """A column as integers of a range."""
         values = []
         for row, cell in enumerate(self.texts(column)):
-            value = int(cell) if cell.removeprefix("-").isdecimal() else None
+            # Tables with gaps elsewhere have 12 as 12.0 or 12,0.
+            whole = re.sub(r"\.0*$", "", decimal_point(cell, self.separator))
+            value = int(whole) if whole.removeprefix("-").isdecimal() else None
             if value is None or value < low or (high is not None and value > high):
                 span = f"from {low}" + ("" if high is None else f" to {high}")
                 what = f"{cell!r} is not an integer {span}: correct the file"
@@ -405,7 +455,8 @@ def load_csv(path: str | Path) -> ComparisonData:
         bob,true,40.0,aisle,32.0,window
 
     Args:
-        path: The file, UTF-8, separated by commas.
+        path: The file, UTF-8, separated by commas, semicolons or tabs; decimals may
+            have commas where cells have not.
 
     Returns:
         The comparisons, features in the order of their `winner_` columns, float64.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from botorch.models.model import Model
@@ -105,6 +105,37 @@ def leaderboard(
     }
     data = {name: column[order].numpy(force=True) for name, column in columns.items()}
     return data_frame_class()(data, index=[labels[i] for i in order.tolist()])
+
+
+class PositionBias(NamedTuple):
+    """What being shown first, or at home, adds: each with the ends of its interval.
+
+    Attributes:
+        utility: In units of the utility.
+        share: How often the first of two equals wins, ties left out.
+    """
+
+    utility: tuple[float, float, float]
+    share: tuple[float, float, float]
+
+
+def position_bias(model: Any, level: float) -> PositionBias:
+    """The weight of a model's only covariate, 1 where a winner was shown first.
+
+    Args:
+        model: Of this package, and of answers with such a covariate.
+        level: Probability of the central intervals, in (0, 1).
+    """
+    with torch.no_grad():
+        ends = torch.cat(central_interval(model.covariate_posterior(), level))
+        # Parameters of an ensemble come last.
+        each = ends.unsqueeze(-1)
+        won, lost = (
+            model.likelihood.win_probability(z, torch.zeros_like(z))
+            for z in (each, -each)
+        )
+    share = (won / (won + lost)).reshape(3, -1).mean(-1)
+    return PositionBias(tuple(ends.tolist()), tuple(share.tolist()))
 
 
 def _drawn_ranks(

@@ -179,13 +179,30 @@ def test_raters_are_optional_and_a_byte_order_mark_is_no_column(tmp_path: Path) 
         ("winner_a,loser_a\nred,red\nred,red\n", "no feature that differs"),
         ("winner_a,loser_a,tie\n1,2,maybe\n", "line 2, column tie: 'maybe' is neither"),
         ("rater,winner_a,loser_a\n,1,2\n", "line 2, column rater: empty cell"),
-        ("winner_a;loser_a\n1;2\n", "';' between its cells"),
+        ('winner_a,loser_a\n"1,5",2\n', "column winner_a: '1,5' is not a number"),
+        ("winner_a;loser_a\n1,5;2,5,0\n", "column loser_a: '2,5,0' is not a number"),
         ("winner_a,loser_a\n" + 200_000 * "1" + ",2\n", "cannot be read: field"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FeedbackError, match=message):
         load_csv(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_spreadsheets_with_decimal_commas_are_read(
+    tmp_path: Path, separator: str
+) -> None:
+    rows = [
+        '"winner_price, EUR"|"loser_price, EUR"|winner_seat|loser_seat',
+        "1,5|-,25|aisle, left|window",
+        "2|1,25e1|window|aisle, left",
+    ]
+    text = "\r\n".join(rows).replace("|", separator)
+    data = load_csv(write(tmp_path, text))
+    assert data.feature_names == ("price, EUR", "seat=aisle, left", "seat=window")
+    assert data.winners.tolist() == [[1.5, 1, 0], [2, 0, 1]]
+    assert data.losers.tolist() == [[-0.25, 0, 1], [12.5, 1, 0]]
 
 
 def test_a_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
@@ -237,3 +254,14 @@ def test_ties_and_categories_are_read_as_an_item_table_reads_them(
     subset = data.subset(torch.tensor([1, 2]))
     assert subset.tie is not None
     assert subset.tie.tolist() == [True, False]
+
+
+def test_who_was_at_home_is_a_covariate_of_the_winner() -> None:
+    answers = ANSWERS.assign(home=["w2", None, "w2", "w2"])
+    found = ItemTable.from_frame(ITEMS).comparisons(answers)
+    assert found.pair_covariates is not None
+    assert found.tie_covariates is not None
+    assert found.pair_covariates.tolist() == [[1.0], [-1.0], [1.0]]
+    assert found.tie_covariates.tolist() == [[0.0]]
+    with pytest.raises(FeedbackError, match=r"answer 1 has 'w3' at home.*or None"):
+        ItemTable.from_frame(ITEMS).comparisons(answers.assign(home="w3")[1:])
