@@ -42,7 +42,7 @@ from botorch_pref.models import (
     TasteKernel,
     rater_covar_module,
 )
-from botorch_pref.models.preference_gp import default_covar_module
+from botorch_pref.models.kernels import default_covar_module
 
 ITEMS, FEATURES, RANKED = 100, 6, 10
 LEARNED, PREDICTED = 10, 1

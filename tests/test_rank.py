@@ -22,7 +22,7 @@ from botorch_pref import (
 from botorch_pref.__main__ import main
 from botorch_pref.commands import rank as command
 from botorch_pref.datasets import ItemTable
-from botorch_pref.models.preference_gp import default_covar_module
+from botorch_pref.models.kernels import default_covar_module
 
 NAMES = ["ash", "<b>oak</b>", "elm", "fir"]
 UTILITIES = dict(zip(NAMES, [1.5, 0.5, -0.5, -1.5], strict=True))

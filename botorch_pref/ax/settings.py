@@ -49,7 +49,8 @@ from botorch_pref.ax.space.options import (
     own_design,
 )
 from botorch_pref.errors import ExperimentError, StorageError
-from botorch_pref.models.preference_gp import DuelKernel, PreferenceGP
+from botorch_pref.models.kernels import DuelKernel
+from botorch_pref.models.preference_gp import PreferenceGP
 
 PROPERTY = "botorch_pref"
 """The property of Ax's experiment that holds the settings."""

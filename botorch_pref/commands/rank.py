@@ -48,7 +48,7 @@ from botorch_pref.models import (
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
 )
-from botorch_pref.models.preference_gp import default_covar_module
+from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.plotting import plot_leaderboard
 from botorch_pref.plotting.drawing import ORANGE, readable_fonts
 

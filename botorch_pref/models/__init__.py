@@ -15,9 +15,9 @@ from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
 )
+from botorch_pref.models.kernels import DuelKernel
 from botorch_pref.models.predictions import choice_probability, log_validity_probability
 from botorch_pref.models.preference_gp import (
-    DuelKernel,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
 )

@@ -52,7 +52,7 @@ from botorch_pref.linalg.sparse_design import (
 from botorch_pref.models.answers import LikelihoodArgument
 from botorch_pref.models.data import TrainingSet
 from botorch_pref.models.engines import EPPreferenceGP
-from botorch_pref.models.preference_gp import default_covar_module, in_spreads
+from botorch_pref.models.kernels import default_covar_module, in_spreads
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
 

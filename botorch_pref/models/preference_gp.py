@@ -1,27 +1,22 @@
-"""The Gaussian process of utilities behind every engine: kernels, model, objective."""
+"""The Gaussian process of utilities behind every engine: model and objective."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import torch
 from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
 from botorch.models.transforms.input import InputTransform
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.probability.utils import ndtr
-from gpytorch.constraints import GreaterThan, Positive
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
+from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import Likelihood
-from gpytorch.means import ConstantMean, Mean, ZeroMean
+from gpytorch.means import Mean
 from gpytorch.mlls import MarginalLogLikelihood
 from gpytorch.models import GP
-from gpytorch.priors import GammaPrior, LogNormalPrior
 from linear_operator import to_linear_operator
 from torch import Tensor
 from torch.nn.functional import pad
@@ -61,174 +56,15 @@ from botorch_pref.models.answers import (
 from botorch_pref.models.base import UtilityModel, duel_pairs
 from botorch_pref.models.covariates import CovariateWeights
 from botorch_pref.models.data import TrainingSet, collect_feedback
+from botorch_pref.models.kernels import (
+    DuelKernel,
+    default_covar_module,
+    default_mean_module,
+    warn_of_unequal_scales,
+    warn_of_wide_ranges,
+)
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
-
-_IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
-
-
-def _exp(spread: float, raw: Tensor) -> Tensor:
-    return torch.exp(spread * raw)
-
-
-def _log(spread: float, value: Tensor) -> Tensor:
-    return torch.log(value) / spread
-
-
-def in_spreads(spread: float) -> dict[str, Any]:
-    """Keywords of a constraint whose raw value is the logarithm in a prior's spreads.
-
-    Narrow priors then have the same curvature in every direction, which is where a fit
-    starts from: it takes a fifth less work to the same optimum than with logarithms.
-    """
-    return {
-        "transform": partial(_exp, spread),
-        "inv_transform": partial(_log, spread),
-    }
-
-
-def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -> Mean:
-    """Zero where only differences are seen, else a learned constant."""
-    if all(block.relative for block in feedback):
-        return ZeroMean(batch_shape=batch_shape)
-    return ConstantMean(batch_shape=batch_shape)
-
-
-def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
-    """A scaled RBF-ARD kernel with BoTorch's dimension-scaled lengthscale prior.
-
-    Both kinds of scale are optimised in log space, where the evidence of comparisons is
-    closer to quadratic: a fit takes a third of the evaluations that BoTorch's own
-    parametrisation takes to the same optimum. The output scale says how far utilities
-    spread beside the noise of the answers, which is fixed; its prior is BoTorch's for
-    output scales. With a ``dim`` of None, not known yet, all features share one
-    lengthscale.
-    """
-    base = get_covar_module_with_dim_scaled_prior(
-        ard_num_dims=1 if dim is None else dim, batch_shape=batch_shape
-    )
-    start = base.lengthscale.detach()
-    lower = float(base.raw_lengthscale_constraint.lower_bound)
-    base.register_constraint("raw_lengthscale", GreaterThan(lower, **_IN_LOGS))
-    base.lengthscale = start
-    prior = GammaPrior(2.0, 0.15)
-    kernel = ScaleKernel(
-        base,
-        batch_shape=batch_shape,
-        outputscale_prior=prior,
-        outputscale_constraint=Positive(**_IN_LOGS),
-    )
-    kernel.outputscale = prior.mode
-    return kernel
-
-
-_LENGTHSCALE_SPREAD = 0.4
-_SCALE, _SCALE_SPREAD = 10.0, 0.7
-_SHORTEST = 0.025
-
-
-class DuelKernel(ScaleKernel):
-    r"""A Matern-5/2 kernel whose scales a few answers cannot carry far.
-
-    The evidence of some tens of duels says little about lengthscales, and its optimum
-    wanders: towards 0, where every point is a surprise, or so far up that utilities are
-    all but linear and the best point is in a corner. A person who errs makes it worse.
-    The priors of the lengthscales :math:`\ell` and of the output scale :math:`s` are
-    therefore narrow in their logarithms: up to constants, the log densities are
-
-    .. math:: -\frac{(\log \ell_i - \log m)^2}{2 \cdot 0.4^2}, \qquad
-        -\frac{(\log s - \log 10)^2}{2 \cdot 0.7^2}, \qquad
-        m = e^{\sqrt 2 - 3} \sqrt d .
-
-    The mode :math:`m` is that of BoTorch's prior, the default of this package's models;
-    what is narrower is the spread. With hundreds of answers, or where features may not
-    matter, take the default. Points are in the unit cube; the noise is that of the
-    likelihood, 1 for a person who errs and less for one who does not.
-
-    Args:
-        dim: Number of features, after any input transform.
-        batch_shape: Of the model; empty by default.
-    """
-
-    @checked_arguments
-    def __init__(self, dim: int, batch_shape: torch.Size | None = None) -> None:
-        batch = torch.Size() if batch_shape is None else batch_shape
-        lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(dim)
-        base = MaternKernel(
-            nu=2.5,
-            ard_num_dims=dim,
-            batch_shape=batch,
-            lengthscale_prior=_around(lengthscale, _LENGTHSCALE_SPREAD),
-            lengthscale_constraint=GreaterThan(
-                _SHORTEST, **in_spreads(_LENGTHSCALE_SPREAD)
-            ),
-        )
-        base.lengthscale = lengthscale
-        super().__init__(
-            base,
-            batch_shape=batch,
-            outputscale_prior=_around(_SCALE, _SCALE_SPREAD),
-            outputscale_constraint=Positive(**in_spreads(_SCALE_SPREAD)),
-        )
-        self.outputscale = _SCALE
-
-    def forward(self, x1: Tensor, x2: Tensor, *args: Any, **params: Any) -> Any:
-        """See base class.
-
-        Raises:
-            FeedbackError: There are more or fewer features than lengthscales.
-        """
-        dim = self.base_kernel.ard_num_dims
-        if x1.shape[-1] != dim:
-            raise FeedbackError(
-                f"The points have {x1.shape[-1]} features and DuelKernel {dim}; make "
-                f"it with dim={x1.shape[-1]}."
-            )
-        return super().forward(x1, x2, *args, **params)
-
-
-def _around(mode: float, spread: float) -> LogNormalPrior:
-    """Prior whose density of the value itself is Gaussian in logs around a mode."""
-    return LogNormalPrior(math.log(mode) + spread**2, spread)
-
-
-_UNEQUAL = 100.0
-_CUBE_EDGE = 0.01
-_WIDE = 10.0
-
-
-def _warn_of_unequal_scales(points: Tensor) -> None:
-    """Warns of features whose ranges differ much, of which one leaves the unit cube.
-
-    The lengthscales of the default kernel start equal, and their prior is for a cube:
-    from ranges of 1, 500 and 0.001 a fit finds nothing. In the cube a small range may
-    be meant. Points are those after any input transform.
-    """
-    points = points.detach().flatten(0, -2)
-    low, high = points.amin(0), points.amax(0)
-    ranges = (high - low)[high > low]
-    outside = bool((low < -_CUBE_EDGE).any() or (high > 1 + _CUBE_EDGE).any())
-    if outside and len(ranges) > 1 and ranges.amax() > _UNEQUAL * ranges.amin():
-        warn_caller(
-            f"The features have ranges from {float(ranges.amin()):.3g} to "
-            f"{float(ranges.amax()):.3g}, and the default kernel is for the unit cube; "
-            "pass input_transform=Normalize(d, bounds=...) of "
-            "botorch.models.transforms.input, or a covar_module of your own.",
-            InputDataWarning,
-        )
-
-
-def _warn_of_wide_ranges(points: Tensor) -> None:
-    """Warns of a range far beyond the lengthscales that a `DuelKernel` can learn."""
-    points = points.detach().flatten(0, -2)
-    widest = float((points.amax(0) - points.amin(0)).amax())
-    if widest > _WIDE:
-        warn_caller(
-            f"A feature has a range of {widest:.3g}, and DuelKernel is for the unit "
-            "cube; pass normalize(X, bounds) of botorch.utils.transforms, or "
-            "input_transform=Normalize(d, bounds=...).",
-            InputDataWarning,
-        )
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:
@@ -322,9 +158,9 @@ class PreferenceGP(UtilityModel, GP):
                 transformed = self.transform_inputs(datapoints)
             features = transformed.shape[-1]
             if covar_module is None:
-                _warn_of_unequal_scales(transformed)
+                warn_of_unequal_scales(transformed)
             elif isinstance(covar_module, DuelKernel):
-                _warn_of_wide_ranges(transformed)
+                warn_of_wide_ranges(transformed)
         elif blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
         batch = self.batch_shape

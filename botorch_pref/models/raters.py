@@ -19,11 +19,8 @@ from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.base import DerivedModel, duel_pairs
-from botorch_pref.models.preference_gp import (
-    PreferenceGP,
-    default_covar_module,
-    in_spreads,
-)
+from botorch_pref.models.kernels import default_covar_module, in_spreads
+from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.argument_ranges import check_kind
 from botorch_pref.posteriors.gaussian import Moments, check_points, contrast
 

@@ -24,7 +24,7 @@ from botorch_pref.models import (
     GroupUtility,
     TasteKernel,
 )
-from botorch_pref.models.preference_gp import default_covar_module
+from botorch_pref.models.kernels import default_covar_module
 
 DOUBLE = torch.float64
 NUM_ITEMS = 7
