@@ -1,5 +1,6 @@
 """Integrals of log-concave functions times Gaussians against adaptive quadrature."""
 
+import functools
 import itertools
 import math
 
@@ -80,20 +81,22 @@ def power_truth(link, scale, wins, losses, mean, variance):
     """The log integral, tilted mean and variance, in many digits."""
     scale, mean, variance = mp.mpf(scale), mp.mpf(mean), mp.mpf(variance)
 
+    sides = [(count, sign) for count, sign in ((wins, 1), (losses, -1)) if count]
+
     def log_terms(z):
-        (win, _), (loss, _) = (log_probability(link, scale, s * z) for s in (1, -1))
-        return wins * win + losses * loss - (z - mean) ** 2 / (2 * variance)
+        logs = (n * log_probability(link, scale, s * z)[0] for n, s in sides)
+        return sum(logs) - (z - mean) ** 2 / (2 * variance)
 
     def slope(z):
-        (_, win), (_, loss) = (log_probability(link, scale, s * z) for s in (1, -1))
-        return wins * win - losses * loss - (z - mean) / variance
+        slopes = (n * s * log_probability(link, scale, s * z)[1] for n, s in sides)
+        return sum(slopes) - (z - mean) / variance
 
     low, high = mean - 1000 * mp.sqrt(variance) - 50, mean + 1000 * mp.sqrt(variance)
     high += 50
 
     def bisect(above):
         a, b = low, high
-        for _ in range(90):
+        for _ in range(50):
             middle = (a + b) / 2
             a, b = (middle, b) if above(middle) else (a, middle)
         return a
@@ -112,9 +115,13 @@ def power_truth(link, scale, wins, losses, mean, variance):
         {a + (b - a) * k / 2 for a, b in itertools.pairwise(edges) for k in range(3)}
     )
 
+    @functools.cache
+    def product(z):
+        return mp.exp(log_terms(z) - top)
+
     def integral_of(function):
         return mp.quad(
-            lambda z: function(z) * mp.exp(log_terms(z) - top),
+            lambda z: function(z) * product(z),
             pieces,
             method="gauss-legendre",
             maxdegree=3,

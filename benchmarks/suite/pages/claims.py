@@ -138,8 +138,9 @@ def verdict(centre: float, error: float) -> str:
 
 def runs_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
     """The rows of one rule."""
-    mine = asdict(rule)
-    return runs[(runs[list(mine)] == pd.Series(mine)).all(axis=1)]
+    for name, value in asdict(rule).items():
+        runs = runs[runs[name] == value]
+    return runs
 
 
 def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -101,14 +101,15 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
         figures: Folder for the figures, beside the page; None to draw none.
     """
     studies = list(studies)
-    held, missing = _held(studies, records)
+    played = {s.record: read_record(s.record, records) for s in studies}
+    held, missing = _held(studies, played)
     parts = [_HEAD]
     parts += _claims(held, "holds", "What holds", _HOLDS)
     parts += _claims(held, "is wrong here", "What does not", _NOT)
     parts.append(_READING)
     unplayed = []
     for study in studies:
-        runs = read_record(study.record, records)
+        runs = played[study.record]
         if len(runs):
             parts.append(study_section(study, runs, figures))
         else:
@@ -128,10 +129,12 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
     return "".join([*parts, names_section()])
 
 
-def _held(studies: Sequence[Study], records: Path) -> tuple[pd.DataFrame, int]:
+def _held(
+    studies: Sequence[Study], played: Mapping[str, pd.DataFrame]
+) -> tuple[pd.DataFrame, int]:
     """All claims that have runs, with their studies, and how many have none."""
     tables = [
-        table_of_claims(study.claims, read_record(study.record, records)).assign(
+        table_of_claims(study.claims, played[study.record]).assign(
             study=f"[{study.name}](#{study.name})"
         )
         for study in studies
