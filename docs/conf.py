@@ -67,6 +67,7 @@ html_css_files = ["site.css"]
 html_extra_path = ["_extra"]
 html_show_sourcelink = False
 html_copy_source = False
+html_domain_indices = False  # two modules: the reference has the names
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
@@ -175,6 +176,7 @@ class NotebookCards(SphinxDirective):
                 thumbnail = THUMBNAILS / f"{path.stem}.png"
                 thumbnail.write_bytes(base64.b64decode(picture))
                 lines += [f":img-top: thumbnails/{thumbnail.name}"]
+                lines += [f":img-alt: A figure of the notebook {title}"]
             lines += [":class-card: notebook", "", told, ":::"]
         return self.parse_text_to_nodes("\n".join([*lines, "::::"]))
 
