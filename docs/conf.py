@@ -52,6 +52,9 @@ myst_heading_anchors = 4
 # Notebooks are shown as they are stored: the tests run them.
 nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, str] = {}
+# Tables in reports are tables, and what a cell prints is one block.
+nb_render_markdown_format = "myst"
+nb_merge_streams = True
 
 autosummary_generate = False
 autodoc_typehints = "signature"
@@ -84,8 +87,10 @@ linkcheck_anchors = False
 
 LOGGER = logging.getLogger(__name__)
 
-# Commands of TeX that Docutils does not know, as it spells them: a size without a side.
+# Commands of TeX as Docutils spells them: it knows no size without a side, and reads two digits
+# after a fraction as one number.
 SPELLINGS = [
+    (re.compile(r"\\([td]?frac)(\d)(\d)"), r"\\\1{\2}{\3}"),
     (re.compile(r"\\dots\b"), r"\\ldots"),
     (re.compile(r"\\[bB]igg?/"), "/"),
     (re.compile(r"\\([bB]igg?)(?=[(\[]|\\\{)"), r"\\\1l"),

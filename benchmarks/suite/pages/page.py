@@ -231,7 +231,7 @@ def _what_was_run(study: Study, table: pd.DataFrame) -> str:
         f"{runs.min()}" if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"
     )
     return (
-        f"Of {study.num_seeds} declared starts {each} were played, in "
+        f"Played: {each} of {study.num_seeds} declared starts, "
         f"{len(table)} of {rows} declared combinations of rule and setting.\n"
     )
 
