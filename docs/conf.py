@@ -60,6 +60,7 @@ autosummary_generate = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 python_maximum_signature_line_length = 80
+default_role = "py:obj"  # a name between single backticks
 napoleon_use_ivar = True
 
 html_theme = "pydata_sphinx_theme"
@@ -186,8 +187,28 @@ class NotebookCards(SphinxDirective):
         return self.parse_text_to_nodes("\n".join([*lines, "::::"]))
 
 
+def skip_what_the_base_says(
+    app: Sphinx, what: str, name: str, member: object, skip: bool, options: object
+) -> bool | None:
+    """Leaves out members of which there is nothing to say beyond their base class."""
+    return (getattr(member, "__doc__", None) == "See base class.") or None
+
+
+def name_public_bases(
+    app: Sphinx, name: str, cls: type, options: object, bases: list[type]
+) -> None:
+    """Names the bases of a private base instead of itself."""
+    bases[:] = [
+        public
+        for base in bases
+        for public in (base.__bases__ if base.__name__.startswith("_") else (base,))
+    ]
+
+
 def setup(app: Sphinx) -> None:
     """Adds what this site needs beyond its extensions."""
+    app.connect("autodoc-skip-member", skip_what_the_base_says)
+    app.connect("autodoc-process-bases", name_public_bases)
     app.add_html_math_renderer(
         "mathml",
         inline_renderers=(write_inline, None),
