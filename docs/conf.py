@@ -59,6 +59,7 @@ nb_merge_streams = True
 autosummary_generate = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
+autodoc_default_options = {"no-value": True}
 python_maximum_signature_line_length = 80
 default_role = "py:obj"  # a name between single backticks
 napoleon_use_ivar = True
@@ -88,8 +89,8 @@ linkcheck_anchors = False
 
 LOGGER = logging.getLogger(__name__)
 
-# Commands of TeX as Docutils spells them: it knows no size without a side, and reads two digits
-# after a fraction as one number.
+# Commands of TeX as Docutils spells them: it knows no size without a side, and reads
+# two digits after a fraction as one number.
 SPELLINGS = [
     (re.compile(r"\\([td]?frac)(\d)(\d)"), r"\\\1{\2}{\3}"),
     (re.compile(r"\\dots\b"), r"\\ldots"),
@@ -191,7 +192,8 @@ def skip_what_the_base_says(
     app: Sphinx, what: str, name: str, member: object, skip: bool, options: object
 ) -> bool | None:
     """Leaves out members of which there is nothing to say beyond their base class."""
-    return (getattr(member, "__doc__", None) == "See base class.") or None
+    told = getattr(member, "__doc__", None) or ""
+    return told == "See base class." or told.startswith("Alias for field") or None
 
 
 def name_public_bases(
