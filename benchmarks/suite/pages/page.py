@@ -176,7 +176,7 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     if figures is not None and drawable:
         drawn = draw_regrets(study, runs, figures)
     shown = [
-        f"\n![Median regret of each rule over duels: {path.stem}](figures/{path.name})\n"
+        f"\n![Regret of each rule over duels: {path.stem}](figures/{path.name})\n"
         for path in drawn
     ]
     groups = table.groupby(SETTING, sort=False)
