@@ -340,7 +340,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     @property
     def link(self) -> DuelLink:
-        """Link from utilities to answers: the one given, else the likelihood's.
+        """Link from utilities to answers, the one given, else the likelihood's.
 
         Raises:
             UnsupportedFeedbackError: No link was given and the likelihood has none.
