@@ -52,11 +52,16 @@ myst_heading_anchors = 4
 # Notebooks are shown as they are stored: the tests run them.
 nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, str] = {}
+# Tables in reports are tables, and what a cell prints is one block.
+nb_render_markdown_format = "myst"
+nb_merge_streams = True
 
 autosummary_generate = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
+autodoc_default_options = {"no-value": True}
 python_maximum_signature_line_length = 80
+default_role = "py:obj"  # a name between single backticks
 napoleon_use_ivar = True
 
 html_theme = "pydata_sphinx_theme"
@@ -67,6 +72,7 @@ html_css_files = ["site.css"]
 html_extra_path = ["_extra"]
 html_show_sourcelink = False
 html_copy_source = False
+html_domain_indices = False  # two modules: the reference has the names
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
@@ -83,8 +89,10 @@ linkcheck_anchors = False
 
 LOGGER = logging.getLogger(__name__)
 
-# Commands of TeX that Docutils does not know, as it spells them: a size without a side.
+# Commands of TeX as Docutils spells them: it knows no size without a side, and reads
+# two digits after a fraction as one number.
 SPELLINGS = [
+    (re.compile(r"\\([td]?frac)(\d)(\d)"), r"\\\1{\2}{\3}"),
     (re.compile(r"\\dots\b"), r"\\ldots"),
     (re.compile(r"\\[bB]igg?/"), "/"),
     (re.compile(r"\\([bB]igg?)(?=[(\[]|\\\{)"), r"\\\1l"),
@@ -175,12 +183,34 @@ class NotebookCards(SphinxDirective):
                 thumbnail = THUMBNAILS / f"{path.stem}.png"
                 thumbnail.write_bytes(base64.b64decode(picture))
                 lines += [f":img-top: thumbnails/{thumbnail.name}"]
+                lines += [f":img-alt: A figure of the notebook {title}"]
             lines += [":class-card: notebook", "", told, ":::"]
         return self.parse_text_to_nodes("\n".join([*lines, "::::"]))
 
 
+def skip_what_the_base_says(
+    app: Sphinx, what: str, name: str, member: object, skip: bool, options: object
+) -> bool | None:
+    """Leaves out members of which there is nothing to say beyond their base class."""
+    told = getattr(member, "__doc__", None) or ""
+    return told == "See base class." or told.startswith("Alias for field") or None
+
+
+def name_public_bases(
+    app: Sphinx, name: str, cls: type, options: object, bases: list[type]
+) -> None:
+    """Names the bases of a private base instead of itself."""
+    bases[:] = [
+        public
+        for base in bases
+        for public in (base.__bases__ if base.__name__.startswith("_") else (base,))
+    ]
+
+
 def setup(app: Sphinx) -> None:
     """Adds what this site needs beyond its extensions."""
+    app.connect("autodoc-skip-member", skip_what_the_base_says)
+    app.connect("autodoc-process-bases", name_public_bases)
     app.add_html_math_renderer(
         "mathml",
         inline_renderers=(write_inline, None),

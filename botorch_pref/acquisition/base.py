@@ -112,7 +112,7 @@ def champion(model: Model) -> Tensor:
             members of an ensemble are averaged.
 
     Returns:
-        The point as it was given to the model: ``1 x d``, or ``batch_shape x 1 x d``
+        The point as it was given to the model, ``1 x d``, or ``batch_shape x 1 x d``
         for a batch of models. Of equal means, the earliest.
 
     Raises:
@@ -154,7 +154,7 @@ def incumbent(model: Model) -> Tensor:
             an ensemble are averaged.
 
     Returns:
-        The point as it was given to the model, before any input transform:
+        The point as it was given to the model, before any input transform,
         ``1 x d``, or ``batch_shape x 1 x d`` for a batch of models.
 
     Raises:
@@ -340,7 +340,7 @@ class DuelingAcquisition(AcquisitionFunction):
 
     @property
     def link(self) -> DuelLink:
-        """Link from utilities to answers: the one given, else the likelihood's.
+        """Link from utilities to answers, the one given, else the likelihood's.
 
         Raises:
             UnsupportedFeedbackError: No link was given and the likelihood has none.

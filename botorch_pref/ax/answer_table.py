@@ -393,10 +393,10 @@ def answer_table(log: Log) -> DataFrame:
     """Answers that stand, in the order of the questions, in long form.
 
     Returns:
-        A row for each option of each answered question: the ``question``; the place of
-        the ``option`` in the order in which it was shown, and its ``name``; the values
-        of its parameters, whose columns end in ``_parameter`` where they would be
-        called as others; who chose the question (``chosen_by``); who answered
+        A row for each option of each answered question, with the ``question``; the
+        place of the ``option`` in the order in which it was shown, and its ``name``;
+        the values of its parameters, whose columns end in ``_parameter`` where they
+        would be called as others; who chose the question (``chosen_by``); who answered
         (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
         which the option was on display (``shown``), where that is known;
         ``cannot_compare``; and for each kind of answer the value of the option, see

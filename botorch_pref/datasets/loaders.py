@@ -54,7 +54,7 @@ def load_car() -> FeedbackData[Choices]:
     electric pollutes and goes 250 to 400 miles.
 
     Returns:
-        The choices, `raters` being the number of the row: each is another person.
+        The choices, `raters` being the number of the row; each is another person.
     """
     table = read_r_table("Ecdat", "Car")
     vehicles = []
@@ -134,7 +134,7 @@ def load_travel_mode() -> FeedbackData[Choices]:
     are in minutes and costs in dollars. Lower is better in the first four.
 
     Returns:
-        The choices, `raters` being the number of the traveller: each is another person.
+        The choices, `raters` being the number of the traveller; each is another person.
     """
     table = read_r_table("AER", "TravelMode").sort_values(["individual", "mode"])
     numbers = torch.tensor(table[list(_MODE_NUMBERS)].to_numpy(dtype=float))

@@ -121,7 +121,7 @@ class EvidenceProfile:
 
     @property
     def identified(self) -> bool:
-        """Identifiability: whether both ends of the interval lie inside the grid."""
+        """Whether both ends of the interval lie inside the grid."""
         inside = self._inside
         return bool(inside[0] > 0) and bool(inside[-1] < len(self.values) - 1)
 

@@ -58,10 +58,10 @@ def leaderboard(
         seed: Of the draws.
 
     Returns:
-        A row for each item, by name: ``rank`` from 1, with the interval ``rank_lower``
-        to ``rank_upper``; ``utility``, the posterior mean, with ``lower`` to ``upper``;
-        ``best``, the probability to have the largest utility, which copies share;
-        ``top``, that to be among the best ``k``; and ``win_rate``.
+        A row for each item, by name, its ``rank`` from 1, with the interval
+        ``rank_lower`` to ``rank_upper``; ``utility``, the posterior mean, with
+        ``lower`` to ``upper``; ``best``, the probability to have the largest utility,
+        which copies share; ``top``, that to be among the best ``k``; and ``win_rate``.
 
     Raises:
         BotorchPrefError: Items or names that cannot be, or pandas is not installed.

@@ -40,7 +40,7 @@ def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tenso
         feedback: Blocks of answers without batches, with indices below ``n``.
 
     Returns:
-        ``n`` long: the number of each point's component, from 0, in the order of the
+        ``n`` long, the number of each point's component, from 0, in the order of the
         first points.
     """
     edges = torch.cat([torch.empty(2, 0).long(), *map(_edges, feedback)], dim=-1)
@@ -225,7 +225,7 @@ def stopping_candidates(
         seed: Of the points; the global random state stays as it is.
 
     Returns:
-        ``n x d``: points of a scrambled Sobol sequence, then Gaussian points around the
+        ``n x d``, points of a scrambled Sobol sequence, then Gaussian points around the
         recommended one.
 
     Raises:

@@ -70,10 +70,10 @@ def rater_reliability(
         names: Of the raters, in the order of their numbers; by default the numbers.
 
     Returns:
-        A row for each rater: the number of ``answers``; ``noise``, a variance, with its
-        interval from ``lower`` to ``upper``; ``names_better``, the probability that the
-        rater names the better of two options whose utilities differ by one deviation of
-        the typical rater's noise; and whether the rater is an ``outlier``.
+        A row for each rater, with the number of ``answers``; ``noise``, a variance,
+        with its interval from ``lower`` to ``upper``; ``names_better``, the probability
+        that the rater names the better of two options whose utilities differ by one
+        deviation of the typical rater's noise; and whether the rater is an ``outlier``.
 
     Raises:
         BotorchPrefError: The model has no `ReliabilityKernel`, is a batch or is not
@@ -266,7 +266,7 @@ def rater_agreement(
         seed: Of the draws.
 
     Returns:
-        A row for each pair, by the names of the ``first`` and the ``second``:
+        A row for each pair, by the names of the ``first`` and the ``second``,
         ``agreement``, with its interval from ``lower`` to ``upper``.
 
     Raises:

@@ -214,7 +214,7 @@ class Choices(Feedback):
         As in ``Rankings.stages``, the first item of a row was chosen from all of it.
 
         Returns:
-            ``batch_shape x m x k`` long: the chosen item, the others in the order of
+            ``batch_shape x m x k`` long, the chosen item, the others in the order of
             ``sets``, then -1.
         """
         others_last = (self.sets != self.chosen.unsqueeze(-1)).long()

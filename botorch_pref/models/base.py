@@ -435,7 +435,7 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def unconsolidated_comparisons(self) -> Tensor:
-        """Refused: the objective of `PairwiseGP`, which wants them, is another."""
+        """Refused, for the objective of `PairwiseGP`, which wants them, is another."""
         raise UnsupportedFeedbackError(
             "PairwiseLaplaceMarginalLogLikelihood is of PairwiseGP; "
             f"fit {type(self).__name__} with PreferenceMarginalLogLikelihood."
@@ -448,7 +448,7 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def num_outputs(self) -> int:
-        """One: the utility."""
+        """One, the utility."""
         return 1
 
     @property
@@ -534,7 +534,7 @@ class DerivedModel(Model):
 
     @property
     def num_outputs(self) -> int:
-        """One: the utility."""
+        """One, the utility."""
         return 1
 
     @property

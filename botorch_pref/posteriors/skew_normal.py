@@ -100,7 +100,7 @@ class SkewNormalPosterior(Posterior):
 
     @property
     def base_sample_shape(self) -> torch.Size:
-        """``batch_shape x (q + 1)``: the component's normal, then one per point."""
+        """``batch_shape x (q + 1)``, the component's normal, then one per point."""
         return self.batch_shape + torch.Size([self.component_covariance.shape[-1] + 1])
 
     @property
@@ -110,7 +110,7 @@ class SkewNormalPosterior(Posterior):
 
     @property
     def distribution(self) -> NoReturn:
-        """Absent: the joint Gaussian that only Gaussian posteriors have.
+        """Absent, being the joint Gaussian that only Gaussian posteriors have.
 
         Raises:
             AttributeError: Always, and says what takes any posterior.

@@ -178,7 +178,10 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     drawable = table["runs"].max() >= FEWEST and not study.runs_of
     if figures is not None and drawable:
         drawn = draw_regrets(study, runs, figures)
-    shown = [f"\n![{path.stem}](figures/{path.name})\n" for path in drawn]
+    shown = [
+        f"\n![Regret of each rule over duels: {path.stem}](figures/{path.name})\n"
+        for path in drawn
+    ]
     groups = table.groupby(SETTING, sort=False)
     compared = against_reference(study, runs)
     if len(groups) > 1 and len(compared):
@@ -231,7 +234,7 @@ def _what_was_run(study: Study, table: pd.DataFrame) -> str:
         f"{runs.min()}" if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"
     )
     return (
-        f"Run were {each} of {study.num_seeds} declared starts, of "
+        f"Played: {each} of {study.num_seeds} declared starts, "
         f"{len(table)} of {rows} declared combinations of rule and setting.\n"
     )
 
