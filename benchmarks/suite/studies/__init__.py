@@ -7,6 +7,7 @@ from benchmarks.suite.studies.own import (
     INFERENCE,
     MANY_DIMENSIONS,
     OPTIONS,
+    PAIRS,
     PEOPLE,
 )
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
@@ -16,6 +17,7 @@ STUDIES = {
     for study in (
         OPTIONS,
         DEFAULTS,
+        PAIRS,
         INFERENCE,
         PEOPLE,
         MANY_DIMENSIONS,

@@ -67,13 +67,11 @@ DEFAULTS = Study(
                 ("eiig", "EIIG with k = 0.2"),
                 ("tailed-ei", "improvement under heavy tails alone"),
                 ("eubo", "expected improvement on the incumbent"),
-                ("eubo-pair", "the expected best of two new points"),
                 ("hbei", "a believer's expected improvement"),
                 ("ucb", "an upper bound"),
                 ("muc", "the most uncertain challenger"),
                 ("kg-of-space", "a knowledge gradient over the space"),
                 ("maximum-information", "information about the maximum"),
-                ("pair-or-challenger", "a pair or a challenger by what each is worth"),
             )
         ),
         Claim(
@@ -164,6 +162,22 @@ OPTIONS = replace(
         ),
     ),
     runs_of="default",
+)
+
+PAIRS = replace(
+    DEFAULTS,
+    name="pairs",
+    asks="Should a duel show two new points, or the incumbent and a challenger?",
+    rules=(DEFAULT, *all_rules(("ep",), ("eubo-pair", "pair-or-challenger"))),
+    num_seeds=100,
+    also=(),
+    claims=tuple(
+        Claim(f"The exploring rule is better than {name}.", DEFAULT, Rule("ep", ask))
+        for ask, name in (
+            ("eubo-pair", "the expected best of two new points"),
+            ("pair-or-challenger", "a pair or a challenger by what each is worth"),
+        )
+    ),
 )
 
 INFERENCE = replace(
