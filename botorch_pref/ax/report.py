@@ -14,7 +14,13 @@ from ax.adapter.cross_validation import _pairwise_kfold_train_test_split
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
-from ax.core.types import TParameterization
+from ax.core.parameter import (
+    ChoiceParameter,
+    Parameter,
+    ParameterType,
+    RangeParameter,
+)
+from ax.core.types import TParameterization, TParamValue
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -154,6 +160,12 @@ class Report:
             number of ``checks``, the share that was answered ``alike`` (the same
             options are the best), and its 95 % interval from ``lower`` to ``upper``.
             The name is empty of those who gave none. None where nobody was.
+        effects: What each parameter does around the best option shown, the others held:
+            a row for each ``parameter`` and ``value`` that the space has, with the
+            ``change`` of utility from that option and its 95 % interval from ``lower``
+            to ``upper``. None of a catalogue, whose rows are all there is, and of a
+            model that averages over its hyper-parameters. Printed is where each
+            parameter is best and worst, and the ``difference``, the largest one first.
     """
 
     summary: DataFrame
@@ -161,10 +173,13 @@ class Report:
     raters: DataFrame | None = None
     agreement: DataFrame | None = None
     checks: DataFrame | None = None
+    effects: DataFrame | None = None
 
     def to_markdown(self) -> str:
-        """The tables in Markdown; agreements as a square."""
+        """The tables in Markdown; agreements as a square, and effects by parameter."""
         tables = [self.summary, self.options]
+        if self.effects is not None:
+            tables.append(_by_parameter(self.effects))
         if self.raters is not None and self.agreement is not None:
             tables += [self.raters, _square(self.agreement, [*self.raters.index])]
         if self.checks is not None:
@@ -214,6 +229,7 @@ def preference_report(projection: Projection) -> Report:
         tables and tables.raters,
         tables and tables.agreement,
         rater_checks(log),
+        _effects(log, adapter, shown),
     )
 
 
@@ -387,6 +403,70 @@ def _differences(
         preferred = model.duel_probability(points, against, observation_noise=True)
     table.iloc[others] = torch.stack([mean, lower, upper, preferred], dim=-1).numpy()
     return table
+
+
+NUM_VALUES = 11
+"""At how many values of a number its effect is told."""
+
+
+def _effects(
+    log: Log, adapter: PreferenceAdapter, around: TParameterization
+) -> DataFrame | None:
+    """Changes of utility from a design by one parameter each, as `Report` has them."""
+    model: Any = adapter.botorch_model
+    if log.catalogue is not None or is_ensemble(model):
+        return None
+    moved = [
+        (name, value, design)
+        for name, parameter in log.space.tunable_parameters.items()
+        for value in _values(parameter, around[name])
+        if log.space.check_membership(design := {**around, name: value})
+    ]
+    table = DataFrame(
+        [(name, value, 0.0, 0.0, 0.0) for name, value, _ in moved],
+        columns=["parameter", "value", "change", "lower", "upper"],
+    )
+    points = adapter.points_of(design for _, _, design in moved)
+    reference = adapter.points_of([around])
+    # A design differs from itself by nothing, and has no quantiles.
+    others = (points != reference).any(-1)
+    with torch.no_grad():
+        posterior = model.duel_posterior(points[others], reference)
+        intervals = torch.stack(central_interval(posterior, LEVEL), dim=-1)
+    table.loc[others.numpy(), ["change", "lower", "upper"]] = intervals.numpy()
+    return table
+
+
+def _values(parameter: Parameter, own: TParamValue) -> list[TParamValue]:
+    """All values of a choice; of a number its own, and others evenly on its scale."""
+    if isinstance(parameter, ChoiceParameter):
+        return [*parameter.values]
+    assert isinstance(parameter, RangeParameter)
+    low, high = float(parameter.lower), float(parameter.upper)
+    steps = torch.linspace(0.0, 1.0, NUM_VALUES, dtype=torch.float64)
+    spread = (
+        low * (high / low) ** steps
+        if parameter.log_scale
+        else low + (high - low) * steps
+    )
+    values = spread.clamp(low, high).tolist()
+    whole = parameter.parameter_type == ParameterType.INT
+    return sorted({own, *(round(value) if whole else value for value in values)})
+
+
+def _by_parameter(effects: DataFrame) -> DataFrame:
+    """Where each parameter is best and worst, and the difference in utility."""
+    rows = {}
+    for name, table in effects.groupby("parameter", sort=False):
+        best, worst = table.loc[table.change.idxmax()], table.loc[table.change.idxmin()]
+        difference = best.change - worst.change
+        rows[name] = {
+            "best at": best.value,
+            "worst at": worst.value,
+            "difference": difference,
+        }
+    found = DataFrame.from_dict(rows, orient="index").rename_axis("effect of")
+    return found.sort_values("difference", ascending=False, kind="stable")
 
 
 def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame:

@@ -10,6 +10,7 @@ import math
 import time
 import unicodedata
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
@@ -234,8 +235,20 @@ class PreferenceService:
         return {"fields": self._form}
 
     def findings(self, given: Mapping[str, Any]) -> JSON:
-        """Findings from the answers, for the person who runs the experiment."""
-        return self._worker.findings()
+        """Findings from the answers, for the person who runs the experiment.
+
+        The recommended option is ``shown`` as questions show it; without it where the
+        user's function fails, which its questions say.
+        """
+        found = self._worker.findings()
+        where = found["recommended"]
+        with suppress(ExperimentError):
+            shown = self._presenter.shown(
+                self._desk.experiment.question(where["question"])
+            )
+            assert shown is not None
+            found["recommended"] = {**where, "shown": shown[where["place"]]}
+        return found
 
     def media(self, index: int, option: int, part: int) -> rendering.Media:
         """A picture, a sound or a film: one part of an option as it is shown."""

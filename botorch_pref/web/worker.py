@@ -16,6 +16,8 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
 
+from ax.core.parameter import ChoiceParameter
+from ax.core.search_space import SearchSpace
 from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
@@ -51,11 +53,42 @@ def findings_of(state: bytes) -> JSON:
             {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
             for name, row in options.items()
         ],
+        "recommended": _first_shown(projection.log, report.options),
+        "effects": _effects(space, report.effects),
         "parameters": [name for name in space.parameters if name in report.options],
         "duels": _duels(projection.log),
         "raters": _records(report.raters, "rater"),
         "agreement": _records(report.agreement),
     }
+
+
+def _first_shown(log: Log, options: DataFrame) -> JSON:
+    """The question and the place in which the best judged option was first shown."""
+    judged = options["best"].notna()
+    if "copy_of" in options:
+        judged |= options["copy_of"] != ""
+    best = options.index[judged][0]
+    return next(
+        {"question": question.index, "place": place}
+        for question in log.questions
+        for place, option in enumerate(question.options)
+        if log.titles[option.name] == best
+    )
+
+
+def _effects(space: SearchSpace, effects: DataFrame | None) -> list[JSON]:
+    """Each parameter with its values, and the change of utility at each of them."""
+    if effects is None:
+        return []
+    return [
+        {
+            "parameter": name,
+            "is_choice": isinstance(space.parameters[name], ChoiceParameter),
+            "log": getattr(space.parameters[name], "log_scale", False),
+            "rows": _records(table.drop(columns="parameter").reset_index(drop=True)),
+        }
+        for name, table in effects.groupby("parameter", sort=False)
+    ]
 
 
 def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:

@@ -439,6 +439,18 @@ def test_findings_are_those_of_the_report(
     assert found["meanings"] == dict(report.summary["meaning"])
     assert [row["name"] for row in found["options"]] == list(report.options.index)
     assert [row["mean"] for row in found["options"]] == list(report.options["mean"])
+    effects = {
+        (effect["parameter"], row["value"]): row["change"]
+        for effect in found["effects"]
+        for row in effect["rows"]
+    }
+    rows = report.effects.set_index(["parameter", "value"])["change"]
+    assert effects == rows.to_dict()
+    # The first option of the first question, as questions show it.
+    where = found["recommended"]
+    assert (where["question"], where["place"]) == (0, 0)
+    asked = page.get("history", rater="ann")["answers"][0]
+    assert where["shown"] == asked["shown"][0]
     best = found["options"][0]["name"]
     duels = [(duel["better"], duel["times"]) for duel in found["duels"]]
     assert duels == [(best, 1), (best, 1)]

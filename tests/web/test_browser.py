@@ -497,6 +497,15 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         "summary": [["answered alike", 0.8], ["options", 40 * "12 D, "]],
         "meanings": {"answered alike": "0.5 is guessing"},
         "options": [{**option, "name": name} for name in names],
+        "recommended": {"question": 0, "place": 0},
+        "effects": [
+            {"parameter": name, "is_choice": choice, "log": False}
+            | {"rows": [{"value": v, "change": 0, "lower": -1, "upper": 1} for v in of]}
+            for name, choice, of in (
+                ("leaf (g)", False, [1.5, 2.5, 4.0]),
+                ("a parameter with a name", True, ["a long choice", "one more"]),
+            )
+        ],
         "parameters": ["leaf (g)"],
         "duels": [
             {"better": "1 A", "worse": "12 D", "times": 1},

@@ -1085,7 +1085,7 @@ class ReportView {
     try {
       const found = await this.transport.call("findings", {});
       document.title = "What was learned";
-      main.replaceChildren(this.#best(found), this.#figure(found), ...this.#raters(found), this.#table(found), this.#summary(found), this.#warnings(found.warnings));
+      main.replaceChildren(this.#best(found), ...this.#effects(found), this.#figure(found), ...this.#raters(found), this.#table(found), this.#summary(found), this.#warnings(found.warnings));
     } catch (error) {
       main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, error.message)));
     }
@@ -1099,8 +1099,10 @@ class ReportView {
     return `${Number(value.toPrecision(3))}`;
   }
 
-  #best({ summary }) {
+  #best({ summary, recommended }) {
     const values = Object.fromEntries(summary);
+    // Not of a table of numbers, which the words beside it have too.
+    const picture = (recommended.shown ?? []).filter((part) => part.type !== "table");
     const heads = { "recommended of those shown": "The best of those shown", "recommended of all": "Perhaps better: the best of all designs" };
     let cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
     if (cards.length === 2 && cards[0][1] === cards[1][1]) cards = [["The best, of those shown and of all designs", cards[0][1]]];
@@ -1111,8 +1113,51 @@ class ReportView {
       const left = `the ideal design would be preferred to the recommended one in ${chance} of 100 comparisons, where 50 means as good as equal.${worth}`;
       cards.push([values.stop ? "Stop" : "Go on", values.stop ? `Little is left to gain: ${left}` : `As far as is known, ${left}`]);
     }
-    return make("section", { class: "bp-bests" }, ...cards.map(([name, value]) =>
-      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), make("p", {}, `${value}`))));
+    return make("section", { class: "bp-bests" }, ...cards.map(([name, value], i) =>
+      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(picture, "The recommended option")), make("p", {}, `${value}`))));
+  }
+
+  /** How the utility changes from the best option shown as one parameter moves. */
+  #effects({ effects }) {
+    if (!effects.length) return [];
+    const legend = make("p", { class: "bp-legend" }, "Change of utility from the best option shown as one parameter moves and the others stay: below the line is worse. The truth is expected in the band, or on the bar, 19 times in 20. The dot is the option itself. All have the same scale, so a flat line says that the parameter matters little here.");
+    const rows = effects.flatMap((effect) => effect.rows);
+    const low = Math.min(0, ...rows.map((row) => row.lower)), high = Math.max(0, ...rows.map((row) => row.upper));
+    const panels = effects.map((effect) => make("figure", { class: "bp-effect" }, make("figcaption", {}, effect.parameter), this.#effect(effect, low, high)));
+    return [make("section", {}, make("h2", {}, "What each parameter does"), make("div", { class: "bp-effects" }, ...panels), legend)];
+  }
+
+  #effect({ parameter, rows, is_choice: isChoice, log }, low, high) {
+    const width = 170, height = 130, bottom = 22, side = isChoice ? width / (2 * rows.length) : 8;
+    const scale = (v) => (log ? Math.log(v) : v);
+    const ends = isChoice ? [0, rows.length - 1] : [scale(rows[0].value), scale(rows.at(-1).value)];
+    const x = (row, i) => side + (((isChoice ? i : scale(row.value)) - ends[0]) / (ends[1] - ends[0] || 1)) * (width - 2 * side);
+    const y = (v) => 6 + ((high - v) / (high - low || 1)) * (height - bottom - 12);
+    const figure = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "bp-figure" }, draw("title"));
+    const best = rows.reduce((a, b) => (b.change > a.change ? b : a));
+    figure.firstChild.textContent = `${parameter}: best at ${this.#number(best.value)}`;
+    figure.append(draw("line", { x1: 0, x2: width, y1: y(0), y2: y(0), class: "bp-grid" }));
+    const points = (key) => rows.map((row, i) => `${x(row, i)} ${y(row[key])}`);
+    if (isChoice) {
+      for (const [i, row] of rows.entries()) {
+        figure.append(draw("line", { x1: x(row, i), x2: x(row, i), y1: y(row.lower), y2: y(row.upper), class: "bp-interval" }));
+        figure.append(draw("line", { x1: x(row, i) - 6, x2: x(row, i) + 6, y1: y(row.change), y2: y(row.change), class: "bp-line" }));
+      }
+    } else {
+      figure.append(draw("path", { d: `M${[...points("lower"), ...points("upper").reverse()].join(" L")} Z`, class: "bp-band" }));
+      figure.append(draw("path", { d: `M${points("change").join(" L")}`, class: "bp-line" }));
+    }
+    const own = rows.findIndex((row) => row.lower === 0 && row.upper === 0);
+    if (own >= 0) figure.append(draw("circle", { cx: x(rows[own], own), cy: y(0), r: 5, class: "bp-mean" }));
+    const named = isChoice ? rows.map((row, i) => [row, i, ""]) : [[rows[0], 0, "bp-start"], [rows.at(-1), rows.length - 1, "bp-end"]];
+    for (const [row, i, where] of named) {
+      const at = where === "bp-start" ? 0 : where === "bp-end" ? width : x(row, i);
+      const words = this.#number(row.value), room = isChoice ? Math.max(3, Math.floor((2 * side) / 7)) : 14;
+      const text = draw("text", { x: at, y: height - 6, class: `bp-axis ${where}` });
+      text.textContent = words.length > room ? `${words.slice(0, room - 1)}…` : words;
+      figure.append(text);
+    }
+    return figure;
   }
 
   #summary({ summary, meanings }) {

@@ -133,6 +133,31 @@ def test_utilities_are_those_that_ax_predicts(judged, found) -> None:
 
 
 @pytest.mark.slow
+def test_effects_are_differences_of_the_joint_posterior(judged, found) -> None:
+    adapter, effects = judged.fitted_adapter(), found.effects
+    best = best_shown(adapter)
+    designs = [{**best, row.parameter: row.value} for row in effects.itertuples()]
+    assert all(design["a"] + design["b"] <= 2 for design in designs)
+    for name, value in best.items():
+        own = effects[(effects.parameter == name) & (effects.value == value)]
+        assert own[["change", "lower", "upper"]].to_numpy().tolist() == [[0, 0, 0]]
+        assert len(effects[effects.parameter == name]) > 3
+    joint = adapter.botorch_model.posterior(adapter.points_of([best, *designs]))
+    covariance = joint.covariance_matrix
+    variances = covariance.diagonal()
+    deviation = (
+        (variances[1:] + variances[0] - 2 * covariance[0, 1:]).clamp_min(0).sqrt()
+    )
+    mean = joint.mean[1:, 0] - joint.mean[0, 0]
+    for column, quantile in (("change", 0.0), ("lower", -1.96), ("upper", 1.96)):
+        expected = (mean + quantile * deviation).tolist()
+        assert effects[column].tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    printed = str(found).split("effect of")[1]
+    spans = effects.groupby("parameter")["change"].agg(lambda c: c.max() - c.min())
+    assert printed.index(f"| {spans.idxmax()} ") < printed.index(f"| {spans.idxmin()} ")
+
+
+@pytest.mark.slow
 def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
     best = by_option(found.options)["best"]
     assert math.isnan(best[E])
