@@ -407,6 +407,7 @@ def _differences(
 
 NUM_VALUES = 11
 """At how many values of a number its effect is told."""
+_NEXT_TO = 1e-3
 
 
 def _effects(
@@ -441,15 +442,15 @@ def _values(parameter: Parameter, own: TParamValue) -> list[TParamValue]:
     """All values of a choice; of a number its own, and others evenly on its scale."""
     if isinstance(parameter, ChoiceParameter):
         return [*parameter.values]
-    assert isinstance(parameter, RangeParameter)
+    assert isinstance(parameter, RangeParameter) and isinstance(own, int | float)
     low, high = float(parameter.lower), float(parameter.upper)
-    steps = torch.linspace(0.0, 1.0, NUM_VALUES, dtype=torch.float64)
-    spread = (
-        low * (high / low) ** steps
-        if parameter.log_scale
-        else low + (high - low) * steps
-    )
-    values = spread.clamp(low, high).tolist()
+    scale = math.log if parameter.log_scale else float
+    ends, at = (scale(low), scale(high)), scale(own)
+    numbers = torch.linspace(*ends, NUM_VALUES, dtype=torch.float64)
+    # Of one next to the design's own, rounding would leave no variance.
+    numbers = numbers[(numbers - at).abs() > _NEXT_TO * (ends[1] - ends[0])]
+    numbers = numbers.exp() if parameter.log_scale else numbers
+    values = numbers.clamp(low, high).tolist()
     whole = parameter.parameter_type == ParameterType.INT
     return sorted({own, *(round(value) if whole else value for value in values)})
 
