@@ -442,7 +442,8 @@ def _values(parameter: Parameter, own: TParamValue) -> list[TParamValue]:
     """All values of a choice; of a number its own, and others evenly on its scale."""
     if isinstance(parameter, ChoiceParameter):
         return [*parameter.values]
-    assert isinstance(parameter, RangeParameter) and isinstance(own, int | float)
+    assert isinstance(parameter, RangeParameter)
+    assert isinstance(own, int | float)
     low, high = float(parameter.lower), float(parameter.upper)
     scale = math.log if parameter.log_scale else float
     ends, at = (scale(low), scale(high)), scale(own)
