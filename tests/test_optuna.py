@@ -7,6 +7,7 @@ import re
 import statistics
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from botorch.fit import fit_gpytorch_mll
 optuna = pytest.importorskip("optuna", reason="the host is not installed")
 preferential = pytest.importorskip("optuna_dashboard.preferential")
 
+from optuna.storages import RDBStorage  # noqa: E402
 from optuna.trial import TrialState, create_trial  # noqa: E402
 from optuna_dashboard.preferential import _system_attrs  # noqa: E402
 
@@ -69,21 +71,34 @@ def play(study: Any, num_answers: int) -> None:
         study.report_preference(better, worst)
 
 
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Callable[[], RDBStorage]]:
+    """Opens the same file anew each time, and closes all connections in the end."""
+    opened: list[RDBStorage] = []
+
+    def storage() -> RDBStorage:
+        opened.append(RDBStorage(f"sqlite:///{tmp_path}/s.db"))
+        return opened[-1]
+
+    yield storage
+    for one in opened:
+        one.engine.dispose()
+
+
 @pytest.mark.slow
 def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
-    tmp_path: Path,
+    stored: Callable[[], RDBStorage],
 ) -> None:
     """Better than the best of as many designs at random: the judge does not err."""
     reached, made = [], []
     for seed, stops in ((0, [6]), (1, [6]), (1, [2, 2])):
-        where = {
-            "study_name": f"{seed} {stops}",
-            "storage": f"sqlite:///{tmp_path}/s.db",
-        }
-        study = preferential.create_study(n_generate=4, **where)
+        name = f"{seed} {stops}"
+        preferential.create_study(n_generate=4, study_name=name, storage=stored())
         for num_answers in stops:
             sampler = PreferenceSampler(seed)
-            study = preferential.load_study(sampler=sampler, **where)
+            study = preferential.load_study(
+                study_name=name, storage=stored(), sampler=sampler
+            )
             play(study, num_answers)
         made.append([trial.params for trial in study.trials])
         reached.append(utility(sampler.best_trial(study).params))
