@@ -33,6 +33,7 @@ from botorch_pref.ax.log import (
     stored_parameters,
 )
 from botorch_pref.ax.log_store import SQLITE, file_content, replace_file
+from botorch_pref.ax.questions import taken
 from botorch_pref.ax.settings import ParameterConfig
 from botorch_pref.ax.space.constraints import LinearConstraint, linear_form, sum_text
 from botorch_pref.ax.space.options import own_design
@@ -226,11 +227,15 @@ def add_events(log: Log, source: Log, rename: Mapping[str, str] = {}) -> list[Ev
         try:
             added += retelling.add(event)
         except (ExperimentError, StorageError) as error:
-            raise ExperimentError(
-                f"Event {event.number} of {source.name!r} ({event.kind}, question "
-                f"{event.question}) cannot be taken over: {error}"
-            ) from error
+            raise _refused(source, event, error) from error
     return added
+
+
+def _refused(source: Log, event: Event, error: Exception) -> ExperimentError:
+    return ExperimentError(
+        f"Event {event.number} of {source.name!r} ({event.kind}, question "
+        f"{event.question}) cannot be taken over: {error}"
+    )
 
 
 def merged(log: Log, other: Log) -> Draft:
@@ -239,6 +244,13 @@ def merged(log: Log, other: Log) -> Draft:
     together.append(log.events)
     draft = Draft(log)
     draft.events = add_events(together, other)
+    for asked in other.questions:
+        if (told := asked.standing) is not None:
+            try:
+                # The other experiment may have another model, and no raters.
+                taken(log, len(asked.options), told.what)
+            except ExperimentError as error:
+                raise _refused(other, told, error) from error
     return draft
 
 

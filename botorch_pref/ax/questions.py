@@ -99,7 +99,7 @@ def new_answer(
     """
     if given.get("rater") is None:
         given = {**given, "rater": asked.rater}
-    what, before = _checked(log, len(asked.options), given), asked.standing
+    what, before = taken(log, len(asked.options), given), asked.standing
     if asked.rater not in (None, what.get("rater")):
         raise ExperimentError(
             f"Question {asked.index} was asked of {asked.rater!r}, and "
@@ -127,14 +127,14 @@ def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
     """
     log = draft.log
     designs = own_options(log.space, log.catalogue, options)
-    what = _checked(log, len(designs), given)
+    what = taken(log, len(designs), given)
     index = draft.ask(Chosen(designs, elsewhere=True), what.get("rater"))
     draft.add(index, TOLD, **what)
     return index
 
 
-def _checked(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an event that says an answer, which the model takes."""
+def taken(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an event that says an answer, which the model of the log takes."""
     answer, around = checked_told(num_options, log.num_levels, given)
     if log.settings.raters == SHARE and "rater" not in around:
         raise ExperimentError(

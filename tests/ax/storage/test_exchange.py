@@ -232,6 +232,28 @@ def test_merged_experiments_have_what_both_had(played, tmp_path) -> None:
     assert (low.num_answers, played.num_answers) == (0, count)
 
 
+@pytest.mark.parametrize(
+    ("settings", "said", "refusal"),
+    [
+        ({"raters": "share"}, {"winner": 0}, "the answer has no rater"),
+        ({"model": "LaplacePreferenceGP"}, {"best": 0}, "does not take Choices"),
+        ({"position_bias": True}, {"strength": 0.7}, "position_bias adds"),
+    ],
+)
+def test_answers_that_the_model_does_not_take_are_not_merged(
+    settings, said, refusal, tmp_path
+) -> None:
+    """Nothing could be asked after them."""
+    experiment = triangle(tmp_path / "triangle.db", **settings)
+    other = triangle(tmp_path / "other.db")
+    tell(other, [A, B, C] if "best" in said else [A, B], **said)
+    with pytest.raises(ExperimentError, match=f"Event 1 of 'triangle' .*{refusal}"):
+        experiment.merge(other)
+    assert experiment.log.events == []
+    other.withdraw(0)
+    assert len(experiment.merge(other)) == 1
+
+
 def test_no_event_is_merged_twice(played, tmp_path) -> None:
     """Neither one's own, nor those that a copy has, nor what was merged before."""
     # The same twice in one table, perhaps in one millisecond, is two answers.
