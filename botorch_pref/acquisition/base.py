@@ -44,10 +44,11 @@ from botorch_pref.posteriors.gaussian import check_finite, check_points
 
 def single_output(model: Model) -> Model:
     """The model, which has one output: the utility."""
-    if model.num_outputs != 1:
+    # `PairwiseGP` knows their number only once it has points.
+    if (outputs := getattr(model, "num_outputs", 1)) != 1:
         raise UnsupportedError(
-            f"{type(model).__name__} has {model.num_outputs} outputs; give a model of "
-            "one, the utility."
+            f"{type(model).__name__} has {outputs} outputs; give a model of one, the "
+            "utility."
         )
     return model
 

@@ -93,7 +93,7 @@ def test_the_report_compares_with_it(tmp_path) -> None:
         assert abs(row["preferred"] - float(preferred.mean())) < 4 * 0.5 / 200
     value = found.summary["value"]
     best = table.loc[tuple(experiment.recommend().values())]
-    assert value["baseline"] == "a = 1, b = 0.5"
+    assert value["baseline"] == "1 A: a = 1, b = 0.5"
     assert value["its difference to the baseline"] == pytest.approx(best["difference"])
     assert value["chance that it is preferred to it"] == pytest.approx(
         best["preferred"]
