@@ -528,7 +528,9 @@ class MergedBoxFactors(IntegratedFactors):
         self.rows = groups.merged(answers.rows)
         if answers.noise is not None:
             m = groups.num_groups
-            group = torch.cat([groups.group, groups.group.new_tensor([m])])
+            # Rows without such noise may be one now, and were in blocks of their own.
+            group = torch.where(answers.in_noise, groups.group, m)
+            group = torch.cat([group, group.new_tensor([m])])
             noise = answers.noise
             self.noise = NoiseBlocks(group[noise.rows], noise.covariance, m)
         self._columns = _columns(answers, counts, groups)

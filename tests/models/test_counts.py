@@ -306,3 +306,22 @@ def test_agreement_and_scores_weigh_by_counts() -> None:
     )
     for column in got.columns:
         assert got[column].tolist() == pytest.approx(want[column].tolist(), nan_ok=True)
+
+
+@pytest.mark.parametrize("num_sets", [1, 4])
+def test_rankings_of_two_among_longer_ones_are_comparisons(num_sets: int) -> None:
+    """Repeated pairs become one row, which has no noise of a block in any space."""
+    draws = Generator().manual_seed(3)
+    X, new = (torch.rand(n, 2, generator=draws, dtype=torch.double) for n in (5, 3))
+    longer = [[0, 1, 2]] * num_sets
+    pairs = [[3, 4], [4, 3], [3, 4]]
+    ranked = Rankings(torch.tensor([*longer, *([*pair, -1] for pair in pairs)]))
+    apart = [Comparisons(torch.tensor(pairs)), Rankings(torch.tensor(longer))]
+    found, expected = (
+        EPPreferenceGP(X, feedback=blocks) for blocks in ([ranked], apart)
+    )
+    evidences = [m.log_evidence().item() for m in (found, expected)]
+    assert evidences[0] == pytest.approx(evidences[1], rel=1e-7)
+    for of in ("mean", "variance"):
+        values = [getattr(m.eval().posterior(new), of) for m in (found, expected)]
+        torch.testing.assert_close(*values, rtol=1e-6, atol=1e-6)
