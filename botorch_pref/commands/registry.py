@@ -30,6 +30,7 @@ from botorch_pref.models import (
     SkewPreferenceGP,
 )
 from botorch_pref.models.answers import registered_models
+from botorch_pref.models.kernels import in_spreads
 from botorch_pref.simulation.duel_loop import Fit, MakeAcquisition
 
 LOOP_DRAWS = 256
@@ -107,7 +108,10 @@ def exact_likelihood(
         tie_threshold,
         noise_prior=LogNormalPrior(mode, _NOISE_SPREAD),
     )
-    made.register_constraint("raw_noise", GreaterThan(_LEAST_NOISE))
+    # Else a fit spends half of its evaluations on the last digits of the noise.
+    made.register_constraint(
+        "raw_noise", GreaterThan(_LEAST_NOISE, **in_spreads(_NOISE_SPREAD))
+    )
     made.noise = NOISE
     return made
 

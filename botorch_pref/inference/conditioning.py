@@ -233,6 +233,11 @@ class SiteSolver(ABC):
     def variance(self) -> Tensor:
         """The diagonal of ``C``, ``batch_shape x m``."""
 
+    @property
+    def row_covariance(self) -> Tensor | None:
+        """``C``, ``batch_shape x m x m``; None where a solver has none at hand."""
+        return None
+
     @cached_property
     def rounding(self) -> Tensor:
         """The rounding error of prior row variances, ``batch_shape x m``, positive.

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
+from botorch_pref.inference.approach import MOST_ROWS, approach
 from botorch_pref.inference.conditioning import (
     Balance,
     SitePosterior,
@@ -254,15 +255,32 @@ class EPProblem:
         except PrecisionError:
             return None
 
-    def first(self, initial: Sites | None) -> EPState:
-        """State at the initial sites if they leave a posterior, else the prior's."""
-        if initial is not None:
+    def first(self, initial: Sites | None) -> tuple[EPState, int]:
+        """The state to start from, and the number of sweeps that led there.
+
+        That of the initial sites if they leave a posterior, else of the prior's. From
+        there it takes quick sweeps where answers are few.
+        """
+        given = None if initial is None else torch.cat(initial, dim=-1)
+        near, sweeps = self._approached(self._prior_sites() if given is None else given)
+        for sites in (near, given):
+            if sites is None:
+                continue
             # They may be too precise for that, beside a prior that is so wide.
             with suppress(PrecisionError):
-                state = self._start(torch.cat(initial, dim=-1))
+                state = self._start(sites)
                 if state.is_proper:
-                    return state
-        return self._start(self._prior_sites())
+                    return state, sweeps
+        return self._start(self._prior_sites()), sweeps
+
+    def _approached(self, sites: Tensor) -> tuple[Tensor | None, int]:
+        """Sites near the fixed point where quick sweeps lead there; else None."""
+        covar, m = self.solver.row_covariance, self.prior.shape[-1]
+        if covar is None or covar.device.type != "cpu" or m > MOST_ROWS:
+            return None, 0
+        if sites.dim() > 1 or not self.solver.resolves_all or sites[:m].amin() < 0:
+            return None, 0
+        return approach(covar, self.prior, self.factors, sites, _MAX_SWEEPS)
 
     def _start(self, sites: Tensor) -> EPState:
         """The state of sites to start from, without those that leave no posterior."""
@@ -477,9 +495,9 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
 
 def fixed_point(problem: EPProblem, start: WarmStart | None) -> tuple[EPState, int]:
     """The state in which moments agree, from a start, and the number of sweeps."""
-    first = problem.first(None if start is None else start.sites)
+    first, quick = problem.first(None if start is None else start.sites)
     state, iterations = _iterate(problem, first)
-    return problem.with_known_rows(state), iterations
+    return problem.with_known_rows(state), quick + iterations
 
 
 def ep_log_evidence(state: EPState, tilted: Tensor) -> Tensor:

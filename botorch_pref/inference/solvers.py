@@ -146,6 +146,11 @@ class RowSolver(SiteSolver):
         own = rows.congruence(covar)
         self._covar = own if noise is None else own + noise.dense()
 
+    @property
+    def row_covariance(self) -> Tensor:
+        """See base class."""
+        return self._covar
+
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""
         return _RowFactor(self.rows, self._covar, tau)

@@ -184,7 +184,10 @@ class ChosenDuels:
                 raw_samples=RAW_SAMPLES,
                 # The best duels are often with a near neighbour of the incumbent, where
                 # uniform raw samples hardly fall.
-                options={"sample_around_best": True},
+                options={
+                    "sample_around_best": True,
+                    **getattr(acquisition, "optimizer_options", {}),
+                },
             )
         duel = candidates.detach()
         return duel[0], duel[1] if reference is None else reference[0]

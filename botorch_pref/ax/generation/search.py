@@ -24,7 +24,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
 from botorch_pref.acquisition.base import better_probability
-from botorch_pref.acquisition.rules import WrappedAcquisition, nearness
+from botorch_pref.acquisition.rules import NEGLIGIBLE, WrappedAcquisition, nearness
 from botorch_pref.ax.generation.option_space import OptionSpace, ToldApart, can_be_told
 
 _MARGIN = 1.25
@@ -68,6 +68,12 @@ class QuestionValue(WrappedAcquisition):
         apart = replace(self._apart, others=self.X_pending)
         gap = torch.minimum(apart.smallest_gap(options), apart.novelty(options))
         return value - self._price * nearness(gap, free=_MARGIN**2, full=1.0)
+
+    @property
+    def optimizer_options(self) -> dict[str, Any]:
+        """Options for ``optimize_acqf``: see `DistinctOptions`."""
+        eps = torch.finfo(torch.float64).eps
+        return {"factr": NEGLIGIBLE * self._price / eps} if self._price else {}
 
     def _spread(self, draws: Tensor, apart: ToldApart) -> float:
         """Distance of the largest value from that of a middling question."""
@@ -195,6 +201,10 @@ class QuestionSearch:
             return found if frame is None else frame.coordinates(found)
 
         value = QuestionValue(acquisition, features, apart, draws)
+        if limits is None:
+            # Under constraints BoTorch calls another method of SciPy's.
+            known = options.get("options", {})
+            options["options"] = {**value.optimizer_options, **known}
         found, _ = optimize_acqf(
             value,
             bounds,
