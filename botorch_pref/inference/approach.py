@@ -9,15 +9,18 @@ that moments match, and where they do not it starts as it would have started any
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv, dpotrf, dtrtrs
+from scipy.special import erfcx
 from torch import Tensor
 
-from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.likelihoods.factors import BoxFactors, ScalarFactors
 
 Array = NDArray[np.float64]
 
@@ -25,7 +28,8 @@ MOST_ROWS = 256
 """Beyond so many rows the matrices take the time, and not the operations."""
 
 _MOST_SWEEPS = 60
-_TOLERANCE = 1e-8
+# The sum of all steps, in posterior deviations; the last one is a tenth of it still.
+_TOLERANCE = 1e-6
 # The length of a step from which none has led back.
 _LOST = 1e6
 
@@ -74,7 +78,7 @@ def approach(
         most: The largest number of sweeps.
     """
     c, means, x = covar.numpy(), prior.numpy(), sites.numpy()
-    m, memory = len(means), _Memory(2 * len(means))
+    m, memory, matching = len(means), _Memory(2 * len(means)), _matching(factors)
     own = c.diagonal()
     with np.errstate(all="ignore"):
         for sweep in range(1, min(most, _MOST_SWEEPS) + 1):
@@ -82,7 +86,7 @@ def approach(
             variance, moved = _condition(c, own, tau, nu - tau * means)
             left = 1 - tau * variance
             mean = (means + moved - variance * nu) / left
-            image = _matching(factors, mean, variance / left)
+            image = matching(mean, variance / left)
             residual = image - x
             scale = np.concatenate([variance, np.sqrt(variance)])
             length = float(np.abs(residual * scale).sum())
@@ -111,8 +115,37 @@ def _condition(c: Array, own: Array, tau: Array, shifts: Array) -> tuple[Array, 
     return variance, c @ shifts - (half @ shifts) @ half
 
 
-def _matching(factors: ScalarFactors, mean: Array, variance: Array) -> Array:
+Matching = Callable[[Array, Array], Array]
+"""From means and variances of cavities, ``m`` each, to their sites, ``2 m``."""
+
+
+def _matching(factors: ScalarFactors) -> Matching:
     """Sites that give cavities the moments of tilted factors."""
-    tilted: Any = factors.tilted(torch.from_numpy(mean), torch.from_numpy(variance))
-    _, first, second, shrink = (t.numpy() for t in tilted)
-    return np.concatenate([-second, first - second * mean]) / np.tile(shrink, 2)
+    if type(factors) is BoxFactors and (ends := factors.half_lines()) is not None:
+        return _half_line_sites(*(part.numpy() for part in ends))
+
+    def sites(mean: Array, variance: Array) -> Array:
+        tilted: Any = factors.tilted(*map(torch.from_numpy, (mean, variance)))
+        _, first, second, shrink = (t.numpy() for t in tilted)
+        return np.concatenate([-second, first - second * mean]) / np.tile(shrink, 2)
+
+    return sites
+
+
+def _half_line_sites(sides: Array, ends: Array, noise: Array) -> Matching:
+    r"""Sites of probits: with the hazard ``h`` at ``x`` the derivatives are known.
+
+    They are :math:`h` and :math:`-h (x + h)`, in units of the noise and the cavity
+    together.
+    """
+
+    def sites(mean: Array, variance: Array) -> Array:
+        slope = sides / np.sqrt(noise + variance)
+        x = (mean - ends) * slope
+        hazard = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
+        first = hazard * slope
+        bend = first * slope * (x + hazard)
+        shrink = 1 - variance * bend
+        return np.concatenate([bend, first + bend * mean]) / np.tile(shrink, 2)
+
+    return sites

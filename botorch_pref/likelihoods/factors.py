@@ -241,6 +241,18 @@ class BoxFactors(ScalarFactors):
             return 1.0
         return torch.where(open_above, 1.0, -1.0).to(self.lower)
 
+    def half_lines(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Which side each row is open to, its end and its noise, without gradients.
+
+        The sides are 1 for a lower end alone and -1 for an upper, ``batch_shape x m``;
+        None where a row has both ends or neither.
+        """
+        if self._sides is None:
+            return None
+        sides = torch.as_tensor(self._sides).to(self.lower).expand_as(self.lower)
+        ends = torch.where(sides > 0, self.lower, self.upper)
+        return sides, ends.detach(), self.variance.detach()
+
     def _half_line(
         self, sides: Tensor | float, z: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:

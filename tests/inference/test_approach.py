@@ -1,0 +1,95 @@
+"""Quick sweeps of expectation propagation only say where its iteration starts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_pref.feedback import Comparisons
+from botorch_pref.inference import ep
+from botorch_pref.inference.approach import _matching
+from botorch_pref.likelihoods import (
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+    RaoKupperLikelihood,
+)
+from botorch_pref.likelihoods.factors import BoxFactors
+from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.models import EPPreferenceGP
+
+LIKELIHOODS = {
+    "probit": lambda: PairwiseProbitLikelihood(0.3),
+    "little noise": lambda: PairwiseProbitLikelihood(1e-6),
+    "probit with ties": lambda: PairwiseProbitLikelihood(0.3, 0.2),
+    "logit": PairwiseLogitLikelihood,
+    "Rao and Kupper": RaoKupperLikelihood,
+}
+
+
+def duels(name: str, seed: int) -> EPPreferenceGP:
+    generator = torch.Generator().manual_seed(seed)
+    points = torch.rand(20, 2, generator=generator, dtype=torch.float64)
+    pairs = torch.rand(30, 20, generator=generator).argsort(-1)[:, :2]
+    ties = pairs[:8] if "ties" in name or "Rao" in name else None
+    answers = Comparisons(pairs[8:], ties=ties)
+    return EPPreferenceGP(points, answers, likelihood=LIKELIHOODS[name]())
+
+
+def solved(model: EPPreferenceGP) -> tuple[Tensor, Tensor, int]:
+    """Sites and evidence of the engine from nothing, and the sweeps they took."""
+    with torch.no_grad():
+        found = model.engine.solve(model.prior(), model.factors())
+    return torch.cat(found.sites), found.log_evidence, found.iterations
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_they_lead_to_the_fixed_point_of_the_checked_iteration(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = duels(name, 0)
+    quick, evidence, _ = solved(model)
+    monkeypatch.setattr(ep, "MOST_ROWS", 0)
+    checked, expected, _ = solved(model)
+    # Both stop at 1e-7 posterior deviations; sites are larger than one by their noise.
+    torch.testing.assert_close(quick, checked, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(evidence, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("wrong", ["far", "negative", "lost", "not finite"])
+def test_where_they_mislead_the_iteration_still_arrives(
+    wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = duels("probit", 1)
+    monkeypatch.setattr(ep, "MOST_ROWS", 0)
+    expected, evidence, _ = solved(model)
+    misled = {
+        "far": expected * 1e3,
+        "negative": -expected,
+        "lost": None,
+        "not finite": expected * torch.nan,
+    }[wrong]
+    monkeypatch.setattr(ep, "MOST_ROWS", 256)
+    monkeypatch.setattr(ep, "approach", lambda *_: (misled, 3))
+    sites, found, _ = solved(model)
+    torch.testing.assert_close(sites, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found, evidence, rtol=1e-10, atol=1e-10)
+
+
+def test_sites_of_half_lines_are_those_of_tilted_moments() -> None:
+    generator = torch.Generator().manual_seed(2)
+    draws = torch.randn(4, 400, generator=generator, dtype=torch.float64)
+    mean, end = 10 * draws[0], draws[1]
+    variance, noise = (2 * draws[2]).exp(), (2 * draws[3]).exp()
+    above = torch.arange(400) % 3 > 0
+    infinity = torch.full_like(end, torch.inf)
+    rows = SparseDesign(torch.zeros(400, 1).long(), torch.ones(400, 1).double(), 1)
+    boxes = BoxFactors(
+        rows,
+        noise,
+        torch.where(above, end, -infinity),
+        torch.where(above, infinity, end),
+    )
+    sites = torch.from_numpy(_matching(boxes)(mean.numpy(), variance.numpy()))
+    expected = ep.matching_sites(mean, boxes.tilted(mean, variance))
+    torch.testing.assert_close(sites, expected, rtol=1e-7, atol=1e-9)
