@@ -126,7 +126,16 @@ PARTS = (
 """From the bottom up: a part uses parts above it in this list alone."""
 
 REQUIRED = frozenset(
-    {"botorch", "gpytorch", "joblib", "linear_operator", "scipy", "torch", "tqdm"}
+    {
+        "botorch",
+        "gpytorch",
+        "joblib",
+        "linear_operator",
+        "numpy",
+        "scipy",
+        "torch",
+        "tqdm",
+    }
 )
 """Third-party packages that every part may import."""
 

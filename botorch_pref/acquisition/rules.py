@@ -571,7 +571,7 @@ class DistinctOptions(WrappedAcquisition):
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
-        """Options for ``optimize_acqf``, which else looks for gains that nobody notices.
+        """Options for ``optimize_acqf``, which else looks for gains of no use.
 
         A search ends where a step gains less than `NEGLIGIBLE` of the spread of the
         acquisition function over observed points, the largest of a batch of models.

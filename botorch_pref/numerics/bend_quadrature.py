@@ -209,7 +209,8 @@ def bend_width(
 def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
     """Position of half of a monotone function's rise from 0 to infinity, by bisection.
 
-    It is right to 1e-10 of itself where the function bends once. ``like`` gives the shape, dtype and device of the points.
+    It is right to 1e-10 of itself where the function bends once. ``like`` gives the
+    shape, dtype and device of the points.
     """
     start, end = function(torch.zeros_like(like)), function(_PROBES[-1] + 0 * like)
     middle = 0.5 * (start + end)

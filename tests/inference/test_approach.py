@@ -8,7 +8,6 @@ from torch import Tensor
 
 from botorch_pref.feedback import Comparisons
 from botorch_pref.inference import ep
-from botorch_pref.inference.approach import _matching
 from botorch_pref.likelihoods import (
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
@@ -90,6 +89,6 @@ def test_sites_of_half_lines_are_those_of_tilted_moments() -> None:
         torch.where(above, end, -infinity),
         torch.where(above, infinity, end),
     )
-    sites = torch.from_numpy(_matching(boxes)(mean.numpy(), variance.numpy()))
+    sites = torch.from_numpy(ep._matching(boxes)(mean.numpy(), variance.numpy()))
     expected = ep.matching_sites(mean, boxes.tilted(mean, variance))
     torch.testing.assert_close(sites, expected, rtol=1e-7, atol=1e-9)
