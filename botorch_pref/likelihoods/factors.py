@@ -249,8 +249,9 @@ class BoxFactors(ScalarFactors):
         """
         if self._sides is None:
             return None
-        sides = torch.as_tensor(self._sides).to(self.lower).expand_as(self.lower)
-        ends = torch.where(sides > 0, self.lower, self.upper)
+        above = self.upper == torch.inf
+        sides = torch.where(above, 1.0, -1.0).to(self.lower)
+        ends = torch.where(above, self.lower, self.upper)
         return sides, ends.detach(), self.variance.detach()
 
     def _half_line(
