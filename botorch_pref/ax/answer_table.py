@@ -15,7 +15,7 @@ from pandas import DataFrame, read_csv
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.given import finite_number, is_missing, written
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
-from botorch_pref.ax.log import Draft, Event, Log, LoggedQuestion
+from botorch_pref.ax.log import Event, Log, LoggedQuestion
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import record
 from botorch_pref.ax.space.options import own_design
@@ -62,22 +62,21 @@ class TableRow(NamedTuple):
 
 
 def record_table(
-    draft: Draft, answers: DataFrame | str | Path, items: DataFrame | None
-) -> list[int]:
-    """Records the answers of a table in its order; returns the questions' numbers.
+    log: Log, answers: DataFrame | str | Path, items: DataFrame | None
+) -> None:
+    """Records the answers of a table in its order.
 
     A table with the columns ``question`` and ``option`` has a row for each option, as
     `answer_table` makes it; others have a row for each duel.
     """
-    log, recorded = draft.log, list[int]()
+    before = len(log.questions)
     for row in _table_rows(answers, items, log):
         try:
-            recorded.append(record(draft, row.options, row.said))
+            record(log, row.options, row.said)
         except ExperimentError as error:
             raise ExperimentError(f"{_wrong_place(row, log)}: {error}") from error
-    if not recorded:
+    if len(log.questions) == before:
         raise ExperimentError("The table of answers has no rows; give one an answer.")
-    return recorded
 
 
 def _wrong_place(row: TableRow, log: Log) -> str:

@@ -24,7 +24,6 @@ from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
     COLUMNS,
     Definition,
-    Draft,
     Event,
     Log,
     LoggedQuestion,
@@ -211,24 +210,19 @@ def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
     )
 
 
-def add_events(log: Log, source: Log, rename: Mapping[str, str] = {}) -> list[Event]:
-    """Adds the events of another log to a log in memory, each of them once.
-
-    Returns the events that were added, as they are in the log now.
-    """
+def add_events(log: Log, source: Log, rename: Mapping[str, str] = {}) -> None:
+    """Adds the events of another log to a log, each of them once."""
 
     def option(parameters: Mapping[str, Any]) -> dict[str, Any]:
         renamed = {rename.get(name, name): v for name, v in parameters.items()}
         return dict(own_design(log.space, log.catalogue, renamed))
 
     retelling = Retelling(log, option, _shared_questions(log, source))
-    added: list[Event] = []
     for event in source.events:
         try:
-            added += retelling.add(event)
+            retelling.add(event)
         except (ExperimentError, StorageError) as error:
             raise _refused(source, event, error) from error
-    return added
 
 
 def _refused(source: Log, event: Event, error: Exception) -> ExperimentError:
@@ -238,12 +232,9 @@ def _refused(source: Log, event: Event, error: Exception) -> ExperimentError:
     )
 
 
-def merged(log: Log, other: Log) -> Draft:
-    """What another log adds to a log, see `PreferenceExperiment.merge`."""
-    together = Log(log.definition)
-    together.append(log.events)
-    draft = Draft(log)
-    draft.events = add_events(together, other)
+def merge(log: Log, other: Log) -> None:
+    """Adds what another log has, see `PreferenceExperiment.merge`."""
+    add_events(log, other)
     for asked in other.questions:
         if (told := asked.standing) is not None:
             try:
@@ -251,7 +242,6 @@ def merged(log: Log, other: Log) -> Draft:
                 taken(log, len(asked.options), told.what)
             except ExperimentError as error:
                 raise _refused(other, told, error) from error
-    return draft
 
 
 def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:

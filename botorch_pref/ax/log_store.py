@@ -207,15 +207,15 @@ class LogStore:
             assert made.inserted_primary_key is not None
             _insert(connection, made.inserted_primary_key[0], log.events)
 
-    def append(self, log: Log, events: Sequence[Event]) -> None:
-        """Keeps events, all of them or none."""
-        name, last, table = log.name, events[-1], EXPERIMENTS.c
+    def append(self, name: str, head: str, events: Sequence[Event]) -> None:
+        """Keeps events that follow the one with the checksum ``head``, all or none."""
+        last, table = events[-1], EXPERIMENTS.c
         with self._transaction(f"write to {name!r}", writes=True) as connection:
             record = self._record(connection, name)
             # A row that another writer has locked is waited for.
             moved = connection.execute(
                 EXPERIMENTS.update()
-                .where(table.name == name, table.head == log.head)
+                .where(table.name == name, table.head == head)
                 .values(events=last.number + 1, head=last.checksum)
             )
             if moved.rowcount != 1:

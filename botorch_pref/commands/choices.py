@@ -122,7 +122,7 @@ def _score(
     fits: dict[str, Fit],
 ) -> None:
     """Prints scores of models of the ``learned`` rows on the answers of each fold."""
-    scores = {COIN: torch.full((len(data),), math.log(0.5)).double()}
+    scores = {COIN: torch.full((len(data),), math.log(0.5), dtype=torch.double)}
     bar = tqdm(fits.items(), desc="held-out scores", leave=False)
     for name, fit in bar:
         scores[name] = held_out(data, folds, learned, fit)

@@ -147,7 +147,8 @@ def ask_chosen(
     experiment: PreferenceExperiment, choice: bytes, rater: str | None
 ) -> Question:
     """The question that another process has chosen, which is pending now."""
-    return experiment._ask_about(pickle.loads(choice), rater)
+    chosen = pickle.loads(choice)
+    return experiment._added(lambda log: log.ask(chosen, rater))[0]
 
 
 # --- The process

@@ -30,12 +30,15 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.acquisition.base import DuelingAcquisition
-from botorch_pref.ax.answers import arms_and_raters, feedback_dataset
 from botorch_pref.ax.generation.option_space import OptionSpace, ToldApart, option_space
 from botorch_pref.ax.generation.search import QuestionSearch
-from botorch_pref.ax.kinds import OBJECTIVE, number_of_levels
-from botorch_pref.ax.projection import positions_of_trials, raters_of_trials
-from botorch_pref.ax.settings import smallest_difference_of
+from botorch_pref.ax.kinds import OBJECTIVE
+from botorch_pref.ax.projection import (
+    arms_and_raters,
+    feedback_dataset,
+    raters_of_trials,
+)
+from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.options import column_widths
 from botorch_pref.feedback import Feedback
@@ -134,18 +137,8 @@ class PreferenceAdapter(TorchAdapter):
     ) -> tuple[
         list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None
     ]:
-        dataset = self._feedback_dataset(experiment_data, parameters)
+        dataset = feedback_dataset(self._experiment, experiment_data, parameters)
         return [dataset], [OBJECTIVE], None
-
-    def _feedback_dataset(
-        self, experiment_data: ExperimentData, parameters: list[str]
-    ) -> FeedbackDataset:
-        num_levels = number_of_levels(self._experiment)
-        raters = raters_of_trials(self._experiment)
-        positions = positions_of_trials(self._experiment)
-        return feedback_dataset(
-            experiment_data, parameters, num_levels, raters, positions
-        )
 
     @property
     def _botorch_generator(self) -> BoTorchGenerator:
@@ -180,22 +173,25 @@ class PreferenceAdapter(TorchAdapter):
 
     def _arms_and_rows(self) -> tuple[list[str], list[int]]:
         """The names of arms, and the place among them for each row of the data set."""
-        raters = raters_of_trials(self._experiment) or {}
+        raters = raters_of_trials(self._experiment)
         rows = arms_and_raters(self._training_data, raters)
         place = {name: i for i, name in enumerate(dict.fromkeys(n for n, _ in rows))}
         return [*place], [place[name] for name, _ in rows]
 
-    def dataset_of(self, experiment_data: ExperimentData) -> FeedbackDataset:
-        """A part of ``get_training_data()`` as the model takes it."""
+    def dataset_of(
+        self, experiment_data: ExperimentData, raters: Mapping[int, int] | None = None
+    ) -> FeedbackDataset:
+        """A part of ``get_training_data()`` as the model takes it.
+
+        Raters, given by trial, are kept apart by their numbers.
+        """
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
-        return self._feedback_dataset(transformed, self.parameters)
+        return feedback_dataset(self._experiment, transformed, self.parameters, raters)
 
     def dataset_of_raters(self, raters: Mapping[int, int]) -> FeedbackDataset:
-        """The answers of some raters, given by trial, kept apart by their numbers."""
+        """The answers of some raters, given by trial."""
         told = self.get_training_data().filter_by_trial_index(set(raters))
-        transformed, _, _ = self._transform_inputs_for_cv(told, [])
-        num_levels = number_of_levels(self._experiment)
-        return feedback_dataset(transformed, self.parameters, num_levels, raters)
+        return self.dataset_of(told, raters)
 
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """The adapter's model, fitted from scratch to what `dataset_of` gave.
@@ -274,7 +270,7 @@ class PreferenceAdapter(TorchAdapter):
         trials = self._experiment.trials.values()
         questions = [trial for trial in trials if len(trial.arms_by_name) == size]
         pending = [trial for trial in questions if trial.status.is_running]
-        given = smallest_difference_of(self._experiment)
+        given = Settings.of(self._experiment).smallest_difference
         widths = column_widths(self._experiment.search_space, given)
         return ToldApart(
             torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64),
