@@ -218,30 +218,28 @@ def make_app(
         yield
         service.close()
 
-    reads = {name: partial(_read, service, name) for name in READS}
-    reads["question"] = partial(_question, service)
-    writes = {name: partial(_write, service, name) for name in WRITES}
+    routes = {name: (_question if name == "question" else _read) for name in READS}
+    routes |= dict.fromkeys(WRITES, _write)
+    media = "/media/{index:int}/{option:int}/{part:int}"
     return Starlette(
         routes=[
             Route("/", _page),
             Route("/report", _page),
-            Route(
-                "/media/{index:int}/{option:int}/{part:int}", partial(_media, service)
-            ),
+            Route(media, partial(_media, service)),
             Mount("/static", StaticFiles(directory=STATIC)),
-            *(Route(f"/api/{name}", call) for name, call in reads.items()),
             *(
-                Route(f"/api/{name}", call, methods=["POST"])
-                for name, call in writes.items()
+                Route(
+                    f"/api/{name}",
+                    partial(call, service, name),
+                    methods=["POST" if name in WRITES else "GET"],
+                )
+                for name, call in routes.items()
             ),
         ],
         middleware=[Middleware(Guard, token=token, hosts=hosts, public="/static/")],
-        exception_handlers={
-            BotorchPrefError: _refused_call,
-            HTTPException: _refused_request,
-            ClientDisconnect: _left,
-            Exception: _failed,
-        },
+        exception_handlers=dict.fromkeys(
+            (BotorchPrefError, HTTPException, ClientDisconnect, Exception), _failed
+        ),
         lifespan=lifespan,
     )
 
@@ -254,12 +252,14 @@ async def _read(service: PreferenceService, name: str, request: Request) -> Resp
     return await _called(service, name, dict(request.query_params))
 
 
-async def _question(service: PreferenceService, request: Request) -> Response:
+async def _question(
+    service: PreferenceService, name: str, request: Request
+) -> Response:
     """Waits for a question without a thread: any number of raters may."""
     given: dict[str, Any] = dict(request.query_params)
     until = time.monotonic() + given_patience(given)
     while True:
-        reply = await _called(service, "question", {**given, "patience": 0})
+        reply = await _called(service, name, {**given, "patience": 0})
         if reply.status_code == 200 or time.monotonic() >= until:
             return reply
         await asyncio.sleep(_PAUSE)
@@ -297,25 +297,19 @@ async def _media(service: PreferenceService, request: Request) -> Response:
     return FileResponse(found.data, media_type=found.mime)
 
 
-def _refused_call(request: Request, error: Exception) -> Response:
-    status = 400 if isinstance(error, ExperimentError) else 503
-    if isinstance(error, AnswerConflictError):
-        status = 409
-    details = error.details if isinstance(error, AskError) else {}
-    return JSONResponse({"error": str(error), **details}, status)
-
-
-def _refused_request(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-
-def _left(request: Request, error: Exception) -> Response:
-    """Reply that nobody hears: the client left while it was sending."""
-    return Response(status_code=400)
-
-
 def _failed(request: Request, error: Exception) -> Response:
+    """The reply to a call that failed."""
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    if isinstance(error, ClientDisconnect):
+        # Nobody hears it: the client left while it was sending.
+        return Response(status_code=400)
+    if isinstance(error, BotorchPrefError):
+        status = 400 if isinstance(error, ExperimentError) else 503
+        if isinstance(error, AnswerConflictError):
+            status = 409
+        details = error.details if isinstance(error, AskError) else {}
+        return JSONResponse({"error": str(error), **details}, status)
     said = (
         "Something failed where this page is served. Whoever runs the experiment finds "
         "the reason in the terminal there."

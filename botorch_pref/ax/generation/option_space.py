@@ -16,7 +16,6 @@ from ax.adapter.adapter_utils import (
 from ax.adapter.transforms.base import Transform
 from ax.core.observation import ObservationFeatures
 from ax.core.search_space import SearchSpace
-from ax.core.types import TParamValue
 from torch import Tensor
 
 from botorch_pref.ax.space.options import all_values, few_values
@@ -169,11 +168,11 @@ def option_space(
     search_space: SearchSpace,
     transforms: Sequence[Transform],
     columns: list[str],
-    rows: Tensor | None = None,
+    rows_of_table: Tensor | None = None,
 ) -> OptionSpace:
     """The search space of features that Ax's transforms make, whose names are columns.
 
-    ``rows`` are the features of all designs, where these are the rows of a table.
+    ``rows_of_table`` are the features of all designs, where these are the rows of a table.
     """
     place = {column: i for i, column in enumerate(columns)}
     found = []
@@ -182,11 +181,13 @@ def option_space(
         # Of a continuous one any number does.
         lowest: Any = getattr(parameter, "lower", None)
         values = [lowest] if continuous else all_values(parameter)
-        encoded = _encoded(transforms, name, values)
-        at = sorted(place[column] for column in encoded[0])
-        table = [[features[columns[i]] for i in at] for features in encoded]
-        exact = torch.tensor(table, dtype=torch.float64)
-        found.append(Coordinate(at, None if continuous else exact))
+        designs = [ObservationFeatures(parameters={name: value}) for value in values]
+        for transform in transforms:
+            designs = transform.transform_observation_features(designs)
+        at = sorted(place[column] for column in designs[0].parameters)
+        rows: Any = [[each.parameters[columns[i]] for i in at] for each in designs]
+        table = torch.tensor(rows, dtype=torch.float64)
+        found.append(Coordinate(at, None if continuous else table))
     transformed = search_space.clone()
     for transform in transforms:
         transformed = transform.transform_search_space(transformed)
@@ -198,21 +199,8 @@ def option_space(
         tuple(found),
         torch.tensor(bounds, dtype=torch.float64).T,
         None if limits is None else (A, b.flatten()),
-        rows,
+        rows_of_table,
     )
-
-
-def _encoded(
-    transforms: Sequence[Transform], name: str, values: Sequence[TParamValue]
-) -> list[dict[str, float]]:
-    """The features of each value of one parameter, by their names."""
-    features = [ObservationFeatures(parameters={name: value}) for value in values]
-    for transform in transforms:
-        features = transform.transform_observation_features(features)
-    return [
-        {column: float(x) for column, x in each.parameters.items()}  # type: ignore[arg-type]
-        for each in features
-    ]
 
 
 @dataclass(frozen=True)

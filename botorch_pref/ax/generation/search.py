@@ -13,11 +13,7 @@ import torch
 from ax.generators.torch.botorch_modular.optimizer_argparse import optimizer_argparse
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import CandidateGenerationError
-from botorch.optim.optimize import (
-    optimize_acqf,
-    optimize_acqf_discrete,
-    optimize_acqf_discrete_local_search,
-)
+from botorch.optim.optimize import optimize_acqf, optimize_acqf_discrete
 from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
@@ -153,26 +149,22 @@ class QuestionSearch:
     def _searched(
         self, acquisition: AcquisitionFunction, size: int, apart: ToldApart | None
     ) -> Tensor:
-        space = self.space
+        space, limits = self.space, self.space.coordinate_constraints
         draws = draw_sobol_samples(space.coordinate_bounds, _DRAWS, size)
         draws = space.features(draws)
-        steps = [i for i in range(len(space.coordinates)) if self._is_stepped(i)]
+
+        def is_stepped(place: int) -> bool:
+            # Whole numbers of many values are rounded, unless that breaks constraints.
+            coordinate = space.coordinates[place]
+            if coordinate.table is None or coordinate.is_category:
+                return coordinate.is_category
+            constrained = limits is not None and bool(limits[0][:, place].any())
+            return constrained or len(coordinate.table) <= _MAX_STEPS
+
+        steps = [*filter(is_stepped, range(len(space.coordinates)))]
         if steps:
             return self._mixed(acquisition, size, apart, draws, steps)
         return self._continuous(acquisition, size, apart, draws)
-
-    def _is_stepped(self, place: int) -> bool:
-        """Whether values of a coordinate are tried one by one.
-
-        Whole numbers of many values are rounded, unless a constraint could be broken.
-        """
-        coordinate = self.space.coordinates[place]
-        if coordinate.table is None:
-            return False
-        limits = self.space.coordinate_constraints
-        constrained = limits is not None and bool(limits[0][:, place].any())
-        few = len(coordinate.table) <= _MAX_STEPS
-        return few or coordinate.is_category or constrained
 
     def _continuous(
         self,
@@ -255,9 +247,25 @@ class QuestionSearch:
                 discrete_dims=discrete,
                 cat_dims=categories,
                 inequality_constraints=_for_botorch(limits),
-                **_mixed_options(self.options),
+                num_restarts=self.options.get("num_restarts", 8),
+                raw_samples=self.options.get("raw_samples", 512),
+                options=self._mixed_options(),
             )
         return features(found.unsqueeze(0)).squeeze(0)
+
+    def _mixed_options(self) -> dict[str, Any]:
+        """Options of BoTorch's optimiser that the mixed one has too."""
+        given = self.options.get("options", {})
+        names = {"maxiter": "maxiter_continuous"}
+        names |= {name: name for name in ("batch_limit", "init_batch_limit")}
+        return {
+            # Starts come from draws: relaxed categories mean nothing.
+            "initialization_strategy": "random",
+            "num_spray_points": 0,
+            # Those of more steps are rounded before this optimiser sees them.
+            "max_discrete_values": 1_000,
+            **{names[name]: v for name, v in given.items() if name in names},
+        }
 
 
 def _for_botorch(
@@ -272,26 +280,6 @@ def _for_botorch(
     ]
 
 
-def _mixed_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Options of ``optimize_acqf`` as the mixed optimiser has them."""
-    inner = given.get("options", {})
-    limits = {k: inner[k] for k in ("batch_limit", "init_batch_limit") if k in inner}
-    if "maxiter" in inner:
-        limits["maxiter_continuous"] = inner["maxiter"]
-    return {
-        "num_restarts": given.get("num_restarts", 8),
-        "raw_samples": given.get("raw_samples", 512),
-        "options": {
-            # Starts come from draws: relaxed categories mean nothing.
-            "initialization_strategy": "random",
-            "num_spray_points": 0,
-            # Those of more steps are rounded before this optimiser sees them.
-            "max_discrete_values": 1_000,
-            **limits,
-        },
-    }
-
-
 MAX_QUESTIONS = 20_000
 """Up to so many questions are valued one by one; of more, neighbours are searched."""
 
@@ -300,7 +288,7 @@ _HOPELESS = 0.005
 Models of few answers are often too sure of themselves."""
 
 _CHUNK = 2_048
-_EVALUATIONS = 100_000
+_EVALUATIONS, _STARTS = 100_000, 1_024
 
 
 def best_of_designs(
@@ -350,44 +338,33 @@ def _by_exchange(
     rank: Callable[[Tensor], Tensor],
 ) -> Tensor:
     """The most valuable question that is found by exchanging one option at a time."""
-    neighbours = len(designs) * size
-    restarts = min(max(_EVALUATIONS // (4 * neighbours), 1), 8)
-    choices = [torch.arange(len(designs)).to(designs)] * size
+
+    def valued(places: Tensor, last: float) -> Tensor:
+        ranks = _by_chunks(rank, places)
+        values = _by_chunks(lambda chunk: acquisition(designs[chunk]), places)
+        allowed = (ranks <= last) & (ranks < torch.inf)
+        return torch.where(allowed, values, -torch.inf)
+
+    each = torch.arange(len(designs))
+    restarts = min(max(_EVALUATIONS // (4 * len(each) * size), 1), 8)
+    draws = torch.randint(len(designs), (_STARTS, size))
     for last in (0.0, torch.inf):
-        by_place = _AtPlaces(acquisition, designs, rank, last)
-        best, value = optimize_acqf_discrete_local_search(
-            by_place, choices, 1, num_restarts=restarts, raw_samples=1_024
-        )
+        values, found = valued(draws, last).topk(restarts)
+        ends = [*zip(values.tolist(), draws[found], strict=True)]
+        for number, (value, places) in enumerate(ends):
+            while value > -torch.inf:
+                others = places.repeat(size, len(each), 1)
+                others[range(size), :, range(size)] = each
+                others = others.flatten(0, 1)
+                values = valued(others, last)
+                if values.max() <= value:
+                    break
+                value, places = float(values.max()), others[values.argmax()]
+            ends[number] = (value, places)
+        value, places = max(ends, key=lambda end: end[0])
         if value > -torch.inf:
-            return best.squeeze(0).long()
+            return places
     raise CandidateGenerationError("No question was found to ask about designs.")
-
-
-class _AtPlaces(AcquisitionFunction):
-    """Value of questions by the places of their options among designs.
-
-    It is minus infinity where the rank of a question is infinite or beyond the last.
-    """
-
-    def __init__(
-        self,
-        acquisition: AcquisitionFunction,
-        designs: Tensor,
-        rank: Callable[[Tensor], Tensor],
-        last: float,
-    ) -> None:
-        super().__init__(acquisition.model)
-        self.acquisition = acquisition
-        self._designs, self._rank, self._last = designs, rank, last
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Values, ``b``, of places ``b x 1 x size``."""
-        places = X.squeeze(-2).long()
-        with torch.no_grad():
-            value: Tensor = self.acquisition(self._designs[places])
-            ranks = self._rank(places)
-        allowed = (ranks <= self._last) & (ranks < torch.inf)
-        return torch.where(allowed, value, -torch.inf)
 
 
 def _by_chunks(function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:

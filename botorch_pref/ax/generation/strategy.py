@@ -23,13 +23,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.kinds import OBJECTIVE
-from botorch_pref.ax.naming import (
-    OF_RATERS,
-    RATER,
-    class_named,
-    duel_classes,
-    model_classes,
-)
+from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.polytope import Frame
@@ -174,15 +168,9 @@ def fitted_sobol_spec(
     """Sobol sequence of an experiment from a position onwards, ready to generate."""
     spec = sobol_spec(settings, position)
     # It needs the search space and nothing else.
-    spec.fit(
-        Experiment(
-            search_space=experiment.search_space,
-            properties={
-                Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value: True,
-                CATALOGUE: experiment._properties.get(CATALOGUE),
-            },
-        )
-    )
+    kept = (Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value, CATALOGUE)
+    properties = {name: experiment._properties.get(name) for name in kept}
+    spec.fit(Experiment(search_space=experiment.search_space, properties=properties))
     return spec
 
 
@@ -214,11 +202,9 @@ def model_spec(
     for questions with ``size`` options.
     Where raters share, the utility of the ``rater`` of a number counts, or the mean.
     """
-    name = settings.acquisition_of(size)
-    own = class_named(name, duel_classes(), "acquisition function")
-    acquisition_class = acquisition_class or own
-    model_class = class_named(settings.model, model_classes(), "model")
-    options = settings.model_options
+    own = duel_classes()[settings.acquisition_of(size)]
+    is_own = acquisition_class in (None, own)
+    model_class, options = model_classes()[settings.model], settings.model_options
     if settings.raters == SHARE:
         model_class = GroupUtility
         options = {**options, OF_RATERS: settings.model, RATER: rater}
@@ -229,20 +215,17 @@ def model_spec(
         mll_class=PreferenceMarginalLogLikelihood,
         name=settings.model,
     )
-    surrogate = SurrogateSpec(metric_to_model_configs={OBJECTIVE: [config]})
-    is_own = acquisition_class is own
+    of_optimizer = {Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options}
     return GeneratorSpec(
         PreferenceGenerators.PREFERENCE,
         generator_kwargs={
-            "surrogate_spec": surrogate,
-            "botorch_acqf_class": acquisition_class,
+            "surrogate_spec": SurrogateSpec(
+                metric_to_model_configs={OBJECTIVE: [config]}
+            ),
+            "botorch_acqf_class": acquisition_class or own,
             "botorch_acqf_options": settings.acquisition_options if is_own else {},
             # Without the only tie, a fold has no tie threshold to take over.
             "refit_on_cv": True,
         },
-        generator_gen_kwargs={
-            "model_gen_options": {
-                Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options
-            }
-        },
+        generator_gen_kwargs={"model_gen_options": of_optimizer},
     )

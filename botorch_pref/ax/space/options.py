@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
-from botorch_pref.ax.given import finite_number, is_missing, written
+from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.constraints import shown_constraint
 from botorch_pref.errors import ExperimentError
@@ -46,34 +46,28 @@ _FINEST = 1e-9
 
 def given_difference(given: Any) -> float | dict[str, float]:
     """Smallest differences that people give, as Python's numbers."""
-    if not isinstance(given, Mapping):
-        number = finite_number(given)
-        if number is None:
-            raise ExperimentError(_NO_SHARE.format(written(given)))
-        return number
     numbers: dict[str, float] = {}
-    for name, difference in given.items():
+    for name, difference in given.items() if isinstance(given, Mapping) else ():
         number = finite_number(difference)
         if number is None:
-            raise ExperimentError(
-                f"smallest_difference of {name!r} is {written(difference)}; give a "
-                "finite number."
-            )
+            where = f"smallest_difference of {name!r}"
+            raise wrong(where, difference, "a finite number")
         numbers[name] = number
-    return numbers
+    number = None if isinstance(given, Mapping) else finite_number(given)
+    if number is None and not isinstance(given, Mapping):
+        raise wrong("smallest_difference", given, _SHARE)
+    return numbers if number is None else number
 
 
-_NO_SHARE = (
-    "smallest_difference is {}; give the share of a range, from 0 to below 0.5, or for "
-    "each parameter a number in its own unit."
-)
+_SHARE = "the share of a range, from 0 to below 0.5, or for each parameter a number in "
+_SHARE += "its own unit"
 
 
 def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> None:
     """Checks that a search space can have such smallest differences."""
     if not isinstance(given, Mapping):
         if not 0 <= given < 0.5:
-            raise ExperimentError(_NO_SHARE.format(repr(given)))
+            raise wrong("smallest_difference", given, _SHARE)
         return
     for name, difference in given.items():
         parameter = space.parameters.get(name)
@@ -139,25 +133,22 @@ def has_designs(
     """
     if catalogue is not None:
         return len(catalogue.rows) >= number
-    names, limits = [*space.tunable_parameters], space.parameter_constraints
-    parameters = space.tunable_parameters.values()
-    told = math.prod(_num_values(parameter, given) for parameter in parameters)
-    whole = math.prod(parameter.cardinality() for parameter in parameters)
+    limits, parameters = space.parameter_constraints, space.tunable_parameters.values()
+    told, whole = 1.0, 1.0
+    for parameter in parameters:
+        whole *= parameter.cardinality()
+        if isinstance(parameter, ChoiceParameter):
+            told *= len(parameter.values)
+        else:
+            # Shares such as a third are not exact.
+            steps = 1 / max(_width(parameter, given), _FINEST) + 1e-6
+            told *= min(parameter.cardinality(), math.floor(steps) + 1)
     if told < number or not limits or whole > _MOST_TRIED:
         return told >= number
     tried = product(*map(all_values, parameters))
-    designs = (dict(zip(names, values, strict=True)) for values in tried)
+    designs = (dict(zip(space.tunable_parameters, each, strict=True)) for each in tried)
     allowed = (each for each in designs if all(limit.check(each) for limit in limits))
     return len([*islice(allowed, number)]) == number
-
-
-def _num_values(parameter: Parameter, given: SmallestDifference) -> float:
-    """Number of values that differ by the smallest difference."""
-    if isinstance(parameter, ChoiceParameter):
-        return len(parameter.values)
-    # Shares such as a third are not exact.
-    steps = 1 / max(_width(parameter, given), _FINEST) + 1e-6
-    return min(parameter.cardinality(), math.floor(steps) + 1)
 
 
 def few_values(parameter: Parameter, most: float) -> bool:
@@ -209,10 +200,8 @@ def own_options(
 ) -> list[TParameterization]:
     """Options that a person chose, as they are and in their order."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        raise ExperimentError(
-            f"options is {written(given)}; give a list of two or more designs, each "
-            "the values of its parameters by name."
-        )
+        each = "each the values of its parameters by name"
+        raise wrong("options", given, f"a list of two or more designs, {each}")
     if len(given) < 2:
         raise ExperimentError(
             f"options has {len(given)}; give two designs or more, to be compared."
@@ -242,26 +231,19 @@ def own_design(
                 "that are together in one of its rows, or the id of a row."
             )
         return design
-    name = _row_name(given)
-    if name not in catalogue.rows:
+    # NaN and what is no single value are no ids.
+    is_id = is_scalar(given) and not is_missing(given)
+    if is_id and isinstance(given, Real) and not is_bool(given):
+        is_id = finite_number(given) is not None
+    if not is_id or str(given) not in catalogue.rows:
         raise ExperimentError(f"The catalogue has no row {written(given)}.")
-    return dict(catalogue.rows[name])
-
-
-def _row_name(given: Any) -> str:
-    """The id of a row as text; empty of what is no id, such as NaN."""
-    if not is_scalar(given) or is_missing(given):
-        return ""
-    number = isinstance(given, Real) and not is_bool(given)
-    return "" if number and finite_number(given) is None else str(given)
+    return dict(catalogue.rows[str(given)])
 
 
 def _free_design(space: SearchSpace, given: object) -> TParameterization:
     """A design of the search space."""
     if not isinstance(given, Mapping):
-        raise ExperimentError(
-            f"A design is {written(given)}; give the values of its parameters by name."
-        )
+        raise wrong("A design", given, "the values of its parameters by name")
     if unknown := [name for name in given if name not in space.parameters]:
         raise ExperimentError(
             f"There is no parameter {', '.join(map(repr, unknown))}; there are "
@@ -273,9 +255,9 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
             f"The design {written(dict(given))} has no {', '.join(sorted(missing))}; "
             "give each parameter a value."
         )
-    for name, parameter in space.parameters.items():
+    for parameter in space.parameters.values():
         if isinstance(parameter, FixedParameter):
-            design.setdefault(name, parameter.value)
+            design.setdefault(parameter.name, parameter.value)
     for name, parameter in space.parameters.items():
         if name not in design and isinstance(parameter, DerivedParameter):
             design[name] = parameter.compute(design)
@@ -283,26 +265,22 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
     try:
         space.check_membership(whole, raise_error=True)
     except (AxError, ValueError) as error:
+        # In words of the person and not of Ax, as far as they go.
+        found = [
+            f"{name} is {written(whole[name])}, and should be {_allowed(parameter)}"
+            for name, parameter in space.parameters.items()
+            if not isinstance(parameter, DerivedParameter)
+            and not parameter.validate(whole[name])
+        ]
+        found += [
+            f"{shown_constraint(limit)} should hold"
+            for limit in space.parameter_constraints
+            if not limit.check({n: whole[n] for n in limit.constraint_dict})
+        ]
         raise ExperimentError(
-            f"A design is not in the search space: {_outside(space, whole) or error}"
+            f"A design is not in the search space: {'; '.join(found) or error}"
         ) from error
     return whole
-
-
-def _outside(space: SearchSpace, design: Mapping[str, Any]) -> str:
-    """Reasons why no design has these values, in words of the person and not of Ax."""
-    found = []
-    for name, parameter in space.parameters.items():
-        value = design[name]
-        if isinstance(parameter, DerivedParameter) or parameter.validate(value):
-            continue
-        found.append(f"{name} is {written(value)}, and should be {_allowed(parameter)}")
-    found += [
-        f"{shown_constraint(constraint)} should hold"
-        for constraint in space.parameter_constraints
-        if not constraint.check({n: design[n] for n in constraint.constraint_dict})
-    ]
-    return "; ".join(found)
 
 
 def _allowed(parameter: Parameter) -> str:
@@ -312,9 +290,8 @@ def _allowed(parameter: Parameter) -> str:
         return f"a {whole}number from {parameter.lower:g} to {parameter.upper:g}"
     if isinstance(parameter, ChoiceParameter):
         return " or ".join(map(written, parameter.values))
-    return (
-        written(parameter.value) if isinstance(parameter, FixedParameter) else "known"
-    )
+    fixed = isinstance(parameter, FixedParameter)
+    return written(parameter.value) if fixed else "known"
 
 
 def _typed(parameter: Parameter, value: Any) -> Any:
