@@ -20,7 +20,7 @@ from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import SHORT_WALKS, ParameterConfig, Settings
-from botorch_pref.ax.space.catalogue import catalogue_parameters
+from botorch_pref.ax.space.options import catalogue_parameters
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import EPPreferenceGP
 

@@ -19,8 +19,12 @@ from botorch_pref.ax.answer_table import answer_table, record_table
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.creation import new_log
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.generation.asking import chosen_question, derived_seed, usual_size
-from botorch_pref.ax.generation.strategy import preference_generation_strategy
+from botorch_pref.ax.generation.asking import (
+    chosen_question,
+    derived_seed,
+    preference_generation_strategy,
+    usual_size,
+)
 from botorch_pref.ax.given import given_integer, given_path, given_truth, written
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log

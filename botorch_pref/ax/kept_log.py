@@ -30,7 +30,7 @@ from botorch_pref.ax.settings import (
     check_same_space,
     check_with_parameters,
 )
-from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 
 P = ParamSpec("P")

@@ -33,7 +33,7 @@ from botorch_pref.ax.settings import (
     checked_space,
     new_experiment,
 )
-from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 
 VERSION = 3

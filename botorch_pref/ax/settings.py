@@ -32,8 +32,6 @@ from botorch_pref.ax.given import (
 )
 from botorch_pref.ax.kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
-from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
-from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.constraints import (
     LinearConstraint,
     check_coefficients,
@@ -44,10 +42,12 @@ from botorch_pref.ax.space.constraints import (
 )
 from botorch_pref.ax.space.options import (
     DEFAULT_SHARE,
+    Catalogue,
     check_smallest_difference,
     given_difference,
     own_design,
 )
+from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.models.kernels import DuelKernel
 from botorch_pref.models.preference_gp import PreferenceGP

@@ -30,8 +30,12 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.acquisition.base import DuelingAcquisition
-from botorch_pref.ax.generation.option_space import OptionSpace, ToldApart, option_space
-from botorch_pref.ax.generation.search import QuestionSearch
+from botorch_pref.ax.generation.search import (
+    OptionSpace,
+    QuestionSearch,
+    ToldApart,
+    option_space,
+)
 from botorch_pref.ax.kinds import OBJECTIVE
 from botorch_pref.ax.projection import (
     arms_and_raters,
@@ -39,8 +43,7 @@ from botorch_pref.ax.projection import (
     raters_of_trials,
 )
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.options import column_widths
+from botorch_pref.ax.space.options import Catalogue, column_widths
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
 from botorch_pref.models.data import FeedbackDataset

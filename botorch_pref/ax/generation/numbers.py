@@ -18,9 +18,8 @@ from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
-from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.constraints import LinearConstraint, constrained_names
-from botorch_pref.ax.space.options import shares
+from botorch_pref.ax.space.options import Catalogue, shares
 from botorch_pref.errors import ExperimentError
 
 
