@@ -27,11 +27,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.desk import AnswerConflictError
 from botorch_pref.web.rendering import STATIC, AskError, Media, NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,
+    AnswerConflictError,
     PreferenceService,
     given_object,
     given_patience,
