@@ -67,22 +67,22 @@ def new_log(
     return log
 
 
-_FIT = (
+_FIT = [
     "closure_kwargs",
     "max_attempts",
     "optimizer_kwargs",
     "pick_best_of_all_attempts",
-)
+]
 """What can be stored of the arguments of ``fit_gpytorch_mll``, which ignores others."""
 
-_OPTIMIZER = (
+_OPTIMIZER = [
     "num_restarts",
     "options",
     "raw_samples",
     "retry_on_optimization_warning",
     "sequential",
     "timeout_sec",
-)
+]
 """What can be stored of the arguments of ``optimize_acqf``, and is not ours to give."""
 
 

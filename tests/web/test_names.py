@@ -52,13 +52,13 @@ def test_what_is_skipped_while_the_name_is_entered_can_be_undone_under_it(
     experiment: PreferenceExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = PreferenceService(experiment, lambda *part: "", apart=False)
-    withdraw = service.withdraw_unanswered
+    withdraw = calls.withdraw_unanswered
 
     def slow(*args: Any) -> bool:
         service.claim({"rater": "bob"})
         return withdraw(*args)
 
-    monkeypatch.setattr(service, "withdraw_unanswered", slow)
+    monkeypatch.setattr(calls, "withdraw_unanswered", slow)
     asked = service.question({})["question"]
     service.skip({"question": asked})
     assert service.undo({"rater": "bob"})["question"] == asked

@@ -86,20 +86,16 @@ class ReadableNumbers(_ShownDesigns):
             number = isinstance(parameter, RangeParameter) and not parameter.logit_scale
             whole = parameter.parameter_type is not ParameterType.FLOAT
             if number and not whole and name in given:
-                numbers[name] = _readable(parameter, given[name])
+                value, ends = float(given[name]), (parameter.lower, parameter.upper)
+                lower, upper = map(float, ends)
+                scale = abs(value) if parameter.log_scale else upper - lower
+                if scale > 0:
+                    value = round(value, _DIGITS - 1 - floor(log10(scale)))
+                numbers[name] = min(max(value, lower), upper)
         if _is_member(space, {**given, **numbers}):
             return numbers
         constrained = constrained_names(space)
         return {name: x for name, x in numbers.items() if name not in constrained}
-
-
-def _readable(parameter: Any, given: Any) -> float:
-    """A number of a parameter's range, in the parameter's unit, with few digits."""
-    number, lower, upper = float(given), float(parameter.lower), float(parameter.upper)
-    scale = abs(number) if parameter.log_scale else upper - lower
-    if scale > 0:
-        number = round(number, _DIGITS - 1 - floor(log10(scale)))
-    return min(max(number, lower), upper)
 
 
 def _is_member(space: SearchSpace, design: TParameterization) -> bool:
