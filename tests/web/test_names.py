@@ -10,6 +10,7 @@ from calling import Page
 from tea import create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.web import service as calls
 from botorch_pref.web.service import PreferenceService
 
 
