@@ -93,8 +93,8 @@ def catalogue_parameters(
         raise ExperimentError(f"The catalogue has the columns {names}; name each.")
     if len(set(names)) < len(names):
         raise ExperimentError(f"The catalogue has columns of one name among {names}.")
-    parameters = [_parameter(table[name], ids) for name in names]
-    columns = {name: _python_values(table[name]) for name in names}
+    columns = {name: _python_values(table[name], ids) for name in names}
+    parameters = [_parameter(table[name], columns[name]) for name in names]
     seen: dict[tuple[object, ...], str] = {}
     for name, row in zip(ids, zip(*columns.values(), strict=True), strict=True):
         twin = seen.setdefault(row, name)
@@ -120,35 +120,41 @@ def _ids(index: Index) -> list[str]:
     return ids
 
 
-def _parameter(
-    column: Series, ids: list[str]
-) -> RangeParameterConfig | ChoiceParameterConfig:
-    """Ax's parameter of a column."""
-    name = str(column.name)
-    for row, value in zip(ids, column.tolist(), strict=True):
+def _python_values(column: Series, ids: list[str]) -> list[Any]:
+    """The values of a column as Python has them, all of one type."""
+    values, name = column.tolist(), column.name
+    if types.is_float_dtype(column):
+        values = [value if is_missing(value) else float(value) for value in values]
+    for row, value in zip(ids, values, strict=True):
         if is_missing(value):
             raise ExperimentError(
                 f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the "
                 "row."
             )
-    values = _python_values(column)
     kinds = {type(value) for value in values}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
         raise ExperimentError(
             f"The column {name!r} of the catalogue holds {column.dtype}; give numbers, "
             "texts or categories, and leave out what is no feature."
         )
-    kind: Any = kinds.pop().__name__
     for row, value in zip(ids, values, strict=True):
-        if kind in ("int", "float") and finite_number(value) is None:
+        if kinds <= {int, float} and finite_number(value) is None:
             raise ExperimentError(
                 f"The column {name!r} of the catalogue has {written(value)} for "
                 f"{row!r}; give finite numbers."
             )
+    return values
+
+
+def _parameter(
+    column: Series, values: list[Any]
+) -> RangeParameterConfig | ChoiceParameterConfig:
+    """Ax's parameter of a column."""
+    name, kind = str(column.name), type(values[0])
     low, high = min(values), max(values)
-    number = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
-    if number and low < high:
-        return RangeParameterConfig(name=name, parameter_type=kind, bounds=(low, high))
+    known: dict[str, Any] = {"name": name, "parameter_type": kind.__name__}
+    if kind in (int, float) and types.is_numeric_dtype(column) and low < high:
+        return RangeParameterConfig(**known, bounds=(low, high))
     used, ordered = set(values), False
     levels = sorted(used)
     if isinstance(column.dtype, CategoricalDtype):
@@ -159,19 +165,9 @@ def _parameter(
             f"The column {name!r} of the catalogue has {len(levels)} different texts, "
             f"of {_MOST_CATEGORIES} at most; leave it out, or make features of it."
         )
-    return ChoiceParameterConfig(
-        name=name,
-        parameter_type=kind,
-        values=levels,
-        # Ax takes two values to be in order, always.
-        is_ordered=ordered or len(levels) == 2,
-    )
-
-
-def _python_values(column: Series) -> list[Any]:
-    """The values as Python has them, numbers of a column all of one type."""
-    values = column.tolist()
-    return [float(v) for v in values] if types.is_float_dtype(column) else values
+    # Ax takes two values to be in order, always.
+    ordered = ordered or len(levels) == 2
+    return ChoiceParameterConfig(**known, values=levels, is_ordered=ordered)
 
 
 SmallestDifference = float | Mapping[str, float]
