@@ -65,8 +65,8 @@ def record_table(
         try:
             table = csv_table(file_content(Path(answers)).decode("utf-8-sig"))
         except (OSError, ValueError) as error:
-            said = str(error).strip()
-            raise ExperimentError(f"{answers} cannot be read: {said}") from error
+            why = str(error).strip()
+            raise ExperimentError(f"{answers} cannot be read: {why}") from error
     if not isinstance(table, DataFrame):
         raise ExperimentError(
             f"answers is a {type(answers).__name__}; give a table of pandas, or the "

@@ -276,7 +276,7 @@ def _levels(groups: Groups, num_levels: int | None) -> OrdinalRatings:
 
 
 WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _one_for, _largest, _duels)
-TIE = AnswerKind(
+TIE: AnswerKind = AnswerKind(
     "tie",
     "preference_tie",
     checked=_checked_tie,
@@ -287,7 +287,7 @@ TIE = AnswerKind(
 BEST = AnswerKind(
     "best", "preference_choice", _checked_best, _one_for, _largest, _choices
 )
-RANKING = AnswerKind(
+RANKING: AnswerKind = AnswerKind(
     "ranking",
     "preference_rank",
     checked=_checked_ranking,

@@ -81,7 +81,7 @@ def named(
             '{"its name": {"option": value}}.'
         )
     ((name, options),) = by_name.items()
-    cls = class_named(name, classes, noun)
+    cls: Any = class_named(name, dict(classes), noun)
 
     def option(value: Any) -> Any:
         name = next(iter(value), None) if isinstance(value, Mapping) else value

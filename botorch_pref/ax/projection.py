@@ -93,13 +93,12 @@ class Projection:
         if trial is None:
             trial = experiment.new_batch_trial(generator_run=_run_of(question))
             trial._time_created = asked
-        status, reason = (
-            TrialStatus.ABANDONED,
-            "cannot compare" if told else "withdrawn",
-        )
-        if question.compared or question.pending:
-            status = TrialStatus.RUNNING if question.pending else TrialStatus.COMPLETED
-            reason = None
+        status, reason = TrialStatus.RUNNING, None
+        if question.compared:
+            status = TrialStatus.COMPLETED
+        elif not question.pending:
+            status = TrialStatus.ABANDONED
+            reason = "withdrawn" if told is None else "cannot compare"
         if trial.status is not status:
             trial.mark_as(status, unsafe=True, no_runner_required=True, reason=reason)
         # Ax never goes back from these.

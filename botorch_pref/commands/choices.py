@@ -59,7 +59,7 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     def fit(train: ComparisonData) -> PreferenceGP:
         return fit_preference_gp(model_class, train, generator)
 
-    fits = {LINEAR: fit_linear, model_class.__name__: fit}
+    fits: dict[str, Fit] = {LINEAR: fit_linear, model_class.__name__: fit}
     learned = [(folds != k).nonzero()[:, 0] for k in folds.unique()]
     title = "learning from all answers outside the fold"
     if max(map(len, learned)) > FEW:

@@ -83,11 +83,11 @@ class ReadableNumbers(_ShownDesigns):
         space = self.search_space
         numbers: TParameterization = {}
         for name, parameter in space.parameters.items():
-            number = isinstance(parameter, RangeParameter) and not parameter.logit_scale
-            whole = parameter.parameter_type is not ParameterType.FLOAT
-            if number and not whole and name in given:
-                value, ends = float(given[name]), (parameter.lower, parameter.upper)
-                lower, upper = map(float, ends)
+            if not isinstance(parameter, RangeParameter) or parameter.logit_scale:
+                continue
+            if parameter.parameter_type is ParameterType.FLOAT and name in given:
+                value = float(given[name])  # type: ignore[arg-type]
+                lower, upper = float(parameter.lower), float(parameter.upper)
                 scale = abs(value) if parameter.log_scale else upper - lower
                 if scale > 0:
                     value = round(value, _DIGITS - 1 - floor(log10(scale)))

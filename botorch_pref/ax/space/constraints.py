@@ -197,7 +197,8 @@ def check_config(config: Any) -> None:
     if isinstance(config, RangeParameterConfig):
         _check_range(config)
     elif isinstance(config, ChoiceParameterConfig):
-        values, where = config.values, f"values of {config.name!r}"
+        values: Any = config.values
+        where = f"values of {config.name!r}"
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise wrong(where, values, "a list")
         numeric = config.parameter_type in ("float", "int")
@@ -210,7 +211,8 @@ def check_config(config: Any) -> None:
 
 
 def _check_range(config: RangeParameterConfig) -> None:
-    where, bounds = f"bounds of {config.name!r}", config.bounds
+    where = f"bounds of {config.name!r}"
+    bounds: Any = config.bounds
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
         raise wrong(where, bounds, "the smallest value and the largest")
     lower, upper = (_checked_size(where, bound) for bound in bounds)

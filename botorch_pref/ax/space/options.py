@@ -429,8 +429,9 @@ def _allowed(parameter: Parameter) -> str:
         return f"a {whole}number from {parameter.lower:g} to {parameter.upper:g}"
     if isinstance(parameter, ChoiceParameter):
         return " or ".join(map(written, parameter.values))
-    fixed = isinstance(parameter, FixedParameter)
-    return written(parameter.value) if fixed else "known"
+    if isinstance(parameter, FixedParameter):
+        return written(parameter.value)
+    return "known"
 
 
 def _typed(parameter: Parameter, value: Any) -> Any:
